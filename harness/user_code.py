@@ -90,7 +90,7 @@ def _raised(error: Exception, name: str, instance: str, text: str) -> str:
 
 
 def source_sha256(plugin: Callable[..., Any]) -> str:
-    """Return a hash of a plug-in's source or, without one, of its bytecode ("" for a class)."""
+    """Return a hash of a plug-in's source, or else of its bytecode, or "" if it has neither."""
     return _source_sha256(inspect.unwrap(plugin))
 
 
@@ -109,10 +109,9 @@ def with_references(digest: str, check: Callable[..., Any]) -> str:
     """Return a hash of a check's hash and of the values and code that the check refers to.
 
     These are plain values and compiled patterns in globals, closures and defaults, and the source
-    of functions, classes and modules that are in neither the standard library nor an installed
-    package. Other values are left out. So are variables that this code assigns, and lists, sets and
-    mappings that it changes, such as a cache. If the check refers to nothing, the result is
-    ``digest``.
+    of functions, classes and modules in neither the standard library nor an installed package.
+    Variables that this code assigns or changes, such as a cache, are left out. If the check refers
+    to nothing, the result is ``digest``.
     """
     check = getattr(check, "__wrapped__", check)  # the function in a factory of `checker_of`
     changed: set[int] = set()
@@ -124,14 +123,14 @@ def with_references(digest: str, check: Callable[..., Any]) -> str:
 
 
 class _Walk(NamedTuple):
-    """The state of a walk over the values that code refers to. Both sets hold ids of objects."""
+    """The state of a walk over the values that code refers to. Both sets hold ids."""
 
     seen: set[int]
     changed: set[int]  # containers that the code changes in place
 
 
 def _references(code: Any, walk: _Walk) -> Iterator[str]:
-    """Yield descriptions of the values and code to which a function or a class's methods refer."""
+    """Yield descriptions of the values and code that a function or class refers to."""
     if isinstance(code, type):
         for base in code.__mro__[1:]:
             yield from _described(base, walk)
@@ -171,7 +170,7 @@ _CHANGING |= {"pop", "popitem", "remove", "discard", "clear", "sort", "reverse"}
 
 
 def _changed_in_place(code: Any) -> set[str]:
-    """Return the names of values that a function changes, by item or by a method like ``add``."""
+    """Return the names of values that a function changes."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(code.__code__)))
     except (OSError, TypeError, SyntaxError):  # no source, or a part of an expression
@@ -212,10 +211,9 @@ def _names(code: CodeType) -> tuple[set[str], set[str]]:
 def _described(
     value: Any, walk: _Walk, attributes: set[str] | frozenset[str] = frozenset()
 ) -> Iterator[str]:
-    """Yield texts that describe a value, which are the same in every process for equal values.
+    """Yield texts that describe a value, the same in every process for equal values.
 
-    There is no text for a value of an unsupported type. If the value is a module, ``attributes``
-    names the attributes to describe.
+    If the value is a module, ``attributes`` names the attributes to describe.
     """
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         yield repr(value)
@@ -276,7 +274,7 @@ def _is_local(file: str | None) -> bool:
 
 
 def _bytecode(value: object) -> object:
-    """Return a code object's content, in a form whose ``repr`` is the same in every process."""
+    """Return a code object's content, with the same ``repr`` in every process."""
     if isinstance(value, CodeType):
         return value.co_code, value.co_names, [_bytecode(one) for one in value.co_consts]
     return sorted(map(repr, value)) if isinstance(value, frozenset) else value
@@ -286,7 +284,7 @@ class SourceLoader(SourceFileLoader):
     """A loader of Python files that neither reads nor writes bytecode.
 
     Python considers bytecode current if the file's size and its modification time in whole seconds
-    have not changed. A file that is edited within the same second could run in its old version.
+    have not changed, so a file edited within the same second could run in its old version.
     """
 
     def get_code(self, fullname: str) -> CodeType:
@@ -318,8 +316,7 @@ _beside = functools.cache(_Beside)
 def load_file(path: Path) -> tuple[ModuleType, list[Path]]:
     """Execute a Python file, and return its module and the files that it imports from its folder.
 
-    Imported modules do not stay in ``sys.modules``, so that they are read again with the file, and
-    files in other folders may import modules of the same names.
+    Imported modules do not stay in ``sys.modules``, so that they are read again with the file.
     """
     loader = SourceLoader(path.stem, str(path))
     spec = spec_from_file_location(path.stem, path, loader=loader)

@@ -231,7 +231,7 @@ class ConcurrencyLimiter:
         return ticket
 
     def serve(self) -> None:
-        """Admit the calls that the limits allow. Return at once."""
+        """Admit the calls that the limits allow."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -145,7 +145,7 @@ class PromptCaching:
         self._clock, self._sibling_s = clock, sibling_s
 
     async def __call__(self, request: Request) -> Reply:
-        """Return the reply. No request is sent while another call writes its beginning."""
+        """Return the reply. The request waits while another call writes its beginning."""
         found = self._beginnings.add(request.messages)
         if found is not None and not found.sibling.is_set() and self._beginnings.alone < ALONE:
             await self._wait_for_sibling(found)

@@ -219,7 +219,7 @@ class CommandGroup(TyperGroup):
                 )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Resolve a command as Click does, but suggest one in the error for an unknown name."""
+        """Resolve a command as Click does, with a better error for an unknown one."""
         name, names = args[0], self.list_commands(ctx)
         if name not in names and not name.startswith("-"):
             from harness.config.other_tools import tables
@@ -312,7 +312,7 @@ def main() -> None:
 def _repair_streams() -> None:
     """Make the standard streams safe to use.
 
-    Otherwise the next opened file would get a closed stream's descriptor and receive its output.
+    A closed stream is opened: otherwise the next file would get its descriptor and its output.
     """
     for number in (0, 1, 2):
         try:

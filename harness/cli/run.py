@@ -229,7 +229,7 @@ DETACHED = 4  # exit code of a run that has left while its batches are at work
 
 
 def _run_all(jobs: Sequence[Job], base: str, again: str, table: bool) -> int:
-    """Execute the jobs, and return the exit code. ``again`` is the command that resumes them."""
+    """Execute the jobs, which ``again`` resumes, and return the exit code."""
     results: dict[str, Metrics] = {}
     code = 0
     try:

@@ -113,7 +113,7 @@ class LimitedInstances:
 
 
 class ShardInstances:
-    """The instances of one shard. Those with the same prompt are in one shard, to share calls."""
+    """The instances of one shard. Instances with the same prompt share calls, and so a shard."""
 
     def __init__(self, instances: Iterable[Instance[Any]], task: Task[Any], shard: Shard) -> None:
         self._instances, self._task, self._shard = instances, task, shard
@@ -216,7 +216,7 @@ class RunPlan:
     def turn_verdicts(self, owed: OwedSample) -> list[bool | None]:
         """Return the recorded verdicts on a conversation's turns so far (None: missing).
 
-        Turns that rules and judges have judged without giving a verdict are left out.
+        Turns that were judged without a verdict are left out.
         """
         if self.index is None or (table := self.index.attempts.turns) is None:
             return []
@@ -235,7 +235,7 @@ class RunPlan:
         return total, owed
 
     def turns(self, instance: Instance[Any]) -> int:
-        """Return an instance's number of user turns, or the maximum if a model plays the user."""
+        """Return an instance's number of user turns, or the maximum for a played user."""
         found = most_turns(self.task, instance)
         if found > 1:
             self._refuse_turns(instance)
@@ -273,7 +273,7 @@ class RunPlan:
     def request(
         self, owed: OwedSample, number: int, messages: tuple[Message, ...], prompt: str
     ) -> Request:
-        """Build a sample's request for round ``number``. ``prompt`` is the messages' hash."""
+        """Build a sample's request for a round. ``prompt`` is the messages' hash."""
         instance, sample = owed.instance, owed.sample
         # Later rounds follow a different answer anyway.
         redraw = owed.redraw if number == owed.round else 0

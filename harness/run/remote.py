@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def remote_runs(settings: Settings) -> RemoteRuns | None:
-    """Return the object store that the settings name, or None if they name none."""
+    """Return the object store that the settings name, if any."""
     if not settings.runs_url:
         return None
     if settings.cache_url is None:

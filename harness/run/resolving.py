@@ -21,8 +21,8 @@ S = TypeVar("S", bound=ModelSection)
 def named_model(text: str) -> dict[str, Any]:
     """Return the ``model:`` section for a model named ``BACKEND/NAME`` or ``PRESET/NAME``.
 
-    A backend's name without a model is accepted too, as in ``simulated``. A simulated model can be
-    named by its accuracy, a number from 0 to 1, as in ``simulated/0.8``.
+    A backend's name without a model is accepted too, as in ``simulated``, and so is a simulated
+    model's accuracy, as in ``simulated/0.8``.
     """
     where, _, name = text.partition("/")
     backends = kind("backends").names()
@@ -55,8 +55,8 @@ def refuse_other_address(
 ) -> None:
     """Raise ConfigError if replacing the run file's model would send calls to another server.
 
-    ``model`` is the model that the command line names. It is refused if the run file ``tree`` sets
-    the URL of a server, unless ``overrides`` say which URL to use. ``where`` names the run file.
+    ``model`` is refused if the run file ``tree`` sets the URL of a server, unless ``overrides`` say
+    which URL to use. ``where`` names the run file.
     """
     section = tree.get("model")
     url = section.get("base_url") if isinstance(section, Mapping) else None
@@ -78,8 +78,8 @@ def build_task(
 ) -> Task[Any]:
     """Build the task of a run file.
 
-    ``options`` replace task options of the run file, and ``later`` are further judges. If
-    ``judged`` is false, the task need not support the judges.
+    ``options`` replace options of the run file, and ``later`` are further judges. If ``judged`` is
+    false, the task need not support the judges.
     """
     judges = {
         judge.as_: decides_by_criteria(kind("judges").load(judge.name))
@@ -96,10 +96,7 @@ def build_task(
 
 
 def code_hashes(run: RunFile) -> dict[str, str]:
-    """Return the hashes of a run's plug-ins that are registered or in Python files, by name.
-
-    The plug-ins are the task, the model's backend and the judges; names are as in fingerprints.
-    """
+    """Return the hashes of a run's plug-ins that are registered or in Python files, by name."""
     named = [("tasks", run.task.name), ("backends", run.model.backend)]
     named += [("judges", judge.name) for judge in run.judges]
     found = {f"{plugins}/{name}_sha256": kind(plugins).own_sha256(name) for plugins, name in named}

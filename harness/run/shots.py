@@ -1,8 +1,8 @@
 """Few-shot prompts: the worked examples (shots) that precede an instance's own prompt.
 
-A candidate is skipped if it is the instance itself or has the same prompt, if its answer would
-also be correct for the instance (as far as the task can tell), or if its answer is wrong.
-As a safeguard, building a prompt fails if one of its shots shows the instance's answer.
+A candidate is skipped if it has the same prompt, if its answer would also be correct for the
+instance (as far as the task can tell), or if its answer is wrong. As a safeguard, building a prompt
+fails if one of its shots shows the instance's answer.
 """
 
 import hashlib
@@ -51,8 +51,6 @@ _LIST = re.compile(r"('…'|#)(?:, \1)+")
 def masked(reason: str) -> str:
     """Return a reason without its variable parts, so that similar reasons become equal.
 
-    Quoted texts become '…', numbers become #, and lists are reduced to one item.
-
     >>> masked("98 of 100 words; lacks 'snow', 'don\\'t'")
     "# of # words; lacks '…'"
     """
@@ -60,7 +58,7 @@ def masked(reason: str) -> str:
 
 
 def mistakes_of(attempt: Attempt) -> list[Mistake]:
-    """Return the mistakes in an attempt. There are none if it passed or has no verdict."""
+    """Return the mistakes in an attempt: none if it passed or has no verdict."""
     if attempt.passed is not False:
         return []
     failed = [
@@ -80,7 +78,7 @@ def _keywords(score: Score) -> list[str]:
 
 
 class Mistakes:
-    """The mistakes in a run's first answers, used to choose shots that help to avoid them."""
+    """The mistakes in a run's first answers, used to choose helpful shots."""
 
     def __init__(self, path: Path) -> None:
         self._of: dict[str, Counter[Mistake]] = {}
@@ -91,9 +89,8 @@ class Mistakes:
     def order(self, ids: Sequence[str]) -> list[str]:
         """Return instance ids, starting with those that show the most frequent mistakes.
 
-        The kinds of mistake take turns, the most frequent first. Each kind adds the remaining
-        instance that shows it most often (if several do, the first by id). Instances without a
-        mistake come last.
+        The kinds of mistake take turns. Each adds the remaining instance that shows it most often.
+        Instances without a mistake come last.
         """
         shown: dict[Mistake, list[tuple[int, str]]] = {}
         for name in ids:
@@ -121,7 +118,7 @@ class ShotCandidate(NamedTuple):
 
 
 class Shots:
-    """The shots of each instance, chosen deterministically and added to its prompt."""
+    """The shots of each instance, chosen deterministically."""
 
     def __init__(
         self,

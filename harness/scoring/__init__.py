@@ -9,6 +9,6 @@ def cut(text: str, longest: int) -> str:
 
 
 def listed(texts: Sequence[str], most: int = 8) -> str:
-    """Return the first ``most`` texts, quoted and cut, and the number of further texts, if any."""
+    """Return the first ``most`` texts, quoted and cut, and the number of further texts."""
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(repr(cut(text, 60)) for text in texts[:most]) + more

@@ -74,7 +74,7 @@ def _text(value: Any) -> str:
 
 
 class _Patterns(NamedTuple):
-    """Patterns for the letters of n options. Each letter is in a separate group."""
+    """Patterns for the letters of n options."""
 
     letter: re.Pattern[str]
     more: re.Pattern[str]  # another letter, as in "A or B"
@@ -185,7 +185,7 @@ class ChoiceExtraction:
         return answer
 
     def _found(self, text: str) -> str:
-        """Return the letters that a reply chooses, "" if none."""
+        """Return the letters that a reply chooses, or ""."""
         if letter := self._texts.get(_bare(text)):
             return letter
         announced = [*self._last_line(text), *self._announced(text)]
@@ -197,7 +197,7 @@ class ChoiceExtraction:
         return self._first(text) or self._only(text)
 
     def _announced(self, text: str) -> Iterator[tuple[int, str]]:
-        """Yield the offset and the letters of the last announcement of each of two forms."""
+        """Yield the offset and the letters of a reply's last announcements."""
         for match in reversed([*_ANNOUNCED.finditer(text)]):
             if found := self._at(text, match.end(), loose=True):
                 yield match.end(), found
@@ -208,7 +208,7 @@ class ChoiceExtraction:
                 break
 
     def _at(self, text: str, start: int, *, loose: bool = False) -> str:
-        """Return the letters at an offset, or the letter of the option whose text is there.
+        """Return the letters of the option at an offset.
 
         With ``loose``, any word may follow a letter that is not a word itself.
         """
@@ -230,7 +230,7 @@ class ChoiceExtraction:
         return "".join(dict.fromkeys([letter.upper(), *self._others(text, end)]))
 
     def _line(self, text: str, start: int) -> str:
-        """Return the text from an offset to the end of its line, cut to the length of an option."""
+        """Return the rest of the line at an offset, cut to the length of an option."""
         return _bare(text[start : start + self._longest].partition("\n")[0])
 
     def _begins(self, after: str, letter: str) -> bool:
@@ -243,17 +243,14 @@ class ChoiceExtraction:
             end = match.end()
 
     def _last_line(self, text: str) -> Iterator[tuple[int, str]]:
-        """Yield the offset and the letter of the last line, if that line only names an option.
-
-        The last line of a repeated list of all options is no choice.
-        """
+        """Yield the offset and the letter of the last line, if that line only names an option."""
         lines = [line for line in text.splitlines() if line.strip()][-len(self._letters) :]
         listed = "".join(map(self._named, lines)) == self._letters
         if (letter := self._named(text[text.rfind("\n") + 1 :])) and not listed:
             yield text.rfind("\n") + 1, letter
 
     def _named(self, line: str) -> str:
-        """Return the letter of the option that a line names without saying more, "" if none."""
+        """Return the letter of the option that a line names without saying more, or ""."""
         line = line.strip()
         match = self._known.letter.match(line)
         after = self._known.letter.fullmatch(_COLON.split(line)[-1].strip(" ."))
@@ -291,7 +288,6 @@ class ChoiceExtraction:
 def chosen_details(chosen: int, right: int, n: int) -> Mapping[str, Any]:
     """Return the part of a score's details from which the position bias is computed.
 
-    It has the places of the chosen and of the right option in the order shown, from 0, and the
-    number ``n`` of options.
+    Positions are those in the order shown, from 0; ``n`` is the number of options.
     """
     return {"positions": {"chosen": chosen, "right": right, "of": n}}

@@ -134,7 +134,7 @@ def parts(pattern: str) -> float:
 
 
 def _parts(parsed: Any) -> int:
-    """Count the parts of a parsed pattern. For example, "(?:ab{2}){3}" has (3 + 1) * (1 + 3)."""
+    """Count the parts of a parsed pattern: "(?:ab{2}){3}" has (3 + 1) * (1 + 3)."""
     if isinstance(parsed, list | tuple) or hasattr(parsed, "data"):
         if len(parsed) == 2 and str(parsed[0]) in _REPEATS:
             least, _, repeated = parsed[1]
@@ -152,10 +152,9 @@ _AROUND = re.compile(
 
 
 def around_group(pattern: str) -> tuple[str, str] | None:
-    r"""Return the literal text before and after the only group of a pattern.
+    r"""Return the literal text before and after the only group of a pattern, or None.
 
-    Anchors and optional parts (``:?``, ``\s*``) are dropped. The result is None if the pattern is
-    anything but one group with such text around it.
+    Anchors and optional parts (``:?``, ``\s*``) are dropped.
 
     >>> around_group(r"answer is:? \(([A-E])\)")
     ('answer is (', ')')
@@ -219,6 +218,6 @@ def _signed(sign: str, digits: str) -> Decimal:
 
 
 def one_number(text: str, take: Take) -> Decimal | None:
-    """Return the first or last number in the text as a Decimal, or None if there is none."""
+    """Return the first or last number in the text, or None if there is none."""
     found = numbers(text)
     return found[0 if take == "first" else -1] if found else None

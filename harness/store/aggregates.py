@@ -1,7 +1,6 @@
 """Metrics that a task computes from a run's answers together, in ``aggregates.json``.
 
-They are saved because only a session of the run has the task: later readers may lack its packages
-or data.
+They are saved because later readers may lack the task's packages or data.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def write_aggregates(attempts: Path, task: Task[object]) -> None:
     """Compute a task's metrics from an attempts file, and save them beside it.
 
     The answers of round 1 count, and in conversations the answers to all turns. Nothing is written
-    if the task has no such metrics (see `harness.ports.Aggregating`).
+    if the task has no such metrics.
     """
     if not isinstance(task, Aggregating):
         return

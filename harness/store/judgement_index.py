@@ -1,7 +1,7 @@
 """An index over a run's `judgements.jsonl`, by judge, attempt and judged text.
 
 For each judge and text, the last judgement counts. The index takes about 40 bytes per judgement,
-plus the values of scores. Texts and reasons are read on demand.
+plus the values of scores.
 """
 
 import struct
@@ -113,7 +113,7 @@ class JudgementIndex:
     def of(
         self, instance: str, sample: int, round_: int, text: str | None
     ) -> dict[str, judgements.Judgement]:
-        """Return the last judgement of a text by each judge that has judged it, keyed by judge."""
+        """Return the last judgement of a text by each judge."""
         keys = np.array([judged_key(instance, sample, round_, text)])
         names = list(self.register.judges)
         rows = np.array([[self.match(name, keys)[0] for name in names]], np.intp)
@@ -130,11 +130,10 @@ class JudgementIndex:
     ) -> tuple[AttemptTable, Bools]:
         """Return a table of attempts to which the judges' scores are added, and a mask.
 
-        ``table`` has the rules' scores and verdicts. In the returned table, ``passed`` combines
-        rules and judges (see `verdict_over`). ``keys`` has the (n,) `judged_key` of each attempt.
-        ``neutral`` is an (n,) mask of the attempts that all rules have judged without giving a
-        verdict. The verdicts of the judges named in ``ignored`` do not count. The returned mask
-        marks the attempts that all rules and judges have judged without giving a verdict.
+        ``table`` has the rules' scores and verdicts, which `verdict_over` combines with the
+        judges'. ``keys`` has the (n,) `judged_key` of each attempt. ``neutral`` is an (n,) mask of
+        the attempts that all rules have judged without a verdict; the returned mask includes the
+        judges. The verdicts of judges named in ``ignored`` do not count.
         """
         judged = self.judged(table)
         scores: dict[str, Values] = dict(table.scores)
@@ -166,9 +165,8 @@ class JudgementIndex:
     ) -> dict[int, Mapping[str, int]]:
         """Return the judges that have yet to judge each attempt, by the attempt's row.
 
-        A judge's name maps to the number of its judgements of the attempt so far, not counting
-        failures. ``keys`` holds the (n,) `judged_key` of each attempt. Judgements with an outcome
-        in ``retried`` count as missing.
+        A judge's name maps to the number of its judgements so far, not counting failures. ``keys``
+        has the (n,) `judged_key` of each attempt. Outcomes in ``retried`` count as missing.
         """
         judged = self.judged(table)
         missing = np.zeros((len(table), len(judges)), np.bool_)
@@ -212,7 +210,7 @@ class JudgementIndex:
 def judgements_at(
     path: Path, offsets: Sequence[Sequence[int]], decode: Callable[[bytes], S]
 ) -> Iterator[list[S | None]]:
-    """Yield n lists of k judgements, given n lists of k byte offsets. `NONE` becomes None."""
+    """Yield a list of judgements for each list of byte offsets. `NONE` becomes None."""
     given = (one for row in offsets for one in row if one != NONE)
     found = decoded_at(path, given, decode, judgements.JUDGEMENT)
     for row in offsets:

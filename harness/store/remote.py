@@ -1,8 +1,8 @@
 """Copies of runs on an object store, from which another machine can continue them.
 
-A run is written locally, and its changed files are uploaded as they grow. An object store cannot
-append, so whole files are uploaded. What a killed machine has not uploaded need not be paid for
-again: the replies are in the team's cache, which such runs also need for their lease.
+An object store cannot append, so whole files are uploaded as they grow. What a killed machine has
+not uploaded need not be paid for again: the replies are in the team's cache, which such runs also
+need for their lease.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ class _Copy(msgspec.Struct):
     mtime_ns: int
 
     def is_of(self, path: Path) -> bool:
-        """Return whether the file at a path is still the same as its copy."""
+        """Return whether a file is still the same as its copy."""
         found = path.stat() if path.exists() else None
         return found is not None and (found.st_size, found.st_mtime_ns) == (
             self.size,
@@ -73,7 +73,7 @@ class RemoteRuns:
         return sorted(prefix.strip("/") for prefix in found)
 
     def set_aside(self, name: str) -> None:
-        """Rename the copy of a run, if there is one, so that a new run can have its name."""
+        """Rename the copy of a run, if any, so that a new run can have its name."""
         kept = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
         for file in self._tags(name):
             with self._asking(f"rename {name}/{file} at"):
@@ -82,8 +82,7 @@ class RemoteRuns:
     def pull(self, folder: RunFolder) -> str:
         """Bring a run's folder up to date. Return a message for the user, or "" if nothing changed.
 
-        If both the folder and its copy have changed since the folder's last upload, the folder is
-        kept under a dated name.
+        If both the folder and its copy have changed, the folder is kept under a dated name.
         """
         remote, copies = self._tags(folder.name), _copies(folder)
         changed = [

@@ -31,7 +31,7 @@ def run_path(root: Path, named: str) -> Path:
     """Return the path of a run's folder, which need not exist.
 
     ``named`` is the run's name, the path of its folder or run file, or the path of a file in its
-    folder, such as attempts.jsonl. ``root`` is the folder of all runs.
+    folder. ``root`` is the folder of all runs.
     """
     path = Path(named)
     if path.name in (*RUN_FILES, REPORT) and (path.parent / "manifest.json").exists():
@@ -47,8 +47,7 @@ def run_path(root: Path, named: str) -> Path:
 def find_run(root: Path, name: str) -> RunFolder:
     """Return an existing run.
 
-    ``name`` has one of the forms that `run_path` accepts. It may also name a run file with variants
-    if only one of them has been run.
+    ``name`` is as in `run_path`, or a run file with variants of which only one has been run.
 
     Raises:
         DataMissing: If there is no such run. The remedy suggests a name, if possible.
@@ -73,7 +72,7 @@ def find_run(root: Path, name: str) -> RunFolder:
 
 
 def run_name(base: str, variant: str) -> str:
-    """Return the name of a variant's run: ``BASE.VARIANT``, or ``BASE`` if ``variant`` is empty."""
+    """Return the name of a variant's run: ``BASE.VARIANT``, or ``BASE`` without a variant."""
     return f"{base}.{variant}" if variant else base
 
 
@@ -92,7 +91,7 @@ def in_run_name(text: str) -> str:
 
 
 def fresh_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
-    """Return the first of BASE, BASE-2, … under which no run of any of the ``variants`` exists."""
+    """Return the first of BASE, BASE-2, … that no run of the ``variants`` has."""
     number, free = 1, base
     while any(RunFolder(root, run_name(free, variant)).path.exists() for variant in variants):
         number += 1
@@ -142,7 +141,7 @@ def set_aside(
 
 
 def find_runs(root: Path, names: Iterable[str]) -> list[RunFolder]:
-    """Return the named runs. The name of a run file with variants stands for all of their runs."""
+    """Return the named runs. A run file with variants stands for all of their runs."""
     folders: list[RunFolder] = []
     for name in names:
         try:

@@ -44,7 +44,7 @@ WRONG = "This sentence of harness.testing is not an answer to anything."
 
 
 class PlugInCheck:
-    """A check that calls the members of a plug-in, and keeps the first problem of each member."""
+    """A check that calls the members of a plug-in, and keeps the first problem of each."""
 
     def __init__(self, kind: str, plugin: Any) -> None:
         self.plugin = plugin
@@ -113,8 +113,7 @@ class PlugInCheck:
     def calling(self, member: str, where: str = "") -> Iterator[None]:
         """Add a problem if a member raises an exception or is too slow in the block.
 
-        The harness expects some errors, such as `Unparseable` from ``score``. These are raised
-        again.
+        Expected errors, such as `Unparseable` from ``score``, are raised again.
         """
         try:
             yield
@@ -132,9 +131,8 @@ class PlugInCheck:
     def call(self, member: str, *arguments: Any, where: str = "", **named: Any) -> Any:
         """Call a method twice, add any problem found, and return the first result.
 
-        The result is None if it is invalid, or if the method is too slow or raises an unexpected
-        exception. Expected exceptions are raised. ``where`` is added to problems, to say which call
-        caused them.
+        The result is None if it is missing or invalid. Expected exceptions are raised. ``where``
+        says in problems which call caused them.
         """
         if member in self._slow:
             return None
@@ -157,14 +155,13 @@ class PlugInCheck:
         return self.call(member, *arguments) if self.has(member) else None
 
     def has(self, member: str) -> bool:
-        """Return whether the plug-in has this member. That may depend on the plug-in's options."""
+        """Return whether the plug-in has this member, which may depend on its options."""
         return member in self._types
 
     def elsewhere(self, of: Callable[..., dict[str, Any]], *given: Any) -> None:
         """Add a problem for each member whose result differs in another process.
 
-        ``of`` returns the members' results for the arguments ``given``. Nothing is checked if the
-        call cannot be made in another process.
+        ``of`` returns the members' results for the arguments ``given``.
         """
         # Python orders sets of texts differently in each process, and hash() returns other numbers.
         code = (
@@ -220,11 +217,7 @@ def _documented_options(kind: type) -> list[str]:
 
 
 def _unread_options(kind: type) -> list[str]:
-    """Return the names of the constructor's options that the source of its module never reads.
-
-    Storing an option in a private attribute does not count as reading it, unless that attribute is
-    read.
-    """
+    """Return the constructor's options that the source of its module never reads."""
     try:
         line = vars(kind)["__init__"].__code__.co_firstlineno
         source = inspect.getsource(sys.modules[kind.__module__])
@@ -258,10 +251,7 @@ def _each(node: ast.expr | None) -> list[ast.expr | None]:
 
 
 class _TooSlow(BaseException):
-    """A member did not return in time.
-
-    This is not an `Exception`, because a member may catch every exception of that class.
-    """
+    """A member did not return in time. Not an `Exception`, which a member may catch."""
 
 
 @contextlib.contextmanager
@@ -287,8 +277,7 @@ def _time_limit() -> Iterator[None]:
 def misfit(value: object, kind: Any) -> str:
     """Return why a value does not match a type, or "" if it does.
 
-    A value matches if it is the same after conversion to plain data and back. A NumPy number, for
-    example, does not match.
+    A value matches if it is the same after conversion to plain data and back.
     """
     origin = get_origin(kind)
     if origin is Mapping and isinstance(value, Mapping):

@@ -99,15 +99,11 @@ class Chosen:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """A value that changes whenever the page should request the overview and cases again."""
+        """A value that changes whenever the page should request its data again."""
         return (self._computed_n, *(one.version for one in self.followed))
 
     async def changes(self, seen: object) -> tuple[object, object] | None:
-        """Return the current state and an event's data, or None if the state is still ``seen``.
-
-        The event contains the `version`, and the share of the files that is ``indexed``. If both
-        are unchanged, one of the runs' files has changed, for example a session's status.
-        """
+        """Return the current state and an event's data, or None if the state is still ``seen``."""
         self._refresh()
         paths = [one.folder.path / name for one in self.followed for name in FILES]
         stamps = await in_thread(lambda: [stamp(path) for path in paths])
@@ -121,7 +117,7 @@ class Chosen:
             await one.ready.wait()
 
     async def overview(self) -> LiveOverview:
-        """Return the latest overview. If that is outdated, compute a new one in the background."""
+        """Return the latest overview. An outdated one is renewed in the background."""
         await self.ready()
         self._refresh()
         with contextlib.suppress(TimeoutError):
@@ -152,10 +148,7 @@ class Chosen:
         return any(status is not None and status.works() for status in found)
 
     def _refresh(self) -> None:
-        """Start computing a new overview if the latest one is outdated.
-
-        Nothing is started while an overview is being computed, or soon after a costly one.
-        """
+        """Start computing a new overview if the latest one is outdated."""
         of = tuple(one.version for one in self.followed)
         busy = self._computing is not None and not self._computing.done()
         partly = any(one.behind for one in self.followed)
@@ -234,8 +227,8 @@ class Chosen:
     async def cases(self, asked: CaseFilter, start: int, end: int) -> dict[str, object]:
         """Return the cases ``start`` to ``end`` (exclusive) that a filter selects, at most 1,000.
 
-        The result also has the numbers of all selected cases and of their instances, and the share
-        of the files that has been searched for the filter's text.
+        The result also has the numbers of selected cases and instances, and the share of the files
+        that has been searched.
         """
         table = await self._cases()
         known = self._computed.findings if self._computed else Findings()
@@ -290,10 +283,7 @@ class Chosen:
         return {**counts, "done": done, "page": page}
 
     async def _search(self, query: str, indexes: Sequence[AttemptIndex]) -> tuple[Any, float]:
-        """Continue a search for a short time.
-
-        Return the offsets found so far in each run's file, and the share of the files searched.
-        """
+        """Continue a search briefly. Return the offsets by run, and the share searched."""
         searches = []
         for one, index in zip(self.followed, indexes, strict=True):
             name = (one.folder.name, query)
@@ -333,7 +323,7 @@ class Chosen:
     async def line(
         self, run: str, instance: str, sample: int, round_: int
     ) -> dict[str, object] | None:
-        """Return an attempt's line in the run's file, or None if there is no such attempt."""
+        """Return an attempt's line in the run's file, or None."""
         await self.ready()
         if run not in self._names:
             return None

@@ -23,7 +23,7 @@ MOST_LISTED = 10  # of the slowest, and of the latest failed calls
 class TimelineBins(Struct, frozen=True, kw_only=True):
     """The figures of a timeline: one list per figure, with a value for each time bin.
 
-    The first bin begins at ``start`` (epoch seconds), and each bin is ``step_s`` seconds long.
+    The first bin begins at ``start`` (epoch seconds); a bin is ``step_s`` seconds long.
     """
 
     start: float
@@ -64,8 +64,7 @@ class Timeline(Struct, frozen=True, kw_only=True):
 def timeline(folder: RunFolder, index: AttemptIndex, session: int = -1) -> Timeline:
     """Return the timeline of a session of a run.
 
-    ``session`` is the index of the session. By default, or if there is no such session, the latest
-    session is used.
+    ``session`` is its index. If there is no such session, the latest one is used.
     """
     sessions = list(folder.read_manifest().get("sessions") or [{}])
     at = range(len(sessions))[session] if -len(sessions) <= session < len(sessions) else -1
@@ -119,10 +118,7 @@ def _bins(index: AttemptIndex, rows: NDArray[np.intp]) -> TimelineBins:
 def _of_samples(
     index: AttemptIndex, rows: NDArray[np.intp]
 ) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
-    """Return by how much each attempt changes the numbers of passed and of judged samples.
-
-    An attempt's verdict replaces the verdict of its sample's previous round.
-    """
+    """Return by how much each attempt changes the numbers of passed and of judged samples."""
     table = index.attempts
     follows = np.append(False, (rows[1:] == rows[:-1] + 1) & ~table.sample_starts()[rows[1:]])
     found = []
@@ -140,10 +136,7 @@ def _whole(values: NDArray[Any]) -> list[int]:
 def _quantiles(
     places: NDArray[np.intp], values: NDArray[Any], n: int
 ) -> tuple[list[float | None], list[float | None]]:
-    """Return the medians and the 95th percentiles of the values in ``n`` bins (None: no values).
-
-    ``places`` has the bin of each value.
-    """
+    """Return the medians and the 95th percentiles of the values in ``n`` bins."""
     known = ~np.isnan(values)
     places, values = places[known], values[known]
     order = np.lexsort((values, places))

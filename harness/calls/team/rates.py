@@ -139,7 +139,7 @@ class GrantedWindow(SlidingWindow):
 
     @property
     def reason(self) -> str:  # type: ignore[override]
-        """The reason other than the limit why no calls are admitted ("" if none)."""
+        """The reason other than the limit why no calls are admitted."""
         return self._rates.trouble
 
     def wait(self, amount: float, margin: float, now: float) -> float:

@@ -85,7 +85,7 @@ def _asked(base: Base, target: Target) -> str:
 
 
 def _asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Target) -> str | None:
-    """Return a phrase for a count or position, such as "exactly 6 sentences", or else None."""
+    """Return a phrase for a count or position, such as "exactly 6 sentences", or None."""
     if isinstance(measured, Count) and base.relation in AMOUNT:
         number = sole(target)
         plural = not isinstance(number, int) or number > 1
@@ -98,7 +98,7 @@ def _asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Ta
 
 
 def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
-    """Return a phrase for text that units must or must not contain, or None to use `_whose`."""
+    """Return a phrase for text that units must or must not contain, or None."""
     if base.transformation not in (grammar.Identity(), ForEach(grammar.Identity())):
         return None
     containing = "containing" if base.relation == "in" else "not containing"
@@ -150,7 +150,7 @@ def _joined(tree: grammar.Combination, targets: Target, level: Level) -> str:
 
 
 def _unit_nouns(base: Base) -> Nouns:
-    """Return the nouns for a base constraint's one or two units, the larger unit first."""
+    """Return the nouns for a base constraint's units, the larger unit first."""
     return (base.input_level, base.target_level) if base.input_level else (base.target_level,)
 
 
@@ -183,7 +183,7 @@ def described(transformation: Transformation, nouns: Nouns) -> str:
 
 
 def _count_phrase(amount: str, count: Count, noun: str, number: Observed, plural: bool) -> str:
-    """Return a phrase for a count, such as "exactly 6 sentences" or "the word 'x' 2 times"."""
+    """Return a phrase for a count, such as "exactly 6 sentences"."""
     if count.of is not None:
         return f"the {noun} {quoted(count.of)} {amount}{quoted(number)} times"
     return f"{amount}{quoted(number)} {noun}{'s' if plural else ''}"
@@ -206,12 +206,12 @@ def several(value: Observed) -> bool:
 
 
 def sole(value: Observed) -> Observed:
-    """Return the item of a one-item list. Other values are returned unchanged."""
+    """Return the item of a one-item list, or else the value itself."""
     return value[0] if isinstance(value, tuple) and len(value) == 1 else value
 
 
 def quoted(value: Observed) -> str:
-    """Return a value as text, with strings in quotes, None as '(empty)', and commas in lists."""
+    """Return a value as text, with strings in quotes and None as '(empty)'."""
     if isinstance(value, tuple):
         return ", ".join(map(quoted, value))
     if isinstance(value, int):
@@ -246,7 +246,7 @@ def feedback(specification: grammar.Specification, result: CheckResult) -> str:
 
 
 def _missing(finding: ConstraintFinding) -> str:
-    """Return "without" and the name of the part or unit that the text lacks, or "" if none."""
+    """Return "without" and the name of the unit that the text lacks, or ""."""
     base = finding.base
     if not base.within or finding.observed is not None:
         return ""
@@ -276,7 +276,7 @@ def _observed(finding: ConstraintFinding, specification: grammar.Specification) 
 
 
 def _worst(base: Base, counts: Observed) -> Observed:
-    """Return the count furthest from a bound, or all counts if the relation is not a bound."""
+    """Return the count furthest from a bound, or all counts if there is no bound."""
     if not isinstance(counts, tuple):
         return counts
     numbers = [count for count in counts if isinstance(count, int)]
@@ -327,7 +327,7 @@ def _reason(finding: ConstraintFinding) -> str:
 
 @lru_cache(maxsize=4096)  # few kinds per data set, needed for every answer
 def _kind(base: Base, left_out: Target) -> str:
-    """Return a constraint's clause without its targets, so that similar constraints share it."""
+    """Return a constraint's clause without its targets, to group similar constraints."""
     return clause(base, left_out).replace(str(_NUMBER), "N")
 
 
@@ -355,7 +355,7 @@ def _details(finding: ConstraintFinding, why: str) -> dict[str, Any]:
 
 
 def _compact(value: Observed) -> Any:
-    """Return a value as data for JSON. Long strings and lists are cut, and "…" marks the cut."""
+    """Return a value as data for JSON, with "…" where it is cut."""
     if isinstance(value, str):
         return cut(value, LONGEST_TEXT)
     if not isinstance(value, tuple):

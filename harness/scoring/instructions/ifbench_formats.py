@@ -123,7 +123,6 @@ def _not_removed(lines: list[str]) -> list[str]:
     """Return the lines that remain after the published code removes blank lines.
 
     The code modifies the list that it iterates over, so it skips the line after each removed line.
-    It removes the first line that equals the blank line it found, which may be an earlier one.
     """
     removed: Counter[str] = Counter()
     place = 0

@@ -57,8 +57,7 @@ def _languages() -> Any:
 def syllable_counter() -> Callable[[str], int]:
     """Return SyllaPy's function that counts a word's syllables.
 
-    SyllaPy finds its dictionary with pkg_resources, which setuptools 82 removed. A replacement is
-    provided while SyllaPy is imported.
+    SyllaPy finds its dictionary with pkg_resources, which setuptools 82 removed.
     """
     name = "pkg_resources"
     with _loading:

@@ -112,10 +112,7 @@ class Choice(PromptJudge):
 
 
 def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
-    """Return the choice that a reply's last line names, optionally after "verdict", or None.
-
-    A truncated reply names no choice, and neither does a line over `LONGEST_LINE` characters.
-    """
+    """Return the choice that a reply's last line names, optionally after "verdict", or None."""
     lines = reply.text.strip().splitlines()
     if reply.finish_reason == "length" or not lines or len(lines[-1]) > LONGEST_LINE:
         return None

@@ -20,8 +20,7 @@ from harness.scoring.rules.lengths import MARK, CountBounds, Wording, bounds_of,
 class Keywords:
     """A rule on how often each of the quoted texts ``wanted`` must occur.
 
-    ``name`` is ``keyword``, ``forbidden_word`` or ``keyword_count``. If ``exact`` is set, case
-    matters.
+    ``name`` is ``keyword``, ``forbidden_word`` or ``keyword_count``. ``exact``: case matters.
     """
 
     name: str
@@ -30,7 +29,7 @@ class Keywords:
     exact: bool = False
 
     def check(self, text: str) -> str:
-        """Return the violations, such as quoted text that occurs too often, or an empty string."""
+        """Return the violations, or an empty string."""
         shown = _plain(text, self.exact)
         reasons = []
         for one in self.wanted:
@@ -53,7 +52,7 @@ def occurrences(wanted: str, text: str) -> int:
 
 
 def is_whole_word(wanted: str, text: str, at: int) -> bool:
-    """Return whether ``wanted``, found in a text at an offset, is not part of a longer word."""
+    """Return whether ``wanted``, found at an offset, is not part of a longer word."""
     end = at + len(wanted)
     before = at > 0 and _joins(wanted[0]) and _joins(text[at - 1])
     after = end < len(text) and _joins(wanted[-1]) and _joins(text[end])
@@ -78,12 +77,12 @@ _DOUBLE = '"\u201c\u201d\u201e\u00ab\u00bb'
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A rule on the form of the whole answer. Its name is a key of `CHECKS`."""
+    """A rule on the form of the whole answer, named by a key of `CHECKS`."""
 
     name: str
 
     def check(self, text: str) -> str:
-        """Return the violation in the form of an answer, or an empty string."""
+        """Return the violation, or an empty string."""
         return CHECKS[self.name](text)
 
 
@@ -99,7 +98,7 @@ class Edge:
     word: bool = False
 
     def check(self, text: str) -> str:
-        """Return the violation in an answer's first or last words, or an empty string."""
+        """Return the violation, or an empty string."""
         first = self.name == "starts_with"
         bare, most = text.strip(), 4 * len(self.wanted) + 100  # lower-case no more than necessary
         if self.word and not first:

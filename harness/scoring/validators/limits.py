@@ -1,9 +1,9 @@
 """Limits on the size of documents, exact numbers, and pointers to values.
 
 Each limit is about ten times the largest value in the recorded answers and 200 real schemas. A
-number with a fraction or exponent is a float if that float's shortest form equals the number as
-written. Otherwise it is a Decimal, which keeps all digits. Validators compare numbers as decimals,
-so 0.3 is a multiple of 0.1.
+number is a float if the float's shortest form equals the number as written, and otherwise a
+Decimal, which keeps all digits. Validators compare numbers as decimals, so 0.3 is a multiple of
+0.1.
 
 >>> exact("0.1"), exact("0.10000000000000000001")
 (0.1, Decimal('0.10000000000000000001'))
@@ -130,7 +130,7 @@ def _is_long(number: Number) -> bool:
 
 
 def strings(values: Iterable[Any]) -> Iterator[str]:
-    """Yield each string in an iterable, and the keys of each object in it."""
+    """Yield the strings in an iterable, and the keys of its objects."""
     texts = chain.from_iterable(one if isinstance(one, dict) else (one,) for one in values)
     return (text for text in texts if isinstance(text, str))
 
@@ -195,7 +195,7 @@ def _too_long(text: str) -> UnparseableDocument:
 
 
 def written(number: Any) -> str:
-    """Return text that reads back as exactly this number. A float has a point or an exponent."""
+    """Return text that reads back as exactly this number."""
     return str(number) if isinstance(number, Decimal) else repr(number)
 
 
@@ -256,8 +256,8 @@ def resolve(fragment: str, schema: Any) -> tuple[tuple[str | int, ...], Any] | N
 class Node:
     """The start and end offsets of a value in the text of a document.
 
-    A value that may be a list has the nodes of its ``items``, and one that may be an object has the
-    nodes of its ``members``. An XML element can have both.
+    A list has the nodes of its ``items``, and an object the nodes of its ``members``. An XML
+    element can have both.
     """
 
     start: int

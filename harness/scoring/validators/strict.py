@@ -54,7 +54,7 @@ class StrictValidator:
         self._engine, self._small_patterns = _compiled(schema, draft)
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return a value's violations, or only one of them if listing all would take too long.
+        """Return a value's violations, or only one if listing all would take too long.
 
         Raises:
             Undecided: If validation takes too much work, or the engine fails.
@@ -153,7 +153,7 @@ def _compiled(schema: Any, draft: Draft) -> tuple[Any, bool]:
 
 
 def _guarded(call: Callable[[], T]) -> T:
-    """Return the result of a call, or raise Undecided if the engine gives up or crashes."""
+    """Return the result of a call, or raise Undecided if the engine fails."""
     try:
         return call()
     except (jsonschema_rs.ValidationError, Undecided):
@@ -177,7 +177,7 @@ _MEMBERS = ("properties", *_OTHER_MEMBERS, "patternProperties")
 
 
 def _inside(schema: dict[str, Any], words: Sequence[str]) -> tuple[list[Any], list[Any]]:
-    """Return the subschemas under keywords: those in lists and ``properties``, then all others."""
+    """Return the subschemas under keywords: those in lists and ``properties``, then others."""
     one_of: list[Any] = []
     others: list[Any] = []
     for word in words:
@@ -193,7 +193,7 @@ def _inside(schema: dict[str, Any], words: Sequence[str]) -> tuple[list[Any], li
 class Routes:
     """The number of ways ("routes") in which one place in a document can violate a schema.
 
-    Listing the violations takes time in proportion to it. A chain of thirty ``allOf: [{$ref: a},
+    Listing the violations takes time in proportion to it: a chain of thirty ``allOf: [{$ref: a},
     {$ref: a}]`` has a billion routes.
     """
 
@@ -203,7 +203,7 @@ class Routes:
 
     @cached_property
     def _names(self) -> dict[str, Any]:
-        """A mapping from each anchor, and the last part of each id, to its subschema."""
+        """The subschema of each anchor, and of the last part of each id."""
         return {
             schemas.last_name(schema[word]).lstrip("#"): schema
             for _, schema in reversed([*schemas.parts(self.schema)])  # the first of a name counts

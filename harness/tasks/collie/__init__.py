@@ -123,10 +123,7 @@ class CollieTask:
                 yield Instance(id=item.id, data=item, groups=groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the names of the data set and the splitter, and hashes.
-
-        The hashes are of the data set, the measures that it uses, and the word list, if any.
-        """
+        """Return the data set's and splitter's names, and hashes of what scores depend on."""
         found = {
             "dataset": self.dataset,
             "dataset_sha256": sha256(self.path),
@@ -151,7 +148,7 @@ class CollieTask:
         return (Message("user", "".join((*shown, instance.data.prompt))),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return ``constraints``, which alone decides, and ``word`` if a word list applies."""
+        """Return ``constraints``, the verdict, and ``word`` if a word list applies."""
         return {"constraints": score(self._verdict(instance, text)), **self._word(instance, text)}
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
@@ -169,7 +166,7 @@ class CollieTask:
         return feedback(instance.data.specification, self._verdict(instance, text))
 
     def must_keep(self, instance: One) -> tuple[str, ...]:
-        """Return the target values of the constraints, which a paraphrased prompt must contain."""
+        """Return the target values of the constraints."""
         return _values(instance.data.specification.targets)
 
     def reference(self, instance: One) -> str | None:
@@ -177,7 +174,7 @@ class CollieTask:
         return instance.data.example
 
     def describe(self) -> Iterator[DataTable]:
-        """Yield tables of instances by structure and source, and of the lengths of examples."""
+        """Yield tables of the instances and of the lengths of examples."""
         counts, prompts = defaultdict[str, Counter[str]](Counter), defaultdict[str, set[str]](set)
         lengths = defaultdict[tuple[Level, Unit], list[float]](list)
         units = splitter(self._nltk_data)
@@ -242,7 +239,7 @@ read_items = partial(read_all, item=_item)  # yields the items of a file
 
 
 def read_words(path: Path) -> frozenset[str]:
-    """Return the words in a file (one per line), in lower case, and those in `LONG_WORDS`."""
+    """Return the words in a file (one per line), in lower case, and `LONG_WORDS`."""
     try:
         words = {line.strip().lower() for line in path.read_text(encoding="utf-8").splitlines()}
     except OSError as error:

@@ -1,8 +1,7 @@
-"""The common parts of ConCodeEval's two tasks: options, data, prompts, groups and fingerprint.
+"""The common parts of ConCodeEval's two tasks.
 
-The prompt ``chat`` has our wording. The prompt ``paper`` has the authors' wording without chat
-markup, which the server adds. The recorded data set has 300 of the authors' 602 schemas and no
-samples.
+The prompt ``paper`` has the authors' wording without chat markup, which the server adds. The
+recorded data set has 300 of the authors' 602 schemas and no samples.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class SchemaRow(msgspec.Struct, frozen=True):
     """A schema of the data set.
 
     ``root`` is its type, or "any" if it has no single type. ``range`` is the range in the name of
-    the authors' file, such as "0-10", or empty if the name contains none.
+    the authors' file, such as "0-10", or empty.
     """
 
     id: str
@@ -48,7 +47,7 @@ class SchemaRow(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 (hex digits) of the schema, which is the same for duplicates."""
+        """The SHA-256 (hex digits) of the schema, the same for duplicates."""
         text = msgspec.json.encode(self.schema, order="deterministic")
         return hashlib.sha256(text).hexdigest()
 
@@ -171,7 +170,7 @@ class ConCodeEval:
 
     @cached_property
     def schemas(self) -> Sequence[tuple[SchemaRow, str, Constraints]]:
-        """Each schema with its text in the prompt and its constraints. Computed only once."""
+        """Each schema with its text in the prompt and its constraints."""
         found = []
         for row in self.benchmark.schemas:
             text, spans = representations.rendered(row.schema, self.representation, self._wording)
@@ -179,7 +178,7 @@ class ConCodeEval:
         return found
 
     def describe(self) -> Iterator[DataTable]:
-        """Yield tables of schema lengths in each representation, and of schemas per keyword."""
+        """Yield tables of schema lengths and of schemas per keyword."""
         found = [row.schema for row in self.benchmark.schemas]
         texts = {
             name: [representations.render(schema, name, wording=self._wording) for schema in found]
@@ -192,7 +191,7 @@ class ConCodeEval:
         yield DataTable(("keyword", "schemas"), counts.most_common())
 
     def groups(self, row: SchemaRow, output: Format) -> dict[str, str]:
-        """Return an instance's groups: output, representation, root and, if known, range."""
+        """Return an instance's groups."""
         groups = {"output": output, "representation": self.representation, "root": row.root}
         return groups | ({"range": row.range} if row.range else {})
 
@@ -213,8 +212,7 @@ class ConCodeEval:
     ) -> tuple[Message, ...]:
         """Return the conversation that asks about an instance.
 
-        ``fields`` and ``shots`` have the values of the template's fields, for the instance and for
-        each shot.
+        ``fields`` and ``shots`` have the values of the template's fields.
         """
         given = {**fields, "input": NAMES[self.representation], "shots": list(shots)}
         if shots:

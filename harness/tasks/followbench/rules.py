@@ -29,8 +29,7 @@ MOST_SHOWN = 80  # maximum characters of a target that a reason shows
 class FollowBenchRule(NamedTuple):
     """A check of answers, and an answer that should pass it (None for rules not in `TARGETS`).
 
-    ``source`` is the check's key in `TARGETS` or `CHECKS` or, for the category ``example``, the
-    row's source.
+    ``source`` is the check's key or, for the category ``example``, the row's source.
     """
 
     violation: Check
@@ -106,7 +105,7 @@ def _one_of(target: str) -> Check:
 
 
 def _names_in(target: str) -> list[str]:
-    """Return the strings in a list that is written as Python code, such as ``['Bonn', 'Rome']``."""
+    """Return the strings in a list that is written as Python code."""
     try:
         found = ast.literal_eval(target)
     except (SyntaxError, RecursionError, MemoryError, TypeError, ValueError) as error:
@@ -150,12 +149,12 @@ _BREAK = re.compile(r"(?<!\w\.\w.)(?<![A-Z][a-z]\.)(?<=[.?])\s")
 
 
 def _sentences(text: str) -> list[str]:
-    """Return the non-empty parts between sentence ends, including parts of only white space."""
+    """Return the non-empty parts between sentence ends."""
     return [part for part in re.split(r"[.!?]", text) if part]
 
 
 def _bold_points(text: str) -> int:
-    """Count points such as ``**1. Growth:``. A line may have several."""
+    """Count points such as ``**1. Growth:``."""
     lines = (line[: line.rfind(":") + 1] for line in text.split("\n"))
     return sum(len(re.findall(r"\*\*\d.[^:]*:", line)) for line in lines)
 
@@ -208,7 +207,7 @@ def _no_word(word: str) -> Check:
 
 
 def _in_sentence(number: int, check: Check, *, if_missing: str = "") -> Check:
-    """Return a check of one sentence (from 1). Without it, the violation is ``if_missing``."""
+    """Return a check of one sentence (from 1), with a violation for its absence."""
 
     def checked(text: str) -> str:
         found = _sentences(text)[number - 1 : number]
@@ -235,7 +234,7 @@ def _points_are_short(text: str) -> bool:
 
 
 def _levels(*checks: Check) -> tuple[Check, ...]:
-    """Return a check for each level, which combines the checks of this and all lower levels."""
+    """Return a check for each level, which includes the checks of lower levels."""
     return tuple(_all(*checks[:level]) for level in range(1, len(checks) + 1))
 
 

@@ -28,10 +28,7 @@ _Text = Annotated[str, Meta(pattern=r"\S")]
 
 
 class InfoBenchItem(Struct, frozen=True):
-    """An instruction with its requirements, as in a row of the published file.
-
-    Each requirement is a yes-or-no question, and yes means that an answer meets it.
-    """
+    """An instruction with its requirements: yes-or-no questions that an answer should meet."""
 
     instruction: _Text
     decomposed_questions: Annotated[list[_Text], Meta(min_length=1)]
@@ -79,10 +76,7 @@ class InfoBenchTask:
         return {"dataset": self.dataset, "dataset_sha256": sha256(self.path)}
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the instruction and input as one user message in the authors' format.
-
-        ``shots`` are not used.
-        """
+        """Return the instruction and input as one user message, in the authors' format."""
         item = instance.data
         return (Message("user", f"{item.instruction}\n\n{item.input or ''}\n"),)
 
@@ -104,7 +98,7 @@ class InfoBenchTask:
         return f"{item.instruction}\n\n{item.input}" if item.input else item.instruction
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return the requirements as criteria. Their labels, if any, are in the group ``label``."""
+        """Return the requirements as criteria, with their labels as groups."""
         questions = instance.data.decomposed_questions
         labels = instance.data.question_label or [[] for _ in questions]
         return [

@@ -122,8 +122,7 @@ class RowsTask(Conversations):
     def _choices(self) -> MultipleChoice | None:
         """How rows become multiple-choice questions, or None if they do not.
 
-        If the option ``choices`` is not set, they do if the first row has choices, and neither this
-        row nor the option ``prompt`` sets a prompt.
+        By default, they do if the first row has choices, and nothing else sets a prompt.
         """
         if self._asked_choices is None and self._prompt is None:
             first = next((row for _, row in self._source.rows()), {})
@@ -218,17 +217,15 @@ class RowsTask(Conversations):
         return (Message("system", self._system.render(row)), *turns)
 
     def row_fields(self) -> Iterator[tuple[str, Row]]:
-        """Yield each row's id and its fields, without those such as ``checks`` and ``messages``."""
+        """Yield each row's id and fields, without those such as ``checks`` and ``messages``."""
         known = {"id", "groups", "cluster", "checks", "messages", "turns", "user"}
         for number, (where, row) in enumerate(self._source.rows(), start=1):
             fields = {name: value for name, value in row.items() if name not in known}
             yield encodable(text_id(row, number, f"{where}: ")), fields
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the rows' fingerprint, the version of ``regex``, and the hashes listed below.
-
-        The hashes cover the templates, the checks, the settings of multiple choice, the files that
-        checks name, and the checkers that are registered or in Python files.
+        """Return the rows' fingerprint, the version of ``regex``, and hashes of all else that
+        matters.
         """
         hashes = {name: kind("checkers").own_sha256(name) for name in self._checkers()}
         hashes |= {path: sha256(Path(path)) for path in files(self._shared)}
@@ -266,7 +263,7 @@ class RowsTask(Conversations):
         return 1
 
     def adapted_request(self, instance: One, request: Request) -> Request:
-        """Return the request, or a request for the log-likelihoods of a row's choices."""
+        """Return the request, or one for the log-likelihoods of a row's choices."""
         choices, options = self._choices, instance.data.options
         if choices is None or options is None or not choices.by_likelihood:
             return request
@@ -298,7 +295,7 @@ class RowsTask(Conversations):
     def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
         """Return the scores of an answer that a judge found in a reply, without verdicts.
 
-        Of the rules, only those that check the extracted answer, not the whole reply, give a score.
+        Rules that check the whole reply give no score.
         """
         found = self._choice(instance, answer)
         for rule in instance.data.rules:
@@ -309,9 +306,7 @@ class RowsTask(Conversations):
     def extracted(self, instance: One, text: str) -> str | None:
         """Return the part of a reply that checks read.
 
-        It is found by the option ``extract`` or, without this option, by a check ``json_schema``.
-        With multiple choice, it is the chosen answer. The result is None if the checks read the
-        whole reply, or if the reply has no such part.
+        The result is None if the checks read the whole reply, or if the reply has no such part.
         """
         found, options = self._extraction, instance.data.options
         if found is None and options is None:
@@ -343,7 +338,7 @@ class RowsTask(Conversations):
         """Return a correct answer: the template ``gold`` rendered for the row.
 
         Without a template, it is the row's field ``gold``, its target, or the field that a check
-        names, in the first form that passes the checks. The result is None if none passes.
+        names, in the first form that passes the checks (None if none passes).
         """
         found = self._candidates(instance.data)
         if self._gold is not None and not instance.data.later:
@@ -351,12 +346,12 @@ class RowsTask(Conversations):
         return next((text for text in found if self._passes(instance, text)), None)
 
     def wrong_answer(self, instance: One) -> str | None:
-        """Return a wrong option's letter or text, or None if the row has no options."""
+        """Return a wrong option's letter or text, or None without options."""
         choices, options = self._choices, instance.data.options
         return choices.wrong_answer(options, instance.id) if choices and options else None
 
     def expected_answer(self, instance: One) -> str | None:
-        """Return the reference, else a target (preferably a readable one), else None."""
+        """Return the reference, else a target, else None."""
         found = list(self._candidates(instance.data))
         readable = [text for text in found if self._scores(instance, text) is not None]
         return self.reference(instance) or next(iter(readable or found), None)
@@ -370,7 +365,7 @@ class RowsTask(Conversations):
         yield from filter(str.strip, target_forms(row, fields, self._extraction))
 
     def constraint(self, instance: One) -> DecodingConstraint:
-        """Return the schema of the row's check ``json_schema`` as the decoding constraint."""
+        """Return the schema of the row's check ``json_schema``."""
         rules = (rule for rule in instance.data.rules if rule.checker == "json_schema")
         return schema_constraint(list(map(self._rules.checker, rules)), instance.id)
 
@@ -402,8 +397,7 @@ class RowsTask(Conversations):
     def prompt_errors(self) -> list[str]:
         """Return warnings about a prompt without fields, and about a mismatch with ``extract``.
 
-        In the first instances, this is a prompt that does not ask for what ``extract`` reads, a
-        correct answer (``gold``) that does not pass, or a target that ``extract`` would misread.
+        Only the first instances are examined.
         """
         if self._prompt is not None and not self._prompt.names:
             first = [one.data for one in islice(self.instances(), 2)]

@@ -118,8 +118,7 @@ class LmEvalTask:
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return lm-eval's prompt or, if answers are given, the answers with their contexts.
 
-        A context is a user message. The answers to it follow as assistant messages. ``shots`` are
-        not used: lm-eval puts few-shot examples into the prompt.
+        A context is a user message. The answers to it follow as assistant messages.
         """
         document = instance.data
         if document.generates:
@@ -145,7 +144,7 @@ class LmEvalTask:
 
     @cached_property
     def needed_samples(self) -> int:
-        """The largest number of answers per document that the metrics of any task need."""
+        """The largest number of answers per document that any metric needs."""
         return max(map(scoring.repeats, self._loaded.tasks.values()))
 
     def adapted_request(self, instance: One, request: Request) -> Request:
@@ -175,8 +174,7 @@ class LmEvalTask:
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Return lm-eval's metrics of one answer. The first accuracy of 0 or 1 is the verdict.
 
-        Metrics that lm-eval can only compute for all answers together are not among them. If the
-        task's code fails, there is only ``score``, without a value.
+        If the task's code fails, there is only ``score``, without a value.
 
         Raises:
             Unparseable: If the reply lacks the log-likelihoods of given answers.
@@ -194,8 +192,7 @@ class LmEvalTask:
     def extracted(self, instance: One, text: str) -> str | None:
         """Return an answer as changed by the task's first filter, or None if it is unchanged.
 
-        The result is also None if the filter returns anything but text, and for tasks that are
-        scored by log-likelihoods, such as multiple choice.
+        The result is also None if the filter returns no text, or if answers are given.
         """
         if not instance.data.generates:
             return None
@@ -203,7 +200,7 @@ class LmEvalTask:
         return None if found == text else found
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a message that the answer is wrong. lm-eval has no feedback."""
+        """Return a message that the answer is wrong."""
         return "Your answer is not correct. Please answer again."
 
     def reference(self, instance: One) -> str | None:

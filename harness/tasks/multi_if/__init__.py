@@ -136,7 +136,7 @@ def _accuracies(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def read_conversation(row: Row, where: str) -> MultiIFItem:
-    """Return the first turn of a conversation in the published columns, with the later turns."""
+    """Return the first turn of a conversation, with the later turns."""
     turns = []
     for number in count(1):
         turn = f"turn_{number}_"
@@ -164,7 +164,7 @@ def _decoded(row: Row, column: str, where: str) -> Any:
 
 
 def _object(value: Any, column: str, where: str) -> Any:
-    """Return a value of a column. A string is decoded as JSON, and refused if it is not JSON."""
+    """Return a value of a column. A string is decoded as JSON."""
     if not isinstance(value, str):
         return value
     try:

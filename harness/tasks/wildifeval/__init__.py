@@ -1,11 +1,9 @@
 """WildIFEval: real users' constraints, judged one by one by the judge ``yes_no``.
 
 Lior et al. 2025, "WildIFEval: Instruction Following in the Wild" (arXiv 2503.06573). The public
-part of the data set has conversation ids, and the constraints in each user's first message. The
-messages are in LMSYS-Chat-1M, which you must request at its source and must not redistribute. Like
-the authors, the task finds each conversation by its id, and takes the first message. Categories and
-domains come from CSV files in the authors' repository, where they are found by the texts of
-constraints and messages.
+part of the data set has conversation ids and constraints. The messages are in LMSYS-Chat-1M, which
+you must request at its source and must not redistribute. Like the authors, the task finds each
+conversation by its id, and takes the first message.
 """
 
 from __future__ import annotations
@@ -47,10 +45,7 @@ CATEGORIES: Mapping[str, str] = yaml.safe_load(_CATEGORIES)  # descriptions by n
 
 
 def named(category: str) -> str:
-    """Return the name that the paper uses for a category.
-
-    ``Other: TITLE`` becomes ``Other``. An unknown category is returned as it is.
-    """
+    """Return the paper's name of a category: ``Other: TITLE`` becomes ``Other``."""
     text = category.strip()
     known = {_letters(name): name for name in (*CATEGORIES, OTHER)}.get(_letters(text))
     if known is None and re.match(r"\W*other\b\s*[:*]", text, re.IGNORECASE):
@@ -183,7 +178,7 @@ class WildIFEvalTask:
         return {RULES: Score(value, passed, reason, {"constraints": checked})}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a request to answer again. If the answer breaks a rule, the reason comes first."""
+        """Return a request to answer again, after the reason if the answer breaks a rule."""
         said = "Your answer does not meet all that was asked for yet. Please answer again."
         found = scores.get(RULES)
         return f"{found.reason}\n{said}" if found and found.passed is False else said
@@ -218,7 +213,7 @@ def _label(constraint: Constraint) -> dict[str, str]:
 
 
 def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
-    """Return the constraint with its rule's verdict on an answer, or None if it has no rule."""
+    """Return the constraint with its rule's verdict, or None if it has no rule."""
     if (rule := recognise(constraint.text)) is None:
         return None
     reason = rule.check(text)
@@ -272,7 +267,7 @@ read_items = partial(read_all, item=_item)  # yields the items; the default id i
 
 
 def is_public(path: Path) -> bool:
-    """Return whether a data set is in the published format, which lacks the texts of the tasks."""
+    """Return whether a data set is in the published format, without the tasks' texts."""
     if path.is_dir() or path.suffix == ".parquet":
         return True
     return "decomposition" in next(rows(path), ("", {}))[1]
@@ -283,9 +278,8 @@ def join(
 ) -> tuple[tuple[WildIFEvalItem, ...], tuple[str, ...]]:
     """Join the public data set with the chats by conversation id.
 
-    The data set (a file or folder) has each task's constraints, and the chats have its text. CSV
-    files may map constraints to ``categories``, and tasks to ``domains``. Return the tasks whose
-    chat was found, and the ids of the missing chats.
+    CSV files may map constraints to ``categories``, and tasks to ``domains``. Return the tasks
+    whose chat was found, and the ids of the missing chats.
     """
     wanted: dict[str, tuple[str, ...]] = {}
     for where, raw in _records(decompositions, "decomposition"):
@@ -331,7 +325,7 @@ class _Chat(Struct):
 def _records(
     place: Path, column: str, only: Collection[str] | None = None
 ) -> Iterator[tuple[str, Row]]:
-    """Yield (location, row) for each row, or only for rows of the conversations ``only``."""
+    """Yield (location, row) for each row, or only for the conversations ``only``."""
     for path in _files(place):
         parquet = path.suffix == ".parquet"
         found = _parquet(path, column, only) if parquet else read_jsonl(path)
@@ -364,7 +358,7 @@ def _parquet(path: Path, column: str, only: Collection[str] | None) -> Iterator[
 
 
 def _table(path: Path | None, key: str, value: str) -> dict[str, str]:
-    """Map a CSV file's column ``key`` to its column ``value``, or return {} if there is no file."""
+    """Map a CSV file's column ``key`` to its column ``value``."""
     table: dict[str, str] = {}
     for _, row in rows(path) if path else ():
         if not {key, value} <= row.keys():
