@@ -44,8 +44,7 @@ _DEFAULTS = {"progress": True, "fresh": False, "rescore": False}
 def strict_options(options: Any) -> Callable[[F], F]:
     """Return a decorator that refuses keywords other than those of ``options``, a TypedDict.
 
-    A misspelt ``limit`` could otherwise cost money. The function's signature lists the keywords,
-    and its error messages name options as in Python.
+    A misspelt ``limit`` could otherwise cost money.
     """
 
     def decorated(function: F) -> F:

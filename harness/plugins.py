@@ -107,10 +107,7 @@ _loaded: dict[tuple[str, str], _FromFile] = {}  # by kind and name
 
 
 def _from_file(kind_name: str, name: str) -> _FromFile:
-    """Return the plug-in in a Python file: its ``plugin``, or else its only public definition.
-
-    The file is loaded again if it, or a module that it imports from its folder, has been edited.
-    """
+    """Return the plug-in in a Python file: its ``plugin``, or else its only public definition."""
     known = _loaded.get((kind_name, name))
     if known is not None and all(_changed_ns(path) == ns for path, ns in known.changed_ns.items()):
         return known
@@ -227,7 +224,7 @@ class Kind:
         return [] if registered else [*_from_file(self.name, name).changed_ns]
 
     def own_sha256(self, name: str) -> str:
-        """Return a hash of a plug-in that is registered or in a Python file ("" for any other).
+        """Return a hash of a plug-in that is registered or in a Python file, or else "".
 
         For a checker, the hash also covers the values and the user's code that it refers to.
         """
@@ -290,8 +287,7 @@ class Kind:
     def build(self, name: str, options: Mapping[str, Any], **given: Any) -> Any:
         """Build a plug-in from its options.
 
-        ``given`` holds the objects that the harness can supply. The plug-in gets those for which it
-        has parameters.
+        The plug-in gets those of the objects in ``given`` for which it has parameters.
 
         Raises:
             ConfigError: If an option is invalid, or the plug-in fails or does not fit its
@@ -333,7 +329,7 @@ def _modules(package: str) -> list[str]:
 
 @functools.cache
 def _entries(group: str, path: tuple[str, ...]) -> Mapping[str, list[EntryPoint]]:
-    """Return the entry points of a group by name. Cached per path because a look-up takes 10 ms."""
+    """Return the entry points of a group by name (cached: a look-up takes 10 ms)."""
     found: dict[str, list[EntryPoint]] = {}
     for entry in entry_points(group=group):
         found.setdefault(entry.name, []).append(entry)
@@ -345,7 +341,7 @@ def _package(entry: EntryPoint) -> str:
 
 
 def _code(module: str) -> list[Path]:
-    """Return a module's file or, if its top-level package has a file, all files of the package."""
+    """Return the files whose content is hashed as a module's code."""
     for name in (module.partition(".")[0], module):
         file = getattr(sys.modules.get(name), "__file__", None)  # namespace packages have none
         if file:

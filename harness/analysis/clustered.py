@@ -84,8 +84,8 @@ class Estimate:
     ) -> Interval | None:
         """Return the 95% t interval, clipped to [low, high].
 
-        It is None if the standard error is unknown or 0. For several ``comparisons``, each interval
-        is widened (Bonferroni).
+        It is None if the standard error is unknown or 0. The interval is widened for several
+        ``comparisons`` (Bonferroni).
         """
         if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
             return None
@@ -99,7 +99,7 @@ class Estimate:
         )
 
     def over_samples(self, ci95: Interval | None, n_samples: int) -> SampleStatistic:
-        """Return the estimate as a statistic over ``n_samples``, some of which may lack a value."""
+        """Return the estimate as a statistic over ``n_samples``."""
         found = structs.asdict(self.statistic(ci95))
         return SampleStatistic(**found, missing=n_samples - self.n)
 
@@ -113,9 +113,8 @@ def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
 
     This is ordinary least squares on a constant with the cluster-robust covariance of Liang and
     Zeger (1986) in its CR1 form: G / (G - 1) times (n - 1) / (n - p) for p = 1 regressor (Cameron
-    and Miller 2015). Without G / (G - 1), the error would be too small for few clusters. If every
-    value is its own cluster, this is the usual s^2 / n. Miller 2024, "Adding Error Bars to Evals"
-    (arXiv 2411.00640), has the same sum without G / (G - 1).
+    and Miller 2015). Without G / (G - 1), the error would be too small for few clusters. Miller
+    2024, "Adding Error Bars to Evals" (arXiv 2411.00640), has the same sum without G / (G - 1).
     """
     if len(values) and clusters.max() > 8 * len(values):  # numbered for a larger table
         clusters = np.unique(clusters, return_inverse=True)[1]
@@ -218,10 +217,7 @@ def mean_of_groups(
 
 
 def merged(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    """Merge two divisions of n values into units. Values that share a unit in either stay together.
-
-    Return the (n,) merged units.
-    """
+    """Return n values' units, merged so that values that share a unit in either stay together."""
     if len(first) == 0:
         return first
     unit, before = first.copy(), second
@@ -265,7 +261,7 @@ def linearised(
 def degrees_of_freedom(sizes: NDArray[Any]) -> float:
     """Return the degrees of freedom of a clustered mean's t statistic.
 
-    ``sizes[k]`` is the number of clusters with k values. There must be at least two clusters. If a
+    ``sizes[k]`` is the number of clusters with k values. At least two clusters are required. If a
     few clusters are much larger than the others, intervals by t with G - 1 degrees (G is the number
     of clusters) are too narrow. Satterthwaite (1946) assigns a sum of squares tr(S)^2 / tr(S^2)
     degrees, where S is the covariance of the squared terms. Bell and McCaffrey (2002) apply this to
@@ -307,8 +303,8 @@ def wilson(mean: float, n: float) -> Interval:
     """Return the 95% interval of a mean of n independent verdicts.
 
     This is the score interval of Wilson 1927, "Probable Inference, the Law of Succession, and
-    Statistical Inference" (JASA 22), equation 5, without continuity correction. Unlike rate ± t *
-    stderr, it is reliable near 0 and 1, and for few verdicts.
+    Statistical Inference" (JASA 22), equation 5, without continuity correction. It is reliable near
+    0 and 1, and for few verdicts.
 
     >>> [round(bound, 4) for bound in wilson(81 / 263, 263)]  # Newcombe 1998, table I
     [0.2553, 0.3662]

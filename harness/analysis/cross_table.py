@@ -1,9 +1,6 @@
 """Builds a results table of several runs, as in papers, with models and groups as rows.
 
-A cell belongs to one run: samples of several runs are never pooled. If several runs fill a figure's
-columns in a row, the row has no value of this figure over all columns. A setting is shown if two
-runs of one model would otherwise fill the same cell, or if runs of different models differ in it
-(unless it belongs to the model).
+A cell belongs to one run: samples of several runs are never pooled.
 """
 
 from __future__ import annotations
@@ -69,8 +66,8 @@ class TableColumn(Struct, frozen=True, kw_only=True):
 class TableCell(SampleStatistic, frozen=True, kw_only=True):
     """The value of a figure for a run, or for one group of its samples.
 
-    ``n`` is the number of samples that count towards the figure. The cell's value is None if the
-    figure is undefined for these samples.
+    ``n`` is the number of samples that count towards the figure. The value is None if the figure is
+    undefined for them.
     """
 
     mean: float | None = field(name="value")
@@ -78,7 +75,7 @@ class TableCell(SampleStatistic, frozen=True, kw_only=True):
 
 
 class TableRow(Struct, frozen=True, kw_only=True):
-    """A row: a model, a group, and the settings that distinguish the row from others."""
+    """A row of a results table: a model, a group and distinguishing settings."""
 
     model: str
     settings: dict[str, str]
@@ -89,7 +86,7 @@ class TableRow(Struct, frozen=True, kw_only=True):
 
 
 class CrossTable(Struct, frozen=True, kw_only=True):
-    """A results table. Two labels ("" for none) divide its rows and its columns into groups."""
+    """A results table."""
 
     tasks: list[str]
     row_label: str
@@ -299,7 +296,7 @@ def _fill(
 
 
 def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str]]:
-    """Return, for each run, the settings and any name that distinguish it, besides its model."""
+    """Return what distinguishes each run besides its model: settings and, if needed, its name."""
     # Cells over all columns count only if the table has no others.
     places = [
         {place for place in run.cells if place.column is not None or not plan.columns}
@@ -368,7 +365,7 @@ def _rows(
 
 
 def _marks(variants: Sequence[comparable.Variant]) -> list[str]:
-    """Return the marks of a row's runs, with the run's name before marks that not all runs have."""
+    """Return the marks of a row's runs."""
     marks = [
         mark if all(mark in other.marks for other in variants) else f"{variant.name}: {mark}"
         for variant in variants

@@ -40,7 +40,7 @@ _NO_VERDICT = {
 
 
 class FailedAttempt(Struct, frozen=True):
-    """An attempt that failed or whose call failed (outcome ``error``), with the reason."""
+    """A failed attempt, or a failed call (outcome ``error``), with the reason."""
 
     instance: str
     sample: int
@@ -81,7 +81,7 @@ class AnswerLine(FailedLine, gc=False):
 class Failures:
     """A run's distinct reasons for failures, and which of them each failed attempt has.
 
-    Reasons that differ only in numbers count as one reason, with N in place of these numbers.
+    Reasons that differ only in numbers count as one.
     """
 
     kinds: tuple[str, ...]  # the reasons with N for every number, which tell them apart
@@ -150,7 +150,7 @@ def read_failures(index: AttemptIndex) -> Failures:
 
 
 def _common(one: str, other: str) -> str:
-    """Return one of two reasons of the same kind, with N for the numbers in which they differ."""
+    """Return one of two reasons, with N for the numbers in which they differ."""
     if one == other:
         return one
     parts = zip(_PARTS.split(one), _PARTS.split(other), strict=False)
@@ -206,10 +206,7 @@ def _read(index: AttemptIndex, order: NDArray[np.intp]) -> Iterator[tuple[int, F
 
 
 def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str, str]]:
-    """Yield the kind of each reason, the reason on one line, and the full text.
-
-    The full text is "" if the outcome is not ``ok`` and there is no answer.
-    """
+    """Yield the kind of each reason, the reason on one line, and the full text."""
     if failed.outcome != "ok":
         said = "" if failed.text is None else failed.reason
         kind, line = without_values(failed.reason), _line(failed.reason)
@@ -236,7 +233,7 @@ def _line(reason: str) -> str:
 
 
 def without_values(reason: str) -> str:
-    """Return a reason on one line with its numbers replaced by N, to make similar reasons equal.
+    """Return a reason on one line, with its numbers replaced by N.
 
     The numbers in a regular expression are kept. The result is cut to `LONGEST` characters.
 

@@ -1,8 +1,8 @@
 """Reads judges' verdicts on each sample's last answer, and pairs them with those of a reference.
 
 A judge with criteria gives a verdict on each criterion. For any other judge, each score that is not
-a mere number is a verdict: true, false or missing. An abstention does not count as a no. An
-unparseable, refused or empty judgement is an abstention on all criteria of the reference.
+a mere number is a verdict. An abstention does not count as a no. An unparseable, refused or empty
+judgement is an abstention on all criteria of the reference.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class JudgeVerdict(NamedTuple):
 
 
 class Said(NamedTuple):
-    """A judge's verdicts on an answer: one per criterion or, without criteria, one per score."""
+    """A judge's verdicts on an answer."""
 
     outcome: JudgementOutcome
     verdicts: tuple[JudgeVerdict, ...]
@@ -104,7 +104,7 @@ def read_answers(
 def read_judged(
     index: AttemptIndex, judge: str, round_: int | None = None
 ) -> tuple[AttemptTable, int]:
-    """Return a table of a judge's verdicts, with a row per criterion of each sample's last answer.
+    """Return a judge's verdicts, with a row per criterion of each sample's last answer.
 
     Rounds after ``round_``, if given, are ignored. Also return how many samples lack verdicts
     on criteria.
@@ -125,7 +125,7 @@ def read_judged(
 def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
     """Return the names of the judges that gave verdicts on the attempts in the file ``path``.
 
-    The names are in order of registration. If ``of_criteria``, only verdicts on criteria count.
+    If ``of_criteria``, only verdicts on criteria count.
     """
     found = set[str]()
     for _, _, line in decoded(path.with_name(JUDGEMENTS), _Judgement, JUDGEMENT):

@@ -40,9 +40,8 @@ def partial(samples: AttemptTable, score: str) -> AttemptTable:
 def consecutive(samples: AttemptTable, label: str) -> AttemptTable:
     """Return one row per cluster and sample, with the number of consecutive levels that pass.
 
-    Levels are the groups of ``label`` in numerical order, starting at the lowest. A cluster has one
-    instance per level. The score `CONSECUTIVE` is missing if a level before the first failure is
-    absent or has no verdict.
+    Levels are the groups of ``label`` in numerical order. A cluster has one instance per level. The
+    score `CONSECUTIVE` is missing if a level before the first failure is absent or has no verdict.
     """
     codes, names = group_codes(samples.instances.groupings, (label,))
     order = sorted(range(len(names)), key=lambda n: (len(names[n][0]), names[n]))
@@ -128,11 +127,11 @@ def weights_of(task: str) -> dict[str, str]:
 def macro_f1(
     samples: AttemptTable, score: str, label: str, *labels: str
 ) -> dict[Key, SampleStatistic]:
-    """Return the macro-averaged F1 over the groups of ``label``, for each group of ``labels``.
+    """Return the macro-averaged F1 over the two groups of ``label``, by group of ``labels``.
 
-    The groups of ``label`` are the two classes. The result is the mean over the classes of F1_c = 2
-    TP / (2 TP + FP + FN), the "averaged F1" of Opitz and Burst (2021, "Macro F1 and Macro F1",
-    arXiv 1911.03347), which they recommend over the F1 of averaged precision and recall.
+    These groups are the classes. The result is the mean over the classes of F1_c = 2 TP / (2 TP +
+    FP + FN), the "averaged F1" of Opitz and Burst (2021, "Macro F1 and Macro F1", arXiv
+    1911.03347), which they recommend over the F1 of averaged precision and recall.
 
     An answer predicts its instance's class if the score is true, and the other class if the score
     is false. A judged answer without the score (refused, empty, unreadable) predicts neither: it
@@ -192,11 +191,7 @@ def _bounds(samples: AttemptTable, score: str) -> tuple[float, float]:
 def _mean_of_ratios(
     ratios: Sequence[Ratio], taken: AttemptTable, n_samples: int, bounds: tuple[float, float]
 ) -> SampleStatistic:
-    """Return the mean of several ratios, each of which divides one sum over samples by another.
-
-    ``n_samples`` includes samples without values. If a divisor is 0, there is no mean, and all
-    samples are missing. The standard error follows from the influence of each sample on the mean.
-    """
+    """Return the mean of ratios, each of which divides one sum over samples by another."""
     if not ratios or not all(lower.sum() for _, lower in ratios):
         return SampleStatistic(missing=n_samples)
     mean, influence = 0.0, np.zeros(len(taken))

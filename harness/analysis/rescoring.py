@@ -28,7 +28,7 @@ class Rescored(msgspec.Struct, frozen=True):
 
 
 class VerdictChange(NamedTuple):
-    """A verdict that re-scoring changed, and why the attempt failed before or fails now."""
+    """A verdict that re-scoring changed, with the reason for the failure."""
 
     instance: str
     sample: int

@@ -1,8 +1,7 @@
 """Compares models over several benchmarks: paired differences, rank correlations, average ranks.
 
 A benchmark is a task, measured by its runs' primary metric. Scores of different benchmarks are
-never averaged, since their scales differ. Average ranks may differ by chance, and have intervals
-where these can be estimated.
+never averaged, since their scales differ.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class AverageRank(Struct, frozen=True, kw_only=True):
 
 
 class Suite(Struct, frozen=True, kw_only=True):
-    """The results of several models on several benchmarks, with comparisons and ranks."""
+    """The results of several models on several benchmarks."""
 
     table: CrossTable
     datasets: dict[str, str]  # by task: the name of its data set, if it has one
@@ -165,7 +164,7 @@ def _ranks(
 
 
 def _cluster_totals(runs: Sequence[Run]) -> tuple[Floats, NDArray[np.integer]]:
-    """Return g clusters' sums (g, runs) and sizes (g,), over instances with values in all runs."""
+    """Return g clusters' sums (g, runs) and sizes (g,)."""
     runs, _, score = scored_runs(runs, "", None)
     first, *others = (attempts for _, attempts in runs)
     pairs = [pair(first, other, score=score) for other in others]

@@ -138,7 +138,7 @@ def state_in(content: bytes, marks: tuple[bytes, ...], *path: str | int) -> str 
 def with_others(
     first: records.Reply, more: Iterable[records.Reply], request: records.Request
 ) -> records.Reply:
-    """Return the first reply, with ``more`` as the replies to the request's other samples."""
+    """Return the first reply, with the replies to the request's other samples."""
     return replace(first, others=dict(zip(request.others, more, strict=False)))
 
 
@@ -251,7 +251,7 @@ def tokens(pairs: Pairs) -> Iterator[records.TokenLogprob]:
 
 
 def _own(position: object) -> records.TokenLogprob | None:
-    """Return the prompt's own token (the first that vLLM lists), or None if it is invalid."""
+    """Return the prompt's own token, which vLLM lists first, or None if it is invalid."""
     own = next(iter(position.values()), None) if isinstance(position, dict) else None
     own = own if isinstance(own, dict) else {}
     return next(tokens([(own.get("decoded_token"), own.get("logprob"))]), None)

@@ -1,9 +1,8 @@
 """The actor that holds a copy of a backend in a process of a Ray cluster.
 
-The process that runs the evaluation is the actor's client. It submits requests in groups, and
-collects all answers that are ready, so that no request keeps a message open until it is answered,
-and many small answers share a message. The client turns the class into an actor, so that importing
-this module does not require Ray.
+The process that runs the evaluation is the actor's client. It submits requests in groups and
+collects the answers that are ready, so that small answers share a message. The client turns the
+class into an actor, so that importing this module does not require Ray.
 """
 
 from __future__ import annotations
@@ -212,7 +211,7 @@ class BackendActor:
         return FatalCallError(f"It cannot be started: {type(error).__name__}: {error}")
 
     async def _ready(self) -> None:
-        """Start the backend if it is not ready. All concurrent callers share the start."""
+        """Start the backend if it is not ready."""
         if self._is_ready():
             return
         if self._starting is None or self._starting.done():
@@ -279,7 +278,7 @@ def _answer(name: str) -> Callable[..., str | None]:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return the error, or a RuntimeError if another process may be unable to load it."""
+    """Return an error in a form that another process can load."""
     if type(error).__module__ in ("builtins", "harness.errors"):
         with contextlib.suppress(Exception):
             pickle.loads(pickle.dumps(error))  # noqa: S301 (made here)

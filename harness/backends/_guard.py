@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def kill(pids: Iterable[int]) -> None:
-    """Kill processes and the groups that they lead, and on Linux also their descendants."""
+    """Kill processes, the groups that they lead and, on Linux, their descendants."""
     leaders = list(pids)
     doomed, children = [*leaders], _children() if leaders else {}
     for pid in doomed:
@@ -29,7 +29,7 @@ def kill(pids: Iterable[int]) -> None:
 
 
 def _children() -> dict[int, list[int]]:
-    """Map the ids of processes to those of their children, from ``/proc`` ({} without it)."""
+    """Map the ids of processes to those of their children, from ``/proc``."""
     found: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

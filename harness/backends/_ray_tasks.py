@@ -95,8 +95,7 @@ class _Submitted:
         """Wait for the result and return it, or raise the error that the work raised.
 
         Raises:
-            HarnessError: If the piece was started several times and its process died each time, or
-                if the cluster cannot do the work.
+            HarnessError: If the process died at every try, or the cluster cannot do the work.
         """
         errors = self._ray.exceptions
         deaths = losses = 0
@@ -122,7 +121,7 @@ class _Submitted:
             self._begin()
 
     def cancel(self) -> None:
-        """End the task, even while it is working."""
+        """End the task, even during the work."""
         self._ray.cancel(self._reference, force=True)
 
 
@@ -174,7 +173,7 @@ def _line(error: Exception) -> str:
 
 
 def _answer(version: str, work: bytes, piece: bytes) -> bytes:
-    """Work on a piece in a process of the cluster, and return the pickled result or error."""
+    """Work on a piece, and return the pickled result or error."""
 
     def worked() -> Any:
         if version != harness.__version__:

@@ -1,7 +1,6 @@
-"""Code that the vLLM backends share.
+"""Code that the vLLM backends share: the model to load, and checks of the engine's arguments.
 
-Describes the model to load, and checks the engine's arguments. Arguments that may change answers
-are part of the cache key. Arguments that only affect speed are not.
+Only arguments that may change answers are part of the cache key.
 """
 
 import hashlib
@@ -111,11 +110,11 @@ class VLLMModel:
 
     @property
     def adapter(self) -> str:
-        """The LoRA adapter's folder, or its name on the hub. Empty if there is no adapter."""
+        """The LoRA adapter's folder or name on the hub ("" without an adapter)."""
         return str(place(self.lora)) if self.lora else ""
 
     def fingerprint(self) -> dict[str, str]:
-        """Return what answers depend on, by name: weights, adapter, relevant engine arguments."""
+        """Return what answers depend on, by name."""
         adapter = {"adapter": model_identity(self.lora, self.hashes)} if self.lora else {}
         deciding = {k: value for k, value in self.engine.items() if k not in _ARGUMENTS.speed}
         for name in deciding.keys() & _ARGUMENTS.read:
@@ -135,7 +134,7 @@ class VLLMModel:
 
 
 def _exists(name: str) -> bool:
-    """Return whether a path exists. A string that cannot be a path counts as missing."""
+    """Return whether a path is valid and exists."""
     try:
         return Path(name).exists()
     except (OSError, ValueError):

@@ -174,7 +174,7 @@ class BedrockBackend(HttpBackend):
 
 
 def _end(number: int, cut: PromptCut | None) -> int | None:
-    """Return where in a message the shared beginning ends (-1: at its end), or None elsewhere."""
+    """Return where the shared beginning ends in message ``number`` (-1: at its end), or None."""
     if cut is None:
         return None
     place, at = cut if cut.characters else (cut.message - 1, -1)
@@ -182,10 +182,7 @@ def _end(number: int, cut: PromptCut | None) -> int | None:
 
 
 def _parts(message: Message, end: int | None) -> list[dict[str, Any]]:
-    """Return a message's content, with a cache point at ``end`` (as in `_end`), if any.
-
-    A recorded reasoning state is returned without a cache point.
-    """
+    """Return a message's content, with a cache point at ``end``, if any."""
     text = message.content
     if message.reasoning_state is not None:
         found: list[dict[str, Any]] = json.loads(message.reasoning_state)

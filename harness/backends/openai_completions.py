@@ -100,10 +100,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
         return _loglikelihoods.read(request, echoes), "stop", None
 
     async def generate(self, request: Request) -> Reply:
-        """Return the reply to a request.
-
-        If the text is to be scored in windows, the server first tokenises it.
-        """
+        """Return the reply to a request."""
         if self._joint is not None and _joins(request):
             return await self._joint(encode(self._shared(request)), request)
         if not request.window:
@@ -138,7 +135,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
         return [one if isinstance(one, CallError) else self.client.masked(one) for one in replies]
 
     async def _tokens(self, text: str, model: str) -> list[int]:
-        """Return the ids of a text's tokens, as given by vLLM's endpoint ``/tokenize``."""
+        """Return the ids of a text's tokens, from vLLM's endpoint ``/tokenize``."""
         body = {"model": model, "prompt": text, "add_special_tokens": False}
         content = await self.client.post("/../tokenize", body, model)
         try:
@@ -158,7 +155,7 @@ def _prompt(request: Request) -> str:
 
 
 def _joins(request: Request) -> bool:
-    """Return whether a prompt may be sent with others. Its request must ask for one text only."""
+    """Return whether a request's prompt may be sent with others."""
     decoding = request.decoding
     scored = request.loglikelihoods or decoding.logprobs or decoding.prompt_logprobs
     return not (scored or request.others or decoding.extra.keys() & SEVERAL)

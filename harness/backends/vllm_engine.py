@@ -2,7 +2,7 @@
 
 Needs vLLM in the same environment: ``pip install 'harness-instruct[vllm]'``. Every sample is a
 separate request with its own seed and cache key. The samples of a prompt share its computation
-through the engine's prefix cache. An engine that dies is reloaded.
+through the engine's prefix cache.
 """
 
 import asyncio
@@ -37,8 +37,7 @@ class EngineThread:
     """A thread that loads an engine in its own event loop, and keeps it until `end` is called.
 
     An engine takes minutes to load and is bound to its event loop, but each variant of a run file
-    runs in a new loop. While the engine loads, only the thread's loop is blocked. The display and
-    Ctrl-C keep working.
+    runs in a new loop. While the engine loads, the display and Ctrl-C keep working.
     """
 
     def __init__(self, engine: InProcessEngine) -> None:
@@ -51,7 +50,7 @@ class EngineThread:
         self._thread.start()
 
     async def loaded(self) -> None:
-        """Wait until the engine is loaded. If loading fails, raise the exception that it raised."""
+        """Wait until the engine is loaded, and raise the error if loading fails."""
         await asyncio.wrap_future(self._loaded)
 
     async def answer(self, request: Request, name: str) -> Reply:
@@ -89,7 +88,7 @@ class EngineThread:
             runner.run(self._live())
 
     async def _live(self) -> None:
-        """Load the engine, wait until it is no longer needed, and end it: all in one event loop."""
+        """Load the engine, keep it until it is no longer needed, and end it."""
         try:
             await self._engine.load()
         except BaseException as error:
@@ -154,7 +153,7 @@ class VLLMEngineBackend:
     async def start(self, on_status: Callable[[str], None]) -> None:
         """Load the model, or load it again after the engine died.
 
-        If another run has loaded the same model or is loading it, the engine is shared.
+        Runs of the same model share the engine.
 
         Raises:
             FatalCallError: If vLLM is not installed, cannot load the model, or died repeatedly
@@ -207,7 +206,7 @@ class VLLMEngineBackend:
             return reply
 
     async def aclose(self) -> None:
-        """Release the engine, which ends when no run of this process uses it any longer."""
+        """Release the engine, which ends with its last user."""
         await asyncio.to_thread(self._servers.give_up, self._lease)
 
 

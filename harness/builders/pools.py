@@ -48,8 +48,7 @@ class RayDataPool:
     def in_order(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
         """Yield ``work(piece)`` for each piece, in the order of the pieces.
 
-        The cluster holds a limited amount of results that have not been yielded yet. If a process
-        or a machine dies, its piece is started again, at most `RETRIES` times.
+        If a process or a machine dies, its piece is started again, at most `RETRIES` times.
         """
         rows = [{"piece": pickle.dumps(piece)} for piece in pieces]
         if not rows:
@@ -82,7 +81,7 @@ def _taken(answers: Any) -> Iterator[Any]:
 
 
 def _answer(row: dict[str, bytes], version: str, work: bytes) -> dict[str, bytes]:
-    """Work on a piece in a process of the cluster, and return the pickled result or error."""
+    """Work on a piece, and return the pickled result or error."""
 
     def worked() -> Any:
         if harness.__version__ != version:

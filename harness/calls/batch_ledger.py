@@ -61,7 +61,7 @@ class BatchedCall(NamedTuple):
     logprobs: tuple[int | None, bool]  # requested: `Decoding.logprobs` and ``prompt_logprobs``
 
     def request(self, model: str) -> Request:
-        """Return the call's request without messages, which suffices to decode the reply."""
+        """Return the call's request without messages."""
         top, prompt = self.logprobs
         decoding = Decoding(logprobs=top, prompt_logprobs=prompt or None)
         return Request(model, (), decoding, 0, Origin("", 0, 0))
@@ -124,8 +124,7 @@ class BatchLedger:
     ) -> None:
         """Record a batch before it is created, with those of its calls that are in no other batch.
 
-        If the team's claims on some of these calls have been lost, the batch is recorded without
-        calls.
+        If any of the team's claims on these calls is lost, the batch is recorded without calls.
 
         ``size`` is the batch's size in bytes, ``run`` the id of the run that creates it, and
         ``section`` the JSON of the model's section in the run file.
@@ -149,7 +148,7 @@ class BatchLedger:
         return self.replies.write(Write((), (), [(said, (batch, tag))]))
 
     def counted(self, tag: str, done: int, failed: int) -> asyncio.Future[None]:
-        """Record how many requests of a batch have been answered, and how many have failed."""
+        """Record how many requests of a batch have been answered, and how many failed."""
         said = "UPDATE batches SET done = ?, failed = ? WHERE tag = ?"
         return self.replies.write(Write((), (), [(said, (done, failed, tag))]))
 
@@ -209,7 +208,7 @@ class BatchLedger:
 
 
 def mark(tag: str, status: str) -> Statement:
-    """Return the SQL statement that records the status of a batch, unless it has ended."""
+    """Return the SQL statement that records the status of a batch that has not ended."""
     return "UPDATE batches SET status = ? WHERE tag = ? AND ended IS NULL", (status, tag)
 
 
@@ -228,6 +227,6 @@ def batched_calls(replies: ReplyCache, where: str, *values: Any) -> list[Batched
 
 
 def recorded_batches(replies: ReplyCache, where: str = "", *values: Any) -> list[RecordedBatch]:
-    """Return batches, the oldest first. ``where`` is a WHERE clause or empty."""
+    """Return batches, the oldest first, selected by a WHERE clause if one is given."""
     query = f"SELECT {_COLUMNS} FROM batches {where} ORDER BY created"  # noqa: S608
     return [RecordedBatch(*row) for row in replies.read(query, values)]

@@ -135,7 +135,7 @@ def open_claims(folder: Path) -> Claims:
 
 
 class Shared(Protocol):
-    """Further methods of a cache that shares its replies and claims with other machines."""
+    """Further methods of a cache that several machines share."""
 
     async def fetch(self, key: str) -> Reply | None:
         """Return a call's reply that another machine has saved, or None."""
@@ -182,7 +182,7 @@ class ClaimedCalls:
     async def __call__(self, request: Request) -> Reply:
         """Claim a call, send it and return its reply.
 
-        Other samples of the request are left out if they cannot be claimed.
+        Other samples of the request that cannot be claimed are left out.
 
         Raises:
             PaidElsewhere: If another process has claimed the call or already saved its reply.

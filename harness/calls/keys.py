@@ -1,4 +1,4 @@
-"""The keys of calls, and the seeds sent with them. Calls with the same key share a reply."""
+"""The keys of calls, and the seeds sent with them."""
 
 import hashlib
 from collections.abc import Callable
@@ -13,7 +13,7 @@ KEY_VERSION = 1  # part of every key; to be raised when keys change meaning
 def call_key(
     backend: str, endpoint: str, request: Request, *, by_instance: bool = False, part: str = ""
 ) -> str:
-    """Return a call's key (32 hex digits). Calls with equal keys share one reply.
+    """Return a call's key (32 hex digits). Calls with the same key share a reply.
 
     The key is a hash of everything that a reply depends on.
 
@@ -61,7 +61,7 @@ def backend_key(name: str, backend: Backend) -> Callable[..., str]:
 def provider_seed(
     run_seed: int, prompt: str, sample: int, redraw: int = 0, instance: str | None = None
 ) -> int:
-    """Return the seed to send with a request. It depends only on the arguments.
+    """Return the seed to send with a request.
 
     Without ``instance``, it has 31 bits, and instances that share a prompt share the seed and
     therefore the call. With ``instance`` (an instance's id), each instance gets its own seed, of 53
@@ -70,7 +70,7 @@ def provider_seed(
 
     Args:
         run_seed: The run's seed.
-        prompt: The hash of the request's messages.
+        prompt: A hash of the request's messages.
         sample: The number of the sample.
         redraw: The number of earlier answers to the request that were discarded for a new one.
         instance: An instance's id, or None to share the seed.

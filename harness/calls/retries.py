@@ -1,7 +1,6 @@
 """Retries of failed calls.
 
-Outside batches, the circuit breaker is the only other layer that retries (during an outage). The
-SDKs' own retries are off.
+The SDKs' own retries are off.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """The lowest layer: a call to the backend, with a time limit that excludes pauses of the process.
 
 While the process is suspended (Ctrl-Z, ``docker pause``), the clock continues. When the process
-resumes, the time limits of its calls may have passed, but the paid replies are waiting in the
-sockets.
+resumes, its calls may be overdue, but the paid replies are waiting in the sockets.
 """
 
 import asyncio
@@ -31,7 +30,7 @@ In each turn, the loop reads data that has arrived at the sockets.
 
 @dataclass(eq=False)
 class Timed:
-    """The layer that calls the backend. It abandons a call after ``timeout_s`` seconds."""
+    """The layer that calls the backend, for at most ``timeout_s`` seconds."""
 
     backend: Backend
     timeout_s: float

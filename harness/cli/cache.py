@@ -175,7 +175,7 @@ def _shrink(file: sqlite3.Connection) -> bool:
 
 @contextlib.contextmanager
 def _opened(mode: str) -> Iterator[tuple[Path, sqlite3.Connection]]:
-    """Yield the cache's path and a connection to it. Without a cache, the command ends."""
+    """Yield the cache's path and a connection to it, or end the command without a cache."""
     path = replies_path(Settings())
     remedy = "Fix its permissions, or try again when no other process uses it."
     try:

@@ -29,8 +29,7 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
     """Print the estimated cost of the runs that are not free, and ask whether to continue.
 
     The user is asked only if the cost may exceed ``HARNESS_ASK_ABOVE_USD``, and never with ``yes``
-    or without a terminal. Runs that have begun are left out, unless they now have more samples or
-    rounds.
+    or without a terminal. Runs that have begun are left out unless they have grown.
     """
     _say_unknown([model for job in jobs for model in _asked(job)])
     priced = [job for job in jobs if any(m.price not in (None, FREE) for m in _asked(job))]
@@ -60,7 +59,7 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
 
 
 def _capped(before: float, more: float, cap: float) -> float:
-    """Add a run's cost to that of earlier runs, up to the budget that they share (US dollars)."""
+    """Add a run's cost to that of earlier runs, up to their common budget (US dollars)."""
     return max(before, min(before + more, cap))
 
 
@@ -96,7 +95,7 @@ def _say_unknown(models: Sequence[Model]) -> None:
 
 
 def unpriced(models: Iterable[Model]) -> str:
-    """Return the names, each with its section's key, of the models without a price, or ""."""
+    """Return the names of the models without a price, each with its section's key, or ""."""
     names = [f"{one.section.name} ({one.where})" for one in models if one.usual_price is None]
     return ", ".join(dict.fromkeys(names))
 
@@ -117,7 +116,7 @@ def _at_most(model: Model, cost: EstimateRange, calls: float) -> float:
 
 
 def _confirmed(job: Job) -> bool:
-    """Return whether the run has already begun, with at least as many samples and rounds as now."""
+    """Return whether the run has begun, with at least as many samples and rounds."""
     if not job.folder.begun():
         return False
     planned = job.folder.progress()[1] or 0

@@ -155,7 +155,7 @@ def _extras() -> Iterator[Finding]:
 
 
 def _of_extra(package: str, extra: str) -> Iterator[str]:
-    """Yield the packages that an extra installs, including those of the extras that it names."""
+    """Yield the packages that an extra installs."""
     for line in metadata.requires(package) or []:
         found = re.match(r"([\w.-]+)(?:\[([\w,-]+)\])?[^;]*;.*extra == ['\"]([\w-]+)", line)
         if found is None or found[3] != extra:
@@ -209,7 +209,7 @@ def _gpus() -> Iterator[Finding]:
 
 
 def _folder(name: str, path: Path, otherwise: State) -> Finding:
-    """Return a finding on a folder. If it cannot be written, its state is ``otherwise``."""
+    """Return a finding on a folder, with the state ``otherwise`` if it cannot be written."""
     there = path.absolute()
     try:
         while not there.exists():
@@ -230,7 +230,7 @@ def _folder(name: str, path: Path, otherwise: State) -> Finding:
 
 
 def _team(settings: Settings) -> Finding:
-    """Return a finding on the team's database. If one is set, every run needs it."""
+    """Return a finding on the team's database."""
     try:
         from harness.calls.team.membership import team_facts  # needs the extra
 
@@ -302,7 +302,7 @@ def _endpoints(keys: Mapping[str, str]) -> Iterator[Endpoint]:
 
 
 def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> list[Finding]:
-    """Contact all servers at once, and return one finding for each within ``seconds`` seconds.
+    """Contact all servers at once, for at most ``seconds`` seconds, and return their findings.
 
     Each server is contacted in a daemon thread instead of a task: a DNS look-up cannot be
     cancelled, and a closing event loop would wait for it.

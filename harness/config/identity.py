@@ -31,7 +31,7 @@ must not change, because no fingerprint shows whether the weights are the same.
 def conflicts(before: RunFile, now: RunFile) -> list[str]:
     """Return the dotted keys that must not change but have.
 
-    A judge or panel that was added or removed counts as a single key.
+    An added or removed judge or panel is one key.
     """
     trees = [by_name(run) for run in (before, now)]
     old, new = map(flatten, trees)
@@ -76,7 +76,7 @@ def _free_of_model(place: str, model: Mapping[str, Any]) -> list[str]:
 
 
 def by_name(run: RunFile) -> dict[str, Any]:
-    """Return a run file as nested mappings. Judges and panels are keyed by their names."""
+    """Return a run file as nested mappings, with judges and panels by name."""
     tree = run.model_dump(mode="json")
     return tree | {section: {one["as"]: one for one in tree[section]} for section in NAMED}
 

@@ -99,7 +99,7 @@ class RunFile(Section):
         return usd if usd is None or part is None or self.budget.shared else usd / part.of
 
     def in_batches(self, *, detach: bool = False) -> RunFile:
-        """Return a copy of the run file that sets ``limits.batch``, with the given ``detach``."""
+        """Return a copy of the run file that sets ``limits.batch``."""
         batch = (self.limits.batch or BatchSection()).model_copy(update={"detach": detach})
         limits = self.limits.model_copy(update={"batch": batch})
         return self.model_copy(update={"limits": limits})
@@ -208,8 +208,8 @@ def expand_matrix(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
     """Return the variants that a matrix describes, by name. Each maps dotted keys to values.
 
     An axis of the matrix is either a dotted key with its values (a list or a mapping of names to
-    values), or any name with a mapping of names to sets of changes. A value may be a section. The
-    values of the last axis change fastest.
+    values), or any name with a mapping of names to sets of changes. The values of the last axis
+    change fastest.
 
     Raises:
         ValueError: If an axis is invalid, two axes set the same key, two variants have the same
@@ -256,7 +256,7 @@ def _called(key: str, name: str, value: Any) -> Any:
 
 
 def _is_changes(key: str, value: Any) -> bool:
-    """Return whether a named value is a set of changes, not a section (``{backend: openai}``)."""
+    """Return whether a named value is a set of changes, not a section."""
     if not isinstance(value, Mapping) or not value:
         return isinstance(value, Mapping)
     keys = RunFile.model_fields

@@ -91,7 +91,7 @@ def _names(name: str) -> list[str]:
 
 
 def _refuse_others(name: str, places: Sequence[Path]) -> None:
-    """Raise ConfigError unless all places are one file or folder, or files of equal content."""
+    """Raise ConfigError unless all places are one file or folder, or equal files."""
     for other in places[1:]:
         first = places[0]
         both = first.is_file() and other.is_file()
@@ -106,7 +106,7 @@ def own_path(name: str) -> Path:
 
 
 def is_there(path: Path) -> bool:
-    """Return whether a file or folder exists. For an invalid name, return False."""
+    """Return whether a file or folder exists (False for an invalid name)."""
     return os.path.exists(path)  # noqa: PTH110 (Path's fails for a name that is too long)
 
 
@@ -141,8 +141,8 @@ def numbered_lines(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the number (from 1) and the bytes of each non-blank line of a file.
 
-    A file named ``*.gz`` is decompressed. To read a part of a file, give the byte offsets ``start``
-    and ``end``, at which lines must begin or end, and the number of the part's ``first`` line.
+    A file named ``*.gz`` is decompressed. To read a part of whole lines, give its byte offsets
+    (``start``, ``end``) and the number of its ``first`` line.
 
     Raises:
         DataInvalid: If a line is too long, or the compression is damaged.
@@ -197,7 +197,7 @@ UTF_16 = (BOM_UTF16_LE, BOM_UTF16_BE)
 
 
 def not_utf8(path: Path, content: bytes, line: int = 1) -> DataInvalid:
-    """Return the error to raise if a file's content, from line ``line`` on, is not UTF-8."""
+    """Return the error for a file whose content, from line ``line`` on, is not UTF-8."""
     encoding, problem = "WINDOWS-1252", f"{path} is not UTF-8 text."
     if content.startswith(UTF_16):
         encoding, problem = "UTF-16", f"{path} is UTF-16 text, not UTF-8."
@@ -213,7 +213,7 @@ def not_utf8(path: Path, content: bytes, line: int = 1) -> DataInvalid:
 
 
 def cannot_read(path: Path, error: OSError) -> DataMissing:
-    """Return the error to raise if an OSError prevents a file from being read."""
+    """Return the error for a file that cannot be read."""
     problem = f"Cannot read {path}: {error.strerror}."
     return DataMissing(problem, "Check the path and its permissions.")
 

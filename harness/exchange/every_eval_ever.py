@@ -165,7 +165,7 @@ def _data(config: RunFile) -> dict[str, Any]:
 
 
 def _results(run: ExportedRun) -> Iterator[dict[str, Any]]:
-    """Yield the pass rate, the means of scores, and pass@k for k above 1, as far as known."""
+    """Yield the known results of a run, such as its pass rate."""
     config, metrics = run.config, run.metrics
     given = config.decoding.given()
     set_up = {
@@ -233,7 +233,7 @@ def _uncertainty(stderr: float | None, ci95: tuple[float, float] | None, n: int)
 def _lines(
     rounds: Sequence[Attempt], task: str, results: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield a line for each of the ``results`` for which a sample's last attempt has a value."""
+    """Yield a line for each of the ``results`` that a sample has."""
     last = rounds[-1]
     values: dict[str, tuple[float, bool]] = {}
     for name, score in last.scores.items():
@@ -298,5 +298,5 @@ def _usage(usage: Usage) -> dict[str, int]:
 
 
 def _text(value: object) -> str:
-    """Return a value as a string, because the schema allows only strings in its free fields."""
+    """Return a value as a string, as the schema requires in free fields."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

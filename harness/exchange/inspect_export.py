@@ -196,7 +196,7 @@ def _result(name: str, found: Rate | Mean, metrics: Metrics) -> dict[str, Any]:
 
 
 def _verdict_name(scores: Iterable[str]) -> str:
-    """Return a name for the verdict in a log. It differs from all names in ``scores``."""
+    """Return a name for the verdict that no score has."""
     return f"{HARNESS}_{VERDICT}" if VERDICT in scores else VERDICT
 
 

@@ -14,8 +14,7 @@ def log_wandb(run: ExportedRun, rows: ExportedRows, project: str = "") -> str:
     """Log a run to Weights & Biases, or update its earlier export.
 
     ``project`` has the form ``PROJECT`` or ``ENTITY/PROJECT``. If it is empty, wandb chooses the
-    project, for example by the environment variable ``WANDB_PROJECT``. Return the URL of the logged
-    run or, if wandb is offline, the command that uploads it.
+    project. Return the URL of the logged run or, if wandb is offline, the command that uploads it.
     """
     wandb = import_extra("wandb", "trackers")
     entity, _, name = project.rpartition("/")

@@ -179,7 +179,7 @@ class AnthropicMessages(wire.WireFormat):
         }
 
     def stream(self, answer: Mapping[str, Any]) -> bytes:
-        """Return a message as server-sent events, with an event for each line of its texts."""
+        """Return a message as server-sent events."""
         usage = answer["usage"]
         begun = {**answer, "content": [], "stop_reason": None, "stop_sequence": None}
         begun["usage"] = usage | {"output_tokens": 1}
@@ -203,12 +203,12 @@ class AnthropicMessages(wire.WireFormat):
         return b"".join(form % (event["type"].encode(), encode(event)) for event in events)
 
     def models(self, names: Collection[str]) -> dict[str, Any]:
-        """Return the JSON object that lists the models, all on a single page."""
+        """Return the JSON object that lists the models."""
         data = [{"type": "model", "id": name, "display_name": name} for name in names]
         return {"data": data, "has_more": False}
 
     def reset(self, seconds: float) -> str:
-        """Return the time ``seconds`` from now (RFC 3339), rounded up to a whole second."""
+        """Return the time ``seconds`` from now (RFC 3339), rounded up to whole seconds."""
         moment = datetime.now(UTC) + timedelta(seconds=seconds, microseconds=999_999)
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 

@@ -91,7 +91,7 @@ class GeminiBatches(FileBatches):
         return None
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
-        """Create a batch from an uploaded file, which is validated at once."""
+        """Create a batch from an uploaded file."""
         asked = self.wire.decode(body, _Create).batch
         model = wire.header(headers, b"x-model") or ""
         path = GeminiContent.path.format(model=model)
@@ -116,7 +116,7 @@ class GeminiBatches(FileBatches):
         return self.begin(entries, headers, {"tag": asked.display_name, "model": model})
 
     def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
-        """Return a batch as JSON. The first call after the batch's end stores its results."""
+        """Return a batch as JSON, and store the results of a finished one."""
         counts, ended, about = batch.counts, batch.ended, batch.about
         state = {"in_progress": "RUNNING", "completed": "SUCCEEDED"}.get(batch.status)
         facts: dict[str, Any] = {

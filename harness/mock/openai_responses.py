@@ -120,7 +120,7 @@ def _text(item: _Item) -> str:
 
 
 def _reasoning(request: MockRequest, choice: ReplyChoice) -> list[dict[str, Any]]:
-    """Return a list with the reasoning item, summarised if requested. Empty without reasoning."""
+    """Return a list with the reasoning item, or [] without reasoning."""
     if not choice.reasoning_tokens:
         return []
     shown = [{"type": "summary_text", "text": choice.reasoning}] if request.shows_reasoning else []

@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 class MockError(ValueError):
-    """An option is invalid, or the server cannot start. The message is one line that says why."""
+    """An option is invalid, or the server cannot start."""
 
 
 class NoAnswer(LookupError):
@@ -48,7 +48,7 @@ class Turn(Struct, frozen=True, rename={"text": "content"}):
 
 
 class MockRequest(Struct, frozen=True):
-    """A request to the simulated model, decoded from any of the wire formats."""
+    """A request to the simulated model, independent of the wire format."""
 
     digest: str  # hash of the body, as hexadecimal digits
     model: str
@@ -72,18 +72,18 @@ class MockRequest(Struct, frozen=True):
         return next((turn.text for turn in reversed(self.turns) if turn.role == "user"), "")
 
     def alone(self, prompt: str) -> MockRequest:
-        """Return a request for one of this request's prompts, with a separate digest."""
+        """Return a request for one of this request's prompts."""
         digest = blake2b(f"{self.digest}{prompt}".encode(), digest_size=8).hexdigest()
         return replace(self, digest=digest, turns=(Turn("user", prompt),), prompts=())
 
     @property
     def prompt_tokens(self) -> int:
-        """The estimated number of tokens in the conversation, with a small overhead per message."""
+        """The estimated number of tokens in the conversation."""
         return 3 + sum(4 + count_tokens(turn.text) for turn in self.turns)
 
 
 class TokenPosition(Struct, frozen=True):
-    """The token at a position of an answer, and the likeliest tokens there in descending order."""
+    """The token at a position of an answer, and the likeliest tokens there."""
 
     token: str
     logprob: float
@@ -91,7 +91,7 @@ class TokenPosition(Struct, frozen=True):
 
 
 class ReplyChoice(Struct, frozen=True):
-    """One of the ``n`` choices in a reply, independent of any wire format."""
+    """One of the ``n`` choices in a reply, independent of the wire format."""
 
     text: str
     finish: Finish = "stop"
@@ -150,7 +150,7 @@ class WireFormat(ABC):
 
     @abstractmethod
     def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
-        """Return the JSON object of a successful reply. Some formats allow only one choice."""
+        """Return the JSON object of a successful reply."""
 
     @abstractmethod
     def check_key(self, headers: Headers, key: str) -> None:
@@ -170,14 +170,14 @@ class WireFormat(ABC):
 
     @abstractmethod
     def fail(self, status: int, message: str, code: str | None = None) -> ApiError:
-        """Return an error reply. ``code`` is the vendor's code for the error, if it has one."""
+        """Return an error reply, with the vendor's ``code`` for the error, if any."""
 
     def reset(self, seconds: float) -> str:
         """Return the header value for a rate limit that resets ``seconds`` from now."""
         return f"{seconds:g}"
 
     def error(self, error: ApiError, request_id: str) -> dict[str, object]:
-        """Return the JSON object of an error reply. ``request_id`` may be a part of it."""
+        """Return the JSON object of an error reply."""
         return {"error": error.error}
 
     def invalid(self, message: str, code: str | None = None) -> ApiError:
@@ -185,7 +185,7 @@ class WireFormat(ABC):
         return self.fail(400, message, code)
 
     def invalid_body(self, error: Exception) -> ApiError:
-        """Return the error (400) for a body that is not JSON, or has missing or invalid fields."""
+        """Return the error (400) for a body that is not JSON, or has the wrong fields."""
         return self.invalid(f"Invalid request: {error}.")
 
     def headers(
@@ -228,7 +228,7 @@ def header(headers: Headers, name: bytes) -> str | None:
 
 
 def model_in(path: str, pattern: str) -> str:
-    """Return the model in a path that ends like ``pattern`` (``/models/{model}:call``), or ""."""
+    """Return the model in a path that ends like ``pattern``, or ""."""
     before, named, after = pattern.partition("{model}")
     start = path.rfind(before)
     fits = named and start >= 0 and path.endswith(after)
@@ -236,7 +236,7 @@ def model_in(path: str, pattern: str) -> str:
 
 
 def bearer(headers: Headers) -> str | None:
-    """Return the token in the header ``Authorization: Bearer TOKEN``, or None if there is none."""
+    """Return the token in the header ``Authorization: Bearer TOKEN``, or None."""
     scheme, _, key = (header(headers, b"authorization") or "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else None
 

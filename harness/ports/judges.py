@@ -20,8 +20,8 @@ class Judge(Protocol):
         """Return the scores in the replies, by name. Must be a pure function.
 
         There is one reply per sample of each question, in the same order. Unless there are no
-        questions, at least one has text. A refused or empty reply arrives as empty text, which
-        should be treated as an abstention. If the replies contain no verdict, raise
+        questions, at least one reply has text. A refused or empty reply arrives as empty text,
+        which should be treated as an abstention. If the replies contain no verdict, raise
         `harness.errors.Unparseable`, and never score 0. A judge that needs the judged answer
         declares a further parameter, ``text``.
         """
@@ -36,9 +36,8 @@ class Conversing(Protocol):
     ) -> Sequence[Question]:
         """Return the questions that follow these replies, or () if `parse` can read the replies.
 
-        Must be a pure function. There is one reply per sample of each question so far, in order.
-        When there are no more questions, `parse` gets all replies. If a call fails, nothing more is
-        asked.
+        Must be a pure function. There is one reply per sample of each question so far, in order. If
+        a call fails, nothing more is asked.
         """
 
 
@@ -46,13 +45,13 @@ class OtherAnswers(Protocol):
     """Another run's answers, which a judge compares with those of this run."""
 
     def has(self, instance: Instance[Any]) -> bool:
-        """Return whether there is an answer to an instance, without reading the answer."""
+        """Return whether there is an answer to an instance."""
 
     def text(self, instance: Instance[Any]) -> str | None:
         """Return the answer to an instance, or None if there is none."""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes that identify these answers, by name, for the manifest."""
+        """Return hashes that identify these answers, by name."""
 
 
 AnswersOf = Callable[[str], OtherAnswers]
@@ -61,7 +60,7 @@ AnswersOf = Callable[[str], OtherAnswers]
 
 @runtime_checkable
 class HasWarnings(Protocol):
-    """A judge that can tell, before any call, that it cannot judge certain instances."""
+    """A judge that can tell, before any call, which instances it cannot judge."""
 
     def warnings(self, instances: Iterable[Instance[Any]]) -> str:
         """Return warnings about these instances for the user, or "" if there are none."""
@@ -73,7 +72,7 @@ class Advising(Protocol):
 
     @property
     def verdicts(self) -> bool:
-        """Whether the judge's scores decide which answers pass. If not, they are only reported."""
+        """Whether the judge's scores decide which answers pass."""
 
 
 @runtime_checkable

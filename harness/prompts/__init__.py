@@ -43,8 +43,7 @@ class _TooLong(Exception):
 class Template:
     """A compiled prompt template.
 
-    ``name``, for example ``task.prompt``, identifies it in error messages. ``names`` are the fields
-    that the template uses.
+    ``name``, for example ``task.prompt``, is for error messages. ``names`` are the fields used.
 
     Raises:
         ConfigError: If the text is not a valid template, or does more than templates may do.
@@ -128,7 +127,7 @@ _STEPS = "harness_loop_steps"  # name of the counter of loop steps in a template
 
 
 def _restrict(tree: Any, where: str) -> None:
-    """Make loops count their steps, and refuse constructs that do more than read a row."""
+    """Make loops count their steps, and refuse constructs that templates may not use."""
     from jinja2 import nodes
 
     refused = {
@@ -259,13 +258,12 @@ def read(name: str) -> Template:
 def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, ...]:
     """Return the messages that a template gives for a row.
 
-    In the template, a line such as ``== system ==`` begins each message. Only comments may precede
-    the first such line. A template without such lines is one user message. Lines in the values of a
-    row never begin a message.
+    In the template, a line such as ``== system ==`` begins each message. Without such lines, a
+    template is one user message. Lines in the values of a row never begin a message.
 
     Raises:
-        ConfigError: If there is text before the first message, or one message's text alone is not a
-            valid template.
+        ConfigError: If there is text before the first message, or a message's text is not a valid
+            template.
         DataInvalid: As in `Template.render`.
     """
     first, *turns = re.split(r"(?m)^== (system|user|assistant) ==\n", template.text)

@@ -66,11 +66,7 @@ def cross_table_document(found: CrossTable) -> TableDocument:
 
 
 def _variants(found: CrossTable) -> Mapping[str, str]:
-    """Return variants' names by run, to be shown instead of settings, or {} to show settings.
-
-    Names are shown if each row is one run, and all runs are of one file. With several models, which
-    the names would repeat, the settings must also be too long to show.
-    """
+    """Return variants' names by run, to be shown instead of settings, or {} to show settings."""
     settings = [" ".join(row.settings.values()) for row in found.rows]
     if len({row.model for row in found.rows}) > 1 and max(map(len, settings), default=0) <= SHORT:
         return {}
@@ -88,7 +84,7 @@ def _cells(
 
 
 def _scale(figure: ShownFigure) -> tuple[int, int]:
-    """Return the factor (100 for per cent) and the number of decimals of a figure's values."""
+    """Return the factor and the number of decimals with which a figure's values are shown."""
     return (100, 1) if figure.fraction else (1, 3)
 
 

@@ -41,7 +41,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A plug-in's summary and options, and further ``facts``, each with a title and a text."""
+    """A plug-in's summary, options and further ``facts``, each with a title and a text."""
 
     summary: str
     options: tuple[Option, ...] = ()
@@ -71,7 +71,7 @@ def describe(plugin: Callable[..., Any]) -> Card:
 
 
 def _meanings(text: str) -> dict[str, str]:
-    """Map options to their descriptions, from lines such as ``option: …`` or ``one, other: …``."""
+    """Map options to their descriptions, from lines such as ``one, other: …``."""
     meanings: dict[str, str] = {}
     current: list[str] = []
     indent = ""
@@ -114,8 +114,7 @@ _SAMPLES = {"text": "TEXT", "whole number": "3", "number": "0.5", "mapping": "{�
 def example(name: str, card: Card, *, judge: bool = False) -> str:
     """Return an example of a checker (or, if ``judge``, a judge) in a run file.
 
-    The example sets the required options, except those in `FROM_ROW`. For a checker without
-    required options, it sets the first option whose default is null, if any.
+    The example sets the required options, except those in `FROM_ROW`.
     """
     given = [one for one in card.options if one.default is None and one.name not in FROM_ROW]
     if not judge and not any(one.default is None for one in card.options):
@@ -149,7 +148,7 @@ def plugin_list(cards: Mapping[str, Card]) -> RenderableType:
 
 
 def preset_list(presets: Sequence[tuple[str, str, str, str]]) -> RenderableType:
-    """Render presets, given as tuples of name, title, URL and the state of the API key."""
+    """Render presets, given as tuples of name, title, URL and key state."""
     table = _grid()
     for name, title, url, key in presets:
         said = _explained(Text(f"{title}: {key}"), url)
@@ -168,7 +167,7 @@ class CheckupFinding:
 
 
 def checkup(sections: Mapping[str, Sequence[CheckupFinding]]) -> RenderableType:
-    """Render findings by section. Each has a line, followed by a line with the remedy, if any."""
+    """Render findings by section, each with the remedy, if any."""
     parts: list[RenderableType] = []
     for title, findings in sections.items():
         table = _grid()
@@ -193,7 +192,7 @@ def _grid() -> RichTable:
 
 
 def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> TableDocument:
-    """Build the list of prices by host and model, with a note that names the user's own file."""
+    """Build the list of prices by host and model, with a note on the user's own file."""
     texts = (Column("as of", text=True), Column("", text=True))
     notes: dict[str, int] = {}
     rows: list[list[object]] = []
@@ -219,7 +218,7 @@ def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> Table
 
 
 def _marks(entry: PriceEntry, notes: dict[str, int]) -> str:
-    """Return the footnote marks of a row, adding new footnotes to ``notes``, with their numbers."""
+    """Return the footnote marks of a row, adding new footnotes to ``notes``."""
     until = f"until {entry.until}" if entry.until else None
     said = [text for text in (entry.source, until, entry.note) if text]
     marks = [str(notes.setdefault(text, len(notes) + 1)) for text in said]
@@ -249,7 +248,7 @@ class CachedReplies(NamedTuple):
 
 
 def cache_table(kept: Sequence[CachedReplies]) -> Table:
-    """Build a table with one row per backend and model, and a total if there are several."""
+    """Build a table of replies by backend and model, with a total if there are several rows."""
     rows: list[list[object]] = [
         [one.backend, one.model, one.replies, size_text(one.size),
          date_text(one.oldest), date_text(one.newest)]
@@ -263,7 +262,7 @@ def cache_table(kept: Sequence[CachedReplies]) -> Table:
 
 
 def data_document(task: str, tables: Sequence[DataTable]) -> TableDocument:
-    """Build the document on a task's data set: tables, each followed by its source."""
+    """Build the document on a task's data set."""
     parts: list[Table | Note] = []
     for one in tables:
         columns = [Column(name, digits=2, text=not place) for place, name in enumerate(one.columns)]

@@ -69,7 +69,7 @@ def _differing(runs: Sequence[ReportedRun]) -> dict[str, list[Any]]:
 
 
 def _defaults(task: str) -> dict[str, Any]:
-    """Return the default values of a task's options by dotted key, or {} if they are unknown."""
+    """Return the default values of a task's options by dotted key ({} if unknown)."""
     with contextlib.suppress(HarnessError):
         options = kind("tasks").options(plugin_of(task), {}).model_dump(mode="json")
         return flatten({"task": options})
@@ -90,14 +90,14 @@ def prompts(runs: Sequence[ReportedRun]) -> list[str]:
 
 
 def _nested(key: str, value: Any) -> Any:
-    """Remove the prefix ``key.`` from the names of a section's settings; keep any other value."""
+    """Return a section's settings without the prefix ``key.``, or any other value unchanged."""
     if not isinstance(value, dict):
         return value
     return {name.removeprefix(f"{key}."): each for name, each in value.items()}
 
 
 def extraction_of(run: ReportedRun) -> str:
-    """Return, in words, how the answer is found in a reply, or "" if that is not set."""
+    """Return in words how the answer is found in a reply, or "" if that is not set."""
     found = [run.settings.get(key) for key in ("task.extract", "task.extraction")]
     own = next((value for value in found if value), "")
     return in_words(_nested("task.extract", own)) if own else ""
@@ -106,8 +106,7 @@ def extraction_of(run: ReportedRun) -> str:
 def in_words(value: Any) -> str:
     """Return a setting's value in words.
 
-    True and False become "yes" and "no", None becomes "default", and an empty list or mapping
-    becomes "none".
+    None becomes "default", and an empty list or mapping becomes "none".
 
     >>> in_words({"n": 2, "fields": ["a", "b"], "strict": True})
     'n: 2; fields: a, b; strict: yes'
@@ -148,7 +147,7 @@ def packages(runs: Sequence[ReportedRun]) -> Table:
 def by_key(
     title: str, heading: str, runs: Sequence[ReportedRun], told: Sequence[Mapping[str, Any]]
 ) -> Table:
-    """Build a table of each run's mapping: a column per run, and a row per key that is set."""
+    """Build a table of mappings, with a column per run and a row per key."""
     keys = dict.fromkeys(key for one in told for key in one)
     rows = [[key, *(_shown(one.get(key)) for one in told)] for key in keys]
     shown = [row for row in rows if any(row[1:])]

@@ -25,7 +25,7 @@ _MOST = 30  # maximum number of cells outside the interval to list
 
 
 def study_document(study: Study, found: Sequence[Finding]) -> TableDocument:
-    """Build a study's summary: counts of cells by verdict, and up to `_MOST` cells "outside"."""
+    """Build a study's summary: the verdicts on its cells, and some cells "outside"."""
     counts = {exhibit.name: Counter[str]() for exhibit in study.exhibits}
     for one in found:
         counts[one.exhibit][one.verdict] += 1
@@ -82,7 +82,7 @@ def study_page(
 
 
 def _template() -> Template:
-    """Return the page's template, which escapes markup and makes hidden characters visible."""
+    """Return the page's template, which escapes markup and shows hidden characters."""
     environment = Environment(
         loader=FunctionLoader(asset),
         autoescape=True,
@@ -100,7 +100,7 @@ def _inert(value: Any) -> Any:
 
 
 def _shown(exhibit: Exhibit, found: Sequence[Finding]) -> tuple[Any, ...]:
-    """Return an exhibit, its columns, the ends of its axis as text (or None), and its rows."""
+    """Return an exhibit, its columns, the ends of its axis (or None) and its rows."""
     own = [one for one in found if one.exhibit == exhibit.name]
     ends = [end for one in own for end in (one.published, one.ours, *(one.ci95 or ()))]
     known = [end for end in ends if end is not None]

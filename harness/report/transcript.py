@@ -45,7 +45,7 @@ _TURNS: Sequence[_Turn] = tuple(permutations((True, False, None), 2))
 
 
 def transcript(attempts: Sequence[Attempt]) -> RenderableType:
-    """Render attempts in full, by sample and round, from the prompt to the feedback."""
+    """Render attempts in full, by sample and round."""
     parts: list[RenderableType] = []
     for attempt in sorted(attempts, key=lambda a: (a.sample, a.round)):
         parts += _attempt(attempt)
@@ -137,8 +137,8 @@ def failed_document(
 ) -> TableDocument:
     """Build the list of a run's failed attempts, with reasons and shortened answers.
 
-    ``n`` is the number of the run's attempts. The user's rows (``own``) are included
-    only in CSV. ``turns`` says whether the rounds are the user's turns in conversations.
+    ``n`` is the number of the run's attempts. The user's rows (``own``) are only in the CSV. With
+    ``turns``, rounds are called turns.
     """
     rows = [
         [one.instance, one.sample, one.round, one.outcome, _cut(one.reason), _cut(one.answer or "")]
@@ -208,7 +208,7 @@ def answers_document(
 def _side_by_side(
     of: Mapping[str, Mapping[str, Sequence[AnswerLine]]], own: Rows
 ) -> Iterator[dict[str, object]]:
-    """Yield a record per instance and sample, with the answers of all runs."""
+    """Yield a record per instance and sample, with all runs' answers."""
     for instance, found in of.items():
         prompt = _last_message(next(iter(found.values()))[0])
         samples: dict[int, dict[str, object]] = {}
@@ -223,7 +223,7 @@ def _side_by_side(
 
 
 def _fields(own: Rows, instance: str) -> dict[str, object]:
-    """Return the fields of an instance's row as CSV cells. Lists and mappings become JSON."""
+    """Return the fields of an instance's row as CSV cells."""
     return {
         f"field_{name}": value
         if isinstance(value, str | int | float | None)
@@ -238,7 +238,7 @@ def _last_message(attempt: AnswerLine) -> str:
 
 
 def _prompted(instance: str, found: Mapping[str, Sequence[AnswerLine]]) -> str:
-    """Return an instance's name and its prompt in the first run, cut in the middle if long."""
+    """Return an instance's name and its shortened prompt."""
     prompt = " ".join(_last_message(next(iter(found.values()))[0]).split())
     if len(prompt) > _LONGEST_PROMPT:  # rows may differ at the beginning or at the end
         prompt = f"{prompt[: _LONGEST_PROMPT // 2]}…{prompt[-_LONGEST_PROMPT // 2 :]}"
@@ -265,7 +265,7 @@ def _cut(text: str, most: int = _LONGEST_REASON) -> str:
 
 
 def change_line(change: VerdictChange) -> RenderableType:
-    """Render a changed verdict, with the reason why the attempt failed before or fails now."""
+    """Render a changed verdict, with the reason for the failure."""
     title = Text.assemble(
         (inert(change.instance).plain, "bold"),
         f"  sample {change.sample}  round {change.round}  {_turn(change.before, change.after)}",

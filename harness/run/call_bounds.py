@@ -42,7 +42,7 @@ class CallEstimate(NamedTuple):
 
 
 class CallBounds:
-    """Running totals for a model's calls: bounds on their number, tokens and cost."""
+    """Running totals for a model's calls."""
 
     def __init__(self, model: Model | None) -> None:
         price = model.usual_price if model else None
@@ -97,7 +97,7 @@ class CallBounds:
             self.saved += saved
 
     def _saved(self, messages: Sequence[Message]) -> EstimateRange:
-        """Return what a call saves (US dollars) by reading its beginning from the prompt cache."""
+        """Return what the prompt cache saves on a call (US dollars)."""
         if self._beginnings is None or self._price is None:
             return EstimateRange()
         new = self._beginnings(messages) is None
@@ -112,7 +112,7 @@ class CallBounds:
     def add_questions(
         self, questions: Sequence[Question], *, certain: bool, further: float
     ) -> None:
-        """Add a judge's calls for a future answer. The arguments are as in `add`."""
+        """Add a judge's calls for a future answer, with arguments as in `add`."""
         self.at_most |= bool(questions)
         for asked in questions:
             longest = asked.decoding.max_tokens

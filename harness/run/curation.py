@@ -73,7 +73,7 @@ class CurationEnd:
 
 
 def stage_names(curation: Curation) -> list[StageName]:
-    """Return the names of the stages that call a model, in the order in which they run."""
+    """Return the names of the stages that call a model, in order."""
     first: list[StageName] = ["toxicity"] if curation.screen.toxicity == "model" else []
     return [*first, "filter", "decompose", "categories", "domains"]
 
@@ -183,7 +183,7 @@ class StageCalls:
         samples: int = 1,
         look: Look | None = None,
     ) -> list[list[T]]:
-        """Ask a stage's model all questions, and return the parsed answers, as in `Asking.ask`."""
+        """Ask a stage's model all questions, and return the parsed answers."""
         session, model = self.session, self._models[stage]
         remedy = "Give it another model, or set filter.votes."
         decoding = model.supported(decoding, f"The stage {stage!r}", remedy)
@@ -245,7 +245,7 @@ class StageCalls:
         return [[found[place, k] for k in range(samples)] for place in range(len(questions))]
 
     def facts(self) -> Mapping[str, Any]:
-        """Return entries for the manifest: the models, whether any is simulated, and the calls."""
+        """Return entries for the manifest."""
         return {
             "simulated": any(model.simulated for model in self._models.values()),
             "models": {

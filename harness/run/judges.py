@@ -62,7 +62,7 @@ class JudgeModel:
 
     @property
     def fingerprint(self) -> Mapping[str, str]:
-        """Hashes, by name, of data that judgements depend on, such as prompts or local weights."""
+        """Hashes, by name, of data that judgements depend on."""
         found: dict[str, str] = {}
         for part in (self.judge, self.model.backend):
             found |= part.fingerprint() if isinstance(part, Fingerprinted) else {}
@@ -77,9 +77,8 @@ class JudgeModel:
     ) -> list[Request]:
         """Return the requests that the judge makes next about an attempt.
 
-        The list is empty if the judge has no further questions or does not score the instance.
-        ``calls`` are the judge's calls about the attempt so far. ``redraw`` is the number of
-        earlier judgements of the attempt, whose replies are not reused.
+        The list may be empty. ``calls`` are the judge's calls about the attempt so far. ``redraw``
+        is the number of earlier judgements of the attempt, whose replies are not reused.
         """
         text, model = attempt.text or "", self.model
         questions: Sequence[Question] = ()
@@ -99,7 +98,7 @@ class JudgeModel:
         return requests
 
     def about(self, instance: Instance[Any], text: str, sample: int = 0) -> list[Request]:
-        """Return the first requests that the judge makes about an answer, as in `requests`."""
+        """Return the first requests that the judge makes about an answer."""
         attempt = Attempt(
             *(SCHEMA_VERSION, instance.id, sample, 1, {}, "", {}, "ok", 0.0, 0.0), text=text
         )
@@ -149,7 +148,7 @@ class Judges:
         return [*judges, *(panel.as_ for panel in self.panels)]
 
     def register(self, folder: RunFolder, *, later: bool = False) -> None:
-        """Record judges and panels in ``judges.json``. New ones added ``later`` do not decide."""
+        """Record judges and panels in ``judges.json``. Those added ``later`` do not decide."""
         before = read_register(folder.path)
         known = dict(before.judges)
         deciding = {*self.deciding}
@@ -220,7 +219,7 @@ def build_judges(run: RunFile, task: Task[Any], builder: ModelBuilder) -> tuple[
 
 
 def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
-    """Return a judge's entry for ``judges.json``. ``decides`` says if it decides what passes."""
+    """Return a judge's entry for ``judges.json``."""
     return RegisteredJudge(
         judge.section.model_dump(mode="json"),
         decides,

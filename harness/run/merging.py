@@ -111,7 +111,7 @@ def _check(folders: Sequence[RunFolder]) -> None:
 
 
 def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
-    """Write all files of the merged run except its metrics and aggregates."""
+    """Write the files of the merged run except its metrics and aggregates."""
     first, manifests = folders[0], [folder.read_manifest() for folder in folders]
     make_folder(new.path)
     for file in (first.attempts.name, JUDGEMENTS):

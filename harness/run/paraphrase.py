@@ -21,8 +21,6 @@ DECODING = Decoding(temperature=0.0, max_tokens=2000)
 def keeps(text: str, values: Iterable[str]) -> bool:
     """Return whether a string contains every value.
 
-    A number is not found within a longer number.
-
     >>> keeps("at least 11 letters", ["11"]), keeps("at least 110 letters", ["11"])
     (True, False)
     """

@@ -36,10 +36,10 @@ NO_VERDICTS = Verdicts()
 class Tally:
     """Progress counters of one session, read by the progress display.
 
-    ``judged`` and ``passed`` count samples by the verdict of their latest round. ``first_judged``
-    and ``first_passed`` count them by the verdict of round 1. All four include rounds from earlier
-    sessions and unfinished samples. Finished samples alone would bias the pass rate: with
-    `stop_on_pass`, a sample that passes is finished early.
+    ``judged`` and ``passed`` count samples by the verdict of their latest round, ``first_judged``
+    and ``first_passed`` by that of round 1. All four include earlier sessions and unfinished
+    samples. Finished samples alone would bias the pass rate: with `stop_on_pass`, a sample that
+    passes is finished early.
     """
 
     owed: int = 0  # samples (or judgements, or questions) unfinished at the start
@@ -78,7 +78,7 @@ class Tally:
         self._started = self.clock()
 
     def expect(self, owed: int, already: int) -> None:
-        """Set how many samples this session is to finish, and how many were finished before it."""
+        """Set how many samples are to be finished, and how many already were."""
         self.owed, self.already = owed, max(-self.finished, already)
 
     def record_earlier(self, index: AttemptIndex) -> None:
@@ -121,7 +121,7 @@ class Tally:
             self.n_scored += 1
 
     def count_call(self, usage: Usage | None, cost_usd: float | None, *, cached: bool) -> None:
-        """Count a call. Unless it was cached, add its tokens and its cost, if they are known."""
+        """Count a call, with its tokens and cost unless it was cached."""
         if cached:
             self.cached += 1
             return
@@ -131,7 +131,7 @@ class Tally:
         self.cost_known &= cost_usd is not None
 
     def finish_sample(self, rounds: int = 0) -> None:
-        """Count a sample as finished. ``rounds`` is the number of its rounds in this session."""
+        """Count a sample as finished, after ``rounds`` rounds in this session."""
         self.finished += 1
         self._open -= rounds
 

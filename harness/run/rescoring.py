@@ -78,7 +78,7 @@ class ScoredBatch(NamedTuple):
 
 
 def batches(task: Task[Any], recorded: AttemptIndex) -> Iterator[Batch]:
-    """Divide a run's attempts into batches, holding only one batch's instances in memory.
+    """Divide a run's attempts into batches, one of which is in memory at a time.
 
     Raises:
         DataMissing: If the data set has none of the run's instances.
@@ -131,7 +131,7 @@ class Rescorer:
 
     The verdicts combine rules and the recorded judgements of the judges that decide
     (`verdict_over`), as the pass rate does. When a rescorer is sent to another process, that
-    process builds the task again from the run file, once. ``pickled`` is passed to `LongAnswers`.
+    process builds the task again from the run file, once.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ def _rescorer(setup: bytes) -> Rescorer:
 
 
 class SampleRounds:
-    """The rounds of the sample that is being read, up to the last attempt that was read."""
+    """The rounds of a sample that have been read so far."""
 
     def __init__(self) -> None:
         self._attempts: list[Attempt] = []
@@ -234,9 +234,7 @@ def _again(
 ) -> Iterator[tuple[Attempt, Rescored, VerdictPair]]:
     """Yield an instance's attempts with their new scores, and their verdicts before and now.
 
-    ``found`` pairs attempts with the judgements of the judges that decide. The old and the new
-    scores are those of rules. The verdicts combine scores and judgements. ``judged`` are the
-    outcomes that judges score. ``assess`` is None if the data set no longer has the instance.
+    ``assess`` is None if the data set no longer has the instance.
     """
     for attempt, judgements in found:
         scored = _rescored(assess, attempt)
@@ -263,7 +261,7 @@ def _rescored(assess: AttemptAssessor | None, attempt: Attempt) -> Rescored:
 
 
 class ScoredAgain(NamedTuple):
-    """The number of attempts that were scored again, and counts of the changes."""
+    """The number of attempts that were scored again, and the changes."""
 
     attempts: int
     changed: int  # verdicts of rules and judges together
@@ -346,7 +344,7 @@ def _same_prompt(job: Job, instance: Instance[Any], opening: Opening, first: Att
 def _sample(
     job: Job, instance: Instance[Any], rounds: Sequence[Attempt], scores: Sequence[Rescored]
 ) -> list[Attempt]:
-    """Return a sample's rescored attempts, up to and including the first with new feedback."""
+    """Return a sample's rescored attempts, up to the first with new feedback."""
     found: list[Attempt] = []
     turns, played = turns_of(job.task, instance), user_role(job.task, instance) is not None
     for number, (attempt, scored) in enumerate(zip(rounds, scores, strict=True), start=1):

@@ -77,9 +77,9 @@ async def open_session(
     """Lock a run, and yield a session with its cache and budget.
 
     On exit, the cache, the budget and the models' backends are closed, and the lock is released.
-    Payments are recorded under ``run_id``, and the models' prices in ``folder``. ``folder`` is None
-    if the caller already holds a lock. ``usd`` is the budget in US dollars (None: no cap), which
-    the runs in ``sharing`` share. ``shared`` names a budget that a team shares instead.
+    Payments are recorded under ``run_id``. ``folder`` is None if the caller already holds a lock.
+    ``usd`` is the budget in US dollars (None: no cap), which the runs in ``sharing`` share.
+    ``shared`` names a budget that a team shares instead.
     """
     session = Session(run_id, Stop(), Notices())
     status = session.notices.status
@@ -124,7 +124,7 @@ async def _open_budget(
     folder: RunFolder | None,
     sharing: Sequence[RunFolder],
 ) -> Budget:
-    """Build a session's budget, counting the payments of its run and the runs in ``sharing``."""
+    """Build a session's budget, counting what the runs that share it have paid."""
     run_id, payer = session.run_id, uuid4().hex
     own = await _paid(folder, replies, run_id)
     others = [await _paid(one, replies, one.run_id()) for one in sharing]

@@ -55,7 +55,7 @@ def user_role(task: Task[Any], instance: Instance[Any]) -> UserRole | None:
 
 
 def most_turns(task: Task[Any], instance: Instance[Any]) -> int:
-    """Return the highest possible number of the user's turns in an instance."""
+    """Return the highest possible number of the user's turns."""
     role = user_role(task, instance)
     return turns_of(task, instance) if role is None else role.max_turns
 
@@ -63,7 +63,7 @@ def most_turns(task: Task[Any], instance: Instance[Any]) -> int:
 def at_played_turn(
     task: Task[Any], instance: Instance[Any], messages: Messages, last: bool
 ) -> Instance[Any]:
-    """Return an instance whose user is played, as of a turn (see `Played.at_played_turn`)."""
+    """Return an instance as of a turn of its played user (see `Played.at_played_turn`)."""
     return cast("Played[Any]", task).at_played_turn(instance, messages, last)
 
 
@@ -92,7 +92,7 @@ def answered(
 
 
 def user_turn(task: Task[Any], instance: Instance[Any], answers: Sequence[str]) -> str:
-    """Return the user's turn after ``answers`` in a scripted conversation."""
+    """Return the user's scripted turn after ``answers``."""
     return task.messages(as_of(task, instance, answers), ())[-1].content
 
 

@@ -115,12 +115,12 @@ def located(checks: object, own: Callable[[str], str]) -> object:
 
 
 def is_file(checker: object) -> bool:
-    """Return whether the name of a checker is the path of a Python file."""
+    """Return whether a checker is the path of a Python file."""
     return isinstance(checker, str) and checker.endswith(FILE)
 
 
 def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
-    """Return a row's field. Raise DataInvalid if it is missing, or if the target is null."""
+    """Return a row's field. Raise DataInvalid if it is missing or a null target."""
     if name not in row:
         raise DataInvalid(
             f"the check {check!r} needs the field {name!r:.60}, which the row does not have.",
@@ -134,7 +134,7 @@ def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
 
 
 def _entry(raw: object, taken: Sequence[str], judges: Collection[str]) -> Check:
-    """Parse one entry of a list of checks. The caller adds the entry's place to errors."""
+    """Parse one entry of a list of checks."""
     entry = {raw: {}} if isinstance(raw, str) else raw
     if not isinstance(entry, Mapping):
         raise ConfigError(" must be a checker's name, or the name with its options.")
@@ -189,7 +189,7 @@ def _judge_entry(entry: Mapping[Any, Any], taken: Sequence[str]) -> Check:
 
 
 def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]:
-    """Return the checks with a row's ``changes``: new options by name, or None to drop a check."""
+    """Return the checks with a row's ``changes``, by name (None drops a check)."""
     found = {check.name: check for check in checks}
     for name, change in changes.items():
         if name not in found:
@@ -210,7 +210,7 @@ def files(checks: Sequence[Check]) -> set[str]:
 
 
 class Rules:
-    """A cache of checkers, which are built on first use.
+    """A cache of checkers.
 
     The constructor builds the checkers of the run file's checks (``shared``) unless a row supplies
     their options.
@@ -228,7 +228,7 @@ class Rules:
                     self.checker(rule)
 
     def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[Check, ...]:
-        """Return the checks that need no judge, with the row's values filled into their options."""
+        """Return the checks that need no judge, with the row's values in their options."""
         found = []
         for check in checks:
             if check.checker == JUDGE:
@@ -256,13 +256,13 @@ class Rules:
 
 
 def _file(check: Check) -> str | None:
-    """Return the path of the file that a check reads, or None if it reads none."""
+    """Return the path of the file that a check reads, if any."""
     named = check.options.get(MAY_NAME_A_FILE.get(check.checker, ""))
     return named if isinstance(named, str) else None
 
 
 def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
-    """Return a copy of a check in which the row's values replace references to the row's fields."""
+    """Return a check with the row's values in place of references to its fields."""
     names, principal, required = _parameters(check.checker)
     options = dict(check.options)
     if isinstance(options.get("field"), str) and "field" not in names:

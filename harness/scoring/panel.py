@@ -166,7 +166,7 @@ def _same_criteria(
 
 
 def _criteria(scores: Mapping[str, Score]) -> Sequence[Mapping[str, Any]]:
-    """Return a judge's entries on criteria from its scores' details, or [] if there are none."""
+    """Return a judge's entries on criteria, or [] if there are none."""
     for score in scores.values():
         found = score.details.get("constraints")
         if isinstance(found, Sequence) and found and all(map(_is_criterion, found)):
@@ -186,7 +186,7 @@ def _verdict(score: Score) -> bool | None:
 
 
 def _probability(criterion: Mapping[str, Any]) -> float | None:
-    """Return the probability of yes, or else the verdict as 1 or 0 (None if undecided)."""
+    """Return the probability of yes, or else the verdict as a number (None if undecided)."""
     found, passed = criterion.get("probability"), criterion.get("passed")
     if isinstance(found, int | float):
         return float(found)

@@ -35,7 +35,7 @@ _OUTCOME_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 
 @lru_cache(maxsize=4096)  # names repeat, and a larger cache would take too much memory
 def name_digest(name: str) -> int:
-    """Hash the name of an instance or cluster to 64 bits. The hash is the same in every process."""
+    """Hash the name of an instance or cluster to 64 bits, equally in every process."""
     digest = blake2b(name.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
@@ -48,7 +48,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 @dataclass(frozen=True, slots=True)
 class InstanceTable:
-    """A run's m instances, with data that an instance's attempts share (read from the first)."""
+    """A run's m instances, with the data that their attempts share."""
 
     digest: NDArray[np.int64]  # (m,) `name_digest` of the names, ascending
     cluster: Ints  # (m,) number of the statistical unit, from 0
@@ -58,7 +58,7 @@ class InstanceTable:
 
 @dataclass(frozen=True, slots=True)
 class AttemptTable:
-    """Attempts as columns of length n. They are sorted by instance, sample and round."""
+    """Attempts as columns of length n, sorted by instance, sample and round."""
 
     instance: Ints  # row of the attempt's instance in ``instances``
     sample: Ints
@@ -119,7 +119,7 @@ class AttemptTable:
         return highest if self.turns is None else min(highest, 1)
 
     def last_rounds(self, round_: int | None = None) -> AttemptTable:
-        """Return the last attempt of each sample, up to ``round_`` as in `is_last_round`."""
+        """Return the last attempt of each sample, as in `is_last_round`."""
         return self.take(self.is_last_round(round_))
 
     def labels(self) -> list[str]:
@@ -152,7 +152,7 @@ LARGEST = 1e100  # maximum absolute score or cost: the sum of a million squares 
 
 
 class LineName(msgspec.Struct, gc=False):
-    """The fields that identify a line of attempts or judgements. Other keys are ignored."""
+    """The fields that identify a line of attempts or judgements."""
 
     v: int
     instance: str
@@ -184,8 +184,8 @@ ScoreKinds = tuple[tuple[str, bool], ...]
 class TableBuilder:
     """A builder of an `AttemptTable`, line by line.
 
-    To restore a saved builder, construct one with the same ``groupings`` and ``kinds``, and fill
-    its tables (`rows`) with the saved numbers (`Rows.restore`).
+    To restore a saved builder, construct one with its ``groupings`` and ``kinds``, and restore its
+    tables (`rows`).
     """
 
     def __init__(self, groupings: Iterable[bytes] = (), kinds: Iterable[ScoreKinds] = ()) -> None:
@@ -248,9 +248,9 @@ class TableBuilder:
     def table(self, *, keep: bool = True) -> tuple[AttemptTable, Ints]:
         """Return the table of all lines, and for each row the number of its line (from 0).
 
-        Rows are sorted by instance, sample and round, and instances by digest. Attempts finish in a
-        different order in every run, but the same attempts must give the same figures to the last
-        bit. If ``keep`` is false, the lines are removed from the builder, column by column.
+        Rows are sorted, because the same attempts must give the same figures to the last bit, in
+        whatever order they finish. If ``keep`` is false, the lines are removed from the builder,
+        column by column.
         """
         column = self._rows.column if keep else self._rows.taken
         digest, sample, round_ = (column(name) for name in ("digest", "sample", "round"))
@@ -296,7 +296,7 @@ def _decoded(groups: bytes) -> dict[str, str]:
 
 
 class ScoreColumns:
-    """The scores as columns. Lines whose scores have the same names and types share a table."""
+    """The scores as columns."""
 
     def __init__(self, kinds: Iterable[ScoreKinds] = ()) -> None:
         self._tables: dict[ScoreKinds, tuple[int, Rows]] = {}

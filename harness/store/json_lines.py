@@ -39,13 +39,13 @@ S = TypeVar("S")
 
 
 class LineKind(NamedTuple):
-    """A kind of line, for error messages: its name ("an attempt"), and how to fix a damaged one."""
+    """A kind of line, for error messages: its name, and how to fix a damaged one."""
 
     name: str
     remedy: str
 
     def invalid(self, path: Path, number: int, error: Exception) -> DataInvalid:
-        """Return the error to raise for a damaged line. Lines are numbered from 1."""
+        """Return the error for a damaged line, numbered from 1."""
         # The decoder's message may quote the line, which may be long.
         said = f"{path}, line {number}: not {self.name} ({str(error)[:160]})."
         return DataInvalid(said, self.remedy)
@@ -72,7 +72,7 @@ def decoded(
     The first ``before`` lines, which end at the byte offset ``start``, are skipped.
 
     Yields:
-        Each line's number (from 1), its byte offset and the decoded content.
+        Each line's number (from 1), byte offset and decoded content.
     """
     decode = msgspec.json.Decoder(shape).decode
     with reading(path):
@@ -91,7 +91,7 @@ def decoded(
 def decoded_at(
     path: Path, offsets: Iterable[int], decode: Callable[[bytes], S], kind: LineKind
 ) -> Iterator[S]:
-    """Yield the decoded lines that begin at the given byte offsets, in the same order."""
+    """Yield the decoded lines that begin at the given byte offsets, in order."""
     with reading(path), path.open("rb") as file:  # not mapped: its pages would count as memory
         for offset in offsets:
             file.seek(offset)
@@ -105,7 +105,7 @@ def decoded_at(
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Return a context manager that turns an `OSError` in reading a run's file into StoreFailed."""
+    """Return a context manager that turns OSError into StoreFailed."""
     try:
         yield
     except OSError as error:
@@ -186,7 +186,7 @@ class JsonLinesWriter:
         return StoreFailed(f"Cannot write {self.path}: {error.strerror}.", remedy)
 
     def close(self) -> None:
-        """Close the file, after making its lines safe from a power cut. May be called twice."""
+        """Close the file, with its lines safe from a power cut. May be called twice."""
         if self._file >= 0:
             with contextlib.suppress(OSError):
                 os.fsync(self._file)

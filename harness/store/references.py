@@ -19,7 +19,7 @@ from harness.store.run_folder import REFERENCES, RunFolder
 
 
 class Unit(LineName):
-    """The groups and the statistical cluster of an instance, as recorded in a run's attempts."""
+    """The groups and the statistical cluster of an instance."""
 
     groups: dict[str, str]
     cluster: str
@@ -30,12 +30,12 @@ class _Line(LineName):
 
 
 def references_folder(folder: RunFolder) -> RunFolder:
-    """Return the folder of a run's judged reference answers. It need not exist."""
+    """Return the folder of a run's judged references, which may not exist."""
     return RunFolder(folder.path, REFERENCES)
 
 
 def read_units(path: Path) -> dict[str, Unit]:
-    """Return the groups and cluster of each instance in a run's attempts file, by instance id."""
+    """Return the groups and cluster of each instance in an attempts file, by instance id."""
     return {line.instance: line for _, _, line in decoded(path, Unit, ATTEMPT)}
 
 

@@ -1,8 +1,7 @@
 """`status.json`, a session's report on its own progress, and requests to stop a session.
 
 The process that holds the run's lock replaces the file once a second. A session whose file is older
-than `SILENT_S` therefore counts as dead. The file is only for viewers: no run is resumed from it,
-and no result is computed from it.
+than `SILENT_S` therefore counts as dead. The file is only for viewers.
 """
 
 import contextlib
@@ -21,7 +20,7 @@ MOST_EVENTS = 50  # latest messages kept
 
 
 class Moment(msgspec.Struct, array_like=True):
-    """A session's traffic at one time: totals so far, and the calls in flight and waiting."""
+    """A session's traffic at one time: totals so far, and open calls."""
 
     at: float
     in_flight: int  # calls
@@ -76,7 +75,7 @@ def read_status(folder: Path) -> RunStatus | None:
 
 
 def write_status(folder: Path, status: RunStatus) -> None:
-    """Replace a run's status, if possible. The new status may be lost in a power cut."""
+    """Replace a run's status, if possible."""
     temporary = folder / f".{STATUS}.{os.getpid()}"
     with contextlib.suppress(OSError):  # progress is not worth a run
         temporary.write_bytes(msgspec.json.encode(status))
@@ -93,7 +92,7 @@ def request_stop(folder: Path) -> bool:
 
 
 def stop_requested(folder: Path, session: str) -> bool:
-    """Return whether a session was asked to stop. Any request is removed."""
+    """Return whether a session was asked to stop, and remove any request."""
     path = folder / STOP
     with contextlib.suppress(*UNREADABLE, OSError):
         asked = msgspec.json.decode(path.read_bytes(), type=dict[str, str])

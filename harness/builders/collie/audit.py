@@ -80,7 +80,7 @@ def _measured(base: Base) -> tuple[object, ...]:
 
 
 def _range(base: Base, target: Target) -> tuple[float, float] | None:
-    """Return the range of numbers that satisfy a constraint, or None if it sets no range."""
+    """Return the range of numbers that satisfy a constraint, or None."""
     number = sole(target)
     if not isinstance(number, int):
         return None
@@ -94,7 +94,7 @@ def _range(base: Base, target: Target) -> tuple[float, float] | None:
 
 
 def _forbids(base: Base, target: Target, other: Base, wanted: Target) -> bool:
-    """Return whether ``base`` forbids a string, such as a word, that ``other`` requires."""
+    """Return whether ``base`` forbids a string that ``other`` requires."""
     each = (grammar.ForEach(grammar.Identity()), grammar.Identity())
     own, others = base.within or (), other.within or ()
     if others[: len(own)] != own:  # the constraints are about different parts of the text
@@ -134,10 +134,9 @@ class Audited(Struct, frozen=True):
 def audit(
     items: Sequence[CollieItem], background: Background, nltk_data: Path, workers: Pool
 ) -> list[Audited]:
-    """Return the findings on each instance, in order: its correctness and its difficulty.
+    """Return the findings on each instance, in order.
 
-    The smaller the share of natural texts (``background``, by source and level) that satisfies an
-    instance's constraint, the harder the instance. ``nltk_data`` is NLTK's data folder.
+    ``background`` has natural texts by source and level. ``nltk_data`` is NLTK's data folder.
     """
     pieces = (items[first : first + PIECE] for first in range(0, len(items), PIECE))
     work = partial(_audit_piece, background, nltk_data)
@@ -214,8 +213,8 @@ def near_misses(
 ) -> tuple[list[str], list[int]]:
     """Search for near misses: failing texts that differ from a satisfying text by one change.
 
-    A base constraint's near miss is the first such text found that violates the constraint. Several
-    constraints can share a near miss. Also return the indices of the constraints that have none.
+    A base constraint's near miss is the first such text found that violates the constraint. Also
+    return the indices of the constraints that have none.
     """
     unbroken = set(range(len(list(specification.bases()))))
     texts: list[str] = []
@@ -283,7 +282,7 @@ def _ends(text: str, sentences: Iterable[str]) -> list[int]:
 
 
 def _texts_of(target: Target) -> Iterator[str]:
-    """Yield the strings in a target, which is a string, a number, or a nested tuple of both."""
+    """Yield the strings in a target."""
     if isinstance(target, str):
         yield target
     elif isinstance(target, tuple):

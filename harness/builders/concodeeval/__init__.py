@@ -48,7 +48,7 @@ def draw_instances(
 ) -> list[InstanceRow]:
     """Draw up to ``yes`` valid and ``no`` invalid instances, from the schemas in turn.
 
-    The result is grouped by schema. All instances of a schema differ.
+    All instances of a schema differ.
     """
     found: dict[str, list[InstanceRow]] = {row.id: [] for row in schemas}
     seen = {row.id: set[str]() for row in schemas}
@@ -85,10 +85,7 @@ def _valid(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, N
 
 
 def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, Violation]]:
-    """Yield up to `TRIES` instances that each violate exactly one keyword, with the violation.
-
-    The keywords of the schema take turns. The validator ``by`` reports the violations.
-    """
+    """Yield up to `TRIES` instances that each violate exactly one keyword, with the violation."""
     tried = Counter[str]()
     for value, _ in _valid(schema, draws, by):
         whole = {"": value}
@@ -108,10 +105,7 @@ def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any
 
 
 def _places(schema: Schema, holder: Any, key: Any) -> Iterator[tuple[Schema, Any, Any]]:
-    """Yield (schema, holder, key) for ``holder[key]``, and for the values in it that have a schema.
-
-    A subschema may occur several times, or not at all.
-    """
+    """Yield (schema, holder, key) for ``holder[key]`` and the values in it that have a schema."""
     yield schema, holder, key
     value = holder[key]
     inner: dict[Any, Any] = {}
@@ -126,7 +120,7 @@ def _places(schema: Schema, holder: Any, key: Any) -> Iterator[tuple[Schema, Any
 
 
 def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> Sequence[Any]:
-    """Return replacements for a valid value. Each may violate the keyword and no other."""
+    """Return values that may violate the keyword, to replace a valid value."""
     match keyword:
         case "type":
             return _of_other_types(value, draws)

@@ -69,7 +69,7 @@ class Asking(Protocol):
 
         Raises:
             ConfigError: If the model does not support the decoding parameters.
-            HarnessError: If some calls failed: after all calls, or at once if a failure is fatal.
+            HarnessError: If some calls failed.
             Stopping: If the build was stopped or its budget is spent.
         """
 
@@ -82,8 +82,8 @@ def top_share(
 ) -> tuple[set[str], float]:
     """Return the names with the highest probabilities, and their lowest probability (0 if none).
 
-    Names without a probability are left out. Of the others, the fraction ``share`` (0 to 1) is
-    returned, but at least one name, if there is any. The seed breaks ties.
+    Of the names with a probability, the fraction ``share`` (0 to 1) is returned, but at least one.
+    The seed breaks ties.
 
     >>> top_share({"a": 0.9, "b": 0.1, "c": 0.4, "d": None}, 0.3, seed=0)
     ({'a'}, 0.9)

@@ -50,7 +50,7 @@ class Cipher:
         return row[0], nonce + self._aead.encrypt(nonce, row[1], row[0]), *row[2:]
 
     def decrypt(self, row: ReplyRow) -> ReplyRow:
-        """Return a row with its reply decrypted. A damaged reply becomes empty (unreadable)."""
+        """Return a row with its reply decrypted. A damaged reply becomes empty."""
         invalid = import_extra("cryptography.exceptions", "team").InvalidTag
         try:
             return row[0], self._aead.decrypt(row[1][:12], row[1][12:], row[0]), *row[2:]
@@ -59,7 +59,7 @@ class Cipher:
 
 
 def join(cursor: Cursor, database: str, cipher: Cipher | None) -> None:
-    """Record how this process encrypts replies, if it is the team's first, and check the key."""
+    """Record how the team's replies are encrypted, if nobody has yet, and check the key."""
     cursor.execute(_JOIN, [cipher.check if cipher else b""])
     check_key(cursor, database, cipher)
 

@@ -49,7 +49,7 @@ def by_label(runs: Runs, measure: Measure | None = None) -> dict[str, Measured]:
 
 
 def largest(measured: Measured) -> tuple[list[str], str]:
-    """Apply `most` to the groups' numbers of samples, judged or not, in all runs."""
+    """Apply `most` to the groups' numbers of samples in all runs."""
     sizes: dict[str, int] = {}
     for groups in measured.values():
         for group, part in groups.items():
@@ -58,17 +58,14 @@ def largest(measured: Measured) -> tuple[list[str], str]:
 
 
 def most(sizes: Mapping[str, int]) -> tuple[list[str], str]:
-    """Return the `MOST_GROUPS` largest groups in natural order, and a note on the rest, or ""."""
+    """Return the `MOST_GROUPS` largest groups in natural order, and a note on the rest."""
     kept = sorted(sizes, key=lambda name: (-sizes[name], natural(name)))[:MOST_GROUPS]
     only = f"The {len(kept)} largest of {len(sizes):,} groups." if len(kept) < len(sizes) else ""
     return sorted(kept, key=natural), only
 
 
 def rate_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the primary metric by group, for each label that has several groups.
-
-    If any run has several rounds, figures of last rounds come first, then those of first answers.
-    """
+    """Draw the primary metric by group, for each label that has several groups."""
     if runs.several_rounds:
         value = runs.value(LAST_ROUNDS)
         for label, measured in by_label(runs, partial(runs.measured, last=True)).items():
@@ -78,7 +75,7 @@ def rate_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def any_round_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the share of samples that pass in any round, by group, for runs of several rounds."""
+    """Draw the share of samples that pass in any round, by group."""
 
     def any_round(run: ReportedRun, label: str) -> Mapping[Key, SampleStatistic]:
         if run.last_round < 2:
@@ -230,7 +227,7 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
 
 
 def ablation_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
-    """Draw each run's mean difference from the baseline over groups, as `harness ablation` does."""
+    """Draw each run's mean difference from the baseline over groups."""
     if comparison is None or len(comparison.others) < 2 or comparison.asked.round is not None:
         return
     every = [(Variant(run.name, run.metrics, run.settings, {}), run.attempts) for run in runs.every]
@@ -332,7 +329,7 @@ def round_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def _stops(run: ReportedRun) -> bool:
-    """Return whether any round has fewer judged samples than the first, as with `stop_on_pass`."""
+    """Return whether any round has fewer judged samples than the first."""
     n = run.metrics.rounds.n
     return any(count < n[min(n)] for count in n.values())
 

@@ -23,7 +23,7 @@ BRIEF = 60  # maximum characters of a score's details on one line
 
 
 class Cut(Struct, frozen=True):
-    """The beginning of a string, and the length of the whole string in characters."""
+    """The beginning of a string, and the length of the whole string."""
 
     text: str
     length: int
@@ -125,7 +125,7 @@ def _packed(line: TextLine, prompt: int | None) -> dict[str, object]:
 
 
 def _sent(request: _Request) -> Text | None:
-    """Return a request without its prompt as JSON, or None if that leaves at most a seed."""
+    """Return a request without its prompt as JSON, or None if little is left."""
     sent = {"model": request.model, "decoding": request.decoding, "seed": request.seed}
     given = {key: value for key, value in sent.items() if value not in ("", {}, None)}
     if not given.keys() - {"seed"}:
@@ -174,7 +174,7 @@ def _is_violation(error: object) -> bool:
 
 
 def _in_words(details: Mapping[str, Any]) -> str:
-    """Return short details as words, such as ``words 41``, and all others as JSON."""
+    """Return short details as words, such as ``words 41``, and others as JSON."""
     brief = all(value is None or isinstance(value, int | float | str) for value in details.values())
     said = ", ".join(f"{name} {_plain(value)}" for name, value in details.items())
     said = said.replace(", of ", " of ")
@@ -182,7 +182,7 @@ def _in_words(details: Mapping[str, Any]) -> str:
 
 
 def _votes(constraint: Mapping[str, Any]) -> str:
-    """Return in words how a criterion was decided, such as by votes or a rule, or ""."""
+    """Return in words how a criterion was decided, or ""."""
     told = []
     votes, panel = constraint.get("votes"), constraint.get("panel")
     if isinstance(panel, dict):
@@ -207,7 +207,7 @@ def _vote(vote: object) -> str:
 
 
 def judges_of(index: AttemptIndex) -> dict[str, str]:
-    """Describe a run's judges and panels in words, by name: kind or members, model, prompt."""
+    """Describe a run's judges and panels in words, by name."""
     if index.judgements is None:
         return {}
     told = {}
@@ -222,7 +222,7 @@ def judges_of(index: AttemptIndex) -> dict[str, str]:
 
 
 def _packed_judge(found: JudgeReplies, scores: Mapping[str, Score]) -> dict[str, object]:
-    """Return a judge's replies, each with its criterion if that is known."""
+    """Return a judge's replies, each with its criterion if known."""
     about = [
         each["constraint"]
         for name, score in scores.items()

@@ -33,7 +33,7 @@ class ContainsChecker:
         self._mode, self._ignore_case, self._whole_words = mode, ignore_case, whole_words
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False, whose reason names the missing or forbidden targets."""
+        """Return whether the text passes, with the missing or forbidden targets as the reason."""
         found = [target for target in self._targets if self._is_in(target, text)]
         missing = [target for target in self._targets if target not in found]
         passed, reason = {

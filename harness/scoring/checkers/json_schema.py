@@ -41,7 +41,7 @@ class JsonSchemaChecker:
         self._score = partial(score_document, schema=loaded, format=format, mode=mode, draft=draft)
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False. If False, its reason lists violations of the schema.
+        """Return whether the answer is valid, with violations of the schema as the reason.
 
         The score has no value if validation takes too long.
 

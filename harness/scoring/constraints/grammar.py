@@ -1,8 +1,8 @@
 """The constraint grammar: typed objects, conversion from and to plain data, and validation.
 
 A `Specification` has a tree of constraints, their targets (in lists nested like the tree), and the
-level of the text to generate. `read` accepts untrusted data. It refuses unknown keys, unknown
-operations, oversized trees, and constraints that cannot be checked ("at least 'x' characters").
+level of the text to generate. `read` accepts untrusted data. It refuses unknown keys and
+operations, oversized trees, and constraints that cannot be checked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COUNTED = ("at least", "at most", "exactly")
 
 
 class _Operation(Struct, frozen=True, tag_field="op", forbid_unknown_fields=True):
-    """Base class of operations on units. In YAML and JSON, the key ``op`` names the operation."""
+    """Base class of operations on units."""
 
 
 class Count(_Operation, frozen=True, tag="count"):
@@ -152,7 +152,7 @@ def measure(name: str) -> ports.Measure:
 
 
 def measure_name(base: Base) -> str | None:
-    """Return the name of the measure that a base constraint uses, or None if it uses none."""
+    """Return the name of the measure that a base constraint uses, or None."""
     inner: Transformation = base.transformation
     while isinstance(inner, ForEach | Max | Min):
         inner = inner.do
@@ -175,7 +175,7 @@ def write(part: Specification | Constraint | Target) -> Any:
 
 
 def refuse_excess(raw: object, where: str) -> None:
-    """Raise DataInvalid if dicts and lists are oversized, are not JSON, or have lone surrogates."""
+    """Raise DataInvalid if dicts and lists are oversized or not valid JSON."""
     try:
         check_json(raw)
     except UnparseableDocument as error:
@@ -236,7 +236,7 @@ def observed_shape(base: Base, where: str) -> Shape:
 
 
 def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
-    """Return the type of a transformation's result, given the type of its input (``units``)."""
+    """Return the type of a transformation's result, given the type of its input."""
     if isinstance(transformation, Identity):
         return units
     if units == "number":
@@ -287,7 +287,7 @@ def refuse_misfits(level: Level, constraint: Constraint, targets: Target, where:
 
 
 def _misfit(level: Level, base: Base, target: Target, where: str) -> str:
-    """Return why a base constraint does not fit the level or the target, or "" if it fits."""
+    """Return why a base constraint does not fit, or "" if it fits."""
     for part in base.within or ():
         if LEVELS.index(part.level) >= LEVELS.index(level):
             return f"a {level} is not made of {part.level}s"
@@ -314,7 +314,7 @@ def _misfit(level: Level, base: Base, target: Target, where: str) -> str:
 
 
 def _target_misfit(base: Base, shape: Shape, target: Target) -> str:
-    """Return why no value of the type ``shape`` can meet the target, or "" if some can."""
+    """Return why no value of the type ``shape`` can meet the target, or ""."""
     of = shape.of if isinstance(shape, Several) else shape
     if isinstance(of, Several):
         return "a list of lists needs a reduction, or a transformation of each"

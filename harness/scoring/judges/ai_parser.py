@@ -1,9 +1,8 @@
 """A judge that extracts the final answer from free text with a model; the task scores the answer.
 
 This is the "AI parser" of .txt's "Say What You Mean"
-(https://blog.dottxt.co/say-what-you-mean.html). The task's own parser reads only answers in one
-form; a model reads them in any form. If the task's score differs from the judge's, the task's score
-measures the parser rather than the answer. The judge's scores have no verdicts.
+(https://blog.dottxt.co/say-what-you-mean.html). If the task's score differs from the judge's, the
+task's score measures the parser rather than the answer. The judge's scores have no verdicts.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class AIParser:
         return [Question((Message("user", prompt),), self._decoding)]
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """Return the task's scores of the extracted answer by name, without verdicts.
+        """Return the task's scores of the extracted answer, without verdicts.
 
         Raises:
             Unparseable: If the reply was cut off, or the task cannot score the extracted answer.
@@ -74,7 +73,7 @@ class AIParser:
         return {name: Score(s.value, None, s.reason, s.details) for name, s in found.items()}
 
     def simulated(self, request: Request) -> str:
-        """Return the last word of the judged text, where simulated models put their answer."""
+        """Return the judged text's last word, where simulated models put their answer."""
         words = re.findall(r"[^\W_]+", fenced_texts(request.messages[-1].content)[-1])
         return words[-1] if words else NO_ANSWER
 

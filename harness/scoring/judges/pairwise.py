@@ -59,7 +59,7 @@ class Pairwise(PromptJudge):
         self._others: OtherAnswers = _References(task) if against == "gold" else answers(against)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the hashes, by name, of the prompt and, if any, of the other run's answers."""
+        """Return hashes of the prompt and of any other run's answers, by name."""
         return {**super().fingerprint(), **self._others.fingerprint()}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:

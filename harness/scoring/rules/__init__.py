@@ -36,7 +36,7 @@ class Every:
     name: ClassVar[str] = "compound"
 
     def check(self, text: str) -> str:
-        """Return all violations in an answer as one string, which is empty if there are none."""
+        """Return all violations in an answer, or "" if there are none."""
         return "; ".join(filter(None, (rule.check(text) for rule in self.rules)))
 
 
@@ -49,7 +49,7 @@ _NEGATION = re.compile(
 
 @lru_cache(4_096)  # a task and its judges share constraints
 def recognise(constraint: str) -> Rule | None:
-    """Return the rule that decides a constraint completely, or None if there is none."""
+    """Return the rule that decides a constraint completely, or None."""
     wording = read(constraint)
     return None if wording is None else _rule(wording, alone=True) or _compound(wording)
 

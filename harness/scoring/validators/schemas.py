@@ -105,7 +105,7 @@ def measured(value: Any) -> tuple[int, int, int]:
 
 
 def keyword_at(path: Sequence[str | int]) -> str | None:
-    """Return the keyword at the end of a path in a schema, or None if the end is not a keyword."""
+    """Return the keyword at the end of a path in a schema, or None."""
     keyword: str | None = None
     for token in path:
         keyword = None if keyword in MAPS or isinstance(token, int) else token
@@ -113,7 +113,7 @@ def keyword_at(path: Sequence[str | int]) -> str | None:
 
 
 def parts(schema: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the path and the value of each object in a schema, beginning with the schema itself."""
+    """Yield the path and the value of each object in a schema, including the root."""
     stack: list[tuple[Path, Any]] = [((), schema)]
     while stack:
         path, one = stack.pop()
@@ -125,7 +125,7 @@ def parts(schema: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def features(schema: Any) -> tuple[str, ...]:
-    """Return descriptions of a JSON Schema's distinct features: root type, keywords and formats."""
+    """Return descriptions of a JSON Schema's distinct features, such as its root type."""
     root = schema.get("type", "any") if isinstance(schema, dict) else schema
     return (f"root: {root}", *sorted(set(_keywords(schema, 0))))
 
@@ -147,7 +147,7 @@ def _keywords(schema: Any, depth: int) -> Iterator[str]:
 
 
 def last_name(uri: str) -> str:
-    """Return the last part of a URI's path, ignoring an empty fragment (``#``) at the end."""
+    """Return the last part of a URI's path."""
     return uri.removesuffix("#").rstrip("/").rsplit("/", 1)[-1]
 
 
@@ -174,7 +174,7 @@ def path_within(
 
 
 def path_referred(reference: str, target: Any, schema: Any) -> Path | None:
-    """Return the path to a reference's target, or None if the target is outside the schema."""
+    """Return the path to a reference's target, or None if it is outside the schema."""
     found = resolve(reference[1:], schema) if reference.startswith("#") else None
     if found and found[1] is target:
         return found[0]
@@ -224,14 +224,14 @@ class Violation(Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """A short description for feedback, preceded by the path unless it is the root."""
+        """A short description for feedback, with the path unless it is the root."""
         form = _MESSAGES.get(self.keyword, "{keyword} is violated")
         text = form.format(keyword=self.keyword, expected=self.expected, found=self.found)
         return f"{self.path}: {text}" if self.path else text
 
 
 def score(violations: Sequence[Violation]) -> Score:
-    """Return a document's score. The reason lists the first violations, and counts the rest."""
+    """Return a document's score, with the first violations as the reason."""
     if not violations:
         return Score(value=True, passed=True)
     first = [one.message for one in violations[:MOST_IN_REASON]]
@@ -247,7 +247,7 @@ def score(violations: Sequence[Violation]) -> Score:
 
 
 def root_type_violated(value: Any, schema: Any) -> bool:
-    """Return whether a value violates the ``type`` of a schema, if any. Integers are numbers."""
+    """Return whether a value violates the ``type`` of a schema, if any."""
     named = schema.get("type") if isinstance(schema, dict) else None
     if named is None:
         return False
