@@ -1,9 +1,9 @@
 """The hierarchy of the harness's errors. Some modules define further subclasses.
 
-Most belong to one of two families. A `UserError` ends the command and is shown to the user in one
-or two lines: what happened, where, and what to do next. A `CallError` is a failure of a call to a
-provider. A `TransientError` is retried, a `FatalCallError` ends the run, a `PromptRefused` counts
-as an answer, and any other `CallError` becomes an attempt with outcome ``error``.
+A `UserError` ends the command and is shown to the user in one or two lines: what happened, where,
+and what to do next. A `CallError` is a failure of a call to a provider. A `TransientError` is
+retried, a `FatalCallError` ends the run, a `PromptRefused` counts as an answer, and any other
+`CallError` becomes an attempt with outcome ``error``.
 """
 
 import contextlib

@@ -39,10 +39,7 @@ def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
 
 
 def values_of(samples: AttemptTable, score: str) -> tuple[Bools, NDArray[Any]]:
-    """Return which of n samples have a value of a score or `PASS_RATE`, and these values.
-
-    The first array is an (n,) mask. The second holds one value for each True of the mask.
-    """
+    """Return which of n samples have a value of a score or `PASS_RATE`, (n,), and these values."""
     if score == PASS_RATE:
         return samples.judged, samples.passed[samples.judged]
     if score not in samples.scores:
@@ -108,9 +105,9 @@ def pass_at_k(
 ) -> Iterator[NDArray[np.float64]]:
     """Yield, for k = 1 … k_max, each instance's probability that at least one of k samples passes.
 
-    This is the unbiased estimate 1 - C(n - c, k) / C(n, k) of Chen et al. 2021, "Evaluating Large
-    Language Models Trained on Code" (arXiv 2107.03374), equation 1. ``drawn`` and ``passed`` hold
-    each instance's number of samples, n ≥ k_max, and of passed samples, c. All arrays are (m,).
+    This is 1 - C(n - c, k) / C(n, k): Chen et al. 2021, "Evaluating Large Language Models Trained
+    on Code" (arXiv 2107.03374), equation 1. ``drawn`` and ``passed`` hold each instance's number of
+    samples, n ≥ k_max, and of passed samples, c.
 
     Raises:
         ValueError: If an instance has fewer than k_max samples.
@@ -127,8 +124,8 @@ def pass_hat_k(
 ) -> Iterator[NDArray[np.float64]]:
     """Yield, for k = 1 … k_max, each instance's probability that all k samples pass.
 
-    This is C(c, k) / C(n, k), as in Yao et al. 2024, "τ-bench" (arXiv 2406.12045), section 3. The
-    symbols, arguments and errors are those of `pass_at_k`.
+    This is C(c, k) / C(n, k), as in Yao et al. 2024, "τ-bench" (arXiv 2406.12045), section 3.
+    Arguments and errors are those of `pass_at_k`.
     """
     if len(drawn) and k_max > drawn.min():
         raise ValueError(f"k = {k_max} needs {k_max} samples of each instance")

@@ -160,7 +160,7 @@ def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -
 
 
 def _by_instance(table: AttemptTable, score: str) -> tuple[Floats, Counts, Counts]:
-    """Return each instance's sum of values, and its numbers of samples with and without a value."""
+    """Return each instance's sum of values, and its numbers of samples with and without one."""
     last = table.last_rounds()
     known, values = values_of(last, score)
     instance, m = last.instance[known], len(table.instances.digest)
@@ -294,10 +294,8 @@ def needed_instances(
 
     This is the smallest number, with at least two clusters, for which `_reach` standard errors are
     no more than the difference. The error is assumed to fall with the square root of the number of
-    instances, and the number of clusters to grow in proportion to the number of instances. If all
-    clusters have the same size, the degrees of freedom grow with the number of clusters. Otherwise,
-    ``degrees`` is less than ``units`` - 1 and remains the limit, because relative sizes stay the
-    same.
+    instances. The degrees of freedom grow with the number of clusters only if all clusters have the
+    same size. Otherwise, ``degrees`` remains the limit, because relative sizes stay the same.
 
     Args:
         n: The number of instances.
@@ -366,8 +364,8 @@ def _paired_interval(better: int, worse: int, n: int, p: float) -> Interval:
 
     This is Wald's interval with one pair added to each discordant cell (Bonett and Price 2012, J.
     Educational and Behavioral Statistics 37), which Fagerland, Lydersen and Laake (2014, Statistics
-    in Medicine 33) recommend. If the exact test, which is more cautious, does not reject, the
-    interval is extended to include 0.
+    in Medicine 33) recommend. If the exact test does not reject, the interval is extended to
+    include 0.
     """
     size = n + 2
     difference = (better - worse) / size

@@ -17,8 +17,7 @@ def mcnemar(better: int, worse: int) -> float:
     """Return the exact two-sided p value of McNemar's test for the counts of discordant pairs.
 
     The test (McNemar 1947, "Note on the Sampling Error of the Difference Between Correlated
-    Proportions") is computed with the binomial distribution of discordant pairs. It is valid only
-    for independent pairs.
+    Proportions") is valid only for independent pairs.
     """
     if not better + worse:
         return 1.0
@@ -28,10 +27,10 @@ def mcnemar(better: int, worse: int) -> float:
 def sign_flips(totals: NDArray[np.float64]) -> float:
     """Return the exact two-sided p value of the hypothesis that the signs of totals are random.
 
-    If the two runs answer every cluster equally well, the runs can be swapped in each cluster,
-    which changes the sign of its total difference (Fisher 1935, "The Design of Experiments",
-    section 21). Totals of 0 are ignored. If there are more than `_MOST_FLIPPED` others, p is 0.0,
-    because the t test is then reliable.
+    If two runs answer equally well, they can be swapped in each cluster, which changes the sign of
+    its total difference (Fisher 1935, "The Design of Experiments", section 21). Totals of 0 are
+    ignored. For more than `_MOST_FLIPPED` others of different sizes, p is 0.0, because the t test
+    is then reliable.
     """
     totals = totals[totals != 0]
     sizes = np.abs(totals)
@@ -82,10 +81,7 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
 def heterogeneity(effects: Sequence[float], stderrs: Sequence[float]) -> float | None:
     """Return the p value of the hypothesis that all effects are equal, or None for fewer than two.
 
-    The statistic is Cochran's Q (1954, "The Combination of Estimates from Different Experiments"),
-    the sum of (e_i - m)^2 / s_i^2. Here e_i are the effects, s_i their standard errors, and m is
-    the mean of the effects, weighted by 1 / s_i^2. If all n effects are equal, Q follows a
-    chi-squared distribution with n - 1 degrees of freedom.
+    The statistic is Cochran's Q (1954, "The Combination of Estimates from Different Experiments").
     """
     if len(effects) < 2:
         return None

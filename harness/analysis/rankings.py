@@ -35,9 +35,7 @@ SEED = 20_260_000
 def tau_b(first: Floats, second: Floats) -> float | None:
     """Return Kendall's tau-b of two scorings of the same items, or None if either is constant.
 
-    This is the number of concordant pairs minus the number of discordant pairs, divided by the
-    geometric mean of the numbers of untied pairs in the two scorings (Kendall 1945, "The Treatment
-    of Ties in Ranking Problems").
+    Kendall 1945, "The Treatment of Ties in Ranking Problems".
     """
     found, *untied = _pairs(first, second)
     if not all(untied):
@@ -46,7 +44,7 @@ def tau_b(first: Floats, second: Floats) -> float | None:
 
 
 def _pairs(first: Floats, second: Floats) -> tuple[int, int, int]:
-    """Return concordant minus discordant pairs, and how many pairs are untied in each scoring."""
+    """Return concordant minus discordant pairs, and the untied pairs of each scoring."""
     if len(first) <= MAX_OUTER:  # all pairs, which is fast: a bootstrap interval needs 2,000 calls
         one, other = (np.sign(np.subtract.outer(values, values)) for values in (first, second))
         found, *untied = (int(both.sum()) // 2 for both in (one * other, one**2, other**2))
@@ -77,8 +75,8 @@ def _inversions(ranks: Ints) -> int:
 def _p_value(first: Floats, second: Floats) -> float:
     """Return the two-sided p value of tau-b for at least three runs.
 
-    It is exact for up to 33 runs (with ties, for up to 7). For more runs, it is based on a normal
-    distribution with the variance of Kendall 1970, "Rank Correlation Methods", section 4.
+    For many runs, it is based on a normal distribution with the variance of Kendall 1970, "Rank
+    Correlation Methods", section 4.
     """
     n, pairs = len(first), len(first) * (len(first) - 1) // 2
     if n <= MAX_ORDERED:

@@ -30,7 +30,7 @@ class Unjudged(Struct, frozen=True, kw_only=True):
 def unjudged(folder: RunFolder, run: Run, scores: Sequence[str], allowed: float) -> Unjudged:
     """Count the samples of a run that should have one of the ``scores`` but lack it.
 
-    A pass rate needs a verdict. ``allowed`` is the share of samples that may lack a score.
+    ``allowed`` is the share of samples that may lack a score.
     """
     table, last = run[1], run[1].is_last_round()
     lacking, owed = np.zeros(len(table), np.bool_), set[int]()

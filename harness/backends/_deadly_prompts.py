@@ -14,8 +14,7 @@ class DeadlyPrompts:
     """A record of the prompts that were in flight when a model's engine died.
 
     After a prompt has been in flight in two crashes, its requests are sent alone. If the engine
-    dies during such a request, the prompt is abandoned with all its samples. A prompt that is
-    answered is no longer tracked.
+    dies during such a request, the prompt is abandoned with all its samples.
 
     Args:
         engine: The engine's name in messages.

@@ -29,8 +29,7 @@ RESTARTS = 3  # maximum number of times in a row that a copy is replaced without
 class PlacedBackend:
     """A backend that starts copies of another backend on a cluster, and passes requests on to them.
 
-    Requests go to the copy with the fewest calls in flight. If a copy dies or hangs, the others
-    make its calls again, and a new copy replaces it.
+    If a copy dies or hangs, the others make its calls again, and a new copy replaces it.
 
     Args:
         inner: A backend like the copies. It is not started, and only describes them.

@@ -284,8 +284,7 @@ class RowDocuments:
 class RowLoader:
     """Loads one document from each row of a file, or of all files of the format below a folder.
 
-    ``column`` is the column with the text. A document's name is the number of its row or, if there
-    are several files, ``FILE/ROW``, where FILE is the number of the file, from 0.
+    A document's name is the number of its row or, if there are several files, ``FILE/ROW``.
     """
 
     format: type[RowRange]

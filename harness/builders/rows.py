@@ -32,9 +32,8 @@ Row = dict[str, Any] | str  # a row, or a description of why it cannot be read
 class RowRange:
     """Consecutive rows of a file.
 
-    ``prefix`` comes before a row's number in its name, and ``first`` is the number of the first
-    row. ``start`` and ``end`` are offsets in bytes for JSONL, otherwise row numbers. Without an
-    ``end``, the range is the whole file.
+    ``prefix`` comes before a row's number in its name. ``start`` and ``end`` are offsets in bytes
+    for JSONL, otherwise row numbers. Without an ``end``, the range is the whole file.
     """
 
     patterns: ClassVar[Sequence[str]]  # of the files' names in a folder

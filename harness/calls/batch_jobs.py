@@ -383,7 +383,7 @@ class BatchJobs:
 
 
 def _price(batch: RecordedBatch) -> Price | None:
-    """Return the price recorded with a batch, or None. Earlier versions rarely recorded a price."""
+    """Return the price recorded with a batch, if any. Earlier versions rarely recorded one."""
     given = json.loads(batch.section).get("price")
     return None if given is None else Price(**given)
 

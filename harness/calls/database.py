@@ -194,7 +194,7 @@ def recover(path: Path, restore: Restore) -> str:
     """Move a damaged database aside and create a new one. Return a message for the user.
 
     The message is "" if there was nothing to recover. The caller must be the only user of the
-    database. If this process is killed, the next one continues.
+    database.
     """
     mark(path)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())

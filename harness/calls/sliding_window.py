@@ -19,8 +19,8 @@ class SlidingWindow:
 
     The provider counts a call at an unknown moment between request and answer. The call's use
     therefore stays in the window from the request until 60 seconds after the answer. An answer that
-    takes longer than 2 seconds counts as arriving after 2 seconds: by then the provider has counted
-    the call, and a longer stay would halve the rate of a model that thinks for a minute.
+    takes longer than 2 seconds counts as arriving after 2 seconds: a longer stay would halve the
+    rate of a model that thinks for a minute.
 
     Use is also spread over time: a provider may enforce 600 per minute as 10 per second.
     """

@@ -22,8 +22,8 @@ FROM_THE_RUN = ("value",)  # fields that cannot be set by hand
 def write_hf_results(run: ExportedRun, path: Path, fields: Mapping[str, str]) -> float:
     """Write a run's primary metric as a YAML list with one entry, and return the metric's value.
 
-    ``fields`` are those of `huggingface_hub.EvalResultEntry`, except ``value``. Two are required:
-    ``dataset_id`` and ``task_id``, which identify the benchmark on the Hub.
+    ``fields`` are those of `huggingface_hub.EvalResultEntry`, except ``value``. ``dataset_id`` and
+    ``task_id`` are required.
     """
     hub = import_extra("huggingface_hub", "exchange")
     known = {field.name for field in fields_of(hub.EvalResultEntry)} - set(FROM_THE_RUN)

@@ -274,10 +274,8 @@ def write_lm_eval(
 ) -> tuple[int, int]:
     """Write a run's samples in lm-eval's format, atomically.
 
-    ``target`` returns the expected answer to an instance, given its id.
-
-    Return how many were written, and how many were skipped because they have neither a verdict nor
-    a score.
+    ``target`` returns the expected answer to an instance, given its id. Return how many samples
+    were written, and how many had neither a verdict nor a score.
     """
     several = bool((run.index.attempts.sample > 0).any())
     given = run.config.decoding.given()

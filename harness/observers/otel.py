@@ -18,9 +18,9 @@ REQUEST = ("temperature", "top_p", "max_tokens")  # decoding parameters with an 
 class OpenTelemetry:
     """Sends each session of a run as an OpenTelemetry trace.
 
-    If the program has set OpenTelemetry's global tracer provider, this provider receives the spans.
-    Otherwise they are sent by OTLP over HTTP, to ``OTEL_EXPORTER_OTLP_ENDPOINT``. Prompts, answers
-    and the reasons for scores are included only if ``content`` is true.
+    Spans go to the program's global tracer provider or, without one, by OTLP over HTTP to
+    ``OTEL_EXPORTER_OTLP_ENDPOINT``. Prompts, answers and the reasons for scores are included only
+    if ``content`` is true.
     """
 
     def __init__(self, *, content: bool = False) -> None:

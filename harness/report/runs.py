@@ -145,7 +145,7 @@ def report_on(
     """Read runs, and compare them with a baseline and with each other.
 
     Runs of different tasks are compared task by task (``suite``) unless a baseline or a label is
-    given: then all of them are compared with the baseline.
+    given.
 
     Args:
         folders: The runs' folders.

@@ -134,7 +134,7 @@ def prepare_judge(
     """Check a judge that is to judge an existing run, and build its model.
 
     ``usd`` caps the run's total cost in US dollars (default: the run's own budget). With
-    ``references``, the reference answers are judged instead of the run's answers.
+    ``references``, the reference answers are judged instead.
     """
     section = resolved_judge(section)
     task = _task_of(folder, settings, [section])

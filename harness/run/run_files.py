@@ -233,7 +233,7 @@ def runs_named(names: Iterable[str], settings: Settings) -> list[RunFolder]:
 
 
 def run_named(name: str, settings: Settings, *, inputs: bool = False) -> RunFolder:
-    """Return one run, named as in `runs_named`. If the name fits several, the error lists them.
+    """Return one run, named as in `runs_named`.
 
     With ``inputs``, code and rows must agree, too (see `find_runs_and_files`).
     """

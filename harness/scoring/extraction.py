@@ -1,9 +1,8 @@
 """Extracts the answer from a reply.
 
-Structured answers are extracted as a named kind of block (``extraction: fence``), listed in
-docs/validators.md. A block ends at the next fence of at least the same length, wherever it is, as
-in ConCodeEval. Short answers are extracted by pattern, number or key (``extract: {number: last}``,
-docs/jsonl.md).
+Structured answers are extracted as a named kind of block (``extraction: fence``). A block ends at
+the next fence of at least the same length, wherever it is, as in ConCodeEval. Short answers are
+extracted by pattern, number or key (``extract: {number: last}``, docs/jsonl.md).
 
 >>> extraction({"number": "last"}, "task.extract").read("5 + 5 = 10")
 '10'

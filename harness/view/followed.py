@@ -30,8 +30,7 @@ SHARE = 0.1  # of a processor's time, for indexing what is new
 async def in_thread(work: Callable[[], T], *, yielding: bool = False) -> T:
     """Return the result of a function that runs in a daemon thread.
 
-    If ``yielding``, the thread has a lower priority (on Linux), so that it does not slow down other
-    processes, such as the run that is followed.
+    If ``yielding``, the thread has a lower priority (on Linux), to spare the run that is followed.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()

@@ -2,9 +2,8 @@
 
 The root is ``<all>`` (any name is accepted). A member of an object is an element with the member's
 name, an item of a list is ``<item>``, and ``type`` gives an element's type. A key that is not a
-plain ASCII name is written ``<key name="the key">``, as in json2xml. The text of elements of type
-``str`` is kept verbatim. Other text is stripped. Without a type, the schema determines the text's
-meaning (`Expected`).
+plain ASCII name is written ``<key name="the key">``, as in json2xml. Without a type, the schema
+determines the text's meaning (`Expected`).
 
 >>> read('<all><a type="list"><item type="int">5</item></a></all>')
 {'a': [5]}

@@ -113,8 +113,7 @@ class MultipleChoice:
     def request(self, options: Options, request: Request) -> Request:
         """Return a request for the log-likelihoods of all answers.
 
-        As in lm-evaluation-harness, an answer follows the prompt after a space, and few-shot
-        examples are separated by empty lines.
+        An answer follows the prompt after a space, as in lm-evaluation-harness.
         """
         context = ""
         for message in request.messages:
@@ -139,10 +138,9 @@ class MultipleChoice:
     def scores(self, options: Options, text: str) -> dict[str, Score]:
         """Return the score ``choice``, which is the verdict, and normalised accuracies.
 
-        By likelihood, the answer with the largest sum of log-probabilities is chosen (``acc`` in
-        lm-evaluation-harness). For texts, the sums are also divided by the number of characters
-        (``acc_norm``), bytes (``acc_bytes``) and, if the server reports them, tokens
-        (``acc_tokens``).
+        By likelihood, the answer with the largest sum of log-probabilities is chosen, as in
+        lm-evaluation-harness. For texts, ``acc_norm`` divides the sums by the number of characters,
+        ``acc_bytes`` by bytes, and ``acc_tokens`` by tokens, if the server reports them.
 
         Raises:
             Unparseable: If the reply chooses no option.

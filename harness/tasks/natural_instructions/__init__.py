@@ -220,11 +220,7 @@ class NaturalInstructionsTask:
         return (Message("user", instance.data.prompt),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return an answer's scores by name.
-
-        Only tasks whose answers are labels have the scores ``accuracy`` and ``no_label``. ROUGE-L
-        and the kinds of failure use the whole answer.
-        """
+        """Return an answer's scores by name."""
         item, answer, outputs = instance.data, self._answer(text), instance.data.outputs
         found = {
             "rouge_l": Score(rouge_l(text, outputs)),
