@@ -257,7 +257,7 @@ class Samples:
         return await self.user.next_turn(instance, said, origin)
 
     def _refusal(self, error: CallError, request: Request, begun: Attempt) -> Call | None:
-        """Return a call that records a refused constraint, if the error is a refusal."""
+        """Return a call that records a refused constraint, or None if there is none to record."""
         measures = isinstance(self.plan.task, ScoresRefusedConstraint)
         if not (measures and refuses_constraint(error, request)):
             return None

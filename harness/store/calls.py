@@ -53,10 +53,10 @@ NO_CALLS = CallTotals()  # of a run without calls, or whose calls were not read
 
 
 class CallCounter:
-    """A counter that adds up the recorded calls of a run. Each call counts once.
+    """A counter of a run's recorded calls. Each call counts once.
 
-    Several lines may record the same call with different values: one as paid for, the others as
-    cached. The largest values count. The run has paid for the call if any line says so.
+    Several lines may record the same call: one as paid for, the others as cached. The largest
+    values count, and the run has paid for the call if any line says so.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class CallCounter:
         self._rows = Rows(name="q", paid="b", **columns)
 
     def add(self, name: str, call: RecordedCall, price: Price | None = None) -> None:
-        """Add a validated call. If the call has no recorded cost, ``price`` is used."""
+        """Add a validated call, with the cost at ``price`` if no cost is recorded."""
         cost = nan if call.cost_usd is None else call.cost_usd
         computed = _computed(call, price) if price and call.cost_usd is None else nan
         counts = _NOT_COUNTED if call.usage is None else msgspec.structs.astuple(call.usage)
@@ -131,8 +131,7 @@ def _computed(call: RecordedCall, price: Price) -> float:
 def read_calls(path: Path) -> CallTotals:
     """Return the totals over the calls of a run and of its judges, given its attempts file.
 
-    If a call has no recorded cost, the cost is computed from its tokens, provided that the run's
-    folder records the model's price.
+    An unrecorded cost is computed from the tokens if the run's folder records the model's price.
     """
     judged = path.with_name(JUDGES).exists()
     found = _totals(path, by_model=judged)
@@ -174,10 +173,9 @@ def read_paid(path: Path) -> set[str]:
 
 
 def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str, RecordedCall]]:
-    """Yield the calls recorded for a run: the judge's name (or ""), the call's id, and the call.
+    """Yield the judge's name (or ""), the id and the call for each recorded call of a run.
 
-    Judges' calls about reference answers are included. With ``keys``, the ids of paid calls must
-    be hexadecimal.
+    With ``keys``, the ids of paid calls must be hexadecimal.
     """
     files: list[tuple[Path, type[_Called | Judgement], LineKind]] = [(attempts, _Called, ATTEMPT)]
     if attempts.with_name(JUDGES).exists():
@@ -209,7 +207,7 @@ class _Timed(msgspec.Struct, gc=False):
 
     @property
     def duration(self) -> float | None:
-        """The call's duration in seconds, even if cached. None if unknown or not answered."""
+        """The call's duration in seconds, even if cached, or None if unknown or not answered."""
         answered = self.outcome != "error" and self.finish_reason != CONSTRAINT_REFUSED
         return self.latency_s if answered else None
 
@@ -239,8 +237,8 @@ def timed_calls(index: AttemptIndex) -> Iterator[tuple[int, float]]:
 def sample_seconds(index: AttemptIndex) -> NDArray[np.float64]:
     """Return how many seconds the calls of each sample's rounds took together.
 
-    A cached reply counts with the duration of its call. Samples with a failed call, or with a call
-    of unknown duration, are left out. Judges' calls do not count.
+    A cached reply counts with its call's duration. Samples with a failed call, or one of unknown
+    duration, are left out. Judges' calls do not count.
     """
     found = [line.duration for line in index.read(_Timed, np.arange(len(index)))]
     sample = np.cumsum(index.attempts.sample_starts()) - 1
@@ -260,8 +258,8 @@ class _Answer(msgspec.Struct, gc=False):
 def answers(index: AttemptIndex, round_: int | None = None) -> dict[tuple[str, int, int], int]:
     """Return a hash of each attempt's call and text, by instance, sample and round.
 
-    If ``round_`` is given, only attempts of this round are included. The hashes can be compared
-    only within this process.
+    If ``round_`` is given, only its attempts are included. The hashes are valid only in this
+    process.
     """
     rows = None if round_ is None else np.flatnonzero(index.attempts.round == round_)
     return {
@@ -277,7 +275,7 @@ def with_call_scores(path: Path) -> AttemptTable:
     """Return the attempts of an attempts file with two more scores, `TOKENS` and `MILLISECONDS`.
 
     These are the output tokens and the duration of the attempt's call, or NaN if unknown or if the
-    provider refused the constraint. The duration is also NaN for failed calls and cached replies.
+    provider refused the constraint. The duration of failed and cached calls is NaN, too.
     """
     index = AttemptIndex(path)
     rows = np.arange(len(index))

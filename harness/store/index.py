@@ -1,8 +1,8 @@
 """An index over a run's `attempts.jsonl`: which lines count, and where they are in the file.
 
-For each instance, sample and round, the last line counts. When a round is written again, the
-sample's later rounds that precede the new line in the file no longer count, because they follow a
-superseded answer. The index takes tens of bytes of memory per attempt. Texts are read on demand.
+For each instance, sample and round, the last line counts. The sample's later rounds that precede
+this line in the file do not count, because they follow a superseded answer. The index takes tens of
+bytes of memory per attempt. Texts are read on demand.
 """
 
 from bisect import bisect_left, bisect_right
@@ -55,9 +55,9 @@ class AttemptLine(msgspec.Struct, kw_only=True, gc=False):
 class AttemptIndex:
     """The attempts in a file that count, as rows sorted by instance, sample and round.
 
-    The index shows the file, which need not exist, as it was when the index was built. Without
-    ``judges``, scores and verdicts are only those of the rules. If ``lines`` is given, the index
-    covers the lines of a growing file that have been read so far.
+    It shows the file, which need not exist, as it was when the index was built. Without ``judges``,
+    scores and verdicts are only those of the rules. ``lines`` are the lines read so far of a
+    growing file.
     """
 
     def __init__(
@@ -152,9 +152,9 @@ class AttemptIndex:
     ) -> int | None:
         """Return the number of a sample's first round that must be run, or None if there is none.
 
-        A sample has at most ``rounds`` rounds and, with ``stop_on_pass``, no round after one that
-        passed. It also ends after a ``final`` outcome, and after the last turn of a conversation.
-        Rounds with one of the ``retried`` outcomes must be run again.
+        A sample ends after ``rounds`` rounds, a passed round if ``stop_on_pass``, a ``final``
+        outcome, or the last turn of a conversation. Rounds with a ``retried`` outcome must be run
+        again.
         """
         for number in range(1, rounds + 1):
             row = self._row(instance, sample, number)
@@ -210,10 +210,10 @@ class AttemptIndex:
     ) -> Iterator[S]:
         """Yield the lines of attempts, decoded as ``shape``, which has some of an attempt's fields.
 
-        ``rows`` are the rows to read, in this order (default: `in_order`). If ``judged`` is true
-        and ``shape`` has the field ``scores``, judges' scores are added to this field, and the
-        field ``passed`` combines rules and judges. If ``judged`` is true, ``passed`` in a
-        conversation's last attempt is the verdict on all its turns, even without ``scores``.
+        ``rows`` are the rows to read, in this order (default: `in_order`). If ``judged``, judges'
+        scores are added to the field ``scores``, if ``shape`` has it, and ``passed`` then combines
+        rules and judges. If ``judged``, ``passed`` in a conversation's last attempt is the verdict
+        on all its turns, even without ``scores``.
 
         Raises:
             DataInvalid: If a line is damaged.

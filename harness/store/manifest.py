@@ -100,7 +100,7 @@ class Manifest:
         self._write()
 
     def left(self, owed: int) -> None:
-        """Set the number of unfinished samples (``owed``). `end` writes it."""
+        """Set the number of unfinished samples (``owed``), which `end` writes."""
         self._content["owed"] = owed
 
     def end(self, how: str, problem: str = "") -> None:

@@ -52,7 +52,7 @@ class _Metrics(msgspec.Struct):
 
 
 class Spending(msgspec.Struct):
-    """An upper bound on a run's cost so far (US dollars), and the session that recorded it."""
+    """An upper bound on a run's cost so far (US dollars), and the session that set it."""
 
     session: str = ""
     usd: Annotated[float, msgspec.Meta(gt=-1e-9)] = 0.0  # earlier versions did not round up to 0
@@ -107,7 +107,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Lock the run in a ``with`` block. A missing folder is created."""
+        """Lock the run in a ``with`` block, creating a missing folder."""
         try:
             make_folder(self.path)
             lock = FileLock(self.path / ".lock", timeout=0, fallback_to_soft=False)
@@ -139,7 +139,7 @@ class RunFolder:
         return validated(RunFile, tree, str(self.config))
 
     def remove(self) -> None:
-        """Delete the run's folder. If it is a link, delete only the link."""
+        """Delete the run's folder, or only the link if it is one."""
         with self.hold():
             try:
                 self.path.unlink() if self.path.is_symlink() else shutil.rmtree(self.path)
@@ -153,7 +153,7 @@ class RunFolder:
             self.remove()
 
     def rename(self, name: str) -> RunFolder:
-        """Rename the run: its folder, and its name in the files. Return the new folder.
+        """Rename the run, in its files too, and return the new folder.
 
         Amounts already paid stay attributed to the run.
         """
@@ -181,9 +181,9 @@ class RunFolder:
     ) -> Differences:
         """Return how a run file and its inputs differ from those with which the run was made.
 
-        Values that may change when a run continues are omitted. ``fingerprint`` holds hashes and
-        versions of the inputs, by name. ``resolve`` fills in defaults of plug-ins, which older
-        versions did not record.
+        Values that may change when a run continues are omitted. ``fingerprint`` has the inputs'
+        hashes and versions by name. ``resolve`` fills in plug-ins' defaults, which older versions
+        did not record.
         """
         old, before = resolve(self.read_config()), self.read_manifest().get("fingerprint", {})
         changed = {name: now for name, now in fingerprint.items() if before.get(name, now) != now}
@@ -193,13 +193,13 @@ class RunFolder:
         )
 
     def write_config(self, run: RunFile) -> None:
-        """Write the run file, with all defaults, to the run's folder."""
+        """Write the run file, with all defaults, to the folder."""
         # ASCII with escapes: PyYAML cannot read back every character that it writes unescaped.
         text = yaml.safe_dump(run.model_dump(mode="json"), sort_keys=False)
         write_whole(self.config, text.encode())
 
     def read_manifest(self) -> dict[str, Any]:
-        """Read the run's manifest. It is empty if the file is missing."""
+        """Read the run's manifest, or return {} if the file is missing."""
         remedy = "Remove it and run again."
         found = read_json(self.manifest, dict[str, Any], remedy)
         version = found.get("schema_version")
@@ -211,9 +211,8 @@ class RunFolder:
     def run_id(self) -> str:
         """Return the run's id in payment records.
 
-        If none is recorded yet, it is a hash of the machine's name and the path: in a team, the
-        runs of two machines may have the same path. For a run of version 0.1.0, it is a hash of the
-        path alone.
+        If none is recorded, it is a hash of the path (version 0.1.0), or of the path and the
+        machine's name: in a team, the runs of two machines may have the same path.
         """
         manifest, path = self.read_manifest(), str(self.path.absolute())
         where = path if manifest else f"{platform.node()} {path}"
@@ -222,7 +221,7 @@ class RunFolder:
         return id_
 
     def read_spending(self) -> Spending:
-        """Read the recorded upper bound on the run's cost. It is 0 if none is recorded."""
+        """Read the recorded upper bound on the run's cost, 0 if none is recorded."""
         remedy = "Remove it: the cost is then taken from the run's attempts and the cache."
         return read_json(self.spending, Spending, remedy)
 
@@ -231,7 +230,7 @@ class RunFolder:
         write_json(self.spending, Spending(session, usd))
 
     def write_prices(self, prices: Mapping[str, Price]) -> None:
-        """Record prices of models, by the key of their section. Prices of other keys are kept."""
+        """Record prices of models, by the key of their section, and keep those of other keys."""
         before = read_prices(self.path)
         if (now := {**before, **prices}) != before:
             tree = {key: one.model_dump(exclude_defaults=True) for key, one in now.items()}
@@ -270,7 +269,7 @@ _HASHED |= dict.fromkeys(("prompt", "template"), "the prompts")
 
 
 def change(key: str, old: object, new: object) -> str:
-    """Describe a value's change. If the values are long, hashes or sections, give only the key."""
+    """Describe a value's change, or return the key if values are long, hashes or sections."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return key
     shown = f"{key} ({old}, now {new})"
@@ -278,7 +277,7 @@ def change(key: str, old: object, new: object) -> str:
 
 
 def input_change(key: str, old: str, new: str) -> str:
-    """Describe the change of a value in a fingerprint. For a hash, say only what has changed."""
+    """Describe the change of a value in a fingerprint, without any hash."""
     if key.endswith(HASH):
         return _HASHED.get(name := key.removesuffix(HASH), name)
     return change(key, old, new)

@@ -43,8 +43,7 @@ def likelihood_request(
 ) -> Request:
     """Return a request for the log-likelihoods of the ``n`` assistant messages in ``messages``.
 
-    Of the decoding parameters, only ``extra`` is kept. All samples share the call. For ``window``,
-    see `Request`.
+    Of the decoding parameters, only ``extra`` is kept. All samples share the call.
     """
     # A server generates a token for each answer, which is not used.
     own = Decoding(temperature=0.0, max_tokens=n, extra=request.decoding.extra)

@@ -68,9 +68,8 @@ def check_backend(
 ) -> list[str]:
     """Call a backend about nine times and return the problems found.
 
-    Four of the calls are concurrent, and one is cancelled. The calls are real, so point the backend
-    at a server that costs nothing. Call this function from synchronous code: it starts an event
-    loop, starts the backend if necessary, and closes it.
+    The calls are real, so point the backend at a server that costs nothing. Call this function from
+    synchronous code: it starts an event loop, starts the backend if necessary, and closes it.
 
     Args:
         backend: The backend.
@@ -189,7 +188,7 @@ async def _refused(
     request: Request,
     timeout_s: float,
 ) -> None:
-    """Check a backend on a refusing server: what it sends and raises, and that it hides its key."""
+    """Check a backend on a refusing server: what it sends, and its errors."""
     backend, again, elsewhere = at(server.url), at(server.url), at("http://127.0.0.1:9")
     if again.endpoint != backend.endpoint:
         check.add("endpoint", "changes between sessions, so no cached reply is found again.")
@@ -306,7 +305,7 @@ async def _parameters(
 ) -> None:
     """Check a call with several messages and all parameters that the backend supports.
 
-    ``request`` has one short message, and ``whole`` is the reply to it.
+    ``whole`` is the reply to ``request``, which has one short message.
     """
     every = {"temperature": 0.5, "top_p": 0.9, "stop": ("\n\n\n",), "max_tokens": 16}
     given: Any = {name: value for name, value in every.items() if name in backend.features}

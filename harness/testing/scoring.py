@@ -94,7 +94,7 @@ def check_task(
 def _failing_targets(
     check: PlugInCheck, instances: Sequence[Instance[Any]], references: Sequence[str | None]
 ) -> None:
-    """Check the expected answers of instances without a reference, if other instances have one."""
+    """Check the expected answers of instances without a reference, if others have one."""
     for instance, reference in zip(instances, references, strict=True):
         text = None if reference else check.optional("expected_answer", instance)
         if text is not None and any(references) and not _passes(check, instance, text):
@@ -146,7 +146,7 @@ def _instances(check: PlugInCheck, task: ports.Task[Any], limit: int) -> list[In
 
 
 def _of_task(task: ports.Task[Any], limit: int) -> dict[str, Any]:
-    """Return the results that must be the same in every process, by member, as JSON values."""
+    """Return the results, by member, that must be the same in every process."""
     instances = [*islice(task.instances(), limit)]
     prompts = [[one.content for one in task.messages(each, ())] for each in instances]
     ids = [one.id for one in instances]

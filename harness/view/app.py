@@ -1,9 +1,9 @@
 """The server of the live page, as an ASGI application on this machine's loopback address.
 
 Model output and other web pages are treated as hostile. Every request needs the token, which is in
-the printed URL and is then kept in a cookie. To prevent DNS rebinding, the request's Host must be
-this server's own, and so must its Origin if it has one. The only request that changes anything is
-the one that stops a run (`request_stop`), and it must have an Origin.
+the printed URL and then in a cookie. To prevent DNS rebinding, the request's Host, and its Origin
+if it has one, must be this server's own. Only stopping a run (`request_stop`) changes anything, and
+it must have an Origin.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ class Refused(Exception):
 class LiveView:
     """The ASGI application of the live page.
 
-    ``roots`` are the folders that contain the runs. ``port`` is the server's port, which the Host
-    of every request must name. ``answers_of`` returns the facts that a run's task knows about
-    answers, or None.
+    ``roots`` are the folders that contain the runs. The Host of every request must name the
+    server's ``port``. ``answers_of`` returns the facts that a run's task knows about answers, or
+    None.
     """
 
     def __init__(
@@ -326,8 +326,7 @@ async def serve(
 ) -> None:
     """Serve the live page of the runs in the folders ``roots`` until the task is cancelled.
 
-    Cancelling closes all connections at once. ``opened`` is called once requests are accepted. For
-    ``answers_of``, see `LiveView`.
+    Cancelling closes all connections. ``opened`` is called once requests are accepted.
     """
     app = LiveView(roots, listener.getsockname()[1], answers_of)
     settings = Config(
@@ -347,10 +346,7 @@ async def serve(
 
 
 def listen(port: int) -> socket.socket:
-    """Return a socket that listens on the loopback address.
-
-    If ``port`` is 0, the system chooses a free port.
-    """
+    """Return a socket that listens on the loopback address (port 0: any free port)."""
     try:
         return socket.create_server((HOST, port))
     except (OSError, OverflowError) as error:

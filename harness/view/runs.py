@@ -47,7 +47,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
 
 
 class RunList:
-    """The runs in some folders. `look` reads only the runs that have changed."""
+    """The runs in some folders, of which `look` reads only those that have changed."""
 
     def __init__(self, roots: Iterable[Path]) -> None:
         self._roots = list(dict.fromkeys(roots))
@@ -59,7 +59,7 @@ class RunList:
         self.revision = 0
 
     def look(self) -> None:
-        """Look for changes in all folders, at most once every `SCAN_S` seconds. Thread-safe."""
+        """Look for changes at most once every `SCAN_S` seconds. Thread-safe."""
         with self._lock:
             self._look()
 

@@ -1,10 +1,9 @@
 """Renders a JSON Schema in the five representations of ConCodeEval (arXiv 2407.03387).
 
-The four kinds of code are lossless. XML has the form that the library json2xml writes. English has
-two wordings. ``paper`` is the authors' text, which says "greater" for maxima of numbers, strings,
-and arrays of these. ``corrected`` has one line per keyword, "less" for maxima, and indented lines
-about inner schemas. For schemas that the authors' text does not cover, ``paper`` uses the corrected
-wording.
+The four kinds of code are lossless. XML has the form that json2xml writes. English has two
+wordings: ``paper``, the authors' text, which says "greater" for maxima of numbers, strings, and
+arrays of these, and ``corrected``, which says "less". For schemas that the authors' text does not
+cover, ``paper`` uses the corrected wording.
 """
 
 from __future__ import annotations
@@ -55,10 +54,10 @@ def rendered(
 ) -> tuple[str, Spans]:
     """Return a schema in a representation, and the position of each keyword in the text.
 
-    Positions are (start, end) by the keyword's JSON Pointer. They are those of the keyword's name,
-    of pydantic's equivalent (the first required field for ``required``, the type in brackets for
-    ``items``), or of the clause in English. DataInvalid is raised if the schema has a character
-    that the text cannot contain.
+    Positions are (start, end) by the keyword's JSON Pointer: of its name, of pydantic's equivalent
+    (the first required field for ``required``, the type in brackets for ``items``), or of the
+    clause in English. DataInvalid is raised if the schema has a character that the text cannot
+    contain.
     """
     if RESERVED.search(json.dumps(schema, ensure_ascii=False)):
         raise DataInvalid("A schema cannot contain the noncharacters U+FDD0 to U+FDD2.")
@@ -99,7 +98,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _yaml_string(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    """Return a string's node, quoted if PyYAML would fold a line break into a space."""
+    """Return a string's node, quoted if PyYAML would fold one of its line breaks."""
     style = '"' if any(each in text for each in "\r\x85\u2028\u2029") else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -108,7 +107,7 @@ _Dumper.add_representer(str, _yaml_string)
 
 
 def _yaml(schema: Schema) -> tuple[str, Spans]:
-    """Return the schema as YAML, without folded lines or aliases, and each key's position."""
+    """Return the schema as YAML, and each key's position."""
     text = yaml.dump(
         schema, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=float("inf")
     )
@@ -189,7 +188,7 @@ def _english(schema: Schema, wording: Wording) -> str:
 
 
 def _recorded(schema: Schema) -> dict[str, Any] | None:
-    """Return the fields of `RECORDED_ENGLISH`, or None if that text cannot describe the schema."""
+    """Return the fields of `RECORDED_ENGLISH`, if that text can describe the schema."""
     inner = "items" if "items" in schema else "contains"
     of, at = (schema.get(inner), f"/{inner}") if schema["type"] == "array" else (schema, "")
     if not isinstance(of, dict) or (at and schema.keys() - {"type", inner, *COUNTS}):
@@ -224,7 +223,7 @@ def _is_flat(schema: Any) -> bool:
 
 
 def _clauses(schema: Schema, at: str, phrases: Mapping[str, str] = PHRASES) -> Iterator[str]:
-    """Yield marked lines of English about each keyword of a schema except ``type``."""
+    """Yield marked lines of English about a schema's keywords except ``type``."""
     for keyword, value in schema.items():
         place = pointer(at, keyword)
         match keyword, value:
@@ -266,7 +265,7 @@ def _inner(lead: str, schema: Any, place: str) -> Iterator[str]:
 
 
 def _described(schema: Any, place: str) -> tuple[str, list[str]]:
-    """Return a description of an inner schema: a noun with its article, and indented lines."""
+    """Return a description of an inner schema: a noun with its article, and lines."""
     if not isinstance(schema, dict):
         return "any value" if schema else "no value", []
     kind, noun = schema.get("type"), "any value"

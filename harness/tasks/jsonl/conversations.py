@@ -26,8 +26,7 @@ _TEMPLATES = ("goal", "persona")  # options of a task's user
 def turn_rows(row: Row) -> list[Row]:
     """Return one row for each of a row's ``turns``, or just the row if it has none.
 
-    Each result has the fields of the turn and of the row. The row's fields that are about the last
-    turn (`OF_LAST`) are only in the last result.
+    Each has the fields of the turn and of the row, but only the last has those in `OF_LAST`.
     """
     if "turns" not in row:
         return [row]
@@ -82,7 +81,7 @@ class Users:
     def of(self, row: Row) -> tuple[UserRole, Row] | None:
         """Return a row's user and the row to use before the last answer, or None without a user.
 
-        A field ``user`` without any of the keys of a played user is a field like any other.
+        A field ``user`` without any key of a played user is a field like any other.
         """
         own = row.get("user")
         given = own if isinstance(own, Mapping) and own.keys() & {*_OF_USER} else {}

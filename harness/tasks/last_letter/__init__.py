@@ -2,7 +2,7 @@
 
 From "Let Me Speak Freely?" (Tam et al. 2024, arXiv 2408.02442). The reply "Say What You Mean" by
 .txt found that the paper's prompts asked for one form while its parsers expected another. Here,
-prompt, parser and decoding constraint are derived from one form, unless a published prompt is used.
+prompt, parser and constraint are derived from one form, unless a published prompt is used.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class LastLetterTask:
             self._path = data.file(RECORDED if dataset == "recorded" else dataset)
 
     def instances(self) -> Iterator[One]:
-        """Yield the questions, drawn with the seed or read from the file, in order."""
+        """Yield the questions, drawn with the seed or read from the file."""
         source = self.dataset if self.dataset in ("builtin", "recorded") else "own"
         drawn = structure.fresh(self._n, self._seed)
         for question in structure.read_questions(self._path) if self._path else drawn:
@@ -116,7 +116,7 @@ class LastLetterTask:
         """Return names and hashes of the data, the labels, the form, the parser and the prompt.
 
         ``content_sha256`` is a hash of the prompt without its description of the form, or of the
-        whole prompt if that is a published one.
+        whole published prompt.
         """
         drawn = f"{sha256(structure.NAMES)} {self._n} {self._seed}"
         return {
@@ -147,8 +147,7 @@ class LastLetterTask:
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Return the score ``correct``, which alone decides, and a score for each parser.
 
-        ``correct`` says whether the parser of the run file (``task.parser``) reads the right
-        letters.
+        It says whether the run file's parser (``task.parser``) reads the right letters.
 
         Raises:
             Unparseable: If the parser reads no letters.
@@ -222,7 +221,7 @@ class LastLetterTask:
         return self.form.constraint.kind
 
     def constraint(self, instance: One) -> DecodingConstraint:
-        """Return the decoding constraint of the form, the same for every instance."""
+        """Return the form's decoding constraint, the same for every instance."""
         return self.form.constraint
 
     def prompt_errors(self) -> list[str]:

@@ -34,7 +34,7 @@ NO_PICTURES = "Its prompts contain pictures or sounds, which the harness does no
 
 
 class LmDocument(Struct, frozen=True):
-    """A document of a task of lm-eval, with the requests that lm-eval makes for it, in order."""
+    """A document of a task of lm-eval, with the requests that lm-eval makes for it."""
 
     task: str
     number: int  # lm-eval's ``doc_id``
@@ -53,7 +53,7 @@ class LmDocument(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LmPrompts:
-    """Settings for lm-eval's prompts, under lm-eval's names (see the task ``lm_eval``)."""
+    """Settings for lm-eval's prompts, under lm-eval's names."""
 
     num_fewshot: int | None = None
     apply_chat_template: bool | str = False
@@ -116,7 +116,7 @@ class LmTasks:
     documents: list[LmDocument] = field(default_factory=list)
 
     def group_of(self, task: str) -> str | None:
-        """Return the name of a group that a task directly belongs to, or None if there is none."""
+        """Return the name of a group that a task directly belongs to, if there is one."""
         return next((name for name, one in self.groups.items() if task in one.child_names), None)
 
 
@@ -203,7 +203,7 @@ def _importing(tasks: str) -> Iterator[None]:
 
 
 def _configure(name: str, task: Any, prompts: LmPrompts) -> None:
-    """Set the number of shots and the seed, and refuse a task that is not supported."""
+    """Set the number of shots and the seed, and refuse an unsupported task."""
     for refused, why in (("UNSAFE_CODE", NO_CODE), ("MULTIMODAL", NO_PICTURES)):
         if getattr(task, refused, False):
             raise ConfigError(f"lm-eval's task {name!r} is not supported. {why}")

@@ -2,8 +2,7 @@
 
 An *encoding* is an ordered list of fields of the instruction. The ``paper`` form is the text that
 the authors sent to GPT-3 (their ``encodeinstruction.py``), byte for byte. The ``chat`` form has the
-same content for a chat model, and asks for the output alone. All prompts of a task show the same
-examples.
+same content, and asks for the output alone. All prompts of a task show the same examples.
 """
 
 from __future__ import annotations
@@ -83,9 +82,8 @@ def paper(
 ) -> str:
     """Return the authors' prompt for the input ``text``, byte for byte.
 
-    ``positives`` are the positive examples to show. If a prompt begins with explained examples or
-    the input, the authors' code writes an empty first line. No recorded prompt has it, so it is
-    omitted here.
+    ``positives`` are the positive examples to show. The empty first line that the authors' code
+    writes in some cases is omitted, because no recorded prompt has it.
     """
     lines: list[str] = []
     for field in fields:
@@ -133,7 +131,7 @@ def chat(
 def _examples(
     field: str, instruction: Instruction, positives: Sequence[Example]
 ) -> Iterator[tuple[int, Example, bool]]:
-    """Yield (number from 1, example, is_wrong) for each example that a field shows."""
+    """Yield (number from 1, example, is_wrong) for a field's examples."""
     negatives = instruction.negative[: len(positives)]  # at most as many as positive ones
     right = [] if field == NEGATIVE_EXPLAINED else positives
     wrong = negatives if field in (NEGATIVE_EXPLAINED, ALTERNATING) else ()
@@ -204,9 +202,9 @@ def evaluated(n_entries: int, wanted: int | None) -> list[int]:
     """Return the indices of the instances to evaluate in a task with ``n_entries`` instances.
 
     At most ``wanted`` indices are returned (None: no limit). The authors reserve a task's first 60
-    instances for examples and spread 100 evenly over the rest (their ``encodeinstruction.py``). The
-    paper's GPT-3 figures use the first 50 of these. If a task has too few instances for this, the
-    instances that are not evaluated serve as examples.
+    instances for examples and spread 100 evenly over the rest (their ``encodeinstruction.py``), of
+    which the paper's GPT-3 figures use the first 50. In a task with too few instances, those that
+    are not evaluated serve as examples.
 
     >>> evaluated(430, 3), evaluated(8, 50)
     ([60, 63, 66], [0, 1, 2, 3, 4, 5, 6, 7])
@@ -224,8 +222,7 @@ def shown(
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
     """Return (own, others): the task's positive examples, and instances that can serve as examples.
 
-    ``chosen`` are the indices of the instances to evaluate. These instances, and examples with the
-    same input and output as one of them, are excluded.
+    The instances to evaluate, whose indices are ``chosen``, and examples equal to one are excluded.
     """
     answers: dict[str, set[str]] = {}
     for index in chosen:
