@@ -136,7 +136,7 @@ class RunItem(pytest.Item):
 
 
 class Broken(Exception):
-    """The test failed: a bound is broken, or there are too few instances or verdicts to tell."""
+    """The test failed: a bound is broken, or it is too uncertain whether bounds are met."""
 
 
 @pytest.fixture(scope="session")

@@ -288,13 +288,13 @@ class GateResult:
     def outcome(self) -> Outcome:
         """The worst outcome among the decisions: "failed", "too few to tell", or "passed".
 
-        If too many samples have no verdict, the outcome is "too few to tell" rather than "passed".
+        It is not "passed" if too many samples have no verdict.
         """
         return self.found.outcome
 
     @property
     def decisions(self) -> Sequence[Decision]:
-        """The decision on each bound, with the number of instances needed if there are too few."""
+        """The decision on each bound."""
         return self.found.decisions
 
     def __bool__(self) -> bool:

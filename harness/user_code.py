@@ -300,7 +300,6 @@ class _Beside:
         self.found: set[str] = set()
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """Return the spec of a top-level module in the folder, or None."""
         if path is not None or name in sys.stdlib_module_names:
             return None
         spec = self._finder.find_spec(name)

@@ -34,7 +34,7 @@ from harness.errors import ConfigError
 
 
 class AblationOptions(Struct, frozen=True, kw_only=True):
-    """The options of an ablation: its baseline, and the labels of groups and statistical units."""
+    """The baseline of an ablation, and the labels of its groups and statistical units."""
 
     baseline: str = ""  # name of a variant; empty for the first
     over: str = ""  # label of the groups to average over; empty for the first common label
@@ -53,7 +53,7 @@ class Gain(Struct, frozen=True, kw_only=True):
 
 
 class AblationRow(Struct, frozen=True, kw_only=True):
-    """The results of one variant, compared with the baseline on the groups that both have."""
+    """The results of one variant, compared with the baseline on their common groups."""
 
     variant: str
     is_baseline: bool
@@ -73,7 +73,7 @@ class AblationRow(Struct, frozen=True, kw_only=True):
 
 
 class Ablation(Struct, frozen=True, kw_only=True):
-    """The table of an ablation, with one row per variant, and notes on how the runs differ."""
+    """The table of an ablation, with notes on how the runs differ."""
 
     task: str
     model: str | None = None
@@ -163,7 +163,7 @@ def _label(variants: Sequence[Variant], wanted: str) -> str:
 
 
 def group_values(variant: Variant, over: str) -> dict[str, float]:
-    """Return a variant's mean score by group of a label, without the groups that have no value."""
+    """Return a variant's mean score by group, without groups that have no value."""
     values = {}
     for name, group in variant.metrics.groups.get(over, {}).items():
         found = group if variant.score == PASS_RATE else group.scores.get(variant.score)
@@ -173,7 +173,7 @@ def group_values(variant: Variant, over: str) -> dict[str, float]:
 
 
 def compare_groups(values: Mapping[str, float], base: Mapping[str, float]) -> Paired:
-    """Return the variant's mean difference from the baseline over the groups that both have."""
+    """Return the variant's mean difference from the baseline over their common groups."""
     common = [name for name in base if name in values]
     return paired([values[name] for name in common], [base[name] for name in common])
 

@@ -68,7 +68,7 @@ class Variant:
 
     @property
     def dataset(self) -> Any:
-        """The hash of the run's data set, or else the data set's name, or else None."""
+        """The hash of the run's data set, or else its name, or else None."""
         known = self.fingerprint.get("dataset_sha256") or self.fingerprint.get("dataset")
         return known or self.settings.get("task.dataset")
 
@@ -103,7 +103,7 @@ def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score:
 def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
     """Return a run as a variant, named after its folder by default.
 
-    Its settings include those of judges that were added after the run.
+    Its settings include those of judges added after the run.
     """
     run = folder.read_config()
     fingerprint: dict[str, str] = dict(folder.read_manifest().get("fingerprint", {}))
@@ -125,8 +125,8 @@ def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
 def settings(tree: dict[str, Any]) -> dict[str, Any]:
     """Return the settings in a run file, or in part of it, on which results may depend.
 
-    The keys are those of `by_name`, shortened to two parts, for example ``judges.NAME``. If a key
-    was shortened, its value maps the full keys to their values.
+    The keys are those of `by_name`, shortened to two parts (``judges.NAME``). The value of a
+    shortened key maps the full keys to their values.
     """
     found: dict[str, Any] = {}
     free = [*free_keys(tree), *RECORDING]
@@ -141,7 +141,7 @@ def settings(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def section_of(key: str) -> str:
-    """Return the first two parts of a dotted key, for example "task.shots" for "task.shots.n"."""
+    """Return the first two parts of a dotted key: "task.shots" for "task.shots.n"."""
     return ".".join(key.split(".")[:2])
 
 
@@ -323,7 +323,7 @@ def differing(baseline: Variant, variants: Sequence[Variant], score: str = "") -
 
 
 def unlike_verdicts(baseline: Variant, variant: Variant) -> list[str]:
-    """Return the checks, judges and settings that decide what passes, and differ."""
+    """Return the differing checks, judges and settings, of those that decide what passes."""
     deciding = {*baseline.deciding, *variant.deciding}
     keys = baseline.settings.keys() & variant.settings.keys() & {*OF_VERDICTS}
     keys |= {f"{kind}.{name}" for kind in NAMED for name in deciding}
@@ -357,7 +357,7 @@ def refuse_unlike_verdicts(baseline: Variant, variant: Variant) -> None:
 
 
 def confounded(baseline: Variant, variant: Variant) -> bool:
-    """Return whether the prompts are known to differ in more than the form of the answer."""
+    """Return whether the prompts are known to differ in more than the answer's form."""
     ours, theirs = baseline.fingerprint.get(CONTENT), variant.fingerprint.get(CONTENT)
     return None not in (ours, theirs) and ours != theirs
 
@@ -410,14 +410,14 @@ def _section(key: str, run: Variant) -> dict[str, Any]:
 
 
 def setting(run: Variant, key: str) -> str:
-    """Return a run's value of a setting, or of a key within it, as text ("null" if not set)."""
+    """Return a run's value of a setting as text ("null" if not set)."""
     section = section_of(key)
     value = run.settings.get(key) if key == section else _section(section, run).get(key)
     return shown(value, f"{key}.")
 
 
 def shown(value: Any, prefix: str = "") -> str:
-    """Format a setting's value on one line, YAML style, with ``prefix`` removed from its keys.
+    """Format a setting's value on one line, with ``prefix`` removed from its keys.
 
     >>> shown({"task.shots.n": 1, "task.shots.within": ["source"]}, "task.shots.")
     '{n: 1, within: [source]}'

@@ -71,7 +71,7 @@ WEIGHTED: GateMethod = "weighted clustered mean"
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """The decision on one figure: a score's mean or change from a baseline, a cost or a latency."""
+    """The decision on a score's mean or change, a cost or a latency."""
 
     what: str  # the name of the score or figure; "change of …" against a baseline
     group: str = ""  # the group of the label that was asked for; empty for the whole run
@@ -97,7 +97,7 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """All decisions on a run, with the run and its baseline, if any."""
+    """All decisions on a run."""
 
     run: Variant
     baseline: Variant | None
@@ -114,9 +114,9 @@ class Gate:
 
     @property
     def result(self) -> Outcome:
-        """The outcome, in which ``too_few``, if set, decides what "too few to tell" becomes.
+        """The outcome. If ``too_few`` is set, it decides what "too few to tell" becomes.
 
-        It is never "passed" if too many samples have no verdict.
+        The result is never "passed" if too many samples have no verdict.
         """
         if self.outcome != "too few to tell" or self.too_few is None:
             return self.outcome
@@ -141,8 +141,8 @@ def check_runs(
 ) -> list[Gate]:
     """Return a gate for each run folder in ``asked``, with the decisions on its bounds.
 
-    The intervals are widened for the number of decisions on all runs together. ``find`` returns the
-    run that a baseline's name or path stands for.
+    The intervals are widened for the decisions on all runs together. ``find`` returns the run that
+    a baseline's name or path stands for.
     """
     measured = [_measure(folder, one, find) for folder, one in asked]
     n = sum(len(decisions) for _, decisions in measured)

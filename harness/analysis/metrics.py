@@ -133,7 +133,7 @@ class CallFigures(Struct, frozen=True, kw_only=True):
 
 
 class JudgeFacts(CallFigures, frozen=True, kw_only=True):
-    """A judge of the run, with the usage and cost of its calls, or a panel of judges."""
+    """A judge of the run, with the usage and cost of its calls, or a panel."""
 
     model: str = ""
     family: str | None = None  # set if shared with the run's model: a judge may favour its family
@@ -163,8 +163,7 @@ class PositionRates(Struct, frozen=True, kw_only=True):
 class PositionBias(Struct, frozen=True, kw_only=True):
     """Whether an option's position affects how often it is chosen, over first answers.
 
-    The p value is that of `harness.analysis.positions`. It is null if there are no wrong answers,
-    or if they cancel within each cluster.
+    The p value is null if there are no wrong answers, or if they cancel within each cluster.
     """
 
     n: int
@@ -309,7 +308,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
     @property
     def progress(self) -> str:
-        """The finished and planned samples, "1,200 of 2,000", or else "1,200 begun of 2,000"."""
+        """The finished and planned samples: "1,200 of 2,000", or else "1,200 begun of 2,000"."""
         whole = "?" if self.n_planned is None else f"{self.n_planned:,}"
         if self.n_planned is None or self.n_owed is None:
             return f"{self.n_samples:,} begun of {whole}"

@@ -63,7 +63,7 @@ class Against(Struct, frozen=True, kw_only=True):
 
 
 class RunComparison(Struct, frozen=True, kw_only=True):
-    """Several runs compared with their baseline, with notes on how their settings differ."""
+    """Several runs compared with their baseline."""
 
     task: str
     baseline: str

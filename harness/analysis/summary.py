@@ -122,7 +122,7 @@ def measure(
 
 
 def only_numbers(attempts: AttemptTable) -> str:
-    """Return the name of the first numeric score, or "" if there is none or there are verdicts."""
+    """Return the name of the first numeric score, or "" if none or if there are verdicts."""
     answers = attempts.take(attempts.outcome == OUTCOMES.index("ok"))
     if answers.judged.any():  # refusals, which fail without a check, are not among them
         return ""
@@ -274,7 +274,7 @@ def _scores(found: Mapping[str, SampleStatistic]) -> dict[str, Mean]:
 
 
 def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[str, ReferenceScore]:
-    """Return each score's mean over the reference answers, and the run's difference from it."""
+    """Return each score's mean over the reference answers, and the run's difference."""
     whole = {name: values_by(references, name)[()] for name in references.scores}
     found = {}
     for name, mean in _scores(whole).items():
@@ -291,7 +291,6 @@ def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[s
 
 
 def _pass_k(samples: AttemptTable, groups: Groups) -> list[dict[str, Any]]:
-    """Return each group's pass@k and pass^k fields."""
     judged = samples.take(samples.judged & (groups.of_instance[samples.instance] >= 0))
     counts = np.bincount(judged.instance).astype(np.int32)
     (instances,) = counts.nonzero()

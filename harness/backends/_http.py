@@ -1,7 +1,4 @@
-"""HTTP for backends: a client that raises the harness's errors, and a base class.
-
-A backend for another provider is an `HttpBackend` of about twenty lines (docs/plugins.md).
-"""
+"""HTTP for backends: a client that raises the harness's errors, and a base class."""
 
 from __future__ import annotations
 
@@ -292,7 +289,7 @@ class HttpClient:
         return TransientError(problem, kind="malformed")
 
     def entry_error(self, status: int, body: object, model: str) -> CallError:
-        """Return the error for a failure in a batch or stream, given an HTTP status and a body."""
+        """Return the error for a failure in a batch or stream."""
         return _responses.from_status(status, {}, body, replace(self._asked, model=model))
 
     async def aclose(self) -> None:

@@ -1,8 +1,4 @@
-"""Reads failures and rate limits in providers' responses. `_bodies` reads the answers.
-
-Three tables map HTTP statuses, error codes and exceptions to the treatment of a failed call
-(docs/limits.md).
-"""
+"""Reads failures and rate limits in providers' responses (docs/limits.md)."""
 
 import contextlib
 import json

@@ -180,7 +180,7 @@ class GeminiBackend(GeminiBatching):
 
 
 def _reply(content: bytes, found: _Response, place: int, request: Request) -> Reply:
-    """Return the reply of the candidate at a place in a response, without the usage."""
+    """Return the reply of a candidate in a response, without the usage."""
     candidate = (found.candidates or [])[place]
     parts = (candidate.content.parts if candidate.content else None) or []
     thoughts = [_bodies.text_of(part.text) for part in parts if part.thought]

@@ -32,9 +32,9 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class BuiltFolder:
-    """A built data set, with the facts in its manifest and its report in Markdown.
+    """A built data set, with its manifest and report.
 
-    ``resumed`` is the number of saved results that the build reused.
+    ``resumed`` counts the saved results that the build reused.
     """
 
     folder: Path
@@ -149,7 +149,7 @@ class Stages:
         return saved
 
     def saved(self, name: str, key: str, type_: type[T]) -> T | None:
-        """Return a stage's result saved under this key, or None if there is none to read."""
+        """Return a stage's result saved under this key, or None."""
         try:
             content = (self.folder / f"{name}.json").read_bytes()
             saved = msgspec.json.decode(content, type=_Saved[type_])  # type: ignore[valid-type]
@@ -163,7 +163,7 @@ class Stages:
             temporary.write_bytes(msgspec.json.encode(_Saved(key, result)))
 
     def result(self, name: str, key: str, type_: type[T], make: Callable[[], T]) -> T:
-        """Return a stage's result that was saved under this key, or make it and save it."""
+        """Return a stage's result saved under this key, or make and save it."""
         found = self.found(name, key, type_)
         if found is None:
             found = make()
@@ -206,7 +206,7 @@ def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
 
 
 def key_of(*parts: Any) -> str:
-    """Return the SHA-256 (hex digits) of all the parts, which are plain data or msgspec records."""
+    """Return the SHA-256 (hex digits) of plain data or msgspec records."""
     digest = hashlib.sha256()
     for part in parts:
         encoded = msgspec.json.encode(part, order="deterministic")

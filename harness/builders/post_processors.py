@@ -6,7 +6,7 @@ from harness.ports import PostProcessor
 
 
 def brackets() -> PostProcessor:
-    """Remove text in square brackets, from each opening bracket to the next closing bracket."""
+    """Remove text from each opening square bracket to the next closing one."""
 
     def without_brackets(text: str) -> str:
         # The paper's pattern, \[[^\]]*\], takes quadratic time on a run of opening brackets.

@@ -27,7 +27,7 @@ class BackgroundQueue(Generic[T]):
     def add(self, item: T) -> asyncio.Future[None]:
         """Queue an item. The returned future completes when ``do`` has processed the item.
 
-        It fails if ``do`` raises an exception. Cancelling it does not stop the work.
+        The future fails if ``do`` fails. Cancelling it does not stop the work.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.put((item, done))

@@ -320,7 +320,7 @@ class Budgeted:
 
 
 def counted(reply: Reply) -> Usage | None:
-    """Return a reply's usage, or None if missing, or if zero for a text that is no refusal."""
+    """Return a reply's usage, or None if it is missing or implausibly zero."""
     usage = reply.usage
     if usage is not None and not (usage.input_tokens or usage.output_tokens):
         return None if reply.text.strip() and reply.finish_reason not in REFUSALS else usage
@@ -328,7 +328,7 @@ def counted(reply: Reply) -> Usage | None:
 
 
 def reply_cost(reply: Reply, price: Price | None) -> float | None:
-    """Return a reply's cost in US dollars, or None if unknown. It is 0 if the price is `FREE`."""
+    """Return a reply's cost in US dollars, or None if unknown."""
     if price is None or price == FREE:
         return None if price is None else 0.0
     usage = counted(reply)

@@ -26,7 +26,7 @@ MOST = 256  # beginnings that are remembered
 
 @dataclass(eq=False, slots=True)
 class Beginning:
-    """The beginning of similar prompts: where the shared part ends, and whether it is cached."""
+    """The beginning of similar prompts: where it ends, and whether it is cached."""
 
     messages: Sequence[Message]  # of the first prompt that was added
     cut: PromptCut | None = None  # where it ends; None if unknown, or if too little is shared
@@ -37,7 +37,7 @@ class Beginning:
 
 
 class SharedBeginnings:
-    """The beginnings that a model's prompts share, found by comparing the prompts added so far."""
+    """The beginnings that a model's prompts share."""
 
     def __init__(self) -> None:
         self._by_head: OrderedDict[str, Beginning] = OrderedDict()

@@ -18,11 +18,11 @@ class NotSent(Exception):
 
 
 class Stopping(NotSent):
-    """The run is stopping, so this call is not made and its attempt stays unfinished."""
+    """The run is stopping, so this call is not made."""
 
 
 class CircuitOpen(NotSent):
-    """The provider is down. The circuit breaker sends the call again when the provider responds."""
+    """The provider is down. The circuit breaker sends the call again later."""
 
 
 class Stop:

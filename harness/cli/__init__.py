@@ -280,7 +280,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line. A user's mistake leads to a message and exit code, not a traceback."""
+    """Run the command line. A user's mistake leads to a message, not a traceback."""
     from harness.errors import HarnessError
 
     _repair_streams()

@@ -105,7 +105,7 @@ def judge(
 
 
 def _judge_section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:
-    """Return the section in a YAML file, or that of a judge that the run already has."""
+    """Return the section in a YAML file, or of a judge that the run already has."""
     path = Path(judge)
     if path.suffix not in (".yaml", ".yml"):
         if (known := later_judge.registered_section(folder, judge)) is None:

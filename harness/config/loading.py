@@ -268,7 +268,7 @@ _MODEL = re.compile(r"model|polish|user\.model|judges\.[^.]+\.model")  # keys of
 
 
 def refuse_secrets(tree: object, where: str) -> None:
-    """Raise ConfigError, naming ``where``, if mappings contain the value of a configured secret."""
+    """Raise ConfigError, naming ``where``, if mappings contain a configured secret."""
     texts = list(_texts(tree, ""))
     named = {text for place, text in texts if place.endswith("api_key_env")}
     for place, text in texts:

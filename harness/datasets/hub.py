@@ -164,7 +164,7 @@ class HubDataset:
         return row[column]
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the name, subset, split, hash of ``columns``, and commit or hash of the files."""
+        """Return the options that select the rows, and the commit or hash of the files."""
         columns = hashlib.sha256(msgspec.json.encode(sorted(self.columns.items()))).hexdigest()
         where = {"dataset": self.name, "columns_sha256": columns}
         where |= {"subset": self.subset or "", "split": self.split or ""}

@@ -256,7 +256,6 @@ def _field_kinds(rows: Iterable[Mapping[str, object]]) -> dict[str, Kind]:
 
 
 def _field_cell(value: object, kind: Kind) -> Cell:
-    """Return a field's value as a cell."""
     if value is None or isinstance(value, str):
         return None if value is None else encodable(value)
     if kind == "VARCHAR":

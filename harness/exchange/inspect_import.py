@@ -1,7 +1,7 @@
 """Reads an Inspect log as a run, using Inspect's own library.
 
-Each sample becomes one attempt, in round 1: its last answer, with the conversation before it as the
-prompt. A log that the harness exported is restored with all attempts, unless a score is named.
+Each sample becomes one attempt, in round 1. A log that the harness exported is restored with all
+attempts, unless a score is named.
 """
 
 from __future__ import annotations

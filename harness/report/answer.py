@@ -35,7 +35,7 @@ class Headline(Struct, frozen=True):
 
 
 def headline_of(reported: Reported, overviews: Sequence[RunOverview], unit: ShownUnit) -> Headline:
-    """Return the headline of a page about runs, whose primary metric is shown in ``unit``."""
+    """Return the headline of a page about runs."""
     runs, comparison, matrix = reported.runs, reported.comparison, reported.matrix
     # If one run continues another, both have the same first answers.
     first = comparison is None or comparison.asked.round == 1

@@ -16,7 +16,7 @@ from harness.extras import import_extra
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A chart for a browser, and its values as a table for readers who cannot see the chart."""
+    """A chart, and its values as a table for readers who cannot see the chart."""
 
     name: str  # for a file name and an anchor: lower-case letters, digits and `_`
     title: str
@@ -55,7 +55,7 @@ _CHARACTER = 7  # approximate width of a character in a title, in pixels
 
 
 def config(dark: bool = False) -> dict[str, Any]:
-    """Return the light or dark theme: a Vega-Lite ``config`` with a transparent background."""
+    """Return the light or dark theme, a Vega-Lite ``config``."""
     ink, faint, line = (
         ("#e6e8eb", "#a6adb8", "#343a44") if dark else ("#1f2328", "#59616c", "#e1e4e8")
     )

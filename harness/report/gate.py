@@ -18,7 +18,7 @@ _TOO_FEW = " Too few are judged to tell, whatever max_unjudged allows."
 
 
 def gate_document(gates: Sequence[Gate]) -> TableDocument:
-    """Build the document of gates: a table of decisions, their overall outcome, and notes."""
+    """Build the document of gates."""
     found = [(gate, one) for gate in gates for one in gate.decisions]
     decisions = [one for _, one in found]
     grouped = any(one.group for one in decisions)

@@ -174,9 +174,9 @@ def overview(
     figures: Sequence[Figure] = (),
     included: Sequence[int] | None = None,
 ) -> Overview:
-    """Build the overview of some runs, with the common prefix of their names removed.
+    """Build the overview of some runs, without the common prefix of their names.
 
-    ``included`` says how many attempts of each run the page has (default: all).
+    ``included`` counts the attempts of each run on the page (default: all).
     """
     full_names = [run.name for run in reported.runs]
     prefix = common_start(full_names)

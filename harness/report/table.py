@@ -174,7 +174,7 @@ def table(
 ) -> Table:
     """Build a `Table` from rows, each a `Row` or its values. ``options``: the table's other fields.
 
-    A string in ``columns`` is the heading of a column; None omits a column and its cells.
+    A string in ``columns`` is a heading; None omits a column and its cells.
     """
     kept = {place: column for place, column in enumerate(columns) if column is not None}
     every = (row if isinstance(row, Row) else Row(row) for row in rows)
@@ -333,7 +333,6 @@ def _latex_row(texts: Sequence[str], columns: Sequence[Column]) -> str:
 
 
 def _latex_cell(text: str) -> str:
-    """Return a cell's text for LaTeX."""
     if not _FIGURES.fullmatch(text):
         return escaped_latex(text)
     signed = re.sub(r"(?<!\d)-(?=\d)", "$-$", text)

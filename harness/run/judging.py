@@ -139,7 +139,7 @@ class Judging:
         return self._verdict(attempt, made)
 
     def recorded(self, attempt: Attempt) -> AnswerVerdict:
-        """Return an attempt's verdict, given the judgements that earlier sessions recorded."""
+        """Return an attempt's verdict from the judgements of earlier sessions."""
         if attempt.outcome not in self._outcomes:
             return AnswerVerdict(attempt.passed)
         if self._recorded is None:  # judgements of this session are never looked up

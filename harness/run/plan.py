@@ -35,7 +35,7 @@ MAX_HELD = 20_000  # data sets of up to this many instances are kept in memory o
 class HeldInstances:
     """A task's instances, kept in memory if there are at most ``most``.
 
-    The first ``most`` are checked: ConfigError is raised for an invalid id or group.
+    ConfigError is raised if one of the first ``most`` has an invalid id or group.
     """
 
     def __init__(self, task: Task[Any], most: int = MAX_HELD) -> None:
@@ -149,7 +149,7 @@ class OwedSample(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """The messages of an instance's round 1, and the instance's statistical cluster."""
+    """The messages of an instance's round 1, and its statistical cluster."""
 
     messages: tuple[Message, ...]
     cluster: str

@@ -35,7 +35,7 @@ LabelValues = tuple[str | None, ...]
 
 
 class Mistake(NamedTuple):
-    """A kind of mistake: a failed score or outcome, and its reason without variable parts."""
+    """A failed score or outcome, and its reason without variable parts."""
 
     score: str
     reason: str  # for a schema's score, a violated keyword (from ``details.keywords``)
@@ -110,7 +110,7 @@ class Mistakes:
 
 
 class ShotCandidate(NamedTuple):
-    """An instance that can be a shot, with its reference answer and the hash of its prompt."""
+    """An instance that can be a shot, with its reference answer and its prompt's hash."""
 
     instance: Instance[Any]
     answer: str

@@ -70,7 +70,7 @@ class _Line(LineName, gc=False):
 
 
 class JudgementIndex:
-    """The judgements as rows sorted by `judged_key`. `NONE` is the row of a missing judgement."""
+    """The judgements, sorted by `judged_key`. `NONE` is the row of a missing one."""
 
     def __init__(self, folder: Path) -> None:
         self.register: judgements.Register = judgements.read_register(folder)
@@ -99,7 +99,7 @@ class JudgementIndex:
         self._keys_of = {name: self._key[own] for name, own in self._of.items()}
 
     def match(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return the row of a judge's last judgement for each `judged_key` (`NONE`: missing)."""
+        """Return the row of a judge's last judgement for each key (`NONE`: missing)."""
         own = self._of.get(judge, _NO_ROWS)
         if not len(own):
             return np.full(len(keys), NONE, np.intp)
@@ -107,7 +107,7 @@ class JudgementIndex:
         return np.where(self._key[found] == keys, found, NONE)
 
     def offsets(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return the byte offset of the line of each row returned by `match` (`NONE`: missing)."""
+        """Return the byte offset of each row's line (`NONE`: missing)."""
         return self._offset[rows]
 
     def of(
@@ -191,7 +191,7 @@ class JudgementIndex:
         return owed
 
     def judged(self, table: AttemptTable, rows: NDArray[np.intp] | None = None) -> Bools:
-        """Return a mask of the attempts, or of those in ``rows``, whose outcome judges score."""
+        """Return a mask of the attempts (or of ``rows``) whose outcome judges score."""
         codes = np.array([OUTCOMES.index(outcome) for outcome in self.register.judged], np.int8)
         return np.isin(table.outcome if rows is None else table.outcome[rows], codes)
 

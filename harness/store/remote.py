@@ -139,7 +139,7 @@ class RemoteRuns:
             _write_copies(folder, copies)
 
     def _unsaved(self, folder: RunFolder, copies: dict[str, _Copy]) -> list[str]:
-        """Return the files of a run that differ from their copies, or have none."""
+        """Return the files of a run that differ from their copies."""
         files = [path for path in sorted(folder.path.rglob("*")) if path.is_file()]
         named = {path.relative_to(folder.path): path for path in files}
         return [
@@ -167,7 +167,7 @@ class RemoteRuns:
 class Uploads:
     """Uploads a run's folder every minute, or less often if that takes long, and at the end.
 
-    Failures are reported and retried.
+    Failures are retried.
     """
 
     def __init__(self, runs: RemoteRuns, folder: RunFolder, report: Callable[[str], None]) -> None:

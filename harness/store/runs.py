@@ -161,7 +161,7 @@ def find_runs(root: Path, names: Iterable[str]) -> list[RunFolder]:
 def find_variants(root: Path, name: str) -> list[RunFolder]:
     """Return the runs of a file's variants, in the order in which they were started.
 
-    ``name`` is the name of the run file, or the path of the runs' folders without the variant.
+    ``name`` is the run file's name, or the path of the runs' folders without the variant.
 
     Raises:
         DataMissing: If there are fewer than two such runs.

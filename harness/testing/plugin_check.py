@@ -93,7 +93,7 @@ class PlugInCheck:
         return [*self._unfit, *(f"{member} {problem}" for member, problem in self.found.items())]
 
     def report(self) -> list[str]:
-        """Return all problems as sentences, including unread and wrongly documented options."""
+        """Return all problems as sentences, including those of options."""
         kind = type(self.plugin)
         for option in _unread_options(kind):
             self.add("__init__", f"takes the option {option!r}, which nothing reads.")

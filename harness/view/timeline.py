@@ -39,7 +39,7 @@ class TimelineBins(Struct, frozen=True, kw_only=True):
 
 
 class ListedCall(Struct, frozen=True):
-    """A slow or failed attempt, with its latency in seconds and its error, if any."""
+    """A slow or failed attempt."""
 
     instance: str
     sample: int

@@ -70,7 +70,7 @@ class Yield(Struct):
 
 
 class Segmenter:
-    """Cleans and filters a source's documents, and cuts them into strings of each level."""
+    """Cleans a source's documents, and cuts them into strings of each level."""
 
     def __init__(self, source: Source, units: Splitter, seed: int) -> None:
         self._source, self._units, self._seed = source, units, seed
@@ -79,7 +79,7 @@ class Segmenter:
         self._post_processors = _built("post_processors", source.post_processors, units)
 
     def segment(self, document: Document, levels: Iterable[str]) -> Yield:
-        """Clean and filter a document; draw up to `Source.strings` strings per level from it."""
+        """Clean a document, and draw up to `Source.strings` strings per level from it."""
         chunks = [chunk for chunk in document.text.split(self._source.delimiter) if chunk.strip()]
         paragraphs = [self._paragraph(chunk) for chunk in chunks]
         surviving = [text for text, reason in paragraphs if not reason]
@@ -151,7 +151,7 @@ class Segmenter:
         return kept, left_out
 
     def _runs(self, paragraphs: list[tuple[str, str]]) -> tuple[list[list[str]], Counter[str]]:
-        """Return runs of paragraphs for passages, and how many paragraphs each filter dropped."""
+        """Return runs of paragraphs for passages, and count those that each filter dropped."""
         runs, left_out = [list[str]()], Counter[str]()
         for text, dropped in paragraphs:
             reason = "" if dropped else _filter(text, self._passage_filters)
@@ -202,8 +202,7 @@ def _filter(text: str, filters: Mapping[str, Filter]) -> str:
 class ExtractionPlan(Struct, frozen=True):
     """The settings of an extraction, as plain data.
 
-    ``plugins`` has the package, version and code hash of each plug-in, on which saved results
-    depend.
+    ``plugins`` has the package, version and code hash of each plug-in.
     """
 
     structures: list[dict[str, Any]]
@@ -216,7 +215,7 @@ class ExtractionPlan(Struct, frozen=True):
 
 
 class Extracted(Struct):
-    """The `Yield` of some documents, and the concatenated digests of these documents."""
+    """The `Yield` of some documents, and the documents' concatenated digests."""
 
     found: Yield
     digests: bytes

@@ -232,7 +232,7 @@ def _split(
     name: str,
     reason: str,
 ) -> tuple[list[Chat], Step]:
-    """Return the ``wanted`` chats, and a step that records why each other chat was dropped."""
+    """Return the ``wanted`` chats, and a step that records why the others were dropped."""
     kept, step = list[Chat](), Step(name, len(chats))
     for chat in chats:
         probability = probabilities[chat.id]

@@ -56,14 +56,14 @@ class Member(msgspec.Struct, array_like=True):
 
 
 class SharedUse(msgspec.Struct, array_like=True):
-    """The use of a model by all processes: the calls sent, and each process's current grant."""
+    """The use of a model by all processes: the calls sent, and the current grants."""
 
     uses: Uses = {}
     members: dict[str, Member] = {}
 
 
 class Order(NamedTuple):
-    """A process's side of an exchange: the use that it reports, and its demand."""
+    """The use that a process reports, and its demand."""
 
     number: int  # counts a process's exchanges
     demand: Demand

@@ -39,7 +39,7 @@ Cells = Mapping[tuple[str, str, str], SampleStatistic | None]  # by row group, r
 
 
 def heat_map_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw heat maps of last rounds: by run and group, and by the groups of two labels."""
+    """Draw heat maps by run and group, and by the groups of two labels."""
     found = by_label(runs, partial(runs.measured, last=True))
     several = list(found)
     if several and len(runs.every) > 1:

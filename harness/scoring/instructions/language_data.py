@@ -110,7 +110,7 @@ def _tagger() -> Any:
 
 
 def sha256(name: str) -> str:
-    """Return the SHA-256 hash of the NLTK data file ``name``, a path relative to a data folder."""
+    """Return the SHA-256 of an NLTK data file, named relative to a data folder."""
     return hashlib.sha256(_file(name).read_bytes()).hexdigest()
 
 

@@ -21,7 +21,7 @@ LONGEST_LINE = 500  # maximum characters of a last line that can name a choice
 
 @dataclass(frozen=True, slots=True)
 class RubricItem:
-    """A rubric's question, the values of its choices, and the lowest mean that passes, if any."""
+    """A rubric's question, the values of its choices, and the lowest mean that passes."""
 
     question: str
     choices: dict[str, float]

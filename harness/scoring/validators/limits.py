@@ -77,7 +77,7 @@ def levels(value: object, most: float = MOST_NODES) -> Iterator[list[Any]]:
 
 
 def check_size(value: object) -> int:
-    """Return the number of values: a value itself, and all values nested in it.
+    """Return the number of values in a value, including itself.
 
     Raises:
         UnparseableDocument: If there are too many values, if they are nested too deeply, or if an
@@ -160,7 +160,7 @@ def whole(text: str, base: int = 10) -> int:
 
 
 def exact(text: str) -> float | Decimal:
-    """Parse a number with a point or an exponent: as a float if that is exact, else as a Decimal.
+    """Parse a number with a point or an exponent, as a float if that is exact.
 
     Raises:
         UnparseableDocument: If the number has too many digits or too large an exponent.

@@ -1,8 +1,7 @@
 """The strict engine: jsonschema-rs, offline, with formats asserted and bounded work.
 
 Numbers are compared as decimals, so `multipleOf` is exact. A `pattern` is matched in linear time if
-possible. If it has lookaround or backreferences, the number of steps is limited, and beyond the
-limit the document is `Undecided`.
+possible, and otherwise in a limited number of steps, beyond which the document is `Undecided`.
 """
 
 from __future__ import annotations

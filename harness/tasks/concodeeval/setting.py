@@ -63,7 +63,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class Benchmark(NamedTuple):
-    """A data set: its schemas, their samples by schema id, and a hash of its files."""
+    """A data set: its schemas, their samples, and a hash of its files."""
 
     schemas: tuple[SchemaRow, ...]
     samples: Mapping[str, Sequence[Sample]]

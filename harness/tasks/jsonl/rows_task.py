@@ -224,9 +224,7 @@ class RowsTask(Conversations):
             yield encodable(text_id(row, number, f"{where}: ")), fields
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the rows' fingerprint, the version of ``regex``, and hashes of all else that
-        matters.
-        """
+        """Return the rows' fingerprint, the version of ``regex``, and other hashes."""
         hashes = {name: kind("checkers").own_sha256(name) for name in self._checkers()}
         hashes |= {path: sha256(Path(path)) for path in files(self._shared)}
         if self._choices is not None and self._template is not None:
@@ -253,7 +251,7 @@ class RowsTask(Conversations):
 
     @property
     def needed_features(self) -> frozenset[str]:
-        """The feature ``loglikelihoods`` if the option ``choices`` compares log-likelihoods."""
+        """The feature ``loglikelihoods``, if ``choices`` compares log-likelihoods."""
         own = self._asked_choices
         return frozenset({LOGLIKELIHOODS} if own is not None and own.by_likelihood else ())
 
@@ -376,7 +374,7 @@ class RowsTask(Conversations):
         return several if len(turns) > 1 else turns[0].content
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return a row's criteria for all judges or, in a task from `for_judge`, for its judge."""
+        """Return a row's criteria; in a task from `for_judge`, only those for its judge."""
         item = instance.data
         return [Criterion(t) for t in self._judges.criteria(item.row, item.judges, self._judge)]
 
@@ -395,10 +393,7 @@ class RowsTask(Conversations):
         return view
 
     def prompt_errors(self) -> list[str]:
-        """Return warnings about a prompt without fields, and about a mismatch with ``extract``.
-
-        Only the first instances are examined.
-        """
+        """Return warnings about a prompt without fields, and about a mismatch with ``extract``."""
         if self._prompt is not None and not self._prompt.names:
             first = [one.data for one in islice(self.instances(), 2)]
             if first[0].role is None and first[0].messages == first[-1].messages and first[1:]:

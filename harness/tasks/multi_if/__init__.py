@@ -81,7 +81,7 @@ class MultiIFTask(IFEvalTask):
             self._source = RowFile(BUILTIN if dataset == "builtin" else data.file(dataset))
 
     def instances(self) -> Iterator[One]:
-        """Yield the conversations in the order of the data, with their language as their group."""
+        """Yield the conversations, each with its language as its group."""
         return unique(
             (where, Instance(one.id, one, {LANGUAGE: str(row.get(LANGUAGE) or "unknown")}))
             for where, row in self._source.rows()
@@ -108,9 +108,9 @@ class MultiIFTask(IFEvalTask):
         return replace(instance, data=item)
 
     def aggregate_answers(self, answers: Iterable[GivenAnswer]) -> Aggregates:
-        """Return each turn's four accuracies, their mean (also by language) and number of answers.
+        """Return each turn's four accuracies, their mean and number of answers.
 
-        Turns that were not asked, because an earlier answer was empty or refused, do not count.
+        Turns that were not asked do not count.
         """
         language = {one.id: one.groups[LANGUAGE] for one in self.instances()}
         turns: dict[int, list[Mapping[str, float]]] = {}
