@@ -77,7 +77,6 @@ def _findings(score: str, tables: Mapping[tuple[str, str], TableBuilder]) -> Pan
 
 
 def _votes(score: Score) -> Iterator[tuple[bool | None, dict[str, bool | None]]]:
-    """Yield each verdict of the panel with the judges' votes."""
     criteria = score.details.get("constraints", [])
     for one in criteria if isinstance(criteria, list) else ():
         if isinstance(one, dict) and isinstance(votes := one.get("panel"), dict):
@@ -88,5 +87,5 @@ def _votes(score: Score) -> Iterator[tuple[bool | None, dict[str, bool | None]]]
 
 
 def _verdict(vote: Any) -> bool | None:
-    """Return a judge's vote as a verdict, or None. A probability of 0.5 or more is a yes."""
+    """Return a judge's vote as a verdict: yes for a probability of 0.5 or more."""
     return vote >= 0.5 if isinstance(vote, float) else vote if isinstance(vote, bool) else None

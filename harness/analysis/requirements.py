@@ -153,7 +153,7 @@ class Feature(Struct, frozen=True):
 
     name: str
     n: int
-    n_rejected: int  # how many of them were rejected
+    n_rejected: int
 
 
 class Rejections(Struct, frozen=True):
@@ -184,7 +184,6 @@ class _Asked(Struct, gc=False):
 
     @property
     def problem(self) -> str | None:
-        """Why the call failed or the constraint was rejected, if it did."""
         if self.finish_reason == CONSTRAINT_REFUSED:
             return f"{REJECTED}{self.text}"
         return self.error if self.outcome == "error" else None

@@ -71,7 +71,6 @@ class GeminiBatching(FileBatching):
     async def find_batch(
         self, tag: str, since: float, requests: int, others: Collection[str]
     ) -> str | None:
-        """Return the name of the batch whose display name is the tag, or None."""
         async for page in self._listed("/batches", "operations", _Batch):
             for batch in page:
                 if batch.tag == tag:
@@ -120,14 +119,13 @@ class GeminiBatching(FileBatching):
         return {"key": name, "request": self.body(request)}
 
     def _url(self, service: str, path: str) -> str:
-        """Return the URL of a path of the service ``upload`` or ``download``."""
         base = urlsplit(self.client.url)
         return f"{base.scheme}://{base.netloc}/{service}{base.path}{path}"
 
     async def _listed(
         self, path: str, field: str, read: Callable[[Any], T]
     ) -> AsyncIterator[list[T]]:
-        """Yield the pages of a list, which responses have in their field ``field``."""
+        """Yield the pages of a list, each from the field ``field`` of a response."""
 
         def paged(found: Any) -> tuple[list[T], str]:
             return [read(one) for one in found.get(field) or []], found.get("nextPageToken") or ""

@@ -122,7 +122,6 @@ class ProviderPreset:
     n: bool = False
 
     def responses_only(self, model: str) -> bool:
-        """Return whether only the Responses API serves a model."""
         return bool(self.responses and re.fullmatch(self.responses, model))
 
     def features(self, model: str) -> frozenset[str]:
@@ -251,7 +250,6 @@ class ChatReplies:
         return self.said(choices[0])
 
     def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
-        """Return the text, the finish reason and the reasoning (or None) of an answer."""
         if (message := choice.message) is None:
             raise ValueError("a choice has no message")
         reason, answer = _bodies.finish(choice.finish_reason), _bodies.text_of(message.content)

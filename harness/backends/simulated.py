@@ -49,7 +49,6 @@ class SimulatedBackend:
         self._gold, self._wrong, self._reply = gold, wrong, reply
 
     async def generate(self, request: Request) -> Reply:
-        """Return an answer that depends only on the request and the options."""
         origin = request.origin
         seed, rounds = str(request.seed), 0 if origin.turns else origin.round - 1
         if self._reply is not None:  # judges do not improve with rounds; each draws separately

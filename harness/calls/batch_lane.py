@@ -239,7 +239,6 @@ class BatchLane:
         return self._is_quiet() or (limits is not None and len(self._queued) >= limits.requests)
 
     def _report(self) -> None:
-        """Report the numbers of batches and their requests, if changed."""
         at_work = self._ledger.open() if self.waits else []
         done, requests = (sum(getattr(one, n) for one in at_work) for n in ("done", "requests"))
         batches = f"{len(at_work):,} batch{'es' * (len(at_work) != 1)} with {requests:,} requests"

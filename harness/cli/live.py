@@ -238,7 +238,6 @@ class _Cpu:
 
 
 def _speed(notices: Notices, cpu: _Cpu) -> Iterator[tuple[str, str]]:
-    """Yield labelled facts about the speed and its bottleneck."""
     loads = [load() for load in notices.loads.values()]
     yield "in flight", f"{sum(load.in_flight for load in loads):,}"
     if failed := sum(load.failed for load in loads):

@@ -54,7 +54,6 @@ class Prices(BaseModel):
         return {name: usd for name, usd in found.items() if getattr(self, name) is None}
 
     def _batch(self) -> dict[str, float]:
-        """Return the prices of calls in a batch."""
         read = self.input if self.batch_input is None else self.batch_input
         written = self.output if self.batch_output is None else self.batch_output
         writing = self.input if self.cache_write is None else self.cache_write

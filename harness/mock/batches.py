@@ -84,7 +84,6 @@ class MockBatch:
 
     @property
     def counts(self) -> Counter[str]:
-        """The number of requests by outcome."""
         return Counter(kind for _, kind, _ in self.outcomes)
 
 
@@ -111,7 +110,6 @@ class BatchSettings:
             self.faults = dict(faults)
 
     def happens(self, fault: BatchFault) -> bool:
-        """Return whether a fault happens, drawn at random with the fault's probability."""
         share = self.faults.get(fault, 0.0)
         return share > 0 and self.draw(fault) < share
 
@@ -179,7 +177,6 @@ class VendorBatches(ABC):
         return self.other(method, rest)
 
     def owns(self, path: str) -> bool:
-        """Return whether a path is about this vendor's batches or files."""
         return bool(re.match(rf"{self.root}(?:/|$)|{self.files}(?:/|$)", path))
 
     def created(self, headers: Headers, body: bytes) -> MockBatch:
@@ -324,7 +321,6 @@ class FileBatches(VendorBatches):
         self._stored = 0
 
     def store(self, file: StoredFile) -> str:
-        """Keep a file, and return its id."""
         self._stored += 1
         name = self.file_id.format(number=self._stored)
         self._files[name] = file

@@ -88,13 +88,11 @@ class OpenAIBatches(FileBatches):
         return answer
 
     def page(self, given: Given, headers: Headers) -> Served:
-        """Return a page of the list of batches (Together: the whole list)."""
         if self.known and all("job" in one.about for one in self.known.values()):
             return [self.view(one, headers) for one in reversed(self.known.values())]
         return super().page(given, headers)
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
-        """Create a batch from an uploaded file. If that is invalid, the batch fails at once."""
         asked = self.wire.decode(body, _Create)
         return self.begin_file(asked.input_file_id, asked.endpoint, asked.metadata or {}, headers)
 
@@ -235,7 +233,6 @@ class MistralBatches(VendorBatches):
         self._openai, self.known = files, files.known
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
-        """Create a job from an uploaded file. If that is invalid, the job fails at once."""
         asked = self.wire.decode(body, _CreateJob)
         (name,) = asked.input_files
         return self._openai.begin_file(name, asked.endpoint, asked.metadata or {}, headers)

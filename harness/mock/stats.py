@@ -104,7 +104,6 @@ class Stats:
             self.counts.by_status[status] += 1
 
     def snapshot(self) -> Snapshot:
-        """Return a copy of the counters."""
         names = ("by_status", "by_fault", "by_path", "by_model")
         copies: dict[str, Any] = {name: dict(getattr(self.counts, name)) for name in names}
         copies |= {"unique_bodies": len(self._bodies), "peak_per_minute": self.peak.most}
@@ -125,7 +124,6 @@ class Peak:
         self._windows = [_SlidingWindow(unit, 0) for unit in UNITS]
 
     def add(self, input_tokens: int, output_tokens: int) -> None:
-        """Count one admitted request and its tokens."""
         now, amounts = self._clock(), _amounts(input_tokens, output_tokens)
         for window in self._windows:
             window.take(amounts[window.unit], now)

@@ -110,7 +110,6 @@ class LongAnswers:
 
 
 def _with_task(piece: tuple[bytes, float, Callable[..., R], tuple[Any, ...]]) -> R:
-    """Call a function with the task in the other process."""
     pickled, cpu_s, function, arguments = piece
     try:
         task = _built(pickled)

@@ -173,7 +173,6 @@ def _extracted(
     workers: Pool,
     status: Callable[[str], None],
 ) -> dict[str, Yield]:
-    """Return the yield of each source, saving each part's result as a stage."""
     yields = {name: Yield() for name in corpora}
     asked = deque[tuple[str, str]]()
 

@@ -230,7 +230,6 @@ def _passed(constraint: grammar.Constraint, verdicts: Iterator[bool]) -> bool:
 
 
 def _transformed(transformation: grammar.Transformation, units: Observed) -> Observed:
-    """Return the result of applying a transformation to units, or to a string's characters."""
     if isinstance(transformation, grammar.Identity) or units is None:
         return units
     assert not isinstance(units, int)  # `grammar.read` refuses anything else

@@ -212,7 +212,6 @@ class _Reader:
 
 
 def _events(text: str, loader: Any) -> Iterator[Any]:
-    """Yield the parser events of the only document in the text."""
     documents = 0
     try:
         for event in yaml.parse(text, Loader=loader):
