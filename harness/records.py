@@ -400,7 +400,7 @@ def messages_hash(messages: Sequence[Message]) -> str:
 def encodable(text: str) -> str:
     """Return text in a form that UTF-8 can encode.
 
-    Lone surrogates become U+FFFD, and pairs of surrogates are joined.
+    Lone surrogates become U+FFFD.
 
     >>> encodable("half \\ud83d") == "half \\ufffd"
     True
@@ -419,7 +419,7 @@ def verdict(scores: Mapping[str, Score]) -> bool | None:
 
 
 class Document(Struct, frozen=True):
-    """A document of a corpus. Its lines end with ``\\n``."""
+    """A document of a corpus, with ``\\n`` as line ends."""
 
     name: str
     text: str

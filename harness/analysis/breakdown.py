@@ -146,7 +146,7 @@ class Groups:
 
     @classmethod
     def by(cls, instances: InstanceTable, *labels: str) -> Groups:
-        """Return instances grouped by labels. Without labels, they form one group, ``()``."""
+        """Return instances grouped by labels, or as one group, ``()``, without labels."""
         if not labels:
             unit, whole = instances.cluster, np.zeros(len(instances.cluster), np.int32)
             return cls([()], whole, unit, np.zeros(unit.max(initial=-1) + 1, np.int32))
@@ -170,10 +170,7 @@ class Groups:
         return clustered_means(values[unit >= 0], unit[unit >= 0], self.of_unit)
 
     def cluster_rates(self, samples: AttemptTable) -> dict[int, Estimate]:
-        """Return the unweighted mean of the clusters' pass rates in each group, by group index.
-
-        Groups without verdicts are left out.
-        """
+        """Return the mean of clusters' pass rates in each group with verdicts, by group index."""
         known, values = values_of(samples, PASS_RATE)
         unit = self.unit[samples.instance[known]]
         values, unit = values[unit >= 0], unit[unit >= 0]
@@ -200,14 +197,14 @@ class Groups:
 
 
 def values_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return the mean of a score by group of ``labels``. Without labels, the group is ``()``."""
+    """Return the mean of a score by group of ``labels`` (without labels: the group ``()``)."""
     groups = Groups.by(samples.instances, *labels)
     found = {groups.names[n]: one for n, one in groups.means(samples, score).items()}
     return found if labels or found else {(): SampleStatistic()}
 
 
 def instances_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, int]:
-    """Count instances with a value of a score, by group. Without labels, the group is ``()``."""
+    """Count instances with a value of a score, by group (without labels: the group ``()``)."""
     groups, (known, _) = Groups.by(samples.instances, *labels), values_of(samples, score)
     group = groups.of_instance[np.unique(samples.instance[known])]
     counts = np.bincount(group[group >= 0], minlength=len(groups.names)).tolist()

@@ -115,7 +115,7 @@ class Pairs:
 
 
 def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -> Pairs:
-    """Pair two runs by instance. An instance's value is the mean over its samples' last rounds."""
+    """Pair two runs by instance, with the mean over its samples' last rounds as its value."""
     total_first, n_first, missing_first = _by_instance(first, score)
     total_second, n_second, missing_second = _by_instance(second, score)
     both, at_first, at_second = np.intersect1d(
@@ -327,7 +327,7 @@ def needed_instances(
 def untested(found: Comparison) -> Comparison:
     """Return a comparison without its test, because one run has all replies of the other.
 
-    If no value differs, the difference of 0 is certain, so there is no interval either.
+    If no value differs, there is no interval either.
     """
     ci95 = found.ci95 if found.better + found.worse else None
     return replace(

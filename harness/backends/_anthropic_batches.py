@@ -65,13 +65,13 @@ class AnthropicBatching(HttpBackend):
         return len(encode(self._entry("x" * 64, request))) + 1
 
     async def upload_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> None:
-        """Do nothing: the requests are part of the request that creates the batch."""
+        """Do nothing: there are no files."""
 
     async def batch_file(self, tag: str) -> None:
-        """Return None: there are no files."""
+        """Return None."""
 
     async def delete_file(self, file: str) -> None:
-        """Do nothing: there are no files."""
+        """Do nothing."""
 
     async def create_batch(
         self, tag: str, entries: Sequence[tuple[str, Request]], file: str | None
@@ -112,7 +112,7 @@ class AnthropicBatching(HttpBackend):
         return None
 
     async def poll_batch(self, batch: str) -> BatchState:
-        """Return the state of a batch. Its counts are 0 until it has ended."""
+        """Return the state of a batch, with counts of 0 until it has ended."""
         with self.client.converting():
             found = await self.client.sdk.messages.batches.retrieve(batch)
         counts = found.request_counts

@@ -69,7 +69,7 @@ class Turns:
 
     @contextlib.asynccontextmanager
     async def turn(self, request: Request) -> AsyncIterator[bool]:
-        """Wait until a request may be sent. Yield whether it has to be the only one in flight.
+        """Wait until a request may be sent. Yield whether it must be sent alone.
 
         Raises:
             RequestRejected: If the request's prompt has been abandoned.

@@ -105,7 +105,7 @@ class PlacedBackend:
             await self._changed.wait()
 
     async def generate(self, request: Request) -> Reply:
-        """Return the reply of a copy. If the copy dies or hangs, send the request to another copy.
+        """Return the reply of a copy, or of another copy if the first dies or hangs.
 
         Raises:
             RequestRejected: If the prompt has been abandoned (`DeadlyPrompts`).
@@ -132,7 +132,7 @@ class PlacedBackend:
             return answered
 
     async def aclose(self) -> None:
-        """Leave the copies. They end when no other run of this process uses them."""
+        """Leave the copies, which end when no run of this process uses them."""
         await self._leave()
         await asyncio.to_thread(self._servers.give_up, self._lease)
 

@@ -115,7 +115,7 @@ class MessagesBackend(HttpBackend):
         return {k: value for k, value in body.items() if value is not None} | dict(decoding.extra)
 
     async def generate(self, request: Request) -> Reply:
-        """Return the reply to a request. It is streamed if it may take ten minutes or more.
+        """Return the reply to a request, streamed if it may take ten minutes or more.
 
         Raises:
             CallError: If the call fails. If a stream breaks off, the error holds the text so far.

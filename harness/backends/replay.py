@@ -158,7 +158,7 @@ class ReplayBackend:
         return Reply(found.text, found.finish_reason, found.usage, request.model)
 
     async def aclose(self) -> None:
-        """Do nothing: there are no connections."""
+        """Do nothing."""
 
 
 plugin = ReplayBackend

@@ -67,7 +67,7 @@ class RowRange:
 
 
 class JsonlRows(RowRange):
-    """Lines of JSONL, numbered from 1. Blank lines are skipped."""
+    """Lines of JSONL that are not blank, numbered from 1."""
 
     patterns = ("**/*.jsonl", "**/*.jsonl.gz", "**/*.json.gz")
     unit = "line"
@@ -175,7 +175,7 @@ class ArrowRows(RowRange):
             yield cls(path, prefix, start, start, end)
 
     def rows(self, names: Collection[str] | None = None) -> Iterator[tuple[int, Row]]:
-        """Yield the rows. The file is mapped into memory."""
+        """Yield the rows."""
         after = 0
         for batch in _record_batches(self.path):
             begin, after = after, after + batch.num_rows
@@ -236,7 +236,7 @@ class WarcRows(RowRange):
     def rows(self, names: Collection[str] | None = None) -> Iterator[tuple[int, Row]]:
         """Yield (number, row) for each record with plain text.
 
-        A row has the ``text`` and, if the record's header has them, ``url`` and ``language``.
+        A row has the ``text`` and, if known, ``url`` and ``language``.
         """
         return ((number, row) for number, row in self._records(names) if row is not None)
 
@@ -284,9 +284,9 @@ def files_of(place: Path, kind: type[RowRange]) -> list[Path]:
 
 
 def format_of(place: Path) -> str:
-    """Return the format (a key of `FORMATS`) of a file or of a folder's files, or "" if unknown.
+    """Return the format of a file or of a folder's files, or "" if unknown.
 
-    For a folder with text files (``*.txt``), the result is "".
+    The format is a key of `FORMATS`. A folder with text files (``*.txt``) has none.
     """
     if place.is_dir() and any(place.glob("**/*.txt")):
         return ""

@@ -124,7 +124,7 @@ class BatchJobs:
     def unreserve(self, key: str, *, elsewhere: bool = False) -> None:
         """End a call's reservation.
 
-        If another process has taken the outcome (``elsewhere``), what that process has recorded as
+        If another process has taken the outcome (``elsewhere``), the amount that it has recorded as
         paid by this run replaces the reservation.
         """
         if self.budget is not None:

@@ -43,7 +43,7 @@ class Unused:
         return self._read()
 
     def take(self, key: str) -> bool:
-        """Return whether the run has paid for a reply but not used it. If so, mark it as used."""
+        """Return whether the run has paid for a reply but not used it, and mark it as used."""
         if key in self._used or not self._replies.was_paid(key, self._run, self._since):
             return False
         self._used.add(key)

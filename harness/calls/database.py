@@ -110,7 +110,7 @@ def is_damage(error: Exception) -> bool:
 def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
     """Open the database of replies, creating its tables if needed.
 
-    Without a write-ahead log (``wal`` is False), writes are slower, but no shared memory is needed.
+    Without ``wal``, writes are slower, but no shared memory is needed.
 
     Raises:
         sqlite3.Error: If the file is damaged, locked or inaccessible.
@@ -178,7 +178,7 @@ def marker(path: Path) -> Path:
 
 
 def mark(path: Path) -> None:
-    """Mark a database as damaged by creating its marker. Errors are ignored."""
+    """Mark a database as damaged by creating its marker, ignoring errors."""
     with contextlib.suppress(OSError):
         marker(path).touch()
 

@@ -145,7 +145,7 @@ class RateLimits:
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[bool]:
-        """Lock the shared windows, if any, in a ``with`` block. Yield whether this succeeded."""
+        """Lock the shared windows, if any, and yield whether this succeeded."""
         file = self._file
         if file is None or not self._stated:
             yield True
@@ -172,7 +172,7 @@ class RateLimits:
             change()
 
     def wait(self, request: Request) -> float:
-        """Return the minimum number of seconds until a request may be sent. 0 means now."""
+        """Return the minimum number of seconds until a request may be sent."""
         if not self._windows:
             return 0.0
         now, margins = self._clock(), self._margins()

@@ -52,7 +52,7 @@ class SlidingWindow:
         return self._sum
 
     def wait(self, amount: float, margin: float, now: float) -> float:
-        """Return the minimum number of seconds until an amount may be used. 0 means now.
+        """Return the minimum number of seconds until an amount may be used.
 
         ``margin`` is the number of units that unanswered calls may use beyond their reservations.
         An amount above the limit is allowed once the window is empty.
@@ -92,12 +92,12 @@ class SlidingWindow:
     def observe(self, used: float, now: float, until: float) -> None:
         """Add what the provider has counted beyond the recorded use.
 
-        ``used`` is the provider's count, which the provider forgets at ``until`` (seconds).
+        The provider forgets its count ``used`` at ``until`` (seconds).
         """
         self.add(used - self.used(now), until)
 
     def add(self, amount: float, until: float) -> None:
-        """Add an amount that leaves the window at ``until`` (seconds). Ignore it if 0 or less."""
+        """Add an amount, if above 0, that leaves the window at ``until`` (seconds)."""
         at = ceil(until * PER_S)
         if amount > 0 and at > self._pruned_at:
             self._uses[at] = self._uses.get(at, 0.0) + amount

@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources) -> None:
     """Download the published data sets and prompts that the runs need, unless they are installed.
 
-    The runs are given by variant, and their names begin with ``base``. The runs' models are built
-    first, so that a missing API key is reported before a download. Other data that an installed
-    data set needs are downloaded only if no run has begun, because a run must keep its verdicts; if
-    that fails, a warning is printed. A task's data set that is installed in part is left as it is.
-    Nothing is downloaded if HARNESS_FETCH is false.
+    The runs are given by variant, and their names begin with ``base``. Before a data set is
+    downloaded, the runs' models are built, so that a missing API key is reported first. Other data
+    that an installed data set needs is downloaded only if none of the runs has begun, because a run
+    must keep its verdicts. Nothing is downloaded if HARNESS_FETCH is false.
     """
     settings = resources.settings
     asked = {(run.task.name, run.task.options.get("dataset", "builtin")) for run in runs.values()}

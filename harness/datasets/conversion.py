@@ -151,10 +151,7 @@ def _transformation(value: Any) -> dict[str, Any]:
 
 
 def write_generations(log: Path) -> Iterator[bytes]:
-    """Yield the lines of ``collie/generations/MODEL.jsonl``, made from a model's recorded log.
-
-    Each round has the model's ``text`` and the ``feedback`` on it, which may be None.
-    """
+    """Yield the lines of ``collie/generations/MODEL.jsonl``, made from a model's recorded log."""
     try:
         columns = msgspec.json.decode(log.read_bytes(), type=dict[str, list[str]])
         prompts = columns["prompts"]

@@ -54,7 +54,7 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
     """Read lm-eval's samples as a run.
 
     ``task`` is the task's name (default: the one in the file's name, or ``imported``). ``score``
-    decides whether an answer passes (default: see `imported_run.judged`).
+    decides whether an answer passes.
     """
     named = NAME.fullmatch(path.name)
     task = task or (encodable(named[1]) if named else "imported")

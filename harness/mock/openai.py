@@ -89,7 +89,7 @@ class OpenAI(wire.WireFormat):
         return f"{minutes}m{rest / 1000:g}s" if minutes else f"{rest / 1000:g}s"
 
     def fail(self, status: int, message: str, code: str | None = None, param: str = "") -> ApiError:
-        """Return an error reply. ``param`` is the name of the invalid parameter."""
+        """Return an error reply about the parameter ``param``."""
         kind = "invalid_request_error" if status < 500 else "server_error"
         return ApiError(status, error_object(message, kind, code, param))
 
@@ -240,7 +240,7 @@ class OpenAICompletions(OpenAI):
 def error_object(
     message: str, kind: str = "invalid_request_error", code: str | None = None, param: str = ""
 ) -> dict[str, Any]:
-    """Return an error object in OpenAI's form. ``kind`` is the value of its ``type``."""
+    """Return an error object in OpenAI's form, of the ``type`` ``kind``."""
     return {"message": message, "type": kind, "param": param or None, "code": code}
 
 

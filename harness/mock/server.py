@@ -99,7 +99,7 @@ class MockServer:
         return self._provider.stats.by_body()
 
     def change(self, **settings: Any) -> None:
-        """Change settings for future requests. The settings are the fields of `app.Conditions`.
+        """Change settings, fields of `app.Conditions`, for future requests.
 
         Raises:
             MockError: If a setting is invalid.

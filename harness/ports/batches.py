@@ -95,7 +95,7 @@ class Batched(Protocol):
     ) -> AsyncIterator[tuple[str, Outcome]]:
         """Yield the name and the outcome of each request of a batch that has ended, in any order.
 
-        Requests that were not executed may be missing, and an outcome may be yielded twice.
+        Requests that were not executed may be missing, and outcomes may be repeated.
 
         Args:
             batch: The batch's id.

@@ -297,7 +297,7 @@ def runs_table(
 ) -> Table:
     """Build a table with one row per run.
 
-    ``started`` are the times (epoch seconds) at which the runs started, where known.
+    ``started`` are the times (epoch seconds) at which the runs started.
     """
     times = {name: time_text(at) for name, at in started.items()}
     rows = [[name, *_run_cells(metrics), times.get(name, "")] for name, metrics in runs.items()]

@@ -44,7 +44,7 @@ def observed_run(job: Job, manifest: Manifest) -> ObservedRun:
 
 
 class Observation:
-    """The observers of one session of a run. None of their exceptions reaches the run."""
+    """The observers of one session of a run, whose exceptions never reach the run."""
 
     def __init__(self, observers: Mapping[str, Observer], notices: Notices) -> None:
         self._observers, self._notices = dict(observers), notices

@@ -37,7 +37,7 @@ SIMULATED_TURNS = 2  # that a simulated user writes before it ends the conversat
 
 
 class NextTurn(NamedTuple):
-    """The user's turn after an answer. If it has no text, the conversation has ended or failed."""
+    """The user's turn after an answer, without text if the conversation has ended or failed."""
 
     text: str | None = None
     record: PlayedTurn | None = None  # None if the call failed

@@ -223,7 +223,7 @@ def find_runs_and_files(
 def runs_named(names: Iterable[str], settings: Settings) -> list[RunFolder]:
     """Return the named runs. The name or path of a run file stands for the runs of its variants.
 
-    If the path of a run file is given, the runs must agree with its present content.
+    If the path is given, the runs must agree with the file's present content.
     """
     names, root = list(names), settings.runs_dir
     folders = find_runs(root, names)

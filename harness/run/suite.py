@@ -271,7 +271,7 @@ def eval_command(
 def write_suite(path: Path, tree: Mapping[str, Any], command: str) -> None:
     """Write a suite's run file, with the command that generated it as a comment.
 
-    An existing file is replaced only if this function wrote it and it has not been edited.
+    An existing file is replaced only if this function wrote it and nobody has edited it.
     """
     body = yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, width=100)
     if path.exists():

@@ -179,7 +179,7 @@ class DocumentPart:
 
 
 class AllNames(Collection[str]):
-    """The names of all documents of a loader, not kept in memory. ``in`` is true for any name."""
+    """The names of all documents of a loader, not kept in memory: ``in`` is always true."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -246,10 +246,7 @@ class Documents:
         self._digest.update(digests)
 
     def parts(self) -> Iterator[DocumentPart]:
-        """Yield the chosen documents in parts, in the order of the source.
-
-        With a pool, these are the loader's parts, which the pool is to read.
-        """
+        """Yield the chosen documents in parts, in the order of the source."""
         wholes = [
             DocumentPart(self._name, self._called, loader=self._loaders[place], names=names)
             for place, names in sorted(self._names.items())

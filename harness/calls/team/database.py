@@ -230,7 +230,7 @@ class TeamDatabase:
             self._connection = None
 
     def close(self) -> None:
-        """Close the connection. A transaction that waits for the database is given up."""
+        """Close the connection, and give up a transaction that waits for the database."""
         self._closing.set()
         with self._lock:
             self._disconnect()
