@@ -184,7 +184,7 @@ class CopyClient:
         raise AssertionError
 
     async def _reached(self, method: Any, argument: object) -> Any:
-        """Call a method of the copy, until the copy can be reached. Return the result."""
+        """Return the result of a method of the copy, retrying until it can be reached."""
         while True:
             try:
                 return await method.remote(self._name, argument)

@@ -176,7 +176,7 @@ def _carry_out(
     how: Manner,
     begin: Callable[[], None] = lambda: None,
 ) -> None:
-    """Check the runs and execute them or, in a dry run, show their plans; then exit."""
+    """Check and execute the runs or, in a dry run, show their plans."""
     missing: list[str] = []
     folders = [RunFolder(settings.runs_dir, run_name(base, variant)) for variant in runs]
     finished = not how.fresh and all(folder.owed() == 0 for folder in folders)

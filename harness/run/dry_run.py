@@ -94,7 +94,7 @@ class _JudgeCalls:
         return cls(judge, cached, CallBounds(judge.model), request_key(judge.model))
 
     def add(self, requests: Iterable[Request], seen: set[str]) -> None:
-        """Add requests about a known answer, and their ids to ``seen``. Skip those in it."""
+        """Add the requests whose ids are not in ``seen``, and extend ``seen``."""
         for request in requests:
             name = self.key(request)
             if name in seen:

@@ -14,9 +14,9 @@ def of_conversations(table: AttemptTable, turns: Ints, neutral: Bools) -> Attemp
     """Return a table with one verdict per conversation, in the row of its last answer.
 
     A finished conversation fails if an answer has failed, and passes otherwise. A refused or empty
-    answer ends it. There is no verdict if it is unfinished, if an answer could not be judged, or if
-    nothing judges any of the answers. The scores are those of the last turn, if that was reached.
-    The turns' own verdicts and scores are in the result's ``turns``.
+    answer ends a conversation. There is no verdict if a conversation is unfinished, if an answer
+    could not be judged, or if nothing judges any of the answers. The scores are those of the last
+    turn, if that was reached. The turns' own verdicts and scores are in the result's ``turns``.
 
     Args:
         table: The attempts, with each turn's own verdict and scores.

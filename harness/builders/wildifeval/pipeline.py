@@ -250,8 +250,8 @@ def not_repeated(
 ) -> tuple[list[CuratedRow], Step]:
     """Drop tasks with too many constraints, or with a constraint that too many tasks share.
 
-    Logs contain templates, so the same constraint may be in hundreds of messages. At most
-    ``by.most_tasks`` tasks with a constraint are kept, in random order.
+    Logs contain templates, so the same constraint may be in hundreds of messages. Of the tasks with
+    a constraint, at most ``by.most_tasks`` are kept, drawn at random.
 
     Returns:
         The remaining tasks, in their original order, and a step that records the dropped ones.

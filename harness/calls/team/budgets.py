@@ -96,7 +96,7 @@ class TeamBudget(Exchanger[BudgetGrant]):
         return True
 
     def prepared(self, *, last: bool) -> Callable[[Cursor], BudgetGrant]:
-        """Return the next exchange."""
+        """Return the next exchange. Until it is made, ``granted`` is the amount that is kept."""
         need, ahead = self.need(), 0.0 if last else AHEAD * self._usd
         waits = need.first > need.reserved  # then no call is admitted until the answer
         kept = need.reserved if waits else min(self.granted, need.reserved + ahead)

@@ -94,7 +94,7 @@ def to_json(value: Any) -> bytes:
 
 
 def policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
-    """Return a content security policy for these styles and scripts."""
+    """Return a content security policy that allows these styles and scripts, and inline images."""
     return (
         f"default-src 'none'; script-src {' '.join(map(source_hash, scripts))}; "
         f"style-src {' '.join(map(source_hash, styles))}; img-src data: blob:; "
