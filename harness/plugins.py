@@ -153,7 +153,7 @@ class Kind:
         return _entries(f"harness.{self.name}", tuple(sys.path))
 
     def names(self) -> list[str]:
-        """Return the sorted names of this kind's built-in, installed and registered plug-ins."""
+        """Return the sorted names of this kind's plug-ins."""
         return sorted({*self._builtins(), *self._external(), *self.registered()})
 
     def load(self, name: str) -> Callable[..., Any]:
@@ -219,7 +219,7 @@ class Kind:
         return {"package": package, "version": release, "sha256": digest}
 
     def files(self, name: str) -> list[Path]:
-        """Return the files of a plug-in that is named by its path, or [] for any other plug-in."""
+        """Return the files of a plug-in that is named by its path, or else []."""
         registered = (self.name, name) in _registered or not name.endswith(FILE)
         return [] if registered else [*_from_file(self.name, name).changed_ns]
 
@@ -351,7 +351,7 @@ def _code(module: str) -> list[Path]:
 
 
 def external() -> list[str]:
-    """Return the loaded third-party plug-ins, sorted, in the form "task 'NAME' (PACKAGE)"."""
+    """Return the loaded third-party plug-ins in the form "task 'NAME' (PACKAGE)"."""
     return sorted(
         f"{Kind(kind).title} {name!r} ({_package(entry)})"
         for kind in PACKAGES

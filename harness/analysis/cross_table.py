@@ -100,7 +100,7 @@ class CrossTable(Struct, frozen=True, kw_only=True):
 
 
 class Layout(NamedTuple):
-    """The plan of a results table: its figures and labels."""
+    """The plan of a results table."""
 
     figures: list[tuple[str, TableFigure]]  # with their tasks
     rows: str  # label whose groups are the rows; empty for none
@@ -130,7 +130,7 @@ class FilledRun:
 def cross_table(
     runs: Sequence[comparable.Run], tables: Mapping[str, PaperTable], options: TableOptions
 ) -> CrossTable:
-    """Build the results table of runs of one or more tasks, some of which declare tables."""
+    """Build the results table of runs of one or more tasks."""
     begun = [(variant, table) for variant, table in runs if len(table)]
     if not begun:
         raise ConfigError("None of the runs has an attempt.", "Run their run files again.")

@@ -71,7 +71,7 @@ S = TypeVar("S", bound=FailedLine)
 
 
 class AnswerLine(FailedLine, gc=False):
-    """The fields of an attempt's line that show its prompt, its answer and the verdict."""
+    """The fields of an attempt's line that show its prompt, answer and verdict."""
 
     passed: bool | None = None
     request: dict[str, Any] = {}
@@ -95,14 +95,14 @@ NO_FAILURES = Failures((), (), {}, {}, {})
 
 
 def reasons(scores: Mapping[str, ScoreDetails]) -> str:
-    """Return the reasons that scores give, joined by semicolons, or "" if there are none."""
+    """Return the reasons that scores give, joined by semicolons."""
     return "; ".join(score.reason for score in scores.values() if score.reason)
 
 
 def read_deciding(
     index: AttemptIndex, shape: type[S], rows: NDArray[np.intp] | Sequence[int]
 ) -> Iterator[S]:
-    """Yield lines of attempts, without the scores of judges that do not decide what passes."""
+    """Yield lines of attempts, without the scores of judges that do not decide."""
     register = {} if index.judgements is None else index.judgements.register.judges
     silent = tuple(f"{name}." for name, judge in register.items() if not judge.decides)
     for line in index.read(shape, rows):
@@ -112,7 +112,7 @@ def read_deciding(
 
 
 def read_failed(index: AttemptIndex, first: Iterable[str] = ()) -> list[FailedAttempt]:
-    """Return a run's failed attempts, sorted as `AttemptIndex.listed` sorts them.
+    """Return a run's failed attempts, sorted as by `AttemptIndex.listed`.
 
     Their reasons leave out judges that do not decide what passes.
     """
@@ -132,7 +132,7 @@ def fence_hint(index: AttemptIndex, settings: object) -> str:
 
 
 def read_failures(index: AttemptIndex) -> Failures:
-    """Return the reasons why a run's attempts failed, except those of judges that do not decide."""
+    """Return the reasons why a run's attempts failed, without judges that do not decide."""
     lines: dict[str, str] = {}  # by kind
     of: dict[int, tuple[int, ...]] = {}
     names: dict[int, tuple[str, int, int]] = {}

@@ -166,7 +166,7 @@ Side = Mapping[Key, bool | None]
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of the criteria and labels that are excluded from all figures, by reason."""
+    """Counts of the criteria and labels that are excluded, by reason."""
 
     only_judge: int = 0  # criteria without a judgement by the reference
     only_reference: int = 0  # criteria without a judgement by the judge
@@ -282,7 +282,7 @@ def _by_answer(
 def _labelled(
     answer: JudgedAnswer, labels: Sequence[Label], keys: Sequence[Key]
 ) -> tuple[Side, Counter[str]]:
-    """Return the labels by criterion, and the number of excluded labels by field of `LeftOut`."""
+    """Return the labels by criterion, and the number of excluded labels by reason."""
     found: dict[Key, bool | None] = {}
     excluded = Counter[str]()
     for label in labels:

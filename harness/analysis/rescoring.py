@@ -43,7 +43,7 @@ VerdictCounts = Counter[VerdictPair]
 
 
 class VerdictChanges:
-    """Counts of verdicts before and after re-scoring, overall and in each label's groups."""
+    """Counts of verdicts before and after re-scoring."""
 
     def __init__(self) -> None:
         self.verdicts: VerdictCounts = Counter()

@@ -123,7 +123,7 @@ def _correlations(table: CrossTable) -> Iterator[Tau]:
 def _ranks(
     tasks: Sequence[str], rows: Sequence[Mapping[str, Run]]
 ) -> tuple[list[str], list[AverageRank], int]:
-    """Return the ranked benchmarks, the rows' average ranks, and the number of bootstrap draws."""
+    """Return the ranked benchmarks, the average ranks, and the number of bootstrap draws."""
     places = [place for place, row in enumerate(rows) if all(task in row for task in tasks)]
     if len(places) < 2:
         return [], [], 0

@@ -52,10 +52,10 @@ def _encodable(tree: Any) -> Any:
 
 
 def text_of(content: object) -> str:
-    """Return the text in a message's content, which is a string, a list of parts or None (no text).
+    """Return the text in a message's content: a string, a list of parts or None (no text).
 
     Raises:
-        ValueError: If the content is anything else.
+        ValueError: For any other content.
     """
     if isinstance(content, list):
         return "".join(
@@ -143,12 +143,12 @@ def with_others(
 
 
 def split_think(content: str) -> tuple[str, str | None]:
-    """Split a message's content into the answer and the reasoning, which is None if there is none.
+    """Split a message's content into the answer and the reasoning (None if there is none).
 
     The reasoning is a block ``<think>…</think>`` at the very beginning. Some chat templates put the
     opening tag into the prompt, so the content begins inside the reasoning. A closing tag without
-    an opening tag then ends the reasoning. If there is only an opening tag, the reasoning was cut
-    off, and the answer is empty.
+    an opening tag then ends the reasoning. With only an opening tag, the reasoning was cut off, and
+    the answer is empty.
     """
     begun = content.lstrip()
     if begun.startswith(THINK):
@@ -241,7 +241,7 @@ def likeliest(positions: Iterable[Pairs]) -> records.Logprobs:
 
 
 def tokens(pairs: Pairs) -> Iterator[records.TokenLogprob]:
-    """Yield the valid pairs of a token and its log-probability, which is clamped to [-9999, 0]."""
+    """Yield the valid pairs of a token and its log-probability, clamped to [-9999, 0]."""
     for token, logprob in pairs:
         if not isinstance(logprob, int | float) or isinstance(logprob, bool):
             continue

@@ -37,8 +37,8 @@ _asked: ContextVar[Submission] = ContextVar("_asked")
 class Submission(NamedTuple):
     """A request and its number or, without a request, the number of a call to cancel.
 
-    ``answers`` has the results of the functions ``gold``, ``wrong`` and ``reply`` for the request.
-    The actor cannot call these functions, because it does not have the task.
+    ``answers`` has the results of the functions ``gold``, ``wrong`` and ``reply``, which the actor
+    cannot call because it does not have the task.
     """
 
     number: int
@@ -138,7 +138,7 @@ class BackendActor:
         self._boxes: dict[str, _Box] = {}
 
     async def open(self, version: str, spec: bytes) -> bytes:
-        """Build and start the backend, and return `CopyFacts` or a HarnessError, pickled."""
+        """Build and start the backend. Return `CopyFacts` or a HarnessError, pickled."""
         ray = import_extra("ray", "ray")
         host, node = platform.node(), ray.get_runtime_context().get_node_id()
         try:
@@ -175,8 +175,8 @@ class BackendActor:
     async def collect(self, client: str, batch: int) -> bytes:
         """Return whether the backend is ready, why it cannot start, and new answers, pickled.
 
-        It waits at most `POLL_S` seconds until there is something to return. ``batch`` counts the
-        client's collections: a repeated number gets the same answers again, in case they were lost.
+        It waits at most `POLL_S` seconds. ``batch`` counts the client's collections: a repeated
+        number gets the same answers again, in case they were lost.
         """
         box = self._boxes.setdefault(client, _Box())
         if batch != box.batch:
@@ -265,7 +265,7 @@ class _Box:
 
 
 def _answer(name: str) -> Callable[..., str | None]:
-    """Return the function ``name``, such as ``gold``, for the request that is being answered."""
+    """Return the function ``name``, such as ``gold``, for the current request."""
 
     def answer(about: str | Request, *_: object) -> str | None:
         asked = _asked.get()

@@ -68,7 +68,7 @@ def model_identity(name: str, hashes: Hashes) -> str:
 
 
 def files_identity(place: Path, hashes: Hashes) -> str:
-    """Return a hash of a file, or of the names and contents of the files directly in a folder.
+    """Return a hash of a file, or of the files directly in a folder and their names.
 
     Raises:
         DataInvalid: If a file cannot be read.

@@ -126,7 +126,7 @@ class _Submitted:
 
 
 def packed(value: object, name: str) -> bytes:
-    """Pickle a value for other machines, with the functions and classes that they do not have.
+    """Pickle a value for other machines, with the code that they do not have.
 
     Raises:
         ConfigError: If the value cannot be pickled. The message begins with ``name``.
@@ -144,7 +144,7 @@ def packed(value: object, name: str) -> bytes:
 
 
 def _reduce_cached(function: Any) -> Any:
-    """Reduce a function with an `lru_cache` to its name or, if it cannot be imported, its parts."""
+    """Reduce a function with an `lru_cache` to its name or parts."""
     name = function.__name__
     if getattr(sys.modules.get(function.__module__), name, None) is function:
         return name

@@ -77,7 +77,7 @@ class Settled:
 
 
 class BatchLedger:
-    """The ledger of a model's batches. Await a change to wait until it is committed."""
+    """The ledger of a model's batches. Awaiting a change waits for its commit."""
 
     def __init__(self, replies: ReplyCache, backend: str, endpoint: str, model: str) -> None:
         self.replies, self.backend = replies, backend
@@ -101,7 +101,7 @@ class BatchLedger:
         return found[0] if found else None
 
     def ids(self) -> set[str]:
-        """Return the provider's ids of all recorded batches at this endpoint, for any model."""
+        """Return the provider's ids of all recorded batches at this endpoint."""
         query = "SELECT id FROM batches WHERE id IS NOT NULL AND backend = ? AND endpoint = ?"
         return {row[0] for row in self.replies.read(query, self._place[:2])}
 
@@ -153,7 +153,7 @@ class BatchLedger:
         return self.replies.write(Write((), (), [(said, (done, failed, tag))]))
 
     async def settle(self, settled: Iterable[Settled]) -> None:
-        """Commit the outcomes of calls: the replies, and the run's payments for them.
+        """Commit the replies to calls, and the run's payments for them.
 
         The payment for an empty reply is recorded, but the reply is not cached. The team's claims
         on calls without an answer are released before these calls are deleted here, so that the

@@ -68,7 +68,7 @@ class Claims:
             self.trouble = error.strerror or str(error)
 
     def take(self, key: str) -> bool:
-        """Claim a call by its key. Return False if any process, even this one, has claimed it."""
+        """Claim a call by its key. Return False if any process has claimed it, even this one."""
         place = int(key[-DIGITS:], 16)
         with self._guard:
             if place in self._taken or not self._lock(place, exclusive=True):
@@ -125,7 +125,7 @@ _opening = threading.Lock()
 
 
 def open_claims(folder: Path) -> Claims:
-    """Return this process's claims in a folder, created if needed. The caller must close them."""
+    """Return this process's claims in a folder. The caller must close them."""
     folder = folder.resolve()
     with _opening:
         claims = _open.get(folder) or Claims(folder)

@@ -64,9 +64,8 @@ def provider_seed(
     """Return the seed to send with a request.
 
     Without ``instance``, it has 31 bits, and instances that share a prompt share the seed and
-    therefore the call. With ``instance`` (an instance's id), each instance gets its own seed, of 53
-    bits: few enough for any JSON parser, and enough to make collisions among a million samples
-    unlikely.
+    therefore the call. With ``instance``, each instance gets its own seed, of 53 bits: few enough
+    for any JSON parser, and enough to make collisions among a million samples unlikely.
 
     Args:
         run_seed: The run's seed.

@@ -56,7 +56,7 @@ def shown(key: str) -> str:
 def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
     """Validate nested mappings, and return them as an object of the class ``model``.
 
-    Error messages begin with ``where``. ``form`` is the remedy that they give.
+    Error messages begin with ``where``, and give the remedy ``form``.
     """
     try:
         return model.model_validate(tree)
@@ -65,7 +65,7 @@ def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
 
 
 def problems(error: ValidationError, model: type[BaseModel]) -> list[str]:
-    """Describe each validation error in a phrase that names the key, without a full stop."""
+    """Describe each validation error in a phrase that names the key."""
     return [_explain(found, model) for found in error.errors()]
 
 

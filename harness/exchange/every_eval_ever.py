@@ -42,7 +42,7 @@ GENERATION = ("temperature", "top_p", "max_tokens")  # decoding parameters with 
 def write_every_eval_ever(
     run: ExportedRun, folder: Path, fields: Mapping[str, str]
 ) -> tuple[Path, int, int]:
-    """Write a run's record below ``folder``. An earlier record of the same run is replaced.
+    """Write a run's record below ``folder``, replacing any earlier one.
 
     ``fields`` are the values of `FIELDS` that the user sets. Return the path of the results, the
     number of samples written, and the number skipped because no result has a value for them.

@@ -119,7 +119,7 @@ class Level(Struct, frozen=True):
 
 
 class ApiError(Exception):
-    """An error reply: its status, the vendor's error object, and the seconds to wait, if any."""
+    """An error reply, with the vendor's error object and any seconds to wait."""
 
     def __init__(
         self, status: int, error: Mapping[str, object], retry_after: float | None = None

@@ -20,7 +20,7 @@ _VERDICTS = {
 
 
 def ablation_document(found: AblationFindings) -> TableDocument:
-    """Build the document of an ablation: tables of variants, groups, prompt fields and claims."""
+    """Build the document of an ablation."""
     ablation = found.table
     columns: list[Column | str] = ["variant", Column(ablation.over, hide=1), "mean", "gain %"]
     columns += ["difference", Column("95%", hide=2), Column("p", hide=3)]

@@ -41,7 +41,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A plug-in's summary, options and further ``facts``, each with a title and a text."""
+    """A plug-in's summary and options, and further ``facts``, each with a title and a text."""
 
     summary: str
     options: tuple[Option, ...] = ()
@@ -237,7 +237,7 @@ def _usd(figure: float | None) -> str:
 
 
 class CachedReplies(NamedTuple):
-    """A model's cached replies: number, size in bytes, first and last time (epoch seconds)."""
+    """A model's cached replies. Times are in epoch seconds."""
 
     backend: str
     model: str

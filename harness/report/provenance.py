@@ -33,7 +33,7 @@ _ELSEWHERE = ("run", "sessions", "packages", "host.name", "variant")  # shown el
 
 
 def differences(runs: Sequence[ReportedRun]) -> Table | None:
-    """Return a table of settings that differ, or None. Values equal to the first run's are dim."""
+    """Return a table of settings that differ, or None if none do."""
     rows = []
     for key, (first, *others) in _differing(runs).items():
         cells = [Cell(in_words(value), style="dim" * (value == first)) for value in others]
@@ -81,7 +81,7 @@ def _setting(key: str) -> str:
 
 
 def prompts(runs: Sequence[ReportedRun]) -> list[str]:
-    """Describe, for each run, the settings that differ between runs, except the model's."""
+    """Describe the settings that differ between runs, except the model's, for each run."""
     own = {k: v for k, v in _differing(runs).items() if not k.startswith("model.")}
     return [
         ", ".join(f"{_setting(key)} {in_words(values[at])}" for key, values in own.items())
@@ -126,7 +126,7 @@ def settings(runs: Sequence[ReportedRun]) -> Table:
 
 
 def origins(runs: Sequence[ReportedRun]) -> Table:
-    """Build a table of each run's times, data and environment, from its manifest."""
+    """Build a table of each run's times, data and environment."""
     told = [
         {
             key: _time(value) if key in _TIMES else value

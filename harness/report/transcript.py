@@ -174,7 +174,7 @@ def answers_document(
 
     ``runs`` has the last attempts of each run's samples. If an instance has several samples in a
     run, the first that failed (or else the first) is shown. With ``failed``, only instances that
-    failed in some run are listed. In CSV, there is a row per sample, with the user's row (``own``).
+    failed in some run are listed. The CSV has a row per sample, with the user's row (``own``).
     """
     of: dict[str, dict[str, list[AnswerLine]]] = {}
     for run, attempts in runs.items():
@@ -278,7 +278,7 @@ def change_line(change: VerdictChange) -> RenderableType:
 
 
 def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> TableDocument:
-    """Build the tables of changed verdicts, given the harness's versions then and now."""
+    """Build the tables of changed verdicts."""
     before, now = versions
     turns = [turn for turn in _TURNS if changes.verdicts[turn]]
     otherwise = f", {changes.otherwise:,} of them with a different outcome or score"

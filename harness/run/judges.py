@@ -142,7 +142,7 @@ class Judges:
 
     @property
     def deciding(self) -> list[str]:
-        """The names of the deciding judges that are in no panel, then those of the panels."""
+        """The names of the deciding judges that are in no panel, and of the panels."""
         members = {name for panel in self.panels for name in panel.of}
         judges = [one.name for one in self.models if one.decides and one.name not in members]
         return [*judges, *(panel.as_ for panel in self.panels)]
@@ -166,7 +166,7 @@ class Judges:
 
 
 def published_prompts(sections: Iterable[JudgeSection]) -> list[str]:
-    """Return the names of the data sets of published prompts that the given judges use."""
+    """Return the names of the data sets of prompts that the given judges use."""
     prompts = [section.options.get("prompt") for section in sections]
     return [name for prompt, name in JUDGE_PROMPTS.items() if prompt in prompts]
 
@@ -231,7 +231,7 @@ def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
 
 
 def check_panels(panels: Sequence[PanelSection], judges: Mapping[str, RegisteredJudge]) -> None:
-    """Raise ConfigError if a panel does not fit the kinds of score that its judges return."""
+    """Raise ConfigError if a panel does not fit the kinds of its judges' scores."""
     for panel in panels:
         members = {name: judges[name] for name in panel.of}
         without = [name for name, one in members.items() if not one.verdicts]
@@ -254,7 +254,7 @@ def check_panels(panels: Sequence[PanelSection], judges: Mapping[str, Registered
 def judge_warnings(
     judges: Sequence[JudgeModel], instances: Iterable[Instance[Any]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (judge name, warning) for each judge that warns about the instances it scores."""
+    """Yield (judge name, warning) for each judge that warns about its instances."""
     for one in judges:
         if isinstance(one.judge, HasWarnings):
             text = one.judge.warnings(filter(one.scores, instances))

@@ -59,7 +59,7 @@ def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
 
 
 def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
-    """Merge all shards' attempts and judgements into a new run, which is renamed when complete.
+    """Merge all shards' attempts and judgements into a new run.
 
     Raises:
         RunConflict: If the name is taken, or the shards are unfinished or not of one run.

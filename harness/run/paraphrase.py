@@ -1,8 +1,7 @@
 """Paraphrasing: a second model rewrites the user's messages, as in COLLIE's published code.
 
-A paraphrase is used only if it is complete, and if it keeps those of the checker's values that
-occur in the original text. Otherwise the original text is used. The call is recorded in both cases.
-(In run files and attempts the key is ``polish``.)
+A paraphrase is used only if it is complete, and keeps those of the checker's values that occur in
+the original text. (In run files and attempts the key is ``polish``.)
 """
 
 import re
@@ -46,7 +45,7 @@ class Paraphraser:
         instance: Instance[Any],
         origin: Origin,
     ) -> tuple[str, Rewriting]:
-        """Return the text to use (the paraphrase, or else the original), and a record of the call.
+        """Return the paraphrase, or else the original text, and a record of the call.
 
         Raises:
             FatalCallError: If the call fails in a way that ends the run.

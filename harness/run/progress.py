@@ -23,7 +23,7 @@ MAX_ERROR_KINDS = 20
 
 
 class Verdicts(NamedTuple):
-    """Whether a sample's first and latest answers so far have passed (None: no verdict)."""
+    """Whether a sample's first and latest answers have passed (None: no verdict)."""
 
     first: bool | None = None
     latest: bool | None = None
@@ -91,7 +91,7 @@ class Tally:
     def record(
         self, attempt: Attempt, passed: bool | None = None, before: Verdicts = NO_VERDICTS
     ) -> None:
-        """Count an attempt, its calls and verdict. ``before`` has the sample's earlier verdicts."""
+        """Count an attempt, its calls and verdict, given the sample's verdicts ``before``."""
         self.attempts += 1
         self.turns = max(self.turns, attempt.turns or 1)
         self._open += 1
@@ -158,7 +158,7 @@ class Tally:
 
     @property
     def eta_s(self) -> float | None:
-        """The estimated seconds until all samples are finished, or None if no round is done yet."""
+        """The estimated seconds until all samples are finished, or None if unknown."""
         return (self.clock() - self._started) * (self.owed / self.done - 1) if self.done else None
 
 

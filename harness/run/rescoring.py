@@ -59,7 +59,7 @@ BATCH = 200  # attempts per batch: a second with slow checkers, and far longer t
 class Batch(NamedTuple):
     """Some instances, in the order of the data set, and where their attempts are recorded.
 
-    Attempts whose instances are no longer in the data set come last, with None as the instance.
+    Instances that are no longer in the data set come last, as None.
     """
 
     instances: Sequence[tuple[Instance[Any] | None, int]]  # each with its number of attempts
@@ -129,9 +129,8 @@ def _deciding(recorded: AttemptIndex) -> list[str]:
 class Rescorer:
     """Scores batches of a run's attempts again by its task's rules.
 
-    The verdicts combine rules and the recorded judgements of the judges that decide
-    (`verdict_over`), as the pass rate does. When a rescorer is sent to another process, that
-    process builds the task again from the run file, once.
+    The verdicts combine rules and recorded judgements (`verdict_over`), as the pass rate does. A
+    process to which a rescorer is sent builds the task again from the run file.
     """
 
     def __init__(
@@ -169,7 +168,7 @@ class Rescorer:
         attempts: Iterable[Attempt],
         said: Iterable[Sequence[Judgement | None]],
     ) -> ScoredBatch:
-        """Score the attempts of a batch's instances again, given the attempts' judgements."""
+        """Score the attempts of a batch's instances again, given their judgements."""
         rounds = SampleRounds()
         found = zip(rounds.of(attempts), said, strict=True)
         changes, changed, lines = VerdictChanges(), list[VerdictChange](), bytearray()
@@ -201,7 +200,7 @@ class SampleRounds:
         self._attempts: list[Attempt] = []
 
     def of(self, attempts: Iterable[Attempt]) -> Iterator[Attempt]:
-        """Yield and remember the given attempts, which must be sorted by sample and round."""
+        """Yield and remember the given attempts, sorted by sample and round."""
         for attempt in attempts:
             first = next(iter(self._attempts), attempt)
             if (first.instance, first.sample) != (attempt.instance, attempt.sample):
@@ -280,9 +279,9 @@ class ScoredAgain(NamedTuple):
 def rescore(job: Job, found: Differences) -> ScoredAgain:
     """Score a run's attempts again with the job's task, and write the samples that differ.
 
-    The new lines follow the old ones in ``attempts.jsonl``. They are written atomically, so that
-    the verdicts of two versions are never mixed. If the task now gives other feedback, the rounds
-    that followed the old feedback no longer count and must be made again.
+    The new lines in ``attempts.jsonl`` are written atomically, so that the verdicts of two versions
+    are never mixed. If the task now gives other feedback, the rounds that followed the old feedback
+    no longer count and must be made again.
 
     Raises:
         RunConflict: If a prompt or constraint has changed, or an instance is no longer in the data.

@@ -42,7 +42,7 @@ class Session:
     _bound: dict[int, BoundModel] = field(default_factory=dict)
 
     def bind(self, model: Model) -> BoundModel:
-        """Return the model with its call stack, which is built once per session and model."""
+        """Return the model with its call stack, which is built once."""
         if id(model) not in self._bound:
             self._bound[id(model)] = BoundModel(model, call_stack(model, self))
         return self._bound[id(model)]
@@ -59,7 +59,7 @@ class Session:
 
     @property
     def ended(self) -> Literal["budget", "interrupted"]:
-        """Why the session left work unfinished: its budget is spent, or it was interrupted."""
+        """Why the session left work unfinished."""
         return "budget" if self.budget is not None and self.budget.ended else "interrupted"
 
 
@@ -76,7 +76,6 @@ async def open_session(
 ) -> AsyncIterator[Session]:
     """Lock a run, and yield a session with its cache and budget.
 
-    On exit, the cache, the budget and the models' backends are closed, and the lock is released.
     Payments are recorded under ``run_id``. ``folder`` is None if the caller already holds a lock.
     ``usd`` is the budget in US dollars (None: no cap), which the runs in ``sharing`` share.
     ``shared`` names a budget that a team shares instead.

@@ -47,7 +47,7 @@ def turns_of(task: Task[Any], instance: Instance[Any]) -> int:
 
 
 def user_role(task: Task[Any], instance: Instance[Any]) -> UserRole | None:
-    """Return the user that a model plays in an instance, or None if no turn needs a model."""
+    """Return the user that a model plays in an instance, or None."""
     if not _plays(type(task)):
         return None
     role = cast("Played[Any]", task).user_role(instance)
@@ -97,7 +97,7 @@ def user_turn(task: Task[Any], instance: Instance[Any], answers: Sequence[str]) 
 
 
 def continued(messages: Messages, answer: str, turn: str, state: str | None = None) -> Messages:
-    """Return the messages followed by the answer (unless it is blank) and the user's next turn."""
+    """Return the messages followed by the answer, unless it is blank, and the user's turn."""
     said = (Message("assistant", answer, state),) if answer.strip() else ()
     return (*messages, *said, Message("user", turn))
 
@@ -121,7 +121,7 @@ def answers_by_id(
     instances: Iterable[Instance[Any]],
     answer: Callable[[Instance[Any]], str | None] | None,
 ) -> Callable[..., str | None]:
-    """Return ``answer`` as a function of an instance's id and the answers to earlier turns."""
+    """Return ``answer`` as a function of an instance's id and the earlier answers."""
     found = cache(lambda: {one.id: answer(one) for one in instances} if answer else {})
     held = cache(lambda: {one.id: one for one in instances})
 

@@ -1,9 +1,9 @@
 """The checks of an answer, as defined by the run file and by the rows of the data.
 
-A check names a checker. Its options come from the run file, the row, or both (docs/jsonl.md). A row
-may have its own ``checks``. A list replaces the run file's checks. A mapping changes the options of
-the checks that it names, or drops those whose value is null, as in
-``{"short": {"at_most": 9}, "contains": null}``.
+A check names a checker, with options from the run file or the row (docs/jsonl.md). A row may have
+its own ``checks``. A list replaces the run file's checks. A mapping changes the options of the
+checks that it names, or drops those whose value is null, as in ``{"short": {"at_most": 9},
+"contains": null}``.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Check(Struct, frozen=True):
     """A check of a reply: the name of a checker, its options, and the text to check.
 
     ``of`` is ``answer`` to check the extracted answer, or ``text`` to check the whole reply.
-    ``name`` is also the name of the check's score. If a judge decides, ``checker`` is ``judge`` and
-    ``name`` is the name of the judge.
+    ``name`` is also the score's. If a judge decides, ``checker`` is ``judge`` and ``name`` the
+    judge's.
     """
 
     name: str
@@ -84,14 +84,14 @@ def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check
 
 
 def field_of(value: object) -> str | None:
-    """Return NAME if an option's value is ``{field: NAME}``, otherwise None."""
+    """Return NAME if an option's value is ``{field: NAME}``, or else None."""
     if isinstance(value, Mapping) and value.keys() == {"field"} and isinstance(value["field"], str):
         return value["field"]
     return None
 
 
 def located(checks: object, own: Callable[[str], str]) -> object:
-    """Return a list of checks in which ``own`` has converted the paths of checkers and schemas.
+    """Return a list of checks, with the paths of checkers and schemas converted by ``own``.
 
     Anything but a list is returned unchanged.
     """
@@ -246,7 +246,7 @@ class Rules:
         return tuple(found)
 
     def checker(self, rule: Check) -> Checker:
-        """Return the checker for a check. Checks with equal options share a checker."""
+        """Return the checker for a check, which equal checks share."""
         key = rule.checker, msgspec.json.encode(rule.options, order="sorted", enc_hook=repr)
         if key not in self._checkers:
             if len(self._checkers) == MOST_CACHED:
@@ -289,7 +289,7 @@ def target_fields(check: Check) -> list[str]:
 
 @lru_cache
 def _parameters(checker: str) -> tuple[list[str], str, list[str]]:
-    """Return a checker's options, its main option, and the required ones in `FROM_ROW`."""
+    """Return a checker's options, its main option, and its required ones in `FROM_ROW`."""
     parameters = inspect.signature(kind("checkers").load(checker)).parameters.values()
     own = {one.name: one.default for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD}
     principal = next((name for name in (*FROM_ROW, *own) if name in own), "")

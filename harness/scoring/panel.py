@@ -1,9 +1,8 @@
 """Combines verdicts on criteria into scores, and scores of several judges into a panel's scores.
 
-If judges decide on the same criteria, their verdicts on each criterion are combined; otherwise,
-their scores are. A panel of small models from different families agrees with people better than a
-single large judge does, and does not favour one family's style. This finding and both methods
-(majority and mean) are from Verga et al. 2024, "Replacing Judges with Juries" (arXiv 2404.18796).
+A panel of small models from different families agrees with people better than a single large judge
+does, and does not favour one family's style. This finding and both methods (majority and mean) are
+from Verga et al. 2024, "Replacing Judges with Juries" (arXiv 2404.18796).
 
 >>> panel = Panel(["a", "b", "c"])
 >>> yes, no = Score(True, True), Score(False, False)
@@ -34,8 +33,9 @@ def criteria_scores(
 
     Each of ``constraints`` has the keys ``constraint`` (its text) and ``passed``, which is None if
     the constraint is undecided. ``strict`` is False if any constraint did not pass, otherwise None
-    if any is undecided, otherwise True. If None, the score's reason begins with ``undecided``.
-    ``soft`` is the share of the decided constraints that passed, or None if none is decided.
+    if any is undecided, otherwise True. If ``strict`` is None, its reason begins with
+    ``undecided``. ``soft`` is the share of the decided constraints that passed, or None if none is
+    decided.
     """
     texts: dict[bool | None, list[str]] = {
         passed: [one["constraint"] for one in constraints if one["passed"] is passed]
@@ -158,7 +158,7 @@ def _details(votes: Mapping[str, Score]) -> dict[str, Any]:
 def _same_criteria(
     given: Mapping[str, Mapping[str, Score]],
 ) -> list[dict[str, Mapping[str, Any]]]:
-    """Return, for each criterion, every judge's entry, or [] if the judges' criteria differ."""
+    """Return every judge's entry for each criterion, or [] if the criteria differ."""
     entries = [_criteria(scores) for scores in given.values()]
     if len({tuple(one["constraint"] for one in criteria) for criteria in entries}) != 1:
         return []

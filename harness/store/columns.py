@@ -246,11 +246,10 @@ class TableBuilder:
         self._rows.extend(columns)
 
     def table(self, *, keep: bool = True) -> tuple[AttemptTable, Ints]:
-        """Return the table of all lines, and for each row the number of its line (from 0).
+        """Return the table of all lines, and each row's line number (from 0).
 
         Rows are sorted, because the same attempts must give the same figures to the last bit, in
-        whatever order they finish. If ``keep`` is false, the lines are removed from the builder,
-        column by column.
+        whatever order they finish. If ``keep`` is false, the lines are removed from the builder.
         """
         column = self._rows.column if keep else self._rows.taken
         digest, sample, round_ = (column(name) for name in ("digest", "sample", "round"))
@@ -359,7 +358,7 @@ class ScoreColumns:
     def columns(self, lines: Ints, *, keep: bool = True) -> dict[str, Values]:
         """Return the scores of the given lines by name. Line -1 stands for a line without scores.
 
-        If ``keep`` is false, the scores of all lines are removed, to free memory.
+        If ``keep`` is false, all scores are removed, to free memory.
         """
         values: dict[str, Values] = {}
         # In the same order, whichever line came first.

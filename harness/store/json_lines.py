@@ -144,8 +144,8 @@ def encode(record: object, *, order: Literal["deterministic"] | None = None) -> 
 class JsonLinesWriter:
     """A writer that appends records to a file, one per line. The run's lock excludes other writers.
 
-    Opening the file creates it or removes an incomplete last line. If a line cannot be written,
-    `StoreFailed` is raised, and the part that was written is removed if possible.
+    Opening the file removes an incomplete last line. If a line cannot be written, `StoreFailed` is
+    raised, and any written part is removed if possible.
     """
 
     def __init__(self, path: Path) -> None:

@@ -61,8 +61,7 @@ def name_rows(path: Path, name: str) -> None:
 def rows(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield (location, row) for each row of a file.
 
-    The location, such as ``tasks.jsonl, item 3``, is for error messages. A file without rows is an
-    error.
+    The location, such as ``tasks.jsonl, item 3``, is for error messages.
     """
     suffix = path.suffix.lower()
     if suffix in (".yaml", ".yml", ".json"):
@@ -121,7 +120,7 @@ class _Turn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def turns_of(row: Row) -> tuple[Message, ...]:
-    """Return the conversation in a row's ``messages``, or its ``prompt`` as one user message."""
+    """Return the conversation in a row's ``messages``, or its ``prompt`` as a user message."""
     if isinstance(row.get("prompt"), str) and "messages" not in row:
         return (Message("user", row["prompt"]),)
     if "messages" not in row:
@@ -139,15 +138,14 @@ def turns_of(row: Row) -> tuple[Message, ...]:
 
 
 def read_all(path: Path, item: Callable[[Row, str], T]) -> Iterator[T]:
-    """Yield ``item(row, location)`` for each row of a file, checking ids as `unique` does."""
+    """Yield ``item(row, location)`` for each row of a file, refusing repeated ids."""
     return unique((where, item(row, where)) for where, row in rows(path))
 
 
 def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
     """Yield the items of (location, item) pairs, and check that their ids are unique.
 
-    The ids of many items are kept as hashes. If two items far apart have the same id, up to
-    `MOST_IDS` items after the second one are yielded before the error is raised.
+    The error for a repeated id may come up to `MOST_IDS` items late.
     """
     last: dict[str, str] = {}  # the location of each of the last ids
     before: list[NDArray[np.int64]] = []  # sorted hashes of earlier ids, the largest array first
@@ -195,8 +193,7 @@ def text_id(row: Row, default: int | str, where: str) -> str:
 def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | None = None) -> S:
     """Convert a row to the struct ``kind``.
 
-    A row may have keys that are not fields of ``kind`` if they are in ``ignored``. If ``ignored``
-    is None, any such keys are accepted.
+    Keys that are not fields of ``kind`` are accepted if they are in ``ignored`` (None: all).
     """
     for key in row:
         if ignored is not None and key not in (*kind.__struct_fields__, *ignored):
@@ -211,7 +208,7 @@ def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | No
 
 
 def _listed(path: Path) -> Iterator[Row]:
-    """Yield the items in a JSON or YAML file, including BIG-bench's ``{"examples": […]}``."""
+    """Yield the items in a JSON or YAML file."""
     content, kind = _text(path), "JSON" if path.suffix.lower() == ".json" else "YAML"
     if not content.strip():
         return
@@ -232,7 +229,7 @@ def _listed(path: Path) -> Iterator[Row]:
 
 @cache
 def _loader() -> Any:
-    """Return a YAML loader that reads yes, no, on, off and dates as text: they may be answers."""
+    """Return a YAML loader that reads yes, no and dates as text: they may be answers."""
     plain = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")
 
     class Loader(yaml.SafeLoader):

@@ -143,10 +143,7 @@ def _abstentions(
 ) -> None:
     """Report a judge that treats an empty reply to one of several questions as an answer.
 
-    For some question, such a judge gives an empty reply the same scores as one of the answers,
-    whatever the replies to the other questions are. Another answer changes the scores. A judge that
-    averages over the answered questions is not reported. A judge whose scores do not depend on the
-    reply to some question is reported, too.
+    A judge that averages over the answered questions is not reported.
     """
     for place in range(len(read[0]) if read else 0):
         others = dict.fromkeys((one[:place], one[place + 1 :]) for one in read)

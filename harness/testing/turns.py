@@ -13,7 +13,7 @@ NEXT = "What else?"  # of a played user
 
 
 def later_turns(check: PlugInCheck, instance: Instance[Any]) -> Iterator[Instance[Any]]:
-    """Yield an instance as of each turn after the first, and check the turns' conversations.
+    """Yield an instance as of each turn after the first, and check the conversations.
 
     Each earlier turn is answered by its reference answer or, without one, by a wrong answer.
     """
@@ -52,7 +52,7 @@ def later_turns(check: PlugInCheck, instance: Instance[Any]) -> Iterator[Instanc
 def _asked(
     check: PlugInCheck, member: str, instance: Instance[Any], *given: Any
 ) -> Instance[Any] | None:
-    """Return an instance as of a turn, or None if the member fails or returns something else."""
+    """Return an instance as of a turn, or None if the member fails."""
     with check.calling(member, f" for {instance.id!r}"):
         found = getattr(check.plugin, member)(instance, *given)
         if isinstance(found, Instance):

@@ -43,7 +43,7 @@ class CaseFilter(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, query: Mapping[str, Sequence[str]]) -> CaseFilter:
-        """Return the filters in a request's query, ignoring all other parameters."""
+        """Return the filters in a request's query."""
         names = set(cls.__struct_fields__) - {"run", "groups"}
         texts = {name: query[name][-1] for name in names if name in query}
         groups = [(name[3:], values[-1]) for name, values in query.items() if name[:3] == "in."]
@@ -67,7 +67,7 @@ class Findings:
 class FoundCases:
     """The cases that a filter selects, in the order in which they are shown.
 
-    ``cells`` holds, for each run and case, the row number of the run's attempt, or `MISSING`.
+    ``cells`` holds, for each run and case, the row of the run's attempt, or `MISSING`.
     """
 
     cells: NDArray[np.int32]  # (runs, n)
@@ -105,7 +105,7 @@ class CaseTable:
         self._last: dict[int | None, NDArray[np.int32]] = {}
 
     def find(self, asked: CaseFilter, known: Findings, default_round: int | None) -> FoundCases:
-        """Return the cases that a filter selects: none if it names an unknown outcome, for example.
+        """Return the cases that a filter selects.
 
         ``default_round`` is shown if the filter names no round (None: the last).
         """
@@ -168,8 +168,8 @@ class CaseTable:
     def _cells(self, asked: str, matches: Sequence[Bools]) -> NDArray[np.int32]:
         """Return, for each run and case, the row of the attempt to show, or `MISSING`.
 
-        ``asked`` is "last" for the sample's last round, or a number for the last round up to it. If
-        ``asked`` is "any", the first round in ``matches`` is shown or, if none is, the last round.
+        ``asked`` is "last", a number (the last round up to it), or "any" (the first in
+        ``matches``).
         """
         if asked != "any":
             up_to = int(asked) if asked.isdigit() else None
@@ -194,10 +194,7 @@ class CaseTable:
         return table.instances.digest[table.instance]
 
     def _any(self, cells: NDArray[np.int32], test: Any) -> Bools:
-        """Return an (n,) mask of the cases in which the row of any run passes a test.
-
-        ``test`` takes the index of a run, and returns a mask of the run's rows.
-        """
+        """Return an (n,) mask of the cases in which the row of any run passes a test."""
         found = np.zeros(cells.shape[1], np.bool_)
         for at, own in enumerate(cells):
             has = own != MISSING
@@ -221,9 +218,8 @@ class CaseTable:
     ) -> NDArray[np.intp]:
         """Return the indices that sort the cases.
 
-        ``sort`` is the name of a run, to sort by its values, or "fails", to show the cases with the
-        most failures first. A leading "-" reverses the order. Anything else keeps the order of the
-        file.
+        ``sort`` is a run's name (by its values) or "fails" (most failures first). A leading "-"
+        reverses.
         """
         by = sort.removeprefix("-")
         if by in self.names:
@@ -239,7 +235,7 @@ class CaseTable:
 def _shown(
     rows: NDArray[np.int32], verdicts: NDArray[np.int8], values: Values | None
 ) -> NDArray[np.float64]:
-    """Return the values in a run's cells: numbers or else verdicts, and NaN for a missing cell."""
+    """Return the values in a run's cells: numbers or else verdicts, and NaN where missing."""
     found = np.full(len(rows), np.nan)
     has = rows != MISSING
     own = rows[has]

@@ -42,7 +42,7 @@ class _Searched(msgspec.Struct, gc=False):
         """Return the texts that a search covers, casefolded.
 
         Of the prompt, only the user's last message of round 1 and the messages after it are
-        covered. The system message and earlier turns, such as few-shot examples, are not.
+        covered.
         """
         messages = self.request.messages
         # Every round has one message of the user, but only answers that are not blank have one.
@@ -56,10 +56,9 @@ class _Searched(msgspec.Struct, gc=False):
 
 
 class TextSearch:
-    """A search of a file for attempts that contain all given words, in any order and any case.
+    """A search of a file for attempts that contain all given words, in any case.
 
-    Words between double quotes are one phrase. Each call to `search_on` searches the next part of
-    the file.
+    Words between double quotes are one phrase.
     """
 
     def __init__(self, path: Path, query: str) -> None:
@@ -79,10 +78,7 @@ class TextSearch:
         return np.array(self._offsets, np.int64)
 
     def search_on(self, end: int, until: float = math.inf) -> None:
-        """Search the lines from the offset ``size`` to the byte offset ``end``.
-
-        The search pauses when `time.monotonic` has reached ``until``.
-        """
+        """Search on up to the byte offset ``end``, or until `time.monotonic` reaches ``until``."""
         with self._path.open("rb") as file:
             file.seek(self.size)
             while self.size < end and time.monotonic() < until:
@@ -98,7 +94,7 @@ class TextSearch:
                 self.size += len(block)
 
     def _candidates(self, block: bytes) -> Iterator[int]:
-        """Yield the offset in ``block`` of each line that contains the longest word."""
+        """Yield the offset in ``block`` of each line with the longest word."""
         at = utf8_uncased_search(block, self._longest)
         while 0 <= at < len(block):
             yield block.rfind(b"\n", 0, at) + 1

@@ -38,7 +38,7 @@ MOST_PART_CHANGES = 50  # maximum of these that change only the part that a cons
 def problems(specification: Specification) -> list[str]:
     """Describe pairs of base constraints that are duplicates, contradictions or implications.
 
-    Only simple cases are detected. Constraints within an ``or`` are not examined.
+    Only simple cases outside any ``or`` are detected.
     """
     pairs = _required(specification.constraint, specification.targets)
     return [
@@ -151,7 +151,7 @@ def audit(
 def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Pool) -> list[Audited]:
     """Return the findings on each item of the task ``collie``, in order.
 
-    A sample of the reference answers at an item's level is the item's background (see `audit`).
+    The background (see `audit`) is a sample of the reference answers at an item's level.
     """
     every = list(items)
     texts: dict[str, dict[str, None]] = defaultdict(dict)

@@ -1,9 +1,9 @@
 """Builds a benchmark like ConCodeEval's (arXiv 2407.03387) from a seed.
 
-About 45% of the instances are invalid: each violates one keyword of its schema. To make such an
-instance, a value to which the keyword applies is replaced in a valid one. The result is kept if
-the validator reports a violation of only this keyword. Keywords within ``contains`` cannot be
-violated in this way: if no item matches, ``contains`` itself is violated.
+About 45% of the instances are invalid: each violates one keyword of its schema. A value to which
+the keyword applies is replaced in a valid instance, and the result is kept if the validator reports
+only this violation. Keywords within ``contains`` cannot be violated in this way: if no item
+matches, ``contains`` itself is violated.
 """
 
 from __future__ import annotations

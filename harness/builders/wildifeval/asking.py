@@ -36,7 +36,7 @@ StageQuestion = tuple[str, Callable[[], str]]
 
 
 class StageAnswer(Struct, frozen=True):
-    """A model's answer to a stage's question, with the log-probabilities of its first tokens."""
+    """A model's answer, with the log-probabilities of its first tokens."""
 
     outcome: AnswerOutcome
     text: str = ""
@@ -48,7 +48,7 @@ Look = Callable[[Sequence[StageAnswer]], None]
 
 
 class Asking(Protocol):
-    """The interface by which a build asks its models, implemented in `harness.run.curation`."""
+    """The interface by which a build asks its models."""
 
     def gives_logprobs(self, stage: str) -> bool:
         """Return whether the model of a stage, such as ``filter``, returns log-probabilities."""
@@ -99,7 +99,7 @@ def top_share(
 
 
 def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
-    """Return a filter's number of answers to each question, and its decoding parameters."""
+    """Return a filter's number of answers to each question, and its decoding."""
     if by.votes is None and gives_logprobs:
         return 1, Decoding(temperature=0.0, max_tokens=by.max_tokens, logprobs=TOKENS)
     return by.votes or VOTES, Decoding(temperature=VOTING_TEMPERATURE, max_tokens=by.max_tokens)
@@ -213,6 +213,6 @@ SIMULATED = {
 
 
 def simulated_reply(request: Request) -> str:
-    """Return a simulated model's reply to a stage's prompt, for trial builds at no cost."""
+    """Return a simulated model's reply to a stage's prompt."""
     last = request.messages[-1].content.rstrip().rpartition("\n")[2]
     return next(reply for sign, reply in SIMULATED.items() if sign in last)

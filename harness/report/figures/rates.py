@@ -294,7 +294,7 @@ def _difference(row: str, run: str, found: Comparison, unit: ShownUnit) -> Point
 
 
 def round_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the share of samples that passed in each round, and the share that passed up to it."""
+    """Draw the share of samples that passed in each round, and in any round up to it."""
     several = [run for run in runs.every if run.last_round > 1]
     stopping = ", ".join(runs.short[runs.shown(run)] for run in several if _stops(run))
     only = (
@@ -366,7 +366,7 @@ def _over_k(metrics: Metrics, shown_name: str, series: str) -> Iterator[Point]:
 
 
 def calibration_figure(found: JudgeValidation) -> Figure | None:
-    """Draw a judge's calibration curve, or return None if the judge gave no probabilities."""
+    """Draw a judge's calibration curve, or return None without probabilities."""
     headings = ("probability of yes", "mean", "reference says yes", "95% interval", "n")
     sheet = Sheet(Runs.of([]), *headings)
     for one in found.calibration.bins:

@@ -53,7 +53,7 @@ class Position(_Operation, frozen=True, tag="position"):
 
 
 class ForEach(_Operation, frozen=True, tag="for_each"):
-    """A list of results: ``do`` is applied to each unit."""
+    """The results of ``do`` for each unit."""
 
     do: Transformation
 
@@ -71,7 +71,7 @@ class Min(_Operation, frozen=True, tag="min"):
 
 
 class MeasureOp(_Operation, frozen=True, tag="measure"):
-    """The number that the plug-in ``name`` computes from the units (`harness.ports.Measure`)."""
+    """The number that the plug-in ``name`` computes from the units."""
 
     name: str
 
@@ -170,7 +170,7 @@ def read(raw: object, where: str = "the constraint") -> Specification:
 
 
 def write(part: Specification | Constraint | Target) -> Any:
-    """Return a specification, or a part of it, as the dicts and lists that `read` accepts."""
+    """Return a specification, or a part of it, in the form that `read` accepts."""
     return msgspec.to_builtins(part)
 
 
@@ -211,7 +211,7 @@ def read_constraint(raw: object, where: str) -> Constraint:
 
 
 def read_targets(raw: object, where: str) -> Target:
-    """Parse a target: a whole number, a string, or a list (returned as a tuple) of targets."""
+    """Parse a target: a whole number, a string, or a list of targets (returned as a tuple)."""
     if isinstance(raw, list | tuple):
         return tuple(read_targets(part, f"{where}.{n}") for n, part in enumerate(raw, 1))
     if isinstance(raw, str) or (isinstance(raw, int) and not isinstance(raw, bool)):

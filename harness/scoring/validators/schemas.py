@@ -78,8 +78,8 @@ def check_schema(schema: Any) -> int:
 def check_work(values: int, value: Any, most: int) -> None:
     """Raise Undecided if validating a document is too much work.
 
-    The work is the number of ``values`` in the schema, times the number of values in the document,
-    where 16 characters count as one value. ``most`` is the maximum work.
+    The work is the number of ``values`` in the schema times that in the document, where 16
+    characters count as a value. ``most`` is the maximum.
     """
     if values * (limits.MOST_NODES + limits.MOST_CHARACTERS // 16) <= most:  # any document is fine
         return
@@ -90,7 +90,7 @@ def check_work(values: int, value: Any, most: int) -> None:
 
 
 def measured(value: Any) -> tuple[int, int, int]:
-    """Return a document's number of values, its number of characters (with keys), and its depth.
+    """Return a document's numbers of values and characters, and its depth.
 
     Raises:
         Undecided: If the document is nested too deeply.
@@ -152,7 +152,7 @@ def last_name(uri: str) -> str:
 
 
 def embedded(schema: Any) -> list[tuple[Path, str]]:
-    """Return the path, and the last part of the ``$id`` or ``id``, of each embedded schema."""
+    """Return the path and the last part of the id of each embedded schema."""
     found = ((path, one.get("$id", one.get("id"))) for path, one in parts(schema) if path)
     return [(path, last_name(uri)) for path, uri in found if isinstance(uri, str)]
 
@@ -162,9 +162,8 @@ def path_within(
 ) -> Path:
     """Return a keyword's path from the root of a schema, given its path in an embedded schema.
 
-    ``inside`` lists the embedded schemas, and ``uri`` may identify one of them. If it identifies
-    none, the path starts at the first schema in which the path exists. A path that exists in none
-    is returned unchanged.
+    ``inside`` lists the embedded schemas, and ``uri`` may identify one of them. Otherwise, the path
+    starts at the first schema in which it exists. A path that exists in none is returned unchanged.
     """
     name = last_name((uri or "").partition("#")[0])
     starts = [start for start, own in inside if uri and own == name]

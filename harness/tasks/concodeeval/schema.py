@@ -1,9 +1,8 @@
 """The constraints of a schema: their positions in its text, and which of them a sample violates.
 
 A keyword is identified by its JSON Pointer in the schema. Functions that render a schema put marks
-(Unicode noncharacters) around the words that express a keyword, so that its position is known once
-the text is complete. As in ConCodeEval's analysis of failures, positions are thirds (first, middle,
-last) of the schema's text or of the sample.
+around the words that express a keyword, so that its position is known once the text is complete. As
+in ConCodeEval's analysis of failures, positions are thirds of the schema's text or of the sample.
 
 >>> unmarked("{ " + marked("type", pointer("/properties", "a/b", "type")))
 ('{ type', {'/properties/a~1b/type': (2, 6)})
@@ -34,7 +33,7 @@ def pointer(base: str, *tokens: str | int) -> str:
 
 
 def keywords(schema: Schema, at: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Yield (pointer, name, value) of the keywords of a schema at ``at`` and of its subschemas."""
+    """Yield (pointer, name, value) of the keywords of a schema and its subschemas."""
     for keyword, value in schema.items():
         place = pointer(at, keyword)
         yield place, keyword, value
@@ -49,7 +48,7 @@ def keywords(schema: Schema, at: str = "") -> Iterator[tuple[str, str, Any]]:
 
 
 def marked(text: str, at: str) -> str:
-    """Return ``text``, which expresses the keyword at the JSON Pointer ``at``, between marks."""
+    """Return text that expresses the keyword at the JSON Pointer ``at``, between marks."""
     return f"\ufdd0{at}\ufdd1{text}\ufdd2"
 
 
@@ -82,8 +81,6 @@ class Constraints:
     """The constraints of a schema in one representation.
 
     ``found`` maps each constraint's JSON Pointer to an entry for `harness.analysis.constraints`.
-    The entry has the pointer and the value (``constraint``), the keyword (``kind``), and the third
-    of the schema's text in which the keyword starts (group ``schema_third``).
     """
 
     def __init__(self, schema: Schema, text: str, spans: Spans) -> None:

@@ -37,8 +37,8 @@ WRONG = "I would rather talk about something else."
 class FollowBenchItem(Struct, frozen=True):
     """An instruction with ``level`` constraints.
 
-    ``evolution`` has the instructions from level 0, without constraints, to this level. For the
-    category ``example``, it has only the instruction itself. ``rule`` is None if a judge decides.
+    ``evolution`` has the instructions from level 0 to this level, or only this one for the category
+    ``example``. ``rule`` is None if a judge decides.
     """
 
     id: str
@@ -101,7 +101,7 @@ class FollowBenchTask:
             raise DataMissing(said, "They are named as in content_constraints.json.")
 
     def instances(self) -> Iterator[One]:
-        """Yield the instructions of levels 1 to 5 in file order. Level 0 is never scored."""
+        """Yield the instructions of levels 1 to 5 in file order."""
         for item in read_items(self.path, self._categories):
             group = item.id.rpartition("/")[0]
             if group in self._leave_out:
@@ -118,18 +118,18 @@ class FollowBenchTask:
         return {"dataset": self.dataset, "dataset_sha256": " ".join(map(sha256, files))}
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the instruction as one user message. ``shots`` are not used, as in the paper."""
+        """Return the instruction as one user message, without ``shots``, as in the paper."""
         return (Message("user", instance.data.instruction),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return ``rule``: whether an answer meets all constraints; no score if a judge decides."""
+        """Return ``rule``: whether an answer meets all constraints; {} if a judge decides."""
         if (rule := instance.data.rule) is None:
             return {}
         reason = rule.violation(text)
         return {RULE: Score(not reason, not reason, reason)}
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return ``rule`` as False, or no score if a judge decides."""
+        """Return ``rule`` as False, or {} if a judge decides."""
         return {} if instance.data.rule is None else {RULE: Score(False, False)}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:

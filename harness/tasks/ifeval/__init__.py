@@ -39,7 +39,7 @@ FIGURES = (
 
 
 class IFEvalItem(Struct, frozen=True):
-    """A prompt with its instructions and, if known, an answer that passes and one that fails."""
+    """A prompt with its instructions and, if known, a right and a wrong answer."""
 
     id: str
     messages: tuple[Message, ...]
@@ -81,7 +81,7 @@ class IFEvalTask:
             yield Instance(item.id, item, {COUNT: str(len(item.instructions))})
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the data's name and hash, and what else verdicts depend on, by name."""
+        """Return the data's name and hash, and what else verdicts depend on."""
         found = {
             **self._data_fingerprint(),
             "verdicts": self._verdicts,
@@ -95,7 +95,7 @@ class IFEvalTask:
         return {"dataset": self.dataset, "dataset_sha256": sha256(self.path)}
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the row's conversation. ``shots`` are not used."""
+        """Return the row's conversation, without ``shots``."""
         return instance.data.messages
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
@@ -149,10 +149,7 @@ class IFEvalTask:
         return self.score(instance, "")
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return which instructions the answer does not follow, and why.
-
-        If it follows all, or could not be checked, the feedback says so.
-        """
+        """Return which instructions the answer does not follow, and why."""
         found = scores[STRICT]
         if found.value is None:
             return "Your answer could not be checked. Please answer again, in a simpler form."
@@ -167,7 +164,7 @@ class IFEvalTask:
         return "\n".join([said, *failed, "Please write the whole answer again."])
 
     def reference(self, instance: One) -> str | None:
-        """Return an answer that passes, or None if the row has none, as in the published data."""
+        """Return an answer that passes, or None if the row has none."""
         return instance.data.reference
 
     def wrong_answer(self, instance: One) -> str | None:
@@ -186,8 +183,8 @@ class _Row(Struct):
 def read_item(raw: Row, where: str, verdicts: Verdicts, multilingual: bool = False) -> IFEvalItem:
     """Return the item of a row in the published format.
 
-    ``verdicts`` and ``multilingual`` say which version of the checks the instructions use. Error
-    messages begin with ``where``.
+    ``verdicts`` and ``multilingual`` select the version of the checks. Error messages begin with
+    ``where``.
     """
     row = converted(raw, _Row, where)
     with raised_as(DataInvalid, f"{where}: "):

@@ -39,9 +39,9 @@ def asked(one: InspectSample) -> tuple[Message, ...]:
 def scores(one: InspectSample, text: str) -> dict[str, tuple[Score, str | None]]:
     """Return each scorer's score of an answer, and the part of the answer that it scored.
 
-    The part is None if it is unknown. A scorer with several values has a score for each of them
-    (``SCORER.KEY``). If a scorer or solver fails, the score has no value, and its reason is the
-    error.
+    The part is None if it is unknown. A scorer with several values has a score for each
+    (``SCORER.KEY``). If a scorer or solver fails, the error is the reason of a score without a
+    value.
     """
     output = import_extra("inspect_ai.model", "inspect").ModelOutput
     target = import_extra("inspect_ai.scorer", "inspect").Target(one.sample.target)

@@ -37,11 +37,11 @@ CRITERIA = "criteria"  # name of a row's field, and of an option of a judge's ch
 
 
 class JsonlItem(Struct, frozen=True):
-    """A row with its messages, its rules, and the criteria of each judge that its checks name.
+    """A row with its messages, rules and criteria by judge.
 
     In a conversation, an item is for one turn, and ``later`` has the items of the turns after it.
-    If a model plays the user, the item is for the last turn, and ``before`` is the item for all
-    turns before it.
+    If a model plays the user, the item is for the last turn, and ``before`` is the item for earlier
+    turns.
     """
 
     row: Row
@@ -68,7 +68,7 @@ class JsonlItem(Struct, frozen=True):
 
 
 def written_checks(row: Row) -> Iterator[Any]:
-    """Yield the entries in the ``checks`` of a row, its user and its turns, even if malformed."""
+    """Yield the entries in the ``checks`` of a row, its user and its turns."""
     turns = row.get("turns")
     for part in (row, row.get("user"), *(turns if isinstance(turns, list) else ())):
         checks = part.get("checks") if isinstance(part, Mapping) else None
@@ -76,11 +76,7 @@ def written_checks(row: Row) -> Iterator[Any]:
 
 
 def target_forms(row: Row, fields: Iterable[str], extraction: Extraction | None) -> Iterator[str]:
-    """Yield the forms in which an answer may give the targets in a row's fields.
-
-    These are the first target, as it is and in the form that ``extraction`` reads, and all targets
-    on one line.
-    """
+    """Yield the forms in which an answer may give the targets in a row's fields."""
     for field in dict.fromkeys(fields):
         value = row.get(field)
         first = first_of(value)
@@ -118,8 +114,7 @@ def schema_constraint(checkers: Sequence[Any], instance: str) -> DecodingConstra
 def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
     """Return a row's groups by label.
 
-    These are the row's fields that ``labels`` name, and the mapping in its field ``groups``, which
-    takes precedence.
+    The mapping in its field ``groups`` takes precedence over the fields that ``labels`` name.
     """
     own = row.get("groups", {})
     if not isinstance(own, Mapping):
@@ -162,7 +157,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = yaml.safe_load(_PRESETS)  # by preset
 
 
 class JudgeChecks:
-    """The assignment of a run's judges to rows, with the criteria by which they judge.
+    """The assignment of a run's judges and their criteria to rows.
 
     ``judges`` (None if unknown) maps each of the run's judges to whether it judges criteria.
     ``panels`` maps each panel to its judges. ``rows`` returns all rows of the file.
@@ -182,7 +177,7 @@ class JudgeChecks:
                 self._refuse(check)
 
     def of(self, checks: Sequence[Check], row: Row) -> ByJudge:
-        """Return the criteria of each judge that a row's checks name, by judge."""
+        """Return the criteria of each judge that a row's checks name."""
         found: dict[str, tuple[str, ...]] = {}
         for check in (one for one in checks if one.checker == JUDGE):
             self._refuse(check)
@@ -191,7 +186,7 @@ class JudgeChecks:
         return found
 
     def refuse_without_criteria(self, turns: Sequence[JsonlItem]) -> None:
-        """Raise DataInvalid if a judge of a row's turns needs criteria but has none in any turn."""
+        """Raise DataInvalid if a judge of these turns needs criteria but has none."""
         for judge, by_criteria in (self._judges or {}).items():
             asked = [one for one in turns if self._scores(one, judge)]
             if by_criteria and asked and not any(self.judged_by(one, judge) for one in asked):
@@ -225,7 +220,7 @@ class JudgeChecks:
 
     @cached_property
     def _named(self) -> frozenset[str]:
-        """The names of all judges that are named by a check in the run file or in any row."""
+        """The names of all judges that a check names."""
         named = {judge for check in self._shared for judge in self._members(check.name)}
         if self._judges is None or self._judges.keys() - named:
             for entry in chain.from_iterable(map(written_checks, self._rows())):
@@ -253,7 +248,7 @@ class JudgeChecks:
 
 
 def _criteria(check: Check, row: Row) -> tuple[str, ...]:
-    """Return the criteria that a check lists, with the texts of the row's fields filled in."""
+    """Return the criteria that a check lists, with texts from the row."""
     if CRITERIA not in check.options:
         return ()
     written, of = check.options[CRITERIA], f"of the check {check.name!r}"

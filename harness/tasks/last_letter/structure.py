@@ -52,7 +52,7 @@ LONGEST_REASONING: int = SCHEMA["properties"]["reasoning"]["maxLength"]
 
 
 class Reading(NamedTuple):
-    """The letters that a parser read, in lower case, and the index of the pattern that it used."""
+    """The letters that a parser read, and the index of the pattern that it used."""
 
     letters: str
     pattern: int = 0
@@ -102,7 +102,7 @@ READERS: tuple[ParserName, ...] = ("strict", "flexible")  # read every answer, w
 
 
 class Parser(NamedTuple):
-    """A function that reads the letters in an answer, and the patterns by which it reads them.
+    """A function that reads the letters in an answer, and its patterns.
 
     The function raises Unparseable if it finds no letters.
     """
@@ -140,7 +140,7 @@ JSON_PARSER = Parser((json.dumps(SCHEMA, sort_keys=True),), _read_json)
 
 
 def parser(name: ParserName, form: FormName = "free") -> Parser:
-    """Return the parser called ``name`` in a run file, for answers in the given form."""
+    """Return the parser called ``name``, for answers in the given form."""
     if name == "json" or (form, name) == ("json", "strict"):
         return JSON_PARSER
     if form == "json":
@@ -166,7 +166,7 @@ IGNORED = (  # keys of a recorded answer that are not used here
 
 
 class LetterQuestion(Struct, frozen=True):
-    """A question, the words (names) in it, and the data set's answer in lower case."""
+    """A question, the words in it, and the data set's answer."""
 
     id: str
     text: str
@@ -186,28 +186,28 @@ class _Row(Struct):
 
 
 def last_letters(words: tuple[str, ...]) -> str:
-    """Return the last letters of words, concatenated in lower case: ``nr`` for Ian and Peter."""
+    """Return the last letters of words in lower case: ``nr`` for Ian and Peter."""
     return "".join(word[-1] for word in words).lower()
 
 
 def asked(words: tuple[str, ...]) -> str:
-    """Return the question about these words, in the paper's wording ("each words")."""
+    """Return the question about these words, in the paper's wording."""
     return f'Take the last letters of each words in "{" ".join(words)}" and concatenate them.'
 
 
 def reasoning(words: tuple[str, ...]) -> str:
-    """Return the reasoning that leads to the answer, in the wording of the paper's example."""
+    """Return the reasoning that leads to the answer, in the paper's wording."""
     steps = " ".join(f'The last letter of "{word}" is "{word[-1].lower()}".' for word in words)
     return f'{steps} Concatenating them is "{last_letters(words)}".'
 
 
 def of_words(name: str, *words: str) -> LetterQuestion:
-    """Return the question about these words, with the id ``name`` and the correct answer."""
+    """Return the question about these words, with the id ``name``."""
     return LetterQuestion(name, asked(words), words, last_letters(words))
 
 
 def fresh(n: int, seed: int) -> Iterator[LetterQuestion]:
-    """Yield n distinct random questions. With the same seed, a larger n only adds questions."""
+    """Yield n distinct random questions. A larger n only adds questions."""
     drawn = {shot.words for shot in SHOTS}
     for number in range(n):
         chance = random.Random(f"last_letter/{seed}/{number}")
@@ -244,7 +244,7 @@ SHOTS = tuple(of_words(f"shot/{n}", *words.split()) for n, words in enumerate(_S
 
 
 class PromptExample(NamedTuple):
-    """A worked example: a question, and its answer as written in the prompt."""
+    """A worked example: a question and its answer."""
 
     question: LetterQuestion
     answer: str
@@ -262,7 +262,7 @@ PAPER_EXAMPLE = PromptExample(
 
 
 def written(question: LetterQuestion, form: AnswerForm) -> PromptExample:
-    """Return a question as a worked example, with its answer in the given form."""
+    """Return a question as a worked example in the given form."""
     return PromptExample(question, form.write(reasoning(question.words), question.label))
 
 
@@ -275,10 +275,8 @@ def errors(
 ) -> list[str]:
     """Return a sentence for each mismatch between prompt, parser and questions.
 
-    The parser must be able to read the answers in the examples, and constrained decoding must be
-    able to produce them. If the form is text, the same holds for the prompt's description of it,
-    filled in with an answer. Examples must have as many words as most questions, and questions must
-    have four words.
+    The parser must be able to read the answers in the examples, and constrained decoding to produce
+    them. Examples must have as many words as most questions. Questions must have four words.
     """
     found = []
     if form is FREE:

@@ -33,7 +33,7 @@ SAMPLES = "sample_len"  # lm-eval's name for the number of documents
 
 
 class FilteredMetric(NamedTuple):
-    """The names of a metric and of the filter through which it reads the answers."""
+    """The names of a metric and its filter."""
 
     name: str
     filter: str
@@ -43,7 +43,7 @@ class FilteredMetric(NamedTuple):
 
 
 def responses(document: LmDocument, text: str) -> list[Any]:
-    """Convert a reply to responses to a document's requests, in the form that lm-eval expects.
+    """Convert a reply to responses to a document's requests.
 
     ``text`` is the reply: the model's answer, or log-likelihoods as JSON.
 
@@ -61,8 +61,7 @@ def values(
 ) -> Iterator[dict[FilteredMetric, Any]]:
     """Yield the values of a task's metrics for each document.
 
-    ``answered`` has the documents, each with the responses to each of its requests: one response,
-    or several if the task repeats its requests.
+    ``answered`` has documents with the responses to each request (several if it is repeated).
     """
     asked = [
         [
@@ -104,7 +103,7 @@ def check(loaded: LmTasks) -> None:
 
 
 def _trial(task: Any, document: LmDocument) -> list[dict[FilteredMetric, Any]]:
-    """Return the metrics of a trial answer, such as the document's target."""
+    """Return the metrics of a trial answer to a document."""
     if not document.generates:
         answers = json.dumps([[-1.0, False, 1]] * len(document.requests))
         return _values_of(task, document, answers)
@@ -121,9 +120,9 @@ def _values_of(task: Any, document: LmDocument, text: str) -> list[dict[Filtered
 def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
     """Return the scores of one answer: the metrics that are numbers, by name.
 
-    A name includes the filter if there are several. The first accuracy that is 0 or 1 decides
-    whether the answer passes. If the task's code fails, there is only ``score``, without a value.
-    If log-likelihoods give no metric of a single document, ``loglikelihood`` is their sum.
+    The first accuracy that is 0 or 1 decides whether the answer passes. If the task's code fails,
+    there is only ``score``, without a value. If log-likelihoods give no metric of a single
+    document, ``loglikelihood`` is their sum.
 
     Raises:
         Unparseable: If the text lacks log-likelihoods that the requests need.
@@ -150,7 +149,7 @@ def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
 
 
 def filtered(task: Any, document: LmDocument, text: str) -> str | None:
-    """Return an answer as changed by the first filter, or None if the result is not text."""
+    """Return an answer as changed by the first filter, or None if that is not text."""
     request = dataclasses.replace(document.requests[0], resps=[text], filtered_resps={})
     task._instances = [dataclasses.replace(request, resps=_repeated(task, [[text]])[0])]
     task.apply_filters()
@@ -161,8 +160,7 @@ def filtered(task: Any, document: LmDocument, text: str) -> str | None:
 def aggregated(loaded: LmTasks, answers: Iterable[GivenAnswer]) -> dict[str, dict[str, float]]:
     """Return the metrics of tasks and groups that lm-eval would print, by name.
 
-    Documents that lack one of the answers that the task needs, or have an unreadable one, are left
-    out.
+    Documents with missing or unreadable answers are left out.
     """
     texts: dict[str, dict[int, str]] = defaultdict(dict)
     for answer in answers:
@@ -191,17 +189,17 @@ def identifier(document: LmDocument) -> str:
 
 
 def repeats(task: Any) -> int:
-    """Return the number of answers to each document that a task needs."""
+    """Return how many answers to each document a task needs."""
     return int(task.get_config("repeats") or 1) if task.OUTPUT_TYPE == "generate_until" else 1
 
 
 def _repeated(task: Any, found: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    """Return each request's responses, repeated as often as the task repeats its requests."""
+    """Return each request's responses, as often as the task repeats its requests."""
     return [list(given) * repeats(task) for given in found]
 
 
 def _complete(task: Any, document: LmDocument, given: Mapping[int, str]) -> list[list[Any]] | None:
-    """Return the responses to each request of a document, or None if any cannot be read."""
+    """Return the responses to each request of a document, or None if one cannot be read."""
     wanted = range(repeats(task))
     if not all(sample in given for sample in wanted):
         return None

@@ -3,8 +3,7 @@
 Texts are kept exactly, because the authors' prompts depend on every space. The first JSON form
 (natural-instructions-v1) has its examples under ``Examples``. In the second, the examples are next
 to the other fields, the definition is a list, and instances have ids. The first form has no
-categories, so a YAML file maps task names or patterns of names to categories. If several patterns
-match a name, the first decides.
+categories, so a YAML file maps task names to categories.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ CLASSIFICATION = "classification"  # the category whose answers are labels
 
 
 class Example(Struct, frozen=True):
-    """An input with a right or wrong output and, if known, the reason and a correction."""
+    """An input with a right or wrong output."""
 
     input: str
     output: str
@@ -49,7 +48,7 @@ class Example(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True):
-    """An instance: an input, its reference outputs, and an id that is unique within the task."""
+    """An instance: an id that is unique within the task, an input and its reference outputs."""
 
     id: str
     input: str
@@ -68,13 +67,13 @@ class Instruction(Struct, frozen=True):
     negative: tuple[Example, ...] = ()
 
     def text(self, field: str) -> str | None:
-        """Return the text of a field (named as by the authors), or None if the task lacks it."""
+        """Return the text of a field (named as by the authors), or None."""
         value: str | None = getattr(self, TEXT_FIELDS[field])
         return None if value == ABSENT else value
 
 
 class NaturalTask(Struct, frozen=True):
-    """A task of the benchmark, named after its file, with its category if the file has one."""
+    """A task of the benchmark, named after its file."""
 
     name: str
     instruction: Instruction
@@ -123,7 +122,7 @@ _JSON_KEYS = {**TEXT_FIELDS, **{key.title().replace("_", " "): key for key in _O
 
 
 def task_files(path: Path) -> dict[str, Path]:
-    """Map task names to their files (those in a folder, or a single file), sorted by name."""
+    """Map task names to their files, sorted by name."""
     try:
         files = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.is_file())
     except OSError as error:
@@ -165,7 +164,7 @@ def _list(output: str | list[str]) -> list[str]:
 
 
 def _from_json(path: Path) -> dict[str, Any]:
-    """Return the content of a task's JSON file, in either of the two forms, with YAML's keys."""
+    """Return the content of a task's JSON file, with YAML's keys."""
     try:
         raw = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except OSError as error:
@@ -182,7 +181,7 @@ def _from_json(path: Path) -> dict[str, Any]:
 
 
 def _from_yaml(path: Path) -> dict[str, Any]:
-    """Return the content of a file in the YAML form, or raise DataInvalid for an unknown key."""
+    """Return the content of a YAML file. Raise DataInvalid for an unknown key."""
     tree = _yaml(path, "task", "It must contain at least 'instances:'.")
     converted(tree, _Task, str(path), ())
     for key in ("instances", *_EXAMPLES):
@@ -192,7 +191,7 @@ def _from_yaml(path: Path) -> dict[str, Any]:
 
 
 def read_categories(path: Path) -> dict[str, str]:
-    """Return a file's mapping of task names, or patterns of names, to categories."""
+    """Return a file's mapping of task names or patterns to categories."""
     raw = _yaml(path, "list of categories", "Write 'TASK: CATEGORY', one per line.")
     for pattern, category in raw.items():
         if not isinstance(category, str) or not category.strip():
