@@ -129,8 +129,6 @@ class Workers:
 
 
 class _Processes:
-    """Processes of this machine, which start with the first piece."""
-
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
         self._processes = [WorkerProcess() for _ in range(jobs)]

@@ -344,7 +344,6 @@ def _all_or_none(totals: Floats, shares: Floats) -> bool:
 
 
 def _interval(pairs: Pairs, difference: float, margin: float) -> Interval:
-    """Return ``difference`` ± ``margin``, clipped to [-1, 1] if all values are from 0 to 1."""
     ends = [float(end) for v in (pairs.first, pairs.second) for end in (v.min(), v.max())]
     limit = 1.0 if min(ends) >= 0 and max(ends) <= 1 + ROUNDING else inf
     return max(-limit, difference - margin), min(limit, difference + margin)

@@ -87,5 +87,4 @@ class Turns:
 
 
 def _name(request: Request) -> Hashable:
-    """Return the key by which a prompt is tracked."""
     return request.model, request.messages, repr(request.decoding)

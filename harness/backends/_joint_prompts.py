@@ -19,8 +19,6 @@ Outcome = Reply | CallError
 
 @dataclass(eq=False, slots=True)
 class _Group:
-    """Calls that wait for the same HTTP request."""
-
     requests: list[Request]
     answers: list[asyncio.Future[Outcome | None]] = field(default_factory=list)
     full: asyncio.Event = field(default_factory=asyncio.Event)

@@ -389,7 +389,6 @@ def _price(batch: RecordedBatch) -> Price | None:
 
 
 def _reply(outcome: Outcome) -> Reply | None:
-    """Return an outcome as a reply, or None for a failure."""
     if isinstance(outcome, PromptRefused):
         return Reply(encodable(outcome.message), "content_filter", Usage(), batch=True)
     if not isinstance(outcome, Reply):

@@ -190,7 +190,6 @@ class _Line:
         return FoundScore(imported_run.number(value, self.where))
 
     def messages(self) -> tuple[Message, ...]:
-        """Return the prompt as messages."""
         arguments = self._arguments()
         asked = arguments[0][0] if arguments and arguments[0] else ""
         if isinstance(asked, list) and len(asked) == 1:  # some versions wrap a chat
@@ -217,7 +216,6 @@ class _Line:
         return encodable(best[1]) if len(best) > 1 and isinstance(best[1], str) else None
 
     def decoding(self) -> dict[str, Any]:
-        """Return the decoding settings of the line's first request."""
         arguments = self._arguments()
         options = arguments[0][1] if arguments and len(arguments[0]) > 1 else None
         if not isinstance(options, dict):

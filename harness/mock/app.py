@@ -252,7 +252,6 @@ class Provider:
         return found
 
     def _process(self, path: str, body: bytes, headers: Headers) -> Answered:
-        """Answer a request in a batch."""
         vendor, model = self._found(path)
         digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
         count = self.stats.arrive(digest, vendor.path)

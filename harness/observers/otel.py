@@ -106,7 +106,6 @@ class OpenTelemetry:
         return {key: value for key, value in found.items() if value not in (None, "")}
 
     def _texts(self, attempt: Attempt) -> dict[str, str]:
-        """Return an attempt's prompt and answer as attributes, or {} if texts must not be sent."""
         if not self._content:
             return {}
         asked = [_message(one) for one in attempt.request.get("messages", ())]
@@ -133,7 +132,6 @@ def _error_type(attempt: Attempt) -> str:
 
 
 def _attributes(attempt: Attempt) -> dict[str, Any]:
-    """Return the attributes of an attempt's span."""
     decoding = attempt.request.get("decoding", {})
     usage = None if attempt.cached else attempt.usage
     reason = attempt.finish_reason

@@ -80,8 +80,6 @@ class _Folded:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A column as it is drawn."""
-
     place: int
     name: str
     over: str
@@ -177,7 +175,6 @@ class _Drawn:
             yield block
 
     def _fit(self, columns: Sequence[_Shown], width: int, name: int | None = None) -> bool:
-        """Return whether columns fit beside names of the width ``name``."""
         names = [self._least_name if name is None else name] if self._table.names else []
         widths = [*(one.least for one in columns), *names]
         return sum(widths) + _GAP * (len(widths) - 1) <= width

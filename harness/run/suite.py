@@ -104,7 +104,6 @@ def _is_rows(name: str) -> bool:
 
 
 def _names(tasks: Sequence[str | Mapping[str, Any]]) -> list[str]:
-    """Return tasks' names in runs."""
     found: list[str] = []
     for task in tasks:
         name = in_run_name(_short(task))

@@ -291,7 +291,7 @@ class AttemptLines:
 
 
 def _parts(path: Path, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Divide the lines between two byte offsets into parts. Yield each part's two offsets."""
+    """Yield the two byte offsets of each part of the lines from ``start`` to ``end``."""
     with reading(path), path.open("rb") as file:
         while start < end:
             file.seek(start + PART)
@@ -330,7 +330,7 @@ def _more(line: TableLine) -> Iterator[float]:
 def _resolve(table: AttemptTable, number: Ints) -> tuple[Bools, Ints]:
     """Return a mask of the rows that count, and for each of these its number of answers.
 
-    ``table`` is sorted by instance, sample and round. ``number`` holds the rows' line numbers.
+    ``table`` is sorted by instance, sample and round.
     """
     answered = table.outcome != OUTCOMES.index("error")
     counting, answers = np.ones(len(table), np.bool_), answered.astype(np.int32)

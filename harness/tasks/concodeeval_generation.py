@@ -162,10 +162,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return _unread(no_block=True)
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return feedback that calls the sample valid or names the constraints that it violates.
-
-        If the sample could not be checked, the feedback asks for a simpler sample.
-        """
+        """Return feedback that calls the sample valid or names the constraints that it violates."""
         valid = scores["valid"]
         if valid.value is None:
             return "The sample could not be checked. Please write a simpler one, in the same form."

@@ -102,7 +102,7 @@ class Followed:
             await asyncio.sleep(0 if self.behind else POLL_S)
 
     async def _look(self) -> None:
-        """Read the next part of the file. Update the index if it is due, or the end is reached."""
+        """Read the next part of the file, and update the index if it is due."""
         path = self.folder.attempts
         self.size = path.stat().st_size if path.exists() else 0
         judgements = self.folder.path / JUDGEMENTS

@@ -74,7 +74,6 @@ class _Classes:
         self._names = set(TAKEN)
 
     def add(self, schema: Schema, at: str, name: str) -> None:
-        """Add the class ``name`` for an object schema at the JSON pointer ``at``."""
         properties, required = schema["properties"], schema.get("required")
         wanted = [each for each in properties if each in (required or ())]
         said = {"type", "properties", "additionalProperties"}

@@ -108,7 +108,7 @@ class InspectTask:
         return None if found == text else found
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a message that the answer is wrong. Inspect has no feedback."""
+        """Return a message that the answer is wrong."""
         return "Your answer is not correct. Please answer again."
 
     def reference(self, instance: One) -> str | None:

@@ -102,7 +102,7 @@ class MultipleChoice:
         return {**row, **fields}, options
 
     def answers(self, options: Options) -> Sequence[str]:
-        """Return the possible answers, in the order of the options: texts or letters."""
+        """Return the possible answers, texts or letters, in the order of the options."""
         return options.texts if self.by == "choice_logprob" else LETTERS[: len(options.texts)]
 
     def wrong_answer(self, options: Options, name: str) -> str:
@@ -178,7 +178,7 @@ class MultipleChoice:
 def _likeliest(
     sums: Sequence[AnswerLikelihood], divisors: Sequence[int | None] | None = None
 ) -> int:
-    """Return the first index of the largest log-likelihood, divided by ``divisors`` if given."""
+    """Return the first index of the largest log-likelihood, divided by ``divisors``."""
     each = zip(sums, divisors or [1] * len(sums), strict=True)
     values = [one.total / (by or 1) for one, by in each]
     return values.index(max(values))

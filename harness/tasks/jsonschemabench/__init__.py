@@ -164,7 +164,7 @@ class JSONSchemaBenchTask:
         return found | (self._official.versions() if self._official else strict)
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the prompt. The harness adds shots as further turns."""
+        """Return the prompt."""
         item = instance.data
         if item.asked is not None:
             row = {"instance": json.dumps(item.asked.data, ensure_ascii=False)}
@@ -213,7 +213,6 @@ class JSONSchemaBenchTask:
         return {**_accepted(json=True), deciding: found}
 
     def _read(self, text: str) -> Any:
-        """Return an answer's value."""
         if self._official:
             return self._official.read(text)
         try:
@@ -243,10 +242,7 @@ class JSONSchemaBenchTask:
         return found
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return feedback that says whether the value is right and, if not, asks for another.
-
-        If the value could not be checked, the feedback asks for a simpler value.
-        """
+        """Return feedback that says whether the value is right and, if not, asks for another."""
         found = next(score for name, score in scores.items() if name not in (DECLARED, JSON))
         if found.value is None:
             return "That value could not be checked. Please write a simpler one."
