@@ -314,9 +314,9 @@ def covariance(
 
     - 1/4 for two judges' probabilities of yes. This is the confidence covariance of Lior et al.
       2025, "WildIFEval", section 4.2.
-    - 1/8 for a judge's confidence max(p, 1 - p), which is the probability of its own verdict, and a
-      variable that is 1 if that verdict is right, else 0. Yates (1982), "External Correspondence",
-      uses the covariance of a forecast and its outcome to decompose the Brier score.
+    - 1/8 for the probability of a judge's own verdict, max(p, 1 - p), and a variable that is 1 if
+      that verdict is right, else 0. Yates (1982), "External Correspondence", uses the covariance of
+      a forecast and its outcome to decompose the Brier score.
     """
     if not len(one):
         return Statistic()

@@ -194,8 +194,8 @@ def read_asked(
 ) -> Iterator[tuple[str, Any, str | None]]:
     """Yield (kind, value, error or None) for each instance that has a decoding constraint.
 
-    They are those of the first sample's first round. If ``groups`` is given, only instances in all
-    of these groups are read.
+    The value and the error are those of the first sample's first round. If ``groups`` is given,
+    only instances in all of these groups are read.
     """
     rows = index.in_order()
     first = (index.attempts.sample[rows] == 0) & (index.attempts.round[rows] == 1)

@@ -2,7 +2,7 @@
 
 A study is a YAML file (docs/reproduce.md) that names run files and lists exhibits, which are the
 paper's tables and figures by number. The exhibit, the row and the column of a cell together define
-its `Lookup`. Each cell has the value that the paper published, if any.
+its `Lookup`.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def logprobs(echoes: Sequence[object]) -> str:
 def total(text: str, counts: Sequence[int]) -> str:
     """Return the text of a reply with the sum of all scored log-probabilities.
 
-    The text is a JSON list of one pair: the sum, and false (unlike in `read`).
+    The text is a JSON list of one pair: the sum, and false.
 
     Args:
         text: The log-probabilities, as returned by `logprobs`.

@@ -194,7 +194,7 @@ class ReplyCache:
     async def find(
         self, key: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> Reply | None:
-        """Return the reply stored under a key, like `get`, but without blocking on a locked file.
+        """Return the reply stored under a key, without blocking on a locked file.
 
         Raises:
             StoreBusy: If the file stays locked for ``patience_s`` seconds.
@@ -218,7 +218,7 @@ class ReplyCache:
     def claim(self, key: str) -> bool:
         """Claim a call, or return False if it is taken.
 
-        Then look its reply up again: it may have arrived in the meantime.
+        After claiming a call, look its reply up again: it may have arrived meanwhile.
         """
         if not self._claims.take(key):
             return False

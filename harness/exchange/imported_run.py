@@ -1,7 +1,7 @@
 """Writes another tool's results as a run folder, atomically.
 
-Its backend, ``imported``, cannot be called. The manifest records hashes of the data, so that the
-run is not compared with runs on other data.
+The run's backend, ``imported``, cannot be called. The manifest records hashes of the data, so that
+the run is not compared with runs on other data.
 """
 
 from __future__ import annotations

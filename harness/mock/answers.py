@@ -1,7 +1,7 @@
 """The simulated model's answers, which depend only on the request, so that runs are reproducible.
 
-If answers are recorded, a conversation without a recorded answer is an error, because a made-up
-answer would be scored unnoticed.
+If answers are recorded, a conversation without one is an error, because a made-up answer would be
+scored unnoticed.
 """
 
 import math

@@ -24,7 +24,7 @@ class BodyCount(Struct):
 
 
 class PerMinute(Struct, frozen=True):
-    """The maximum of each count in any 60 seconds. The maxima may be in different windows."""
+    """The maximum of each count in any 60 seconds, not always the same 60 seconds."""
 
     requests: int = 0
     tokens: int = 0

@@ -18,8 +18,8 @@ class Scripted(Protocol[D]):
     def at_turn(self, instance: Instance[D], answers: Sequence[str]) -> Instance[D]:
         """Return an instance as of a turn. ``answers`` has the answers to all earlier turns.
 
-        Its messages are the conversation so far, ending with the user's turn. Its scores, criteria
-        and reference are those of this turn's answer. Without answers, it is ``instance``.
+        The result's messages are the conversation so far, ending with the user's turn; its scores,
+        criteria and reference are those of this turn's answer. Without answers, it is ``instance``.
         """
 
 

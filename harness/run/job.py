@@ -1,6 +1,6 @@
 """One run: `prepare` checks its run file and builds its parts, and `execute` does the work.
 
-Some errors in the data appear only in `execute`, which reads all data before the first call.
+Some errors in the data appear only in `execute`, before the first call.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 For each instance, sample and round, the last line counts. The sample's later rounds that precede
 this line in the file do not count, because they follow a superseded answer. The index takes tens of
-bytes of memory per attempt. Texts are read on demand.
+bytes of memory per attempt.
 """
 
 from bisect import bisect_left, bisect_right

@@ -161,9 +161,7 @@ class ConCodeEvalValidation(ConCodeEval):
 
 
 def yes_or_no(text: str) -> Label:
-    """Return the answer (yes or no) in a reply.
-
-    The module's docstring says how the answer is found.
+    """Return the answer (yes or no) in a reply, as the module's docstring says.
 
     Raises:
         Unparseable: If the reply has neither yes nor no, or both.

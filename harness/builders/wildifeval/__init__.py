@@ -61,7 +61,7 @@ def screened(
 ) -> Screened:
     """Screen the chats in files or folders, or return the saved result if nothing has changed.
 
-    ``workers`` read and examine the chats.
+    ``workers`` examine the chats.
     """
     status("Reading the chats")
     logs = [(place, *log_files(place)) for place in sources]

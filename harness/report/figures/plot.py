@@ -282,9 +282,8 @@ def interval_layers(
 ) -> list[Any]:
     """Return the layers of a chart that draw the values of a sheet with their intervals.
 
-    The values are on the axis with the title: x or, if ``upright``, y. If ``joined``, a line joins
-    the points, and an area covers their intervals. If ``signed``, the values are differences, drawn
-    with signs and a line at 0.
+    The values are on the x axis or, if ``upright``, on the y axis. If ``joined``, a line joins
+    them, and an area covers their intervals. If ``signed``, they are differences, with a line at 0.
     """
     values = [one["value"] for one in sheet.data if one["value"] is not None]
     bounded = not signed and all(0 <= value <= 1 for value in values)

@@ -1,4 +1,4 @@
-"""Judges: models that score answers. Each module defines a judge; the shared parts are here.
+"""The shared parts of judges: models that score answers.
 
 Most judges consist of a prompt template and a parser of replies. The judged text is between tags
 that it cannot close. A yes or no is read from log-probabilities (`yes_probability`) or from sampled

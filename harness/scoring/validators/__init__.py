@@ -4,8 +4,8 @@ Hostile documents and schemas take bounded time and memory. No file or network i
 Mode ``strict`` (the default) follows the standards: ``$schema`` names the draft, formats are
 asserted and numbers are exact. Mode ``paper`` gives the verdicts of ConCodeEval's authors: it reads
 with ``json.loads``, ``yaml.safe_load`` and ``xmltodict.parse`` (NaN is a number, and the last of
-two equal keys counts), and validates with Draft 7 without formats. `validator` has a third engine,
-``official``, which gives the verdicts of JSONSchemaBench.
+two equal keys counts), and validates with Draft 7 without formats. `validator` also has the engine
+``official``, with JSONSchemaBench's verdicts.
 
 >>> read("a: no", "yaml"), read("a: no", "yaml", mode="paper")
 ({'a': 'no'}, {'a': False})

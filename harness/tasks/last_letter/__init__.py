@@ -147,7 +147,7 @@ class LastLetterTask:
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Return the score ``correct``, which alone decides, and a score for each parser.
 
-        It says whether the run file's parser (``task.parser``) reads the right letters.
+        ``correct`` says whether the run file's parser (``task.parser``) reads the right letters.
 
         Raises:
             Unparseable: If the parser reads no letters.

@@ -222,7 +222,7 @@ def shown(
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
     """Return (own, others): the task's positive examples, and instances that can serve as examples.
 
-    The instances to evaluate, whose indices are ``chosen``, and examples equal to one are excluded.
+    Instances to evaluate (``chosen``, by index) are excluded, and so are examples equal to one.
     """
     answers: dict[str, set[str]] = {}
     for index in chosen:
@@ -241,7 +241,7 @@ def shown(
 
 
 def estimate(text: str) -> int:
-    """Estimate the number of tokens in text. The estimate is usually too high."""
+    """Return an estimate, usually too high, of the number of tokens in text."""
     size = len(text.encode("utf-8", "surrogatepass"))
     ascii_only = size if text.isascii() else sum(character < "\x80" for character in text)
     return ceil(ascii_only / ASCII_PER_TOKEN + (size - ascii_only) / OTHER_BYTES_PER_TOKEN)
