@@ -170,7 +170,7 @@ _CHANGING |= {"pop", "popitem", "remove", "discard", "clear", "sort", "reverse"}
 
 
 def _changed_in_place(code: Any) -> set[str]:
-    """Return the names of values that a function changes."""
+    """Return the names of values that a function changes in place."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(code.__code__)))
     except (OSError, TypeError, SyntaxError):  # no source, or a part of an expression

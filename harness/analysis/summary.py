@@ -274,7 +274,7 @@ def _scores(found: Mapping[str, SampleStatistic]) -> dict[str, Mean]:
 
 
 def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[str, ReferenceScore]:
-    """Return each score's mean over the reference answers, and the run's difference."""
+    """Return each score's mean over the reference answers, and the run's difference from it."""
     whole = {name: values_by(references, name)[()] for name in references.scores}
     found = {}
     for name, mean in _scores(whole).items():

@@ -312,7 +312,7 @@ def main() -> None:
 def _repair_streams() -> None:
     """Make the standard streams safe to use.
 
-    A closed stream is opened: otherwise the next file would get its descriptor and its output.
+    Otherwise the next opened file could take a closed stream's place and receive its output.
     """
     for number in (0, 1, 2):
         try:

@@ -283,7 +283,7 @@ def refuse_secrets(tree: object, where: str) -> None:
 
 
 def _texts(tree: object, place: str) -> Iterator[tuple[str, str]]:
-    """Yield each key and value in nested mappings, after its place as a dotted key."""
+    """Yield (place, text) for each key and value in nested mappings. Places are dotted keys."""
     if isinstance(tree, dict):
         for key, below in tree.items():
             yield place, str(key)

@@ -82,7 +82,7 @@ class HubDataset:
 
     @cached_property
     def _loaded(self) -> Any:
-        """The data set as an object of the library, without media columns."""
+        """The data set, loaded by the library ``datasets``, without media columns."""
         library = import_extra("datasets", "hub")
         if not sys.stderr.isatty():
             library.disable_progress_bars()

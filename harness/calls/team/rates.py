@@ -159,7 +159,7 @@ class GrantedWindow(SlidingWindow):
         self._change(SlidingWindow.settle, expected, actual, sent, now)
 
     def observe(self, used: float, now: float, until: float) -> None:
-        """Count use that only the provider has recorded as use by others."""
+        """Attribute to others the use that only the provider has recorded."""
         self._change(SlidingWindow.observe, used, now, until)
 
     def _change(self, change: Callable[..., None], *values: float) -> None:
@@ -223,7 +223,7 @@ class TeamRates(Exchanger[tuple[Grant, float]]):
         return bool(self._changes) or any(self._granted.values())
 
     def prepared(self, *, last: bool) -> Callable[[Cursor], tuple[Grant, float]]:
-        """Return the next exchange."""
+        """Return the next exchange. Unless it is the ``last``, it also asks for future calls."""
         self._number += 1
         demand = self.demand()
         if not last:
