@@ -38,7 +38,7 @@ class BenchmarkComparison(Struct, frozen=True, kw_only=True):
 
 
 class AverageRank(Struct, frozen=True, kw_only=True):
-    """A row's mean rank over the benchmarks. Rank 1 is the best, and ties share a mean rank."""
+    """A row's mean rank over the benchmarks (1: the best). Ties share a mean rank."""
 
     row: int
     rank: float

@@ -47,7 +47,7 @@ class Submission(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """A reply or an exception. If the backend died, ``start`` is the number of its last start."""
+    """A reply or an exception. ``start`` is the number of the last start of a backend that died."""
 
     number: int
     reply: Reply | None
@@ -211,7 +211,6 @@ class BackendActor:
         return FatalCallError(f"It cannot be started: {type(error).__name__}: {error}")
 
     async def _ready(self) -> None:
-        """Start the backend if it is not ready."""
         if self._is_ready():
             return
         if self._starting is None or self._starting.done():

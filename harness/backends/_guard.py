@@ -2,8 +2,8 @@
 
 The harness writes the id of each process that it starts to this program's input, one per line. The
 input closes when the harness ends, even by kill -9. vLLM's own processes do not always notice that
-the harness has ended, and do not notice it at all while they load. To start quickly, the program
-imports nothing from the harness.
+the harness has ended, and never while they load. To start quickly, the program imports nothing from
+the harness.
 """
 
 import contextlib

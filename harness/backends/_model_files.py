@@ -23,7 +23,7 @@ Known = dict[str, tuple[list[int], str]]  # for each path, the file's status (`_
 
 
 class Hashes:
-    """The hashes of files. Hashes of large files are cached in the file ``memory``, if any."""
+    """The hashes of files, cached for large files in the file ``memory``, if any."""
 
     def __init__(self, memory: Path | None = None) -> None:
         self._memory = memory

@@ -2,8 +2,7 @@
 
 A row of ``batch_calls`` says that a call is in a batch that exists or is about to be created, so no
 other process may make the call. The row is committed before the batch is created, and deleted in
-the transaction that commits the call's outcome or the batch's end. Batches that have ended stay in
-the ledger for `harness batches`.
+the transaction that commits the call's outcome or the batch's end.
 """
 
 import asyncio

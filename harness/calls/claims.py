@@ -1,10 +1,10 @@
 """Claims record which process is paying for a call, so that no other process pays too.
 
-A claim is an operating-system lock on a byte whose offset is derived from the call's key. It costs
-two system calls and ends with its process, so a killed process blocks no other. A call that waits
-for a claim holds none, so there is no deadlock. POSIX locks belong to a process, and closing any
-descriptor of a file drops all of its locks. Each file is therefore opened once per process, and the
-process keeps a set of the calls that it has claimed.
+A claim is an operating-system lock on a byte whose offset is derived from the call's key. It ends
+with its process, so a killed process blocks no other. A call that waits for a claim holds none, so
+there is no deadlock. POSIX locks belong to a process, and closing any descriptor of a file drops
+all of its locks. Each file is therefore opened once per process, and the process keeps a set of the
+calls that it has claimed.
 """
 
 from __future__ import annotations

@@ -230,7 +230,6 @@ def _folder(name: str, path: Path, otherwise: State) -> Finding:
 
 
 def _team(settings: Settings) -> Finding:
-    """Return a finding on the team's database."""
     try:
         from harness.calls.team.membership import team_facts  # needs the extra
 

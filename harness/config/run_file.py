@@ -55,7 +55,7 @@ class Shard(NamedTuple):
         return f"{self.number}/{self.of}"
 
     def part(self, whole: int) -> int:
-        """Return the shard's part of a whole number. The parts of all shards add up to it."""
+        """Return the shard's part of a whole number."""
         return whole // self.of + (self.number <= whole % self.of)
 
 

@@ -1,8 +1,8 @@
 """Writes a run as a record of Every Eval Ever (evalevalai.com), schema version 0.3.0.
 
 A record is two files in the layout of that project's data store. The results, with their confidence
-intervals, are in ``data/TASK/DEVELOPER/MODEL/UUID.json``. The samples are in
-``UUID_samples.jsonl`` beside it, with one line for each sample and result.
+intervals, are in ``data/TASK/DEVELOPER/MODEL/UUID.json``. The samples are in ``UUID_samples.jsonl``
+beside it, with one line for each sample and result.
 """
 
 from __future__ import annotations
@@ -165,7 +165,6 @@ def _data(config: RunFile) -> dict[str, Any]:
 
 
 def _results(run: ExportedRun) -> Iterator[dict[str, Any]]:
-    """Yield the known results of a run, such as its pass rate."""
     config, metrics = run.config, run.metrics
     given = config.decoding.given()
     set_up = {

@@ -223,7 +223,7 @@ class WireFormat(ABC):
 
 
 def header(headers: Headers, name: bytes) -> str | None:
-    """Return the value of a header, or None if it is missing. ``name`` must be in lower case."""
+    """Return the value of a header, named in lower case, or None if it is missing."""
     return next((value.decode("latin-1") for key, value in headers if key == name), None)
 
 

@@ -100,7 +100,6 @@ def _inert(value: Any) -> Any:
 
 
 def _shown(exhibit: Exhibit, found: Sequence[Finding]) -> tuple[Any, ...]:
-    """Return an exhibit with its columns, axis and rows."""
     own = [one for one in found if one.exhibit == exhibit.name]
     ends = [end for one in own for end in (one.published, one.ours, *(one.ci95 or ()))]
     known = [end for end in ends if end is not None]

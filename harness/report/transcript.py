@@ -208,7 +208,6 @@ def answers_document(
 def _side_by_side(
     of: Mapping[str, Mapping[str, Sequence[AnswerLine]]], own: Rows
 ) -> Iterator[dict[str, object]]:
-    """Yield a record per instance and sample, with all runs' answers."""
     for instance, found in of.items():
         prompt = _last_message(next(iter(found.values()))[0])
         samples: dict[int, dict[str, object]] = {}

@@ -71,7 +71,7 @@ class CallBounds:
         answer: int = 1,
         joint: bool = False,
     ) -> None:
-        """Add a call. If it is not ``certain``, it raises only the upper bounds.
+        """Add a call, which raises only the upper bounds if it is not ``certain``.
 
         The prompt ``messages`` may grow by ``before`` rounds and ``further`` tokens. The reply has
         ``answer`` to ``max_tokens`` tokens. A ``joint`` call may be combined with the previous one.

@@ -81,7 +81,7 @@ def stage_names(curation: Curation) -> list[StageName]:
 def prepare_curation(
     curation: Curation, sources: Sequence[Path], out: Path, resources: Resources
 ) -> CurationJob:
-    """Check a curation and its source files, build its models, and return a job for `curate`."""
+    """Check a curation and its source files, and return a job for `curate`."""
     for source in sources:
         if not is_there(source):
             raise DataMissing(f"There is no file or folder {source}.", "Check the path.")
@@ -118,7 +118,7 @@ def prepare_curation(
 def estimate_curation(
     job: CurationJob, status: Callable[[str], None], workers: Pool
 ) -> list[StageEstimate]:
-    """Estimate the calls of each stage. This screens the chats but calls no model."""
+    """Screen the chats, and estimate the calls of each stage without calling a model."""
     with locked_stages(stages_folder(job.out), job.out) as stages:
         found = screened(job.sources, job.curation, stages, workers, status)
     gives = {stage: "logprobs" in job.models[stage].backend.features for stage in job.models}
@@ -131,9 +131,9 @@ async def curate(
     listener: StageListener | None = None,
     status: Callable[[str], None] = lambda _: None,
 ) -> CurationEnd:
-    """Build or resume a data set. ``status`` receives messages, and ``listener`` shows progress.
+    """Build or resume a data set.
 
-    ``workers`` screen the chats.
+    ``workers`` screen the chats, ``status`` receives messages, and ``listener`` shows progress.
 
     Raises:
         HarnessError: If some calls failed. The next session makes only those that lack an answer.

@@ -134,7 +134,6 @@ def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
 
 
 def _entry(raw: object, taken: Sequence[str], judges: Collection[str]) -> Check:
-    """Parse one entry of a list of checks."""
     entry = {raw: {}} if isinstance(raw, str) else raw
     if not isinstance(entry, Mapping):
         raise ConfigError(" must be a checker's name, or the name with its options.")
@@ -262,7 +261,7 @@ def _file(check: Check) -> str | None:
 
 
 def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
-    """Return a check with the row's values in place of references to its fields."""
+    """Return a check with references to the row's fields replaced by their values."""
     names, principal, required = _parameters(check.checker)
     options = dict(check.options)
     if isinstance(options.get("field"), str) and "field" not in names:

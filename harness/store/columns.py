@@ -138,7 +138,7 @@ class AttemptTable:
 
 
 def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
-    """Yield each non-empty group's number and rows. ``codes`` has each row's group, or -1."""
+    """Yield each non-empty group's number and rows, given each row's group, or -1."""
     # One stable sort instead of a mask per group: labels may have thousands of groups.
     order = np.argsort(codes, kind="stable").astype(np.int32)
     ends = np.searchsorted(codes[order], np.arange(n + 1))

@@ -1,8 +1,7 @@
 """``gold/`` in a run's folder: reference answers scored by judges.
 
-The folder has the layout of a run: ``attempts.jsonl``, with one line per instance and the reference
-answer as its text, and the judges' ``judgements.jsonl`` and ``judges.json``. References are
-therefore judged, resumed, paid for and read like a model's answers, but never mixed with them.
+The folder has the layout of a run, with one attempt per instance. References are therefore judged,
+resumed, paid for and read like a model's answers, but never mixed with them.
 """
 
 import time

@@ -67,7 +67,7 @@ class RunStatus(msgspec.Struct):
 
 
 def read_status(folder: Path) -> RunStatus | None:
-    """Return the status of a run's latest session, or None if it is missing or damaged."""
+    """Return the status of a run's latest session, or None if it cannot be read."""
     try:
         return msgspec.json.decode((folder / STATUS).read_bytes(), type=RunStatus)
     except (*UNREADABLE, OSError):
@@ -83,7 +83,7 @@ def write_status(folder: Path, status: RunStatus) -> None:
 
 
 def request_stop(folder: Path) -> bool:
-    """Ask the session in progress, if any, to stop as by Ctrl-C. Return whether there is one."""
+    """Ask the session in progress, if any, to stop. Return whether there is one."""
     status = read_status(folder)
     if status is None or not status.works():
         return False

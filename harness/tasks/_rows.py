@@ -208,7 +208,6 @@ def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | No
 
 
 def _listed(path: Path) -> Iterator[Row]:
-    """Yield the items in a JSON or YAML file."""
     content, kind = _text(path), "JSON" if path.suffix.lower() == ".json" else "YAML"
     if not content.strip():
         return

@@ -1,7 +1,7 @@
 """Selects the cases that the page's filters ask for.
 
-A case is one sample of an instance, with a cell for each run. A million attempts can be filtered
-without reading any text, because only columns are used. Only `TextSearch` reads texts.
+A case is one sample of an instance, with a cell for each run. Only `TextSearch` reads texts; all
+other filters use columns.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ class CaseTable:
         """Return the indices that sort the cases.
 
         ``sort`` is a run's name (by its values) or "fails" (most failures first). A leading "-"
-        reverses.
+        reverses the order.
         """
         by = sort.removeprefix("-")
         if by in self.names:
@@ -258,6 +258,6 @@ def _numbered(columns: Sequence[Ints]) -> tuple[Ints, NDArray[np.int32]]:
 
 
 def _distinct(columns: Sequence[Ints]) -> Ints:
-    """Return all columns' distinct values, sorted: faster than `numpy.unique`, which hashes."""
+    """Return all columns' distinct values, sorted (`numpy.unique`, which hashes, is slower)."""
     values = np.sort(np.concatenate([np.zeros(0, np.int64), *columns]))
     return values[changes(values)]

@@ -282,7 +282,6 @@ def _ends(text: str, sentences: Iterable[str]) -> list[int]:
 
 
 def _texts_of(target: Target) -> Iterator[str]:
-    """Yield the strings in a target."""
     if isinstance(target, str):
         yield target
     elif isinstance(target, tuple):

@@ -125,7 +125,7 @@ def _packed(line: TextLine, prompt: int | None) -> dict[str, object]:
 
 
 def _sent(request: _Request) -> Text | None:
-    """Return a request without its prompt as JSON, or None if little is left."""
+    """Return a request without its prompt as JSON, or None if that leaves at most a seed."""
     sent = {"model": request.model, "decoding": request.decoding, "seed": request.seed}
     given = {key: value for key, value in sent.items() if value not in ("", {}, None)}
     if not given.keys() - {"seed"}:

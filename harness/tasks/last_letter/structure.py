@@ -1,10 +1,10 @@
 """Defines the form of an answer, and makes questions and prompts that ask for this form.
 
-The description in the prompt, the decoding constraint, the shots, the reference answers and the
-parser are all derived from the form. They therefore cannot diverge, as they did in the paper. The
-patterns are from .txt's correction (https://blog.dottxt.co/say-what-you-mean.html). The paper's
-recorded prompt is reproduced byte for byte. The form and the example in that prompt match neither
-the parser nor the questions.
+The prompt, the decoding constraint, the shots, the reference answers and the parser are all derived
+from the form. They therefore cannot diverge, as they did in the paper. The patterns are from .txt's
+correction (https://blog.dottxt.co/say-what-you-mean.html). The paper's recorded prompt is
+reproduced byte for byte. The form and the example in that prompt match neither the parser nor the
+questions.
 """
 
 from __future__ import annotations

@@ -194,7 +194,6 @@ def repeats(task: Any) -> int:
 
 
 def _repeated(task: Any, found: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    """Return each request's responses, as often as the task repeats its requests."""
     return [list(given) * repeats(task) for given in found]
 
 
