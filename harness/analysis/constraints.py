@@ -63,7 +63,7 @@ class _Details(Struct, gc=False):
 
 
 class ScoreDetails(Struct, gc=False):
-    """A score. Its details, which may list constraints, are not decoded yet."""
+    """A score whose details, which may list constraints, are not decoded yet."""
 
     value: Any = None
     passed: bool | None = None

@@ -201,7 +201,7 @@ def _incomparable(run: Run | None, source: StudyRun, known: str) -> str:
 
 
 def look_up(attempts: AttemptTable, lookup: Lookup) -> SampleStatistic:
-    """Compute the statistic that a lookup describes. Its mean is None if no sample has a value."""
+    """Compute a lookup's statistic, whose mean is None if no sample has a value."""
     if lookup.so_far:
         samples = any_of_first(attempts, lookup.round or int(attempts.round.max(initial=1)))
     else:

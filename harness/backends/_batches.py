@@ -102,7 +102,7 @@ def older(page: Sequence[float | None], since: float) -> bool:
 
 
 def moment(created: Any) -> float | None:
-    """Convert a Unix time or a time in ISO format to a Unix time. Other types give None."""
+    """Convert a Unix time or a time in ISO format to a Unix time, other types to None."""
     if isinstance(created, str):
         return datetime.fromisoformat(created).timestamp()
     return created if isinstance(created, int | float) else None

@@ -38,7 +38,7 @@ class _Message(msgspec.Struct):
 
 
 class CompletionChoice(msgspec.Struct):
-    """One answer in a completion. It has a ``message`` (chat completion) or a ``text``."""
+    """One answer in a completion, as a ``message`` (chat completion) or a ``text``."""
 
     message: _Message | None = None
     text: Any = None

@@ -135,7 +135,7 @@ def _units(usd: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PriceEntry:
-    """The price of a model at an API host. Unknown facts are None."""
+    """The price of a model at an API host, with None for unknown facts."""
 
     host: str
     model: str

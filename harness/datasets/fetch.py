@@ -58,7 +58,7 @@ class Product(msgspec.Struct, frozen=True):
 
 
 class DataSet(msgspec.Struct, frozen=True):
-    """A data set that can be fetched by name. ``folder`` is relative to the data folder."""
+    """A data set that can be fetched by name, with its folder in the data folder."""
 
     name: str
     about: str

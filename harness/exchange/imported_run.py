@@ -57,7 +57,7 @@ def invalid(where: str, problem: str) -> DataInvalid:
 
 
 def opened(path: Path) -> BufferedReader:
-    """Open a file to be imported, as bytes. Errors are raised as a `HarnessError`."""
+    """Open a file to be imported, as bytes, and raise errors as a `HarnessError`."""
     try:
         if path.exists() and not path.is_file():
             raise invalid(str(path), "not a file")

@@ -98,7 +98,7 @@ class BatchSettings:
         self._drawn = 0
 
     def change(self, faults: Mapping[str, float] | None, latency: float | str | None) -> None:
-        """Set the probabilities of faults and the latency. None leaves a setting as it is."""
+        """Set the probabilities of faults and the latency, unless they are None."""
         for name, share in (faults or {}).items():
             if name not in BATCH_FAULTS:
                 raise MockError(f"Unknown batch fault {name!r}. Faults: {', '.join(BATCH_FAULTS)}.")

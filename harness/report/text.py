@@ -18,7 +18,7 @@ _LONGEST_NAME = 120
 
 
 def task_shown(task: str) -> str:
-    """Return a task's name for tables. The path of a Python file is shown without its folders."""
+    """Return a task's name for tables, without the folders of a Python file."""
     return re.sub(r"^.*[/\\](?=[^/\\]*\.py(:|$))", "", task)
 
 

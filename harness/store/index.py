@@ -101,7 +101,7 @@ class AttemptIndex:
 
     @property
     def register(self) -> Register:
-        """The run's judges. Empty if the index covers no judgements."""
+        """The run's judges, or none if the index covers no judgements."""
         return Register() if self.judgements is None else self.judgements.register
 
     @property

@@ -74,7 +74,7 @@ class Manifest:
 
     @property
     def run_id(self) -> str:
-        """The run's id in payment records. It does not change when the run is resumed."""
+        """The run's id in payment records, the same in all sessions."""
         return str(self._content["id"])
 
     @property

@@ -128,7 +128,7 @@ class RunFolder:
             lock.release()
 
     def read_config(self) -> RunFile:
-        """Read the run file of the run's latest session. It contains all defaults."""
+        """Read the run file, with all defaults, of the run's latest session."""
         tree = read(self.config)
         match tree.get("task"):
             # Version 0.1.0 wrote this removed task option into every run's folder.

@@ -89,7 +89,7 @@ Options: TypeAlias = "list[Target] | tuple[Options, ...]"
 
 
 def read_rule(raw: object, where: str) -> Rule:
-    """Return the rule that parsed YAML defines. A plain target is a sweep with one value."""
+    """Return the rule that parsed YAML defines (a plain target is a sweep with one value)."""
     if not isinstance(raw, Mapping):
         return [grammar.read_targets(raw, where)]
     if "sweep" in raw:

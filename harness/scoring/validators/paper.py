@@ -227,7 +227,7 @@ _FOREIGN = re.compile(r"\\N\{[^}]*\}|\\.|\[(?=:)|\{(?!\d*,?\d*\})", re.DOTALL)
 
 
 class PaperValidator:
-    """A compiled schema. As in the authors' code, it is not checked against its meta-schema."""
+    """A compiled schema, not checked against its meta-schema, as in the authors' code."""
 
     def __init__(self, schema: Any, seconds: float = MOST_SECONDS) -> None:
         self.schema, self._seconds = schema, seconds

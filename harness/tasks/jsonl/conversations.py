@@ -26,7 +26,7 @@ _TEMPLATES = ("goal", "persona")  # options of a task's user
 def turn_rows(row: Row) -> list[Row]:
     """Return one row for each of a row's ``turns``, or just the row if it has none.
 
-    Each has the fields of the turn and of the row, but only the last has those in `OF_LAST`.
+    Each has the fields of the turn and of the row, but only the last has the row's `OF_LAST`.
     """
     if "turns" not in row:
         return [row]
