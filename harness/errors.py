@@ -114,7 +114,7 @@ FailureKind = Literal[
 class TransientError(CallError):
     """A failure that is worth retrying.
 
-    ``retry_after`` is the number of seconds to wait first, if the provider said.
+    ``retry_after`` is the number of seconds to wait first (None: the provider did not say).
     """
 
     def __init__(

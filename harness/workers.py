@@ -1,7 +1,8 @@
 """Pools that return results in order and keep few work items in memory.
 
-The processes of this machine run this module, and do not import the program that started them. They
-ignore Ctrl-C, and end when that program ends, even if it is killed.
+By default, the work is done by processes of this machine. They run this module, and do not import
+the program that started them. They ignore Ctrl-C, and end when that program ends, even if it is
+killed.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
 
 
 def values_of(samples: AttemptTable, score: str) -> tuple[Bools, NDArray[Any]]:
-    """Return which of n samples have a value of a score or `PASS_RATE`, (n,), and these values."""
+    """Return an (n,) mask of samples with a value of a score or `PASS_RATE`, and these values."""
     if score == PASS_RATE:
         return samples.judged, samples.passed[samples.judged]
     if score not in samples.scores:
@@ -81,7 +81,8 @@ def has_score(table: AttemptTable, score: str) -> bool:
 def scored(samples: AttemptTable, score: str) -> AttemptTable:
     """Return the rows that a score is averaged over: samples or, for ``pass@4``, instances.
 
-    The values of a score such as ``pass@4`` are stored in ``passed``.
+    The values of a score such as ``pass@4`` are stored in ``passed``. A recorded score of the same
+    name takes precedence.
     """
     kind, k = of_k(score)
     if not k:
@@ -105,9 +106,9 @@ def pass_at_k(
 ) -> Iterator[NDArray[np.float64]]:
     """Yield, for k = 1 … k_max, each instance's probability that at least one of k samples passes.
 
-    This is 1 - C(n - c, k) / C(n, k): Chen et al. 2021, "Evaluating Large Language Models Trained
-    on Code" (arXiv 2107.03374), equation 1. ``drawn`` and ``passed`` hold each instance's number of
-    samples, n ≥ k_max, and of passed samples, c.
+    This is the unbiased estimate 1 - C(n - c, k) / C(n, k) of Chen et al. 2021, "Evaluating Large
+    Language Models Trained on Code" (arXiv 2107.03374), equation 1. ``drawn`` and ``passed`` hold
+    each instance's number of samples, n ≥ k_max, and of passed samples, c.
 
     Raises:
         ValueError: If an instance has fewer than k_max samples.
@@ -125,7 +126,8 @@ def pass_hat_k(
     """Yield, for k = 1 … k_max, each instance's probability that all k samples pass.
 
     This is C(c, k) / C(n, k), as in Yao et al. 2024, "τ-bench" (arXiv 2406.12045), section 3.
-    Arguments and errors are those of `pass_at_k`.
+    Arguments and errors are those of `pass_at_k`. It is computed as a product of probabilities,
+    which cannot overflow.
     """
     if len(drawn) and k_max > drawn.min():
         raise ValueError(f"k = {k_max} needs {k_max} samples of each instance")

@@ -115,7 +115,7 @@ class Pairs:
 
 
 def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -> Pairs:
-    """Pair two runs by instance, with the mean over its samples' last rounds as its value."""
+    """Pair two runs by instance. An instance's value is the mean over its samples' last rounds."""
     total_first, n_first, missing_first = _by_instance(first, score)
     total_second, n_second, missing_second = _by_instance(second, score)
     both, at_first, at_second = np.intersect1d(
@@ -160,7 +160,7 @@ def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -
 
 
 def _by_instance(table: AttemptTable, score: str) -> tuple[Floats, Counts, Counts]:
-    """Return each instance's sum of values, and its numbers of samples with and without one."""
+    """Return each instance's sum of values, and its numbers of samples with and without a value."""
     last = table.last_rounds()
     known, values = values_of(last, score)
     instance, m = last.instance[known], len(table.instances.digest)
@@ -294,8 +294,9 @@ def needed_instances(
 
     This is the smallest number, with at least two clusters, for which `_reach` standard errors are
     no more than the difference. The error is assumed to fall with the square root of the number of
-    instances. The degrees of freedom grow with the number of clusters only if all clusters have the
-    same size. Otherwise, ``degrees`` remains the limit, because relative sizes stay the same.
+    instances, and the number of clusters to grow in proportion to the number of instances. The
+    degrees of freedom grow with the number of clusters only if all clusters have the same size.
+    Otherwise, ``degrees`` remains the limit, because relative sizes stay the same.
 
     Args:
         n: The number of instances.
@@ -327,7 +328,7 @@ def needed_instances(
 def untested(found: Comparison) -> Comparison:
     """Return a comparison without its test, because one run has all replies of the other.
 
-    If no value differs, there is no interval either.
+    If no value differs, the difference of 0 is certain, so there is no interval either.
     """
     ci95 = found.ci95 if found.better + found.worse else None
     return replace(
@@ -350,9 +351,10 @@ def _interval(pairs: Pairs, difference: float, margin: float) -> Interval:
 
 
 def _no_change(units: int) -> Interval:
-    """Return the exact 95% interval of a difference of verdicts if no unit differs.
+    """Return the 95% interval of a difference of verdicts if none of the units differs.
 
-    It is the bound on the share of units that may differ (Clopper and Pearson 1934).
+    The standard error of 0 carries no information. The interval is the exact bound on the share of
+    units that may differ (Clopper and Pearson 1934).
     """
     reach = 1 - (ALPHA / 2) ** (1 / units)
     return -reach, reach

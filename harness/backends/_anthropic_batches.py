@@ -65,13 +65,13 @@ class AnthropicBatching(HttpBackend):
         return len(encode(self._entry("x" * 64, request))) + 1
 
     async def upload_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> None:
-        """Do nothing: there are no files."""
+        """Do nothing: the requests are part of the request that creates the batch."""
 
     async def batch_file(self, tag: str) -> None:
-        """Return None."""
+        """Return None: there are no files."""
 
     async def delete_file(self, file: str) -> None:
-        """Do nothing."""
+        """Do nothing: there are no files."""
 
     async def create_batch(
         self, tag: str, entries: Sequence[tuple[str, Request]], file: str | None

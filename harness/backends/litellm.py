@@ -3,8 +3,8 @@
     model: {backend: litellm, name: replicate/meta/meta-llama-4}
 
 LiteLLM translates requests and replies, so prefer the other backends, which know more about them.
-LiteLLM's own retries, cache and telemetry are off. Source:
-https://docs.litellm.ai/docs/completion/input.
+LiteLLM's own retries, cache and telemetry are off.
+Source: https://docs.litellm.ai/docs/completion/input.
 """
 
 from collections.abc import Callable

@@ -220,7 +220,7 @@ class WordListLoader(FileLoader):
         super().__init__(str(data.file(path)), "", encoding, data=data)
 
     def parts(self) -> Iterator[FileLoader]:
-        """Yield this loader."""
+        """Yield this loader: a list is not divided."""
         yield self
 
     def names(self) -> Iterator[str]:

@@ -67,7 +67,7 @@ class RowRange:
 
 
 class JsonlRows(RowRange):
-    """Lines of JSONL that are not blank, numbered from 1."""
+    """Lines of JSONL, numbered from 1. Blank lines are skipped."""
 
     patterns = ("**/*.jsonl", "**/*.jsonl.gz", "**/*.json.gz")
     unit = "line"

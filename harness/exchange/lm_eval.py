@@ -169,7 +169,7 @@ class _Line:
         self.simulated = isinstance(doc, dict) and doc.get(SIMULATED) is True
 
     def metrics(self) -> dict[str, FoundScore]:
-        """Return the line's metrics by name, None if not a number."""
+        """Return the line's metrics by name. A metric that is not a number has the value None."""
         listed = self._tree.get("metrics")
         names = map(str, listed) if isinstance(listed, list) else self._tree
         return {

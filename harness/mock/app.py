@@ -3,9 +3,10 @@
 If a check of the request fails, the request is rejected immediately. Otherwise, after the drawn
 latency, the answer is sent or the drawn fault happens.
 
-Control requests use paths that no real provider has, and are not counted: ``GET /stats``, ``GET
-/stats/bodies``, ``POST /stats/reset``, ``GET /faults``, ``POST /faults`` (see `Conditions`). For
-requests in batches, latency, rate limits, and faults other than errors and faulty texts do not
+Control requests use paths that no real provider has, and are not counted: ``GET /stats``,
+``GET /stats/bodies``, ``POST /stats/reset``, ``GET /faults``, ``POST /faults`` (see `Conditions`).
+
+For requests in batches, latency, rate limits, and faults other than errors and faulty texts do not
 apply.
 """
 

@@ -240,7 +240,7 @@ class OpenAICompletions(OpenAI):
 def error_object(
     message: str, kind: str = "invalid_request_error", code: str | None = None, param: str = ""
 ) -> dict[str, Any]:
-    """Return an error object in OpenAI's form, of the ``type`` ``kind``."""
+    """Return an error object in OpenAI's form. ``kind`` is the value of its ``type``."""
     return {"message": message, "type": kind, "param": param or None, "code": code}
 
 

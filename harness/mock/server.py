@@ -91,7 +91,7 @@ class MockServer:
         return f"{self.url}/v1"
 
     def stats(self) -> Snapshot:
-        """Return a copy of the current counters, also after the server has stopped."""
+        """Return a copy of the current counters, even after the server has stopped."""
         return self._provider.stats.snapshot()
 
     def bodies(self) -> dict[str, BodyCount]:

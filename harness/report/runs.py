@@ -104,7 +104,7 @@ class ReportedRun:
 
     @property
     def last_round(self) -> int:
-        """The highest round of any attempt, or 0 without attempts."""
+        """The highest round of any attempt, or 0 without attempts. Turns are not rounds."""
         return self.attempts.most_rounds
 
 

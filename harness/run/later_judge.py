@@ -172,7 +172,7 @@ def prepare_judge(
 def prepare_panel(
     folder: RunFolder, section: PanelSection, settings: Settings, *, references: bool = False
 ) -> LaterJudge:
-    """Check a panel of a run's judges that is to judge the run or the reference answers."""
+    """Check a panel of a run's judges. If ``references``, it is to judge the reference answers."""
     task = _task_of(folder, settings)
     known = read_register(folder.path).judges
     judges = {name: one for name, one in known.items() if not one.members}

@@ -17,7 +17,7 @@ BLOCK_BYTES = 1 << 14  # of rows that are packed before they are added to the co
 class Rows:
     """A growing table of numbers. ``fields`` maps columns to format characters of `struct`.
 
-    Columns can be taken out of it, so that a large table is never in memory twice.
+    Columns can be taken out of the table, so that a large table is never in memory twice.
     """
 
     def __init__(self, **fields: str) -> None:
@@ -73,7 +73,7 @@ class Rows:
             yield memoryview(column)
 
     def last(self, name: str) -> float:
-        """Return the last value of a column that is not empty."""
+        """Return the last value of a column. There must be at least one row."""
         self._unpack()
         values = self._columns[name] or np.frombuffer(self._restored[name], self._dtype[name])
         return float(values[-1])

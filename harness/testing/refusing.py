@@ -54,7 +54,7 @@ class _Refusal(BaseHTTPRequestHandler):
     do_GET = do_POST  # noqa: N815 (named by http.server)
 
     def log_message(self, *_: object) -> None:
-        """Log nothing."""
+        """Log nothing: the base class would print a line for each call."""
 
 
 @contextlib.contextmanager

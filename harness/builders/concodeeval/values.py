@@ -194,7 +194,7 @@ def anything(draws: Draws) -> Any:
 
 
 def draw(schema: Any, draws: Draws) -> Any:
-    """Draw an instance of a schema that is probably valid.
+    """Draw an instance that is probably valid under a schema.
 
     Raises:
         NoInstanceError: If none is found.

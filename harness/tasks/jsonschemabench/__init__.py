@@ -164,7 +164,7 @@ class JSONSchemaBenchTask:
         return found | (self._official.versions() if self._official else strict)
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the prompt."""
+        """Return the prompt. The harness adds shots as further turns."""
         item = instance.data
         if item.asked is not None:
             row = {"instance": json.dumps(item.asked.data, ensure_ascii=False)}
@@ -329,9 +329,10 @@ class JSONSchemaBenchTask:
 
 
 def deciding_keyword(schema: Any, value: Any, verdicts: Verdicts) -> str:
-    """Return the first keyword of a schema that a value violates, or "" if it violates none.
+    """Return the first keyword of a schema that a value violates.
 
-    If it violates none under ``verdicts``, the other kind of verdicts is used.
+    If the value violates none under ``verdicts``, the other kind of verdicts is used. The result is
+    "" if neither finds a violation.
     """
     others: Verdicts = "official" if verdicts == "strict" else "strict"
     for engine in (verdicts, others):

@@ -216,7 +216,7 @@ class NaturalInstructionsTask:
         return found
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return one user message: instruction, examples and input."""
+        """Return one user message: instruction, examples and input. ``shots`` are not used."""
         return (Message("user", instance.data.prompt),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
