@@ -126,8 +126,8 @@ def pass_hat_k(
     """Yield, for k = 1 … k_max, each instance's probability that all k samples pass.
 
     This is C(c, k) / C(n, k), as in Yao et al. 2024, "τ-bench" (arXiv 2406.12045), section 3.
-    Arguments and errors are those of `pass_at_k`. It is computed as a product of probabilities,
-    which cannot overflow.
+    Arguments and errors are those of `pass_at_k`. The result is computed as a product of
+    probabilities, which cannot overflow.
     """
     if len(drawn) and k_max > drawn.min():
         raise ValueError(f"k = {k_max} needs {k_max} samples of each instance")

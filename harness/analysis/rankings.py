@@ -60,7 +60,10 @@ def _pairs(first: Floats, second: Floats) -> tuple[int, int, int]:
 
 
 def _inversions(ranks: Ints) -> int:
-    """Return how many pairs are in descending order."""
+    """Return how many pairs are in descending order.
+
+    Each pair is counted at the highest bit in which its two ranks differ.
+    """
     total = 0
     for bit in reversed(range(int(ranks.max()).bit_length())):
         above, one = ranks >> bit + 1, ranks >> bit & 1

@@ -64,7 +64,10 @@ def deciding(folder: RunFolder) -> list[str]:
 
 
 def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:
-    """Return an (n,) mask of the attempts that lack the score or, for a pass rate, a verdict."""
+    """Return an (n,) mask of the attempts that lack the score or, for a pass rate, a verdict.
+
+    If an answer has a verdict and no needed judgement has failed, the score does not apply to it.
+    """
     if score not in table.scores:
         return ~table.judged
     absent = ~table.measured(score)

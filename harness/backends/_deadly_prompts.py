@@ -26,6 +26,11 @@ class DeadlyPrompts:
         self._given_up: set[Hashable] = set()
 
     def suspects(self, request: Request) -> bool:
+        """Return whether a request must be sent alone.
+
+        Raises:
+            RequestRejected: If the request's prompt has been abandoned.
+        """
         if not self._deaths:
             return False  # naming takes time
         name = _name(request)
