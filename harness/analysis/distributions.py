@@ -1,7 +1,7 @@
 """The distributions that tests and intervals need: Student's t, binomial and chi squared.
 
 SciPy has them as well, but it takes up 110 MB, a third of an installation, and takes longer to load
-than the rest of the harness. The tests compare these functions with SciPy's.
+than the rest of the harness.
 """
 
 from __future__ import annotations

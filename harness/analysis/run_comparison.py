@@ -214,7 +214,7 @@ class MatrixRow(Struct, frozen=True, kw_only=True):
 
 
 class RunPair(Struct, frozen=True):
-    """The comparison of two rows, by index. ``starred``: unadjusted p below `STARRED`."""
+    """The comparison of two rows. ``starred``: its unadjusted p is below `STARRED`."""
 
     first: int
     second: int

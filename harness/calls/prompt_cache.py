@@ -122,7 +122,7 @@ def _head(messages: Sequence[Message]) -> str:
 
 
 class PromptCaching:
-    """The layer that sends one call ahead to write a shared beginning to the provider's cache.
+    """The layer that sends one call ahead to write a shared beginning to the prompt cache.
 
     Args:
         ask: The layers below.

@@ -267,7 +267,7 @@ class LimitsSection(Section):
 
 
 class SecondModelSection(ModelSection):
-    """A model besides the evaluated one. By default it has the run's limits, except rate limits."""
+    """A model besides the evaluated one. It has the run's limits by default, except rate limits."""
 
     limits: LimitsSection | None = None  # its own limits
 

@@ -175,7 +175,7 @@ SCALARS: Mapping[str, Kind] = {
 
 
 class ExportedRows:
-    """The table of one or more runs: one row per sample (its last attempt), or one per attempt."""
+    """The table of one or more runs, with a row per sample (its last attempt) or attempt."""
 
     def __init__(self, runs: Sequence[ExportedRun], *, attempts: bool = False) -> None:
         self.runs, self._attempts = runs, attempts

@@ -1,7 +1,7 @@
 """The simulated model's log-probabilities of given texts, and its tokenizer.
 
-The log-probability of a token depends only on the model and on the text up to the token's end, so
-two requests that begin with the same text get the same numbers for that text.
+A token's log-probability depends only on the model and on the text up to the token's end, so two
+requests that begin with the same text get the same numbers for it.
 """
 
 import re

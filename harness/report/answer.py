@@ -1,4 +1,4 @@
-"""The answer at the top of a page: a sentence on what the runs show, and how sure that is."""
+"""The answer at the top of a page: what the runs show, and how sure that is."""
 
 from __future__ import annotations
 

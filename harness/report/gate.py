@@ -104,7 +104,7 @@ def gate_document(gates: Sequence[Gate]) -> TableDocument:
 
 
 def shown(one: Decision, value: float | None) -> str:
-    """Format a value of a decision's figure, or ``n/a`` for None."""
+    """Format the value of a decision's figure (``n/a`` for None)."""
     if value is None:
         return UNKNOWN
     if one.what in (COST, COST_PER_SAMPLE):

@@ -172,7 +172,7 @@ def joined(documents: Mapping[str, TableDocument]) -> TableDocument:
 def table(
     columns: Iterable[Column | str | None], rows: Iterable[Row | Sequence[object]], **options: Any
 ) -> Table:
-    """Build a `Table` from rows, each a `Row` or its values. ``options``: the table's other fields.
+    """Build a `Table` from rows. ``options`` are the table's other fields.
 
     A string in ``columns`` is a heading; None omits a column and its cells.
     """

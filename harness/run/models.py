@@ -120,7 +120,7 @@ class Model:
     beginnings: SharedBeginnings = field(default_factory=SharedBeginnings)  # of its prompts
 
     def cost(self, reply: Reply) -> float | None:
-        """Return a reply's recorded cost, else its cost at the current price (None: unknown)."""
+        """Return a reply's recorded cost, or else its cost at the current price."""
         recorded = reply.cost_usd
         return reply_cost(reply, self.price) if recorded is UNSET else recorded
 
@@ -353,7 +353,7 @@ def ignored_urls(models: Iterable[Model]) -> Iterator[str]:
 
 
 def apply_limits(models: Sequence[Model]) -> None:
-    """Apply the run file's rate limits. If models share their limits, the lowest value applies."""
+    """Apply the run file's rate limits. The lowest applies to models that share their limits."""
     for model in models:
         sharing = [other.limits for other in models if other.rates is model.rates]
         stated: dict[Unit, int] = {}

@@ -1,4 +1,4 @@
-"""Resolves what a run file names: models, the task, and the defaults of plug-ins."""
+"""Resolves the models and the task that a run file names, and the plug-ins' defaults."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence

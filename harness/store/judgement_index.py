@@ -132,9 +132,9 @@ class JudgementIndex:
 
         ``table`` has the rules' scores and verdicts, which `verdict_over` combines with the
         judges'. ``keys`` has the (n,) `judged_key` of each attempt. ``neutral`` is an (n,) mask of
-        the attempts that all rules have judged without giving a verdict; the returned mask, of
-        those that all rules and judges have. The verdicts of the judges named in ``ignored`` do not
-        count.
+        the attempts that all rules have judged without giving a verdict. The returned mask marks
+        the attempts that all rules and judges have judged so. The verdicts of the judges named in
+        ``ignored`` do not count.
         """
         judged = self.judged(table)
         scores: dict[str, Values] = dict(table.scores)

@@ -36,7 +36,7 @@ class ExactMatchChecker:
         self._targets = frozenset(map(self._bare, written))
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False. Its reason never reveals the target."""
+        """Return True or False, with a reason that never reveals the target."""
         passed = self._bare(text) in self._targets
         reason = f"{cut(text.strip(), 60)!r} is not the expected answer"
         return Score(passed, passed, "" if passed else reason)

@@ -20,7 +20,7 @@ from harness.scoring.rules.lengths import MARK, CountBounds, Wording, bounds_of,
 class Keywords:
     """A rule on how often each of the quoted texts ``wanted`` must occur.
 
-    ``name`` is ``keyword``, ``forbidden_word`` or ``keyword_count``. ``exact``: case matters.
+    ``name`` is ``keyword``, ``forbidden_word`` or ``keyword_count``. If ``exact``, case matters.
     """
 
     name: str
