@@ -106,6 +106,7 @@ class OpenTelemetry:
         return {key: value for key, value in found.items() if value not in (None, "")}
 
     def _texts(self, attempt: Attempt) -> dict[str, str]:
+        """Return an attempt's prompt and answer as attributes, or {} if texts must not be sent."""
         if not self._content:
             return {}
         asked = [_message(one) for one in attempt.request.get("messages", ())]

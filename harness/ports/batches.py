@@ -53,7 +53,7 @@ class Batched(Protocol):
     async def upload_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> str | None:
         """Upload the requests of a batch as a file, and return the file's id.
 
-        If the provider has no such files, the result is None.
+        If the provider has no such files, the result is None: `create_batch` sends the requests.
 
         Args:
             tag: A name for the batch, by which `find_batch` and `batch_file` can find it.

@@ -1,7 +1,8 @@
 """Draws values that a schema allows, and numbers and strings that violate one of its keywords.
 
 As in the paper, bounds and multiples have at most two decimals. Numbers are therefore drawn as
-whole hundredths. The formats of strings are those of Draft 2020-12 (section 7.3).
+whole hundredths, so that multiples of 5.88, for example, are exact. The formats of strings are
+those of Draft 2020-12 (section 7.3).
 """
 
 from __future__ import annotations
