@@ -224,7 +224,7 @@ class Kind:
         return [] if registered else [*_from_file(self.name, name).changed_ns]
 
     def own_sha256(self, name: str) -> str:
-        """Return a hash of a plug-in that is registered or in a Python file, or else "".
+        """Return a hash of a plug-in that is registered or in a Python file ("" for any other).
 
         For a checker, the hash also covers the values and the user's code that it refers to.
         """

@@ -42,7 +42,7 @@ class Estimate:
 
     @property
     def ci95(self) -> Interval | None:
-        """The 95% interval of a mean of values in [0, 1], or None if it is unknown.
+        """The 95% interval of a mean of values in [0, 1], or None if unknown.
 
         This is Wilson's interval for the effective sample size, as Franco, Little, Louis and Slud
         (2019, J. Survey Statistics and Methodology 7) recommend for proportions in clusters. This

@@ -1,8 +1,8 @@
 """Reads judges' verdicts on each sample's last answer, and pairs them with those of a reference.
 
 A judge with criteria gives a verdict on each criterion. For any other judge, each score that is not
-a mere number is a verdict. An abstention does not count as a no. An unparseable, refused or empty
-judgement is an abstention on all criteria of the reference.
+a mere number is a verdict. An unparseable, refused or empty judgement is an abstention on all
+criteria of the reference, which does not count as a no.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ def read_judged(
 ) -> tuple[AttemptTable, int]:
     """Return a judge's verdicts, with a row per criterion of each sample's last answer.
 
-    Rounds after ``round_``, if given, are ignored. Also return how many samples lack verdicts
-    on criteria.
+    Rounds after ``round_``, if given, are ignored. Also return how many samples lack verdicts on
+    criteria.
     """
     builder, without = TableBuilder(), 0
     for answer in read_answers(index, [judge], round_):

@@ -52,7 +52,7 @@ def _encodable(tree: Any) -> Any:
 
 
 def text_of(content: object) -> str:
-    """Return the text in a message's content: a string, a list of parts or None (no text).
+    """Return the text in a message's content, which is a string, a list of parts or None (no text).
 
     Raises:
         ValueError: For any other content.

@@ -44,7 +44,7 @@ def copyright() -> Filter:
 
 
 def no_sentence(*, units: Splitter) -> Filter:
-    """Drop text in which no sentence has a period and more than two words."""
+    """Drop text, such as a heading, in which no sentence has a period and more than two words."""
 
     def is_sentence(text: str) -> bool:
         return "." in text and len(text.split()) > 2

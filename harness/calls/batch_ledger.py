@@ -155,8 +155,8 @@ class BatchLedger:
         """Commit the replies to calls, and the run's payments for them.
 
         The payment for an empty reply is recorded, but the reply is not cached. The team's claims
-        on calls without an answer are released before these calls are deleted here, so that the
-        next session releases the claims if this process is killed in between.
+        on calls without an answer are released before these calls are deleted, so that the next
+        session releases the claims if this process is killed in between.
         """
         replies, payments = [], []
         answered: list[Statement] = []

@@ -29,7 +29,8 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
     """Print the estimated cost of the runs that are not free, and ask whether to continue.
 
     The user is asked only if the cost may exceed ``HARNESS_ASK_ABOVE_USD``, and never with ``yes``
-    or without a terminal. Runs that have begun are left out unless they have grown.
+    or without a terminal. Runs that have begun are left out, unless they now have more samples or
+    rounds.
     """
     _say_unknown([model for job in jobs for model in _asked(job)])
     priced = [job for job in jobs if any(m.price not in (None, FREE) for m in _asked(job))]
@@ -116,7 +117,7 @@ def _at_most(model: Model, cost: EstimateRange, calls: float) -> float:
 
 
 def _confirmed(job: Job) -> bool:
-    """Return whether the run has begun, with at least as many samples and rounds."""
+    """Return whether the run has already begun, with at least as many samples and rounds as now."""
     if not job.folder.begun():
         return False
     planned = job.folder.progress()[1] or 0

@@ -31,7 +31,7 @@ must not change, because no fingerprint shows whether the weights are the same.
 def conflicts(before: RunFile, now: RunFile) -> list[str]:
     """Return the dotted keys that must not change but have.
 
-    An added or removed judge or panel is one key.
+    An added or removed judge or panel counts as one key.
     """
     trees = [by_name(run) for run in (before, now)]
     old, new = map(flatten, trees)

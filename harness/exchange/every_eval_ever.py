@@ -44,8 +44,8 @@ def write_every_eval_ever(
 ) -> tuple[Path, int, int]:
     """Write a run's record below ``folder``, replacing any earlier one.
 
-    ``fields`` are the values of `FIELDS` that the user sets. Return the path of the results, the
-    number of samples written, and the number skipped because no result has a value for them.
+    ``fields`` are the values of `FIELDS` that the user sets. Return the path of the results, and
+    the numbers of samples written and skipped (without a value).
     """
     checked_fields("eee", fields, FIELDS, [ORGANISATION])
     for name, choices in CHOICES.items():

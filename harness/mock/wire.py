@@ -185,7 +185,7 @@ class WireFormat(ABC):
         return self.fail(400, message, code)
 
     def invalid_body(self, error: Exception) -> ApiError:
-        """Return the error (400) for a body that is not JSON, or has the wrong fields."""
+        """Return the error (400) for a body that is not JSON, or has missing or invalid fields."""
         return self.invalid(f"Invalid request: {error}.")
 
     def headers(

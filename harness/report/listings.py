@@ -237,7 +237,7 @@ def _usd(figure: float | None) -> str:
 
 
 class CachedReplies(NamedTuple):
-    """A model's cached replies. Times are in epoch seconds."""
+    """A model's cached replies. ``size`` is in bytes, and times are in epoch seconds."""
 
     backend: str
     model: str

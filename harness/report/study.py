@@ -25,7 +25,7 @@ _MOST = 30  # maximum number of cells outside the interval to list
 
 
 def study_document(study: Study, found: Sequence[Finding]) -> TableDocument:
-    """Build a study's summary: the verdicts on its cells, and some cells "outside"."""
+    """Build a study's summary: counts of cells by verdict, and up to `_MOST` cells "outside"."""
     counts = {exhibit.name: Counter[str]() for exhibit in study.exhibits}
     for one in found:
         counts[one.exhibit][one.verdict] += 1

@@ -158,7 +158,7 @@ class Tally:
 
     @property
     def eta_s(self) -> float | None:
-        """The estimated seconds until all samples are finished, or None if unknown."""
+        """The estimated seconds until all samples are finished, or None if no round is done yet."""
         return (self.clock() - self._started) * (self.owed / self.done - 1) if self.done else None
 
 

@@ -40,8 +40,8 @@ class Check(Struct, frozen=True):
     """A check of a reply: the name of a checker, its options, and the text to check.
 
     ``of`` is ``answer`` to check the extracted answer, or ``text`` to check the whole reply.
-    ``name`` is also the score's. If a judge decides, ``checker`` is ``judge`` and ``name`` the
-    judge's.
+    ``name`` is also the name of the score. If a judge decides, ``checker`` is ``judge`` and
+    ``name`` is the name of the judge.
     """
 
     name: str

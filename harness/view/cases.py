@@ -168,8 +168,8 @@ class CaseTable:
     def _cells(self, asked: str, matches: Sequence[Bools]) -> NDArray[np.int32]:
         """Return, for each run and case, the row of the attempt to show, or `MISSING`.
 
-        ``asked`` is "last", a number (the last round up to it), or "any" (the first in
-        ``matches``).
+        ``asked`` is "last", a number (the last round up to it), or "any" (the first in ``matches``,
+        or else the last round).
         """
         if asked != "any":
             up_to = int(asked) if asked.isdigit() else None

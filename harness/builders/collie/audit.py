@@ -80,7 +80,7 @@ def _measured(base: Base) -> tuple[object, ...]:
 
 
 def _range(base: Base, target: Target) -> tuple[float, float] | None:
-    """Return the range of numbers that satisfy a constraint, or None."""
+    """Return the range of numbers that satisfy a constraint, or None if it sets no range."""
     number = sole(target)
     if not isinstance(number, int):
         return None

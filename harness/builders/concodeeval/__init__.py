@@ -188,8 +188,8 @@ def build(
 
     At most ``instances`` are drawn for the validation task, and ``per_range`` schemas of each root
     type and value range, with the keywords of the ``vocabulary``. Return the numbers of schemas by
-    root type, of instances by label, and of invalid instances by keyword; and, by label, the number
-    of instances that the authors' code labels differently.
+    root type, of instances by label, of invalid instances by keyword and, by label, of instances
+    that the authors' code labels differently.
     """
     folder.refuse_other(out, KIND, (SCHEMAS, VALIDATION))
     schemas = list(generate(seed, vocabulary=vocabulary, per_range=per_range))

@@ -75,9 +75,8 @@ def entry(
 ) -> dict[str, Any]:
     """Return the prompts and attempts of an instance, as the page shows them.
 
-    For each run, ``extractions`` says how the answer is found in a reply ("" if it is the whole
-    reply), and ``answers`` gives the task's references and the scored parts of replies (None: not
-    known).
+    For each run, ``extractions`` says how the answer is found in a reply ("": it is the whole
+    reply). ``answers`` gives the task's references and the scored parts of replies (None: unknown).
     """
     references: dict[str, None] = {}
     prompts: dict[bytes, int] = {}

@@ -163,7 +163,7 @@ def csv_quotes(text: str) -> None:
 
 
 def _rows(text: str, delimiter: str, header: re.Pattern[str] | None) -> list[list[str]]:
-    """Return the rows of CSV. If there is a ``header``, fields keep their quotes."""
+    """Return the rows of CSV, whose fields keep their quotes if there is a ``header``."""
     if header is not None:
         begins = header.match(text.split("\n")[0].strip())
         require(begins, "the first line is not the header of the five columns")

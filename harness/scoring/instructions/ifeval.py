@@ -84,7 +84,8 @@ def frequency(
 ) -> None:
     """Check that a keyword occurs "at least" or "less than" ``frequency`` times, ignoring case.
 
-    The keyword is a regular expression; in the corrected check, it is taken literally.
+    The keyword is a regular expression; in the corrected check, it is taken literally. It is also
+    found within words.
     """
     count = len(_keyword(keyword.strip(), corrected).findall(text))
     require_relation(count, relation, frequency, f"occurrences of {keyword.strip()!r:.60}")

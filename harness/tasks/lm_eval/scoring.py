@@ -61,7 +61,8 @@ def values(
 ) -> Iterator[dict[FilteredMetric, Any]]:
     """Yield the values of a task's metrics for each document.
 
-    ``answered`` has documents with the responses to each request (several if it is repeated).
+    ``answered`` has documents with the responses to each request (several if the task repeats its
+    requests).
     """
     asked = [
         [
