@@ -100,7 +100,7 @@ class BatchLedger:
         return found[0] if found else None
 
     def ids(self) -> set[str]:
-        """Return the provider's ids of all recorded batches at this endpoint."""
+        """Return the provider's ids of all recorded batches at this endpoint, for any model."""
         query = "SELECT id FROM batches WHERE id IS NOT NULL AND backend = ? AND endpoint = ?"
         return {row[0] for row in self.replies.read(query, self._place[:2])}
 

@@ -1,6 +1,7 @@
 """Retries of failed calls.
 
-The SDKs' own retries are off.
+Outside batches, the circuit breaker is the only other layer that retries (during an outage). The
+SDKs' own retries are off.
 """
 
 import asyncio

@@ -42,10 +42,10 @@ GENERATION = ("temperature", "top_p", "max_tokens")  # decoding parameters with 
 def write_every_eval_ever(
     run: ExportedRun, folder: Path, fields: Mapping[str, str]
 ) -> tuple[Path, int, int]:
-    """Write a run's record below ``folder``, replacing any earlier one.
+    """Write a run's record below ``folder``, replacing any earlier record of the run.
 
-    ``fields`` are the values of `FIELDS` that the user sets. Return the path of the results, and
-    the numbers of samples written and skipped (without a value).
+    ``fields`` are the values of `FIELDS` that the user sets. Return the path of the results, the
+    number of samples written, and the number skipped because no result has a value for them.
     """
     checked_fields("eee", fields, FIELDS, [ORGANISATION])
     for name, choices in CHOICES.items():

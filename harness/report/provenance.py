@@ -81,7 +81,7 @@ def _setting(key: str) -> str:
 
 
 def prompts(runs: Sequence[ReportedRun]) -> list[str]:
-    """Describe the settings that differ between runs, except the model's, for each run."""
+    """Describe, for each run, the settings that differ between runs, except the model's."""
     own = {k: v for k, v in _differing(runs).items() if not k.startswith("model.")}
     return [
         ", ".join(f"{_setting(key)} {in_words(values[at])}" for key, values in own.items())

@@ -91,7 +91,7 @@ class Tally:
     def record(
         self, attempt: Attempt, passed: bool | None = None, before: Verdicts = NO_VERDICTS
     ) -> None:
-        """Count an attempt, its calls and verdict, given the sample's verdicts ``before``."""
+        """Count an attempt, its calls and verdict. ``before`` has the sample's earlier verdicts."""
         self.attempts += 1
         self.turns = max(self.turns, attempt.turns or 1)
         self._open += 1

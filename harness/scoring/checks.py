@@ -245,7 +245,7 @@ class Rules:
         return tuple(found)
 
     def checker(self, rule: Check) -> Checker:
-        """Return the checker for a check, which equal checks share."""
+        """Return the checker for a check. Checks with equal options share a checker."""
         key = rule.checker, msgspec.json.encode(rule.options, order="sorted", enc_hook=repr)
         if key not in self._checkers:
             if len(self._checkers) == MOST_CACHED:

@@ -35,7 +35,7 @@ _OUTCOME_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 
 @lru_cache(maxsize=4096)  # names repeat, and a larger cache would take too much memory
 def name_digest(name: str) -> int:
-    """Hash the name of an instance or cluster to 64 bits, equally in every process."""
+    """Hash the name of an instance or cluster to 64 bits. The hash is the same in every process."""
     digest = blake2b(name.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
@@ -138,7 +138,7 @@ class AttemptTable:
 
 
 def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
-    """Yield each non-empty group's number and rows, given each row's group, or -1."""
+    """Yield each non-empty group's number and rows, given each row's group (-1: none)."""
     # One stable sort instead of a mask per group: labels may have thousands of groups.
     order = np.argsort(codes, kind="stable").astype(np.int32)
     ends = np.searchsorted(codes[order], np.arange(n + 1))

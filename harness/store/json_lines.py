@@ -45,7 +45,7 @@ class LineKind(NamedTuple):
     remedy: str
 
     def invalid(self, path: Path, number: int, error: Exception) -> DataInvalid:
-        """Return the error for a damaged line, numbered from 1."""
+        """Return the error for the damaged line ``number`` (from 1)."""
         # The decoder's message may quote the line, which may be long.
         said = f"{path}, line {number}: not {self.name} ({str(error)[:160]})."
         return DataInvalid(said, self.remedy)

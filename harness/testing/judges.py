@@ -13,7 +13,7 @@ from harness.errors import Unparseable
 from harness.records import Instance, Origin, Reply, Request, Score, encodable, verdict
 from harness.testing.plugin_check import HOSTILE_TEXTS, WRONG, PlugInCheck
 
-LONG = "word " * 5000 + WRONG  # a long answer
+LONG = "word " * 5000 + WRONG
 # Replies that many judges can read, used if `replies` is not given.
 GUESSES = ("yes", "no", "0", "1", "3", "5", "7", "10", "A", "B", "C", "1.0", "[[A]]", "[[5]]")
 

@@ -105,7 +105,7 @@ def measured(value: Any) -> tuple[int, int, int]:
 
 
 def keyword_at(path: Sequence[str | int]) -> str | None:
-    """Return the keyword at the end of a path in a schema, or None."""
+    """Return the keyword at the end of a path in a schema, or None if the end is not a keyword."""
     keyword: str | None = None
     for token in path:
         keyword = None if keyword in MAPS or isinstance(token, int) else token
@@ -246,7 +246,7 @@ def score(violations: Sequence[Violation]) -> Score:
 
 
 def root_type_violated(value: Any, schema: Any) -> bool:
-    """Return whether a value violates the ``type`` of a schema, if any."""
+    """Return whether a value violates the ``type`` of a schema, if any. Integers are numbers."""
     named = schema.get("type") if isinstance(schema, dict) else None
     if named is None:
         return False

@@ -37,8 +37,8 @@ WRONG = "I would rather talk about something else."
 class FollowBenchItem(Struct, frozen=True):
     """An instruction with ``level`` constraints.
 
-    ``evolution`` has the instructions from level 0 to this level, or only this one for the category
-    ``example``. ``rule`` is None if a judge decides.
+    ``evolution`` has the instructions from level 0 to this level, or only this instruction for the
+    category ``example``. ``rule`` is None if a judge decides.
     """
 
     id: str

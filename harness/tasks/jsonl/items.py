@@ -114,7 +114,7 @@ def schema_constraint(checkers: Sequence[Any], instance: str) -> DecodingConstra
 def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
     """Return a row's groups by label.
 
-    The mapping in its field ``groups`` takes precedence over the fields that ``labels`` name.
+    The mapping in the row's field ``groups`` takes precedence over the fields that ``labels`` name.
     """
     own = row.get("groups", {})
     if not isinstance(own, Mapping):

@@ -166,7 +166,7 @@ IGNORED = (  # keys of a recorded answer that are not used here
 
 
 class LetterQuestion(Struct, frozen=True):
-    """A question, the words in it, and the data set's answer."""
+    """A question, the words in it, and the data set's answer in lower case."""
 
     id: str
     text: str
