@@ -111,7 +111,7 @@ def percentage(share: float | None, digits: int = 1, sign: bool = False) -> str:
     If ``sign``, format a difference in percentage points, without a unit. A share that is neither 0
     nor 1 is not rounded to 0% or 100%.
 
-    >>> percentage(0.996, 0), percentage(0.125, 0), percentage(-0.333, 0, sign=True)
+    >>> percentage(0.995, 0), percentage(0.125, 0), percentage(-0.333, 0, sign=True)
     ('>99%', '13%', '-33')
     """
     if share is None:
@@ -120,7 +120,7 @@ def percentage(share: float | None, digits: int = 1, sign: bool = False) -> str:
     if sign:
         return f"{rounded:+zf}"
     step = 10**-digits
-    if 0 < share < 1 and not step / 2 <= 100 * share <= 100 - step / 2:
+    if 0 < share < 1 and not step / 2 <= 100 * share < 100 - step / 2:
         return f"<{step:g}%" if share < 0.5 else f">{100 - step:.{digits}f}%"
     return f"{rounded:zf}%"
 

@@ -39,7 +39,7 @@ HOSTILE_TEXTS = (
     *(unit * (6000 // len(unit)) + "!" for unit in ("a", "1", "a, ", " \n")),
 )
 UNPARSEABLE = ("check", "parse", "score", "score_parsed")  # methods that may raise `Unparseable`
-SLOW_S = 5.0  # time limit in seconds for two calls of a member
+SLOW_S = 20.0  # time limit in seconds for two calls of a member
 WRONG = "This sentence of harness.testing is not an answer to anything."
 
 
