@@ -97,22 +97,25 @@ export function FigureCard({ figure }: { figure: Figure }) {
   const card = useRef<HTMLElement>(null);
   const place = useRef<HTMLDivElement>(null);
   const view = useRef<Result>(undefined);
+  const drawn = useRef<Promise<void>>(undefined);
   const id = `figure-${figure.name}`;
 
   const draw = async () => {
-    if (!place.current || !window.harnessCharts || !known) return;
+    if (place.current && window.harnessCharts && known) await (drawn.current = render(place.current));
+  };
+  const render = async (place: HTMLElement) => {
     view.current?.finalize();
     // In a separate element, because Vega changes the one that it draws in.
     const canvas = document.createElement("div");
     canvas.ariaHidden = "true";
-    place.current.replaceChildren(canvas);
-    view.current = await window.harnessCharts(canvas, figure.chart, {
-      config: known[dark.value ? "dark" : "light"] as never,
+    place.replaceChildren(canvas);
+    view.current = await window.harnessCharts!(canvas, figure.chart, {
+      config: known![dark.value ? "dark" : "light"] as never,
       tooltip: (_: unknown, event: MouseEvent, __: unknown, value: unknown) => {
         tooltip.value = value == null || value === "" ? null : { value, x: event.clientX, y: event.clientY };
       },
     });
-    place.current.classList.add("drawn");
+    place.classList.add("drawn");
   };
 
   useEffect(() => {
@@ -122,7 +125,7 @@ export function FigureCard({ figure }: { figure: Figure }) {
       ([entry]) => {
         if (!entry?.isIntersecting) return;
         near.disconnect();
-        void want(draw);
+        void want(() => drawn.current ?? draw());
       },
       { rootMargin: "400px" },
     );
@@ -147,19 +150,19 @@ export function FigureCard({ figure }: { figure: Figure }) {
 
   const download = async (kind: "svg" | "png") => {
     await library();
-    if (!view.current) await draw();
-    const { view: drawn } = view.current!;
+    await (drawn.current ?? draw());
+    const { view: shown } = view.current!;
     // With the page's background, since the theme's is transparent.
-    const ground = drawn.background();
-    drawn.background(getComputedStyle(document.body).backgroundColor);
+    const ground = shown.background();
+    shown.background(getComputedStyle(document.body).backgroundColor);
     const link = document.createElement("a");
     link.download = `${figure.name}.${kind}`;
-    if (kind === "png") link.href = await drawn.toImageURL("png", 2);
+    if (kind === "png") link.href = await shown.toImageURL("png", 2);
     else {
-      link.href = URL.createObjectURL(new Blob([await drawn.toSVG()], { type: "image/svg+xml" }));
+      link.href = URL.createObjectURL(new Blob([await shown.toSVG()], { type: "image/svg+xml" }));
       setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
     }
-    drawn.background(ground);
+    shown.background(ground);
     link.click();
   };
 
