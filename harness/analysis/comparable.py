@@ -378,7 +378,7 @@ def changed(baseline: Variant, variant: Variant) -> list[str]:
 
 
 def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
-    """Yield "KEY (A, B)" for each differing value of a setting."""
+    """Yield "KEY (A, B)" for a setting, or for each key of a section, if its values differ."""
     values = [variant.settings.get(key, variant.later.get(key)) for variant in variants]
     by_key = {key: values}
     if all(isinstance(value, dict) for value in values):

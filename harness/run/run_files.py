@@ -210,8 +210,8 @@ def find_runs_and_files(
 ) -> list[tuple[RunFolder, RunFile]]:
     """Return runs as `runs_named` does, each with its run file: the named one, or the recorded one.
 
-    The code of a named run file's plug-ins and checks must be the same as in its runs, as must its
-    rows, if they are here.
+    If a run file is named, the code of its plug-ins and checks must be the same as in its runs. So
+    must the rows of its task, if this machine has them.
     """
     names, root = list(names), settings.runs_dir
     folders, now = find_runs(root, names), dict[str, RunFile]()

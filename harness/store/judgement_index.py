@@ -1,7 +1,7 @@
 """An index over a run's `judgements.jsonl`, by judge, attempt and judged text.
 
-For each judge and text, the last judgement counts. The index takes about 40 bytes per judgement,
-plus the values of scores.
+For each judge, attempt and text, the last judgement counts. The index takes about 40 bytes per
+judgement, plus the values of scores.
 """
 
 import struct
@@ -130,11 +130,11 @@ class JudgementIndex:
     ) -> tuple[AttemptTable, Bools]:
         """Return a table of attempts to which the judges' scores are added, and a mask.
 
-        ``table`` has the rules' scores and verdicts, which `verdict_over` combines with the
-        judges'. ``keys`` has the (n,) `judged_key` of each attempt. ``neutral`` is an (n,) mask of
-        the attempts that all rules have judged without giving a verdict. The returned mask marks
-        the attempts that all rules and judges have judged so. The verdicts of the judges named in
-        ``ignored`` do not count.
+        ``table`` has the rules' scores and verdicts. The verdicts are combined with the judges' as
+        in `verdict_over`. ``keys`` has the (n,) `judged_key` of each attempt. ``neutral`` is an
+        (n,) mask of the attempts that all rules have judged without giving a verdict. The returned
+        mask marks the attempts that all rules and judges have judged without giving one. The
+        verdicts of the judges named in ``ignored`` do not count.
         """
         judged = self.judged(table)
         scores: dict[str, Values] = dict(table.scores)

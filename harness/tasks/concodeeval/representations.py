@@ -1,9 +1,9 @@
 """Renders a JSON Schema in the five representations of ConCodeEval (arXiv 2407.03387).
 
 The four kinds of code are lossless. XML has the form that json2xml writes. English has two
-wordings: ``paper``, the authors' text, which says "greater" for maxima of numbers, strings, and
-arrays of these, and ``corrected``, which says "less". For schemas that the authors' text does not
-cover, ``paper`` uses the corrected wording.
+wordings: ``paper`` is the authors' text, which says "greater" for maxima of numbers, strings, and
+arrays of these; ``corrected`` says "less". For schemas that the authors' text does not cover,
+``paper`` uses the corrected wording.
 """
 
 from __future__ import annotations
