@@ -119,9 +119,8 @@ def test_the_notebook_runs_and_prints_what_it_shows(
     assert "minimum: 1" in (tmp_path / "runs/constrained/config.yaml").read_text()
 
 
-@pytest.mark.parametrize(
-    ("accuracy", "code"), [(1.0, 0), pytest.param(0.0, 4, marks=pytest.mark.exhaustive)]
-)
+@EXHAUSTIVE
+@pytest.mark.parametrize(("accuracy", "code"), [(1.0, 0), (0.0, 4)])
 def test_the_gate_of_a_pull_request_that_edits_rows_and_checks(
     tmp_path: Path, accuracy: float, code: int
 ) -> None:
