@@ -29,7 +29,7 @@ from harness.cli.live import Display
 from harness.cli.published import fetch_published
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.errors import ConfigError, for_python
+from harness.errors import AFFECTS_ALL_RUNS, ConfigError, HarnessError, for_python
 from harness.plugins import register
 from harness.results import ComparisonResult, EvaluationResult, RunResult
 from harness.run.job import execute, prepare_all
@@ -99,7 +99,8 @@ def run_all(
         Variants that never started because the budget was spent are omitted.
 
     Raises:
-        HarnessError: If a run cannot start or continue. The replies so far are saved.
+        HarnessError: If a run cannot start or continue. The replies so far are saved, and the other
+            runs have ended, unless the error concerns them, too.
         KeyboardInterrupt: After Ctrl-C, once the calls in flight have ended.
     """
     display = Display({}, shown=options.get("progress", True))
@@ -155,7 +156,10 @@ async def _execute(
     only: str = "",
     begin: Callable[[], None] = lambda: None,
 ) -> dict[str, RunResult]:
-    """Execute the variants, or one of them. ``begin`` is called before the first run starts."""
+    """Execute the variants, or one of them. ``begin`` is called before the first run starts.
+
+    If a run fails by itself, the others are executed before its error is raised.
+    """
     with Resources(Settings()) as resources:
         chosen = {name: run for name, run in runs.items() if only in ("", name)}
         aside = set_aside(resources.settings.runs_dir, base, chosen, removed=not only)
@@ -171,12 +175,22 @@ async def _execute(
                 say(warning, "yellow")
             begin()
         with display.of({job.folder.name: name for name, job in jobs.items()}):
-            for job in jobs.values():
-                result = await execute(job, partial(display.watch, job.folder.name))
+            failed: HarnessError | None = None
+            for name, job in jobs.items():
+                try:
+                    result = await execute(job, partial(display.watch, job.folder.name))
+                except HarnessError as error:
+                    if isinstance(error, AFFECTS_ALL_RUNS):
+                        raise
+                    if name and not failed:
+                        error.message = f"Variant {name!r}: {error.message}"
+                    failed, result = failed or error, None
                 if display.interrupted:
                     raise KeyboardInterrupt
-                if result.ended == "budget":
+                if result and result.ended == "budget":
                     break
+            if failed:
+                raise failed
     return {name: RunResult(job.folder) for name, job in jobs.items() if job.folder.exists()}
 
 
@@ -204,7 +218,8 @@ def evaluate(
         progress: Show the progress.
 
     Raises:
-        HarnessError: If a run cannot start or continue. The replies so far are saved.
+        HarnessError: If a run cannot start or continue. The replies so far are saved, and the other
+            runs have ended, unless the error concerns them, too.
         KeyboardInterrupt: After Ctrl-C, once the calls in flight have ended.
 
     Examples:

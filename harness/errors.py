@@ -135,6 +135,14 @@ class FatalCallError(CallError, UserError):
     billed = False  # whether the provider has answered, so that it may bill the call
 
 
+class BudgetBroken(FatalCallError):
+    """A call has cost more than its maximum, so that a budget cannot be kept."""
+
+
+AFFECTS_ALL_RUNS = (BudgetBroken, RunConflict, StoreFailed)
+"""Errors after which a command starts no other run. Any other error may concern one run alone."""
+
+
 def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
     """Return a hint for a mistyped name: the closest valid name or, if none is close, all of them.
 

@@ -18,7 +18,7 @@ import pandas
 import pytest
 
 import harness
-from harness.errors import ConfigError, DataMissing, RunConflict
+from harness.errors import ConfigError, DataMissing, FatalCallError, RunConflict
 from harness.mock import MockServer
 from harness.plugins import _registered
 from harness.report.runs import runs_document
@@ -193,6 +193,19 @@ def test_variants_that_a_spent_budget_left_unstarted_are_not_in_the_result() -> 
         runs = harness.run_all(several, overrides=enough, progress=False)
         assert {name: run.metrics.n_samples for name, run in runs.items()} == {"a": 1, "b": 2}
         assert list(harness.run_all(several, progress=False)) == ["a", "b"]
+
+
+def test_the_error_of_a_variant_is_raised_after_the_other_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "wrong")
+    with MockServer(api_key="right") as server:
+        refused = {"backend": "openai", "name": "m", "base_url": server.base_url}
+        variants = {"refused": {"model": refused}, "b": {"model": "simulated"}}
+        several = {"task": {"name": "collie"}, "limit": 3, "variants": variants}
+        with pytest.raises(FatalCallError, match="Variant 'refused': "):
+            harness.run_all(several, progress=False)
+    assert harness.open_run("run.b").metrics.n_samples == 3
 
 
 def test_a_run_is_true_to_its_bounds() -> None:

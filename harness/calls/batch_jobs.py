@@ -25,7 +25,7 @@ from harness.calls.batch_ledger import (
 from harness.calls.budget import ROUNDING, Budget, bounds, counted, reply_cost
 from harness.config.prices import Price
 from harness.config.sections import BatchSection
-from harness.errors import CallError, FatalCallError, PromptRefused, TransientError
+from harness.errors import BudgetBroken, CallError, FatalCallError, PromptRefused, TransientError
 from harness.ports import Batched, BatchState, BatchUnsure
 from harness.ports.batches import Outcome
 from harness.records import Reply, Request, Usage, encodable
@@ -379,7 +379,7 @@ class BatchJobs:
             problem = f"A call of a batch has cost ${usd:,.4f}, and at most ${call.usd:,.4f} was "
             problem += "expected. The budget cannot be kept."
             remedy = "Raise decoding.max_tokens to what its answers use, or remove budget.usd."
-            budget.break_off(FatalCallError(problem, remedy))
+            budget.break_off(BudgetBroken(problem, remedy))
 
 
 def _price(batch: RecordedBatch) -> Price | None:

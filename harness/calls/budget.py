@@ -16,7 +16,7 @@ import msgspec
 
 from harness.calls.signals import Ask, Report, Stop, Stopping
 from harness.config.prices import FREE, Price
-from harness.errors import ConfigError, FailureKind, FatalCallError, TransientError
+from harness.errors import BudgetBroken, ConfigError, FailureKind, FatalCallError, TransientError
 from harness.records import REFUSALS, DecodingConstraint, Reply, Request, Usage
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Budget:
     ) -> None:
         self.usd, self.spent, self.unsure = usd, spent, unsure
         self.wanted = 0.0
-        self.broken: FatalCallError | None = None
+        self.broken: BudgetBroken | None = None
         self._shared = shared
         self._record, self._team, self._status = record, team, status
         self._reserved = 0.0
@@ -238,7 +238,7 @@ class Budget:
                 return
         self._status("")
 
-    def break_off(self, problem: FatalCallError) -> None:
+    def break_off(self, problem: BudgetBroken) -> None:
         """Stop the run because a call has cost more than its maximum."""
         self.broken = self.broken or problem
         self._stop.request()
@@ -303,7 +303,7 @@ class Budgeted:
         cost = most if known is None else known
         if usage is not None and cost > most + ROUNDING:
             self.budget.break_off(
-                FatalCallError(
+                BudgetBroken(
                     f"The provider counts {usage.input_tokens:,} input and "
                     f"{usage.output_tokens:,} output tokens for a call of at most "
                     f"{bounds(request)[1]:,} output tokens: it has cost ${cost:,.4f}, and at most "

@@ -18,7 +18,7 @@ from harness.cli.published import fetch_published
 from harness.config.loading import parse_override
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
-from harness.errors import ConfigError, HarnessError, RunConflict, SecretMissing
+from harness.errors import AFFECTS_ALL_RUNS, ConfigError, HarnessError, RunConflict, SecretMissing
 from harness.plugins import kind
 from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
@@ -229,14 +229,25 @@ DETACHED = 4  # exit code of a run that has left while its batches are at work
 
 
 def _run_all(jobs: Sequence[Job], base: str, again: str, table: bool) -> int:
-    """Execute the jobs, which ``again`` resumes, and return the exit code."""
+    """Execute the jobs, which ``again`` resumes, and return the exit code.
+
+    If one of several jobs fails by itself, the others are executed nevertheless.
+    """
     results: dict[str, Metrics] = {}
+    failed: list[str] = []
+    alone = len(jobs) == 1
     code = 0
     try:
         with Display({job.folder.name: job.variant.name for job in jobs}) as display:
             for job in jobs:
-                metrics, one = _run(job, again, display)
-                results[job.variant.name] = metrics
+                try:
+                    results[job.variant.name], one = _run(job, again, display, alone)
+                except HarnessError as error:
+                    if alone or isinstance(error, AFFECTS_ALL_RUNS):
+                        raise
+                    failed.append(job.folder.name)
+                    say(f"{failed[-1]} failed: {error}", "red")
+                    one = 1
                 code = max(code, one)
                 if display.interrupted and code <= 1 and job is not jobs[-1]:
                     say(f"Interrupted. To continue: {again}")
@@ -250,12 +261,16 @@ def _run_all(jobs: Sequence[Job], base: str, again: str, table: bool) -> int:
         if results and (code != DETACHED or any(one.n_attempts for one in results.values())):
             done = len(results) == len(jobs) and code not in (INTERRUPTED, DETACHED)
             _show(jobs, results, base, done=done, table=table)
+    if failed:
+        n = f"{len(failed):,} of {len(jobs):,} runs failed"
+        say(f"{n}: {', '.join(failed)}. To continue only the unfinished runs: {again}")
     return code
 
 
-def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
+def _run(job: Job, again: str, display: Display, alone: bool) -> tuple[Metrics, int]:
     name = job.folder.name
-    result = attended(execute(job, partial(display.watch, name)), display, again)
+    work = execute(job, partial(display.watch, name))
+    result = attended(work, display, again, alone=alone)
     tally, metrics = result.tally, result.metrics
     _say_saved(job)
     if metrics.unanswerable:
@@ -317,14 +332,14 @@ def _show(
     from harness.report.run_tables import run_document
     from harness.report.runs import runs_table
 
-    first = jobs[0]
+    first = next(job for job in jobs if job.variant.name in results)
     if len(jobs) == 1:
         show(run_document(*results.values()))
         say(f"Results in {first.folder.path}")
         return
     as_suite = table or len({job.run.task.label for job in jobs}) > 1
     if as_suite:
-        compared = [read_run(job.folder) for job in jobs[: len(results)]]
+        compared = [read_run(job.folder) for job in jobs if job.variant.name in results]
         show(suite_document(suite(compared), brief=not done))
     else:
         show(runs_table(results))

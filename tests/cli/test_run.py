@@ -5,6 +5,7 @@ import json
 import os
 import random
 import signal
+import socket
 import sqlite3
 import subprocess
 import time
@@ -376,6 +377,29 @@ def test_ctrl_c_with_nothing_left_of_a_variant_begins_no_other(runs: Path, tmp_p
         assert "To continue: harness run" in said
         assert server.stats().requests == 13
     assert not (runs / "three.b" / "attempts.jsonl").exists()
+
+
+def test_a_variant_whose_server_is_unreachable_ends_no_other(runs: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    file = tmp_path / "three.yaml"
+    dead = f"{{backend: openai, name: m, api_key_env: KEY, base_url: {url!r}}}"
+    file.write_text(
+        "task: {name: collie}\nmodel: {backend: simulated}\nlimit: 13\n"
+        f"variants: {{a: {{}}, dead: {{model: {dead}}}, c: {{seed: 2}}}}\n"
+    )
+    ended = harness("run", file, env=os.environ | {"KEY": "x"})
+    assert ended.returncode == 1
+    assert f"three.dead failed: All calls have failed for 2 s. Last error: Cannot reach {url}" in (
+        ended.stderr
+    )
+    again = f"harness run {file}"
+    assert f"1 of 3 runs failed: three.dead. To continue only the unfinished runs: {again}" in (
+        ended.stderr
+    )
+    assert ended.stderr.count(again) == 1
+    assert [line.split()[0] for line in ended.stdout.splitlines()[2:]] == ["a", "c"]
+    assert len(attempts(runs, "three.c")) == 13
 
 
 def test_the_dry_run_of_variants_counts_shared_calls_once(runs: Path, tmp_path: Path) -> None:
