@@ -184,9 +184,10 @@ def _element(elements: list[Any], name: str) -> Any:
 
 
 def parse_override(text: str) -> tuple[str, Any]:
-    """Split an override ``key.path=value`` into the key and the value, which is parsed as YAML.
+    """Split an override ``key.path=value`` into the key and the value.
 
-    A Jinja template that is not valid YAML is text.
+    Plain text is taken literally, without YAML's comments and folded lines, and so is a Jinja
+    template that is not valid YAML. Other values are parsed as YAML.
     """
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
@@ -196,7 +197,8 @@ def parse_override(text: str) -> tuple[str, Any]:
         raise ConfigError(f"-o {begin!r} is not an override.", "Write -o key.path=value.")
     problem, remedy = "the value is not valid YAML", f"Quote it: -o '{shown(key)}=\"…\"'."
     try:
-        return key, parse_yaml(value)
+        parsed = parse_yaml(value)
+        return key, value if _is_text(value) else parsed
     except _Refused as error:
         problem, remedy = str(error.problem), error.remedy
     except yaml.YAMLError as error:
@@ -207,6 +209,18 @@ def parse_override(text: str) -> tuple[str, Any]:
     if re.search("{{|{%", value):
         return key, value
     raise ConfigError(f"-o {shown(key)}: {problem}.", remedy)
+
+
+def _is_text(value: str) -> bool:
+    """Return whether valid YAML is a plain text, without quotes or a tag, or only a comment."""
+    node = yaml.compose(value, _Loader)
+    if not isinstance(node, yaml.ScalarNode):
+        return node is None and bool(value.strip())
+    tagged = value[node.start_mark.index :].startswith("!")
+    return node.style is None and node.tag == _TEXT and not tagged
+
+
+_TEXT = yaml.resolver.BaseResolver.DEFAULT_SCALAR_TAG
 
 
 def load(

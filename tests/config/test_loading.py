@@ -484,6 +484,39 @@ def test_slips_in_a_constraint_are_told_in_the_users_words(
     assert "literal" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Read {{ text }} # Answer as JSON",
+        "Be brief. #1 rule: JSON",
+        "# Rules\nBe brief.",
+        "# Be brief.",
+        "Two lines\n\n  {{ text }}\n",
+        "&c is kept",
+        " spaces ",
+    ],
+)
+def test_text_in_an_override_is_literal(text: str) -> None:
+    assert parse_override(f"task.prompt={text}") == ("task.prompt", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("5 # five", 5),
+        ("'a # b' # c", "a # b"),
+        ("|\n  a\n", "a\n"),
+        ("!!str 5", "5"),
+        ("[a b, c]", ["a b", "c"]),
+        ("yes", True),
+        ("", None),
+        (" ", None),
+    ],
+)
+def test_other_values_in_an_override_are_yaml(text: str, value: object) -> None:
+    assert parse_override(f"a={text}") == ("a", value)
+
+
 def test_a_template_as_an_override_is_text(tmp_path: Path) -> None:
     assert parse_override("task.prompt={{ question }}?") == ("task.prompt", "{{ question }}?")
     assert parse_override("task.prompt=Answer: {{ q }}") == ("task.prompt", "Answer: {{ q }}")
