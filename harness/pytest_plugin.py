@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from harness.config.run_file import RunFile
     from harness.results import RunResult
 
 
@@ -91,19 +92,22 @@ class RunFileCollector(pytest.File):
             }
             base, runs = read_runs(self.path)
             for run in runs.values():
-                section(run, given)
+                section(run, given, "--harness-min pass_rate=0.9")
         except HarnessError as error:
             raise self.CollectError(str(error)) from None
-        for variant in runs:
-            yield RunItem.from_parent(self, name=variant or base, variant=variant, given=given)
+        for variant, run in runs.items():
+            name, options = variant or base, {"variant": variant, "given": given}
+            yield RunItem.from_parent(self, name=name, base=base, run=run, **options)
 
 
 class RunItem(pytest.Item):
     """A run as a test, which passes if the run meets its bounds."""
 
-    def __init__(self, *, variant: str, given: dict[str, Any], **more: Any) -> None:
+    def __init__(
+        self, *, base: str, variant: str, run: RunFile, given: dict[str, Any], **more: Any
+    ) -> None:
         super().__init__(**more)
-        self.variant, self.given = variant, given
+        self.base, self.variant, self.run, self.given = base, variant, run, given
 
     def runtest(self) -> None:
         """Execute or resume the run. If the check does not pass, raise Broken or skip the test."""
@@ -112,15 +116,34 @@ class RunItem(pytest.Item):
 
         path = os.path.relpath(self.path, self.config.invocation_params.dir)
         with for_command(f"harness run {shlex.quote(path)}"):  # pytest has no such options
+            self._check_given_bounds()
             ended = run(self.path, variant=self.variant, progress=False)
         found = ended.check(**self.given)
         if not found:
-            raise Broken(repr(found))
+            failed = f"\nWhat fails: harness show {ended.name} --failed"
+            raise Broken(repr(found) + failed * (found.outcome == "failed"))
         if (
             found.outcome == "too few to tell"
             and self.config.getoption("harness_too_few") == "skip"
         ):
             pytest.skip(repr(found))
+
+    def _check_given_bounds(self) -> None:
+        """Refuse unknown scores in pytest's options, which the run file's checks do not cover."""
+        from harness.cli.check import section
+        from harness.cli.published import fetch_published
+        from harness.config.settings import Settings
+        from harness.run.checks import check_bounds
+        from harness.run.models import Resources
+        from harness.run.resolving import build_task, resolved
+
+        asked = section(self.run, self.given)
+        if asked == self.run.check:
+            return
+        with Resources(Settings()) as resources:
+            fetch_published({self.variant: self.run}, self.base, resources)
+            run = resolved(self.run)
+            check_bounds(run, asked, build_task(run, resources.settings))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Describe a failure, without a traceback for broken bounds and the user's mistakes."""

@@ -155,7 +155,7 @@ class RunResult:
         given: dict[str, Any] = {"min": dict(min or {}), "max": dict(max or {}), "baseline": path}
         given |= {"max_drop": max_drop, "score": score, "by": by}
         given |= {"max_unjudged": max_unjudged, "too_few": too_few}
-        asked = section(self.config, given)
+        asked = section(self.config, given, "min={'pass_rate': 0.9}")
         [gate] = check_runs([(self.folder, asked)], partial(run_named, settings=Settings()))
         return GateResult(gate)
 

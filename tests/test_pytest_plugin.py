@@ -93,7 +93,9 @@ def test_run_files_are_tests(project: Path) -> None:
     assert "ERROR wrong.yaml" in output
     assert "unknown key 'sampels' (did you mean 'samples'?)" in output
     assert "ERROR unbounded.yaml" in output
-    assert "There is no bound to check" in output
+    assert "There is no bound to check. Set one, such as --harness-min pass_rate=0.9" in output
+    assert "What fails: harness show quality.bad --failed" in output
+    assert "What fails: harness show quality.few" not in output
     assert "Traceback" not in output
 
 
@@ -137,6 +139,12 @@ def test_a_bound_on_an_unknown_score_fails_before_any_call(project: Path) -> Non
     assert code == 1
     assert "check: 'exactmatch' is not a score" in output
     assert "Did you mean 'exact_match'?" in output
+    assert not (project / "runs" / "typo").exists()
+    (project / "typo.yaml").write_text(ROWS)
+    code, output = ran(project, "--harness", "typo.yaml", "--harness-min", "pas_rate=0.5")
+    assert code == 1
+    assert "check: 'pas_rate' is not a score" in output
+    assert "Did you mean 'pass_rate'?" in output
     assert not (project / "runs" / "typo").exists()
 
 

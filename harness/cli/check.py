@@ -93,8 +93,10 @@ def bounds(option: str, given: Iterable[str] | None) -> dict[str, float]:
     return found
 
 
-def section(run: RunFile, given: Mapping[str, Any]) -> CheckSection:
-    """Return the bounds to check.
+def section(
+    run: RunFile, given: Mapping[str, Any], example: str = "--min pass_rate=0.9"
+) -> CheckSection:
+    """Return the bounds to check. ``example`` shows how the caller's user sets one.
 
     If the command line (``given``) sets ``min``, ``max`` or ``baseline``, it replaces the section
     ``check`` of ``run``; only the section's ``baseline`` remains the default for ``max_drop``.
@@ -106,7 +108,8 @@ def section(run: RunFile, given: Mapping[str, Any]) -> CheckSection:
         own["baseline"] = DataFolder(Path(), run.folder).own(own["baseline"])
     if not given.keys() & {"min", "max", "baseline"}:
         if not own and "max_drop" not in given:
-            remedy = "Set --min pass_rate=0.9, --max, or --baseline and --max-drop (docs/check.md)."
+            remedy = f"Set one, such as {example}, or the run file's section 'check'"
+            remedy += " (harness docs check)."
             raise ConfigError("There is no bound to check.", remedy)
         given = own | given
     elif "max_drop" in given:

@@ -50,7 +50,7 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
     if run.measure is not None:
         _check_measure(run, run.measure, task)
     if run.check is not None:
-        _check_bounds(run, run.check, task)
+        check_bounds(run, run.check, task)
     if backend.cacheable and not run.model.name:
         raise ConfigError(f"The backend {name!r} needs model.name.", "Name the model to call.")
     # A seed is always accepted: it also sets the order of instances and seeds simulations.
@@ -138,7 +138,8 @@ def _check_measure(run: RunFile, measure: str, task: Task[Any]) -> None:
         raise ConfigError(problem, remedy)
 
 
-def _check_bounds(run: RunFile, check: CheckSection, task: Task[Any]) -> None:
+def check_bounds(run: RunFile, check: CheckSection, task: Task[Any]) -> None:
+    """Raise ConfigError if bounds are on scores that the run's answers cannot have."""
     if not isinstance(task, NamesScores):
         return
     if over := [name for name in check.scores if of_k(name)[1] > run.samples]:
