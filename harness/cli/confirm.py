@@ -46,22 +46,26 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
         made |= found.calls | found.judged
         calls = found.parts
         costs = [one.usd or EstimateRange() for one in calls]
-        cost, cap = sum(costs, EstimateRange()), job.run.budget_usd or inf
-        total = EstimateRange(
-            _capped(total.low, cost.low, cap), _capped(total.high, cost.high, cap)
-        )
+        total = sum(costs, total)
         parts = zip(_asked(job), costs, calls, strict=True)
         own = sum(_at_most(model, usd, one.calls.high) for model, usd, one in parts)
-        most = _capped(most, own, cap)
+        most = _capped(most, own, job.run.budget_usd or inf)
     if most:
         judged = ", judges included" * any(job.judges for job in jobs)
-        say(f"Estimated cost{judged}: {cost_text(total)}")
+        cap = max(job.run.budget_usd or inf for job in paid)
+        say(f"Estimated cost{judged}: {cost_text(total)}{_ended_by(cap, total)}")
         _ask(most, settings, yes)
 
 
 def _capped(before: float, more: float, cap: float) -> float:
     """Add a run's cost to that of earlier runs, up to their common budget (US dollars)."""
     return max(before, min(before + more, cap))
+
+
+def _ended_by(cap: float, cost: EstimateRange) -> str:
+    """Return a note that a budget (US dollars) may not suffice, or ""."""
+    enough = cost.high <= cap
+    return "" if enough else f". The budget of {usd(cap)} ends the work before it costs more."
 
 
 def confirm_judging(
@@ -72,14 +76,12 @@ def confirm_judging(
     _say_unknown([model] if model else [])
     if model is None or model.price in (None, FREE):
         return
-    from harness.run.call_bounds import EstimateRange  # not needed for a free judge
-    from harness.run.dry_run import estimate_judge
+    from harness.run.dry_run import estimate_judge  # not needed for a free judge
 
     calls, cost = estimate_judge(job, retried)
     cap = inf if job.usd is None else job.usd
     if most := min(cap, _at_most(model, cost, calls)):
-        capped = EstimateRange(min(cost.low, cap), min(cost.high, cap))
-        say(f"Estimated cost of {calls:,} calls: {cost_text(capped)}")
+        say(f"Estimated cost of {calls:,} calls: {cost_text(cost)}{_ended_by(cap, cost)}")
         _ask(most, settings, yes)
 
 

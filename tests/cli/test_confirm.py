@@ -56,7 +56,10 @@ def test_free_models_and_own_servers_have_no_estimate(
 
 def test_a_budget_is_the_most_that_a_run_costs(server: MockServer, tmp_path: Path) -> None:
     ended = harness(*command(server), "-o", "budget.usd=5", env=paying(tmp_path))
-    assert "Estimated cost: $5.00\n" in ended.stderr
+    said = "$20.00. The budget of $5.00 ends the work before it costs more."
+    assert f"Estimated cost: {said}\n" in ended.stderr
+    enough = harness(*command(server), "-o", "budget.usd=20", "--fresh", env=paying(tmp_path))
+    assert "Estimated cost: $20.00\n" in enough.stderr
 
 
 def test_variants_share_the_budget_in_estimates(server: MockServer, tmp_path: Path) -> None:
@@ -65,7 +68,7 @@ def test_variants_share_the_budget_in_estimates(server: MockServer, tmp_path: Pa
     assert planned.stdout.count("$25.00, shared with 1 other run") == 2
     assert "$25.00 for all: they end before they cost more" in planned.stdout
     ended = harness(*words, env=paying(tmp_path))
-    assert "Estimated cost: $25.00\n" in ended.stderr
+    assert "Estimated cost: $40.00. The budget of $25.00 ends the work" in ended.stderr
 
 
 def answered(answer: bytes, words: list[str], runs: Path) -> subprocess.CompletedProcess[str]:
@@ -111,6 +114,8 @@ def test_a_later_judge_above_the_bound_asks_about_what_it_has_not_judged(tmp_pat
         assert "Estimated cost of 2 calls: $2.00 to $20.00" in refused.stderr
         assert "Nothing was run." in refused.stderr
         assert server.stats().requests == 0
+        capped = answered(b"n\n", [*words, "--budget", "1.5"], runs)
+        assert "$2.00 to $20.00. The budget of $1.50 ends the work" in capped.stderr
         gold = answered(b"n\n", [*words, "--gold"], runs)
         assert "Estimated cost of 2 calls" in gold.stderr
         asked_nothing = harness(*words, env=paying(runs))
