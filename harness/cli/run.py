@@ -13,7 +13,15 @@ from harness.analysis.metrics import Metrics
 from harness.cli.completion import run_files
 from harness.cli.confirm import confirm_cost
 from harness.cli.console import Limit, Overrides, outcomes, output, say, show
-from harness.cli.live import INTERRUPTED, MANY, Display, attended, early_end, say_verdictless
+from harness.cli.live import (
+    BUDGET_SPENT,
+    INTERRUPTED,
+    MANY,
+    Display,
+    attended,
+    early_end,
+    say_verdictless,
+)
 from harness.cli.published import fetch_published
 from harness.config.loading import parse_override
 from harness.config.run_file import RunFile
@@ -252,7 +260,7 @@ def _run_all(jobs: Sequence[Job], base: str, again: str, table: bool) -> int:
                 if display.interrupted and code <= 1 and job is not jobs[-1]:
                     say(f"Interrupted. To continue: {again}")
                     code = INTERRUPTED
-                if code > 1 and one != DETACHED:
+                if display.interrupted or one in (BUDGET_SPENT, INTERRUPTED):
                     break
     except KeyboardInterrupt:  # between two runs
         say(f"Stopped. To continue: {again}")
