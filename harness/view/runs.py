@@ -33,7 +33,8 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     rate: float | None = None  # so far, of the samples begun
     low: float | None = None
     high: float | None = None
-    n: int = 0
+    n: int = 0  # samples with a verdict
+    not_judged: int = 0  # samples begun without one: a call or a judge failed
     measure: str = "pass rate"
     done: int | None = None  # samples
     planned: int | None = None
@@ -112,7 +113,7 @@ def summary(
         found = metrics.primary()
         low, high = found.ci95 or (None, None)
         shown = {"rate": found.mean, "low": low, "high": high, "n": found.n}
-        shown |= {"measure": metrics.measure or "pass rate"}
+        shown |= {"not_judged": found.missing, "measure": metrics.measure or "pass rate"}
         unknown = metrics.n_calls_without_cost
         shown["cost_usd"] = None if unknown else metrics.paid_usd
     planned, owed = manifest.get("samples"), folder.owed()
@@ -124,6 +125,7 @@ def summary(
         done, planned = status.done, status.planned
         rate = status.passed / status.judged if status.judged else None
         shown = {"rate": rate, "n": status.judged, "cost_usd": status.cost_usd}
+        shown |= {"not_judged": status.outcomes.get("error", 0)}
     if status is not None and works:
         state = "stopping" if status.stopping else "running"
         shown |= {"eta_s": status.eta_s, "limited_by": [*status.limited_by, *status.notices]}

@@ -214,6 +214,21 @@ async def test_all_runs_are_listed(page: Page) -> None:
     assert first["problem"] == ""
 
 
+async def test_failed_calls_are_listed_and_not_counted_in_the_rate(tmp_path: Path) -> None:
+    with MockServer(faults={"400": 0.3}, seed=1) as server:
+        run = RunFile.model_validate(run_file(server.base_url))
+        result = await execute(prepare(run, "some", settings(tmp_path)))
+    with MockServer(faults={"400": 1.0}) as server:
+        run = RunFile.model_validate(run_file(server.base_url, seed=1))
+        await execute(prepare(run, "none", settings(tmp_path)))
+    failed = result.metrics.outcomes["error"]
+    assert 0 < failed < 80
+    async with opened(tmp_path) as page:
+        none, some = (await page.get("/api/runs"))["runs"]
+    assert (none["n"], none["not_judged"], none["rate"], none["done"]) == (0, 80, None, 80)
+    assert (some["n"], some["not_judged"], some["done"]) == (80 - failed, failed, 80)
+
+
 async def test_an_unreadable_run_hides_no_other(made: Path, tmp_path: Path) -> None:
     (tmp_path / "good").symlink_to(made / "a.weak")
     (tmp_path / "bad").mkdir()

@@ -80,9 +80,11 @@ function Line({ run }: { run: RunSummary }) {
         {run.rate === null ? "–" : <b>{measured(run.rate, unit)}</b>}
         {run.low !== null && run.high !== null && <small> {between(run.low, run.high, unit)}</small>}
         {!unit && <small> <T t={run.measure} /></small>}
+        {run.rate !== null && <small>, n={counted(run.n)}</small>}
       </td>
       <td class="figure" data-label="Samples">
         {progress(run)}
+        {run.not_judged > 0 && <small class="bad"> {counted(run.not_judged)} not judged</small>}
         {run.eta_s !== null && <small> {lasting(run.eta_s)} left</small>}
       </td>
       <td class="figure" data-label="Paid">{run.cost_usd === null ? "–" : dollars(run.cost_usd)}</td>

@@ -13,6 +13,7 @@ export interface RunSummary {
   low: number | null;
   high: number | null;
   n: number;
+  not_judged: number;
   measure: string;
   done: number | null;
   planned: number | null;

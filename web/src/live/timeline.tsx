@@ -131,6 +131,7 @@ function Now({ run, timeline }: { run: RunSummary; timeline: Timeline }) {
   const moment = working ? status?.traffic.at(-1) : undefined;
   const facts: [string, string][] = [["samples", progress(run)]];
   if (run.rate !== null) facts.push([working ? "rate so far" : "rate", `${percent(run.rate)} of ${counted(run.n)}`]);
+  if (run.not_judged) facts.push(["not judged", counted(run.not_judged)]);
   if (moment) {
     facts.push(["in flight", counted(moment[1])], ["waiting", counted(moment[2])]);
     facts.push(["sent again", `${counted(moment[3])} (${counted(moment[4])} for a rate limit)`]);
