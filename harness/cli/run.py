@@ -225,12 +225,12 @@ def _begun(prepared: Callable[[], dict[str, Job]]) -> dict[str, Job]:
 
 
 def _say_warnings(jobs: Iterable[Job]) -> None:
-    """Warn about ignored base URLs and unsuitable prompts."""
+    """Warn about ignored base URLs, and about unsuitable prompts and checks."""
     for warning in dict.fromkeys(said for job in jobs for said in ignored_urls(job.models)):
         say(warning, "yellow")
     tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
     for fault in dict.fromkeys(fault for task in tasks for fault in task.prompt_errors()):
-        say(f"Check the prompt: {fault}", "yellow")
+        say(f"Check the task: {fault}", "yellow")
 
 
 DETACHED = 4  # exit code of a run that has left while its batches are at work

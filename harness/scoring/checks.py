@@ -25,6 +25,7 @@ from harness.config.other_tools import remedy
 from harness.errors import ConfigError, DataInvalid, nearest, raised_as
 from harness.plugins import FILE, kind
 from harness.ports import Checker
+from harness.scoring.checkers.json_schema import JsonSchemaChecker
 
 JUDGE = "judge"  # key of a check that one of the run's judges decides, in place of a checker's name
 FROM_ROW = ("target", "targets")
@@ -224,7 +225,10 @@ class Rules:
             with contextlib.suppress(DataInvalid):  # its options come from the row
                 rule = _resolved(check, {})
                 with raised_as(ConfigError, f"task.checks, {check.name}: "):
-                    self.checker(rule)
+                    checker = self.checker(rule)
+                    if isinstance(checker, JsonSchemaChecker) and checker.misspelt:
+                        remedy = "Correct it, or begin the name of a keyword of your own with 'x-'."
+                        raise ConfigError(checker.misspelt, remedy)
 
     def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[Check, ...]:
         """Return the checks that need no judge, with the row's values in their options."""

@@ -102,6 +102,10 @@ def test_a_row_changes_drops_or_replaces_checks() -> None:
         ([{"regex_match": {"pattern": "("}}], "not a regular expression"),
         ([{"word_count": {"at_most": "many"}}], "'at_most'"),
         ([{"word_count": {}}], "needs exactly"),
+        (
+            [{"json_schema": {"schema": {"items": [{"requird": ["a"]}]}, "draft": "7"}}],
+            "task.checks, json_schema: 'requird' is no keyword of JSON Schema.*'required' is.*'x-'",
+        ),
     ],
 )
 def test_mistakes_in_the_run_file_are_refused_at_once(raw: Any, message: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from harness.errors import ConfigError, DataInvalid, raised_as
 from harness.records import Instance, Score
 from harness.scoring import validators
 from harness.scoring.extraction import BlockExtraction
-from harness.scoring.validators import Draft, Format, Mode, score_document
+from harness.scoring.validators import Draft, Format, Mode, schemas, score_document
 
 
 class JsonSchemaChecker:
@@ -39,6 +39,15 @@ class JsonSchemaChecker:
         self.constrains = format == "json" and self.extraction.name == "whole"
         self.schema: dict[str, Any] | bool = loaded
         self._score = partial(score_document, schema=loaded, format=format, mode=mode, draft=draft)
+
+    @cached_property
+    def misspelt(self) -> str:
+        """A sentence on the first keyword that is probably misspelt, or ""."""
+        for keyword, meant in schemas.misspelt(self.schema).items():
+            return (
+                f"{keyword!r:.60} is no keyword of JSON Schema, so it has no effect; {meant!r} is."
+            )
+        return ""
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return whether the answer is valid, with violations of the schema as the reason.

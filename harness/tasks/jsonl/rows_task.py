@@ -43,7 +43,7 @@ from harness.scoring.checks import (
     target_fields,
 )
 from harness.scoring.choices import CHOICE
-from harness.scoring.extraction import Extraction, extraction
+from harness.scoring.extraction import extraction
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.prompt_faults import faults, garbled
 from harness.tasks._rows import Row, RowSource, text_id, turns_of, unique
@@ -393,25 +393,29 @@ class RowsTask(Conversations):
         return view
 
     def prompt_errors(self) -> list[str]:
-        """Return warnings about a prompt without fields, and about a mismatch with ``extract``."""
+        """Return warnings about a prompt without fields, ``extract``, and the schemas of rows."""
         if self._prompt is not None and not self._prompt.names:
             first = [one.data for one in islice(self.instances(), 2)]
             if first[0].role is None and first[0].messages == first[-1].messages and first[1:]:
                 said = "task.prompt uses no field of the rows, so that all have the same prompt."
                 return [f"{said} Fields are written {{{{ question }}}}."]
-        if self._extraction is None:
-            return []
         found: dict[str, list[str]] = {}
         for row in islice(self.instances(), LOOKED_AT):
             instance = self.at_turn(row, [""] * len(row.data.later))
-            for problem in self._problems(instance, self._extraction):
+            for problem in self._problems(instance):
                 found.setdefault(problem, []).append(instance.id)
         return [
             f"{problem} ({ids[0]}{f' and {len(ids) - 1} more' if len(ids) > 1 else ''})"
             for problem, ids in found.items()
         ]
 
-    def _problems(self, instance: One, parser: Extraction) -> Iterator[str]:
+    def _problems(self, instance: One) -> Iterator[str]:
+        for rule in instance.data.rules:
+            checker = self._rules.checker(rule)
+            if isinstance(checker, JsonSchemaChecker) and checker.misspelt:
+                yield f"{rule.name}: {checker.misspelt}"
+        if (parser := self._extraction) is None:
+            return
         row, turns = instance.data.row, instance.data.messages
         asked = [turn.content for turn in turns if turn.role != "assistant"]
         yield from faults(asked, [t.content for t in turns if t.role == "assistant"], parser)

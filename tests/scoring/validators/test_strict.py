@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harness.errors import DataInvalid
 from harness.scoring.validators import DRAFTS, FORMATS, Draft, Violation, read, render, validator
 from harness.scoring.validators.limits import pointer
-from harness.scoring.validators.schemas import shown
+from harness.scoring.validators.schemas import misspelt, shown
 
 
 def valid(schema: Any, value: Any, draft: Draft = "2020-12") -> bool:
@@ -275,3 +275,15 @@ def test_too_few_and_too_many_of_contains_are_told_apart(value: list[Any], keywo
     schema = {"contains": {"type": "string"}, "maxContains": 1}
     [found] = validator(schema).violations(value)
     assert (found.keyword, found.schema_path) == (keyword, f"/{keyword}")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"x-requird": 1, "$minimun": 1, "_format": "date", "note": "", "typeof": "", "nullable": 1},
+        {"properties": {"requird": {}}, "example": {"requird": 1}, "enum": [{"minimun": 1}]},
+        {"descripton": "", "definitions": {"minimun": {"type": "object"}}},
+    ],
+)
+def test_keywords_of_others_and_names_are_not_misspelt(schema: dict[str, Any]) -> None:
+    assert misspelt(schema) == {}

@@ -341,6 +341,14 @@ def test_a_prompt_that_is_the_same_for_all_rows_is_told(made: Made) -> None:
         list(made(*rows, prompt="Answer {q}", **CHECKED).instances())
 
 
+def test_misspelt_keywords_in_the_schemas_of_rows_are_reported(made: Made) -> None:
+    schemas: list[dict[str, Any]] = [{"minimun": 1}, {"minimum": 1}, {"tpye": "object"}]
+    rows = [{"prompt": "A number?", "s": schema} for schema in schemas]
+    first, second = made(*rows, checks=[{"json_schema": {"field": "s"}}]).prompt_errors()
+    assert first.startswith("json_schema: 'minimun' is no keyword of JSON Schema")
+    assert "'type' is." in second
+
+
 def test_a_prompt_without_the_structure_of_its_parser_is_told(made: Made) -> None:
     extract = {"regex": r"answer is ([a-z]{4})"}
     row = {**ROW, "target": "abcd"}
