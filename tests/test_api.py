@@ -484,10 +484,11 @@ def test_several_tasks_of_ones_own_in_one_evaluation() -> None:
 
 def test_a_model_by_name_does_not_leave_the_files_server() -> None:
     model = {"backend": "openai", "name": "m", "base_url": "http://127.0.0.1:9/v1"}
-    tree = file(["exact_match"]) | {"model": model}
+    tree = file([{"exact_match": {"target": {"field": "gold"}}}]) | {"model": model}
     with pytest.raises(ConfigError, match=r"sends its calls to http://127\.0\.0\.1:9/v1"):
         harness.run(tree, model="openai/gpt-4o-mini")
     assert not Path("runs").exists()
+    assert harness.run(tree, model="simulated/1", progress=False).metrics.simulated
 
 
 def test_a_check_that_raises_is_named_with_its_instance_and_answer() -> None:

@@ -250,6 +250,7 @@ def expand(
         own = section not in raw and (whole.get("variants") or whole.get("matrix"))
         if own and isinstance(options := whole.get(section, {}), dict):
             whole[section] = {key: "", **options}  # each variant is validated with its own
+    _refuse_no_backend(whole, path)
     base = validated(RunFile, whole, path)
     runs: dict[str, RunFile] = {}
     same: dict[str, str] = {}
@@ -271,11 +272,50 @@ def expand(
         tree = _changed(raw, [*others.items(), *changes.items(), *own], where, named)
         tree.pop("variants", None)
         tree.pop("matrix", None)
+        for key in models:
+            _refuse_other_address(_section(whole, key), _section(tree, key), key, where)
         runs[name] = validated(RunFile, tree, where)
         twin = same.setdefault(repr(runs[name]), name)
         if twin != name:
             raise ConfigError(f"{where}: it is identical to {twin!r}.", "Remove one of them.")
     return runs or {"": base}
+
+
+def _refuse_no_backend(tree: Mapping[str, Any], where: str) -> None:
+    """Raise ConfigError if a file's only model is the address of its variants' models."""
+    model = tree.get("model")
+    if isinstance(model, dict) and "base_url" in model and "backend" not in model:
+        remedy = "For several models of one server: model: {backend: openai, base_url: URL} and "
+        remedy += "matrix: {model.name: [A, B]}."
+        raise ConfigError(f"{where}: model.backend is missing.", remedy)
+
+
+def _refuse_other_address(
+    base: Mapping[str, Any], own: Mapping[str, Any], key: str, where: str
+) -> None:
+    """Raise ConfigError if a variant's model has lost the address that the file sets.
+
+    The variant replaces the file's section ``base`` by ``own``. A model of another provider has
+    another address anyway.
+    """
+    url, provider = base.get("base_url"), base.get("preset") or base.get("backend")
+    if url and "base_url" not in own and provider == (own.get("preset") or own.get("backend")):
+        name = own.get("name") or own.get("backend")
+        raise ConfigError(
+            f"{where}: the file sends its calls to {url}, and the variant's model {name!r} would "
+            "be called elsewhere.",
+            f"To keep the address: {key}.name instead of {key}, as in matrix: {{{key}.name: "
+            f"[A, B]}}. To use the provider's own: {key}: {{backend: {own.get('backend')}, "
+            f"name: {name}, base_url: null}}.",
+        )
+
+
+def _section(tree: Any, key: str) -> Mapping[str, Any]:
+    """Return the section at a dotted key, or {} if there is none."""
+    for part in key.split("."):
+        found = _named(tree) if isinstance(tree, list) else tree
+        tree = found.get(part) if isinstance(found, dict) else None
+    return tree if isinstance(tree, dict) else {}
 
 
 _MODEL = re.compile(r"model|polish|user\.model|judges\.[^.]+\.model")  # keys of models' sections

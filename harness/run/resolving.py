@@ -56,11 +56,15 @@ def refuse_other_address(
     """Raise ConfigError if replacing the run file's model would send calls to another server.
 
     ``model`` is refused if the run file ``tree`` sets the URL of a server, unless ``overrides`` say
-    which URL to use. ``where`` names the run file.
+    which URL to use, or its backend, such as ``simulated``, has no URL. ``where`` names the run
+    file.
     """
     section = tree.get("model")
     url = section.get("base_url") if isinstance(section, Mapping) else None
-    if url and not any(one.startswith("model.base_url=") for one in overrides):
+    if not url or any(one.startswith("model.base_url=") for one in overrides):
+        return
+    backend = kind("backends").load(named_model(model)["backend"])
+    if "base_url" in parameters(backend, given=False):
         raise ConfigError(
             f"{where} sends its calls to {url}, and the model {model!r} would be called elsewhere.",
             "To keep the address: -o model.name=NAME instead of -m. To use the provider's own: "

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.config.loading import load
+from harness.config.loading import expand, load, parse_yaml
 from harness.config.run_file import expand_matrix
 from harness.errors import ConfigError
+from harness.run.resolving import named_model
 
 RUN = "task: {name: collie}\nmodel: {backend: simulated}\n"
 
@@ -117,3 +118,44 @@ def test_models_of_variants_need_no_other(tmp_path: Path) -> None:
     file.write_text("task: {name: collie}\nvariants: {a: {model: {backend: simulated}}, b: {}}\n")
     with pytest.raises(ConfigError, match="variant 'b': model is missing"):
         load(file)
+
+
+HERE = "{backend: openai, name: m1, base_url: http://localhost/v1}"
+
+
+@pytest.mark.parametrize(
+    "variants",
+    [
+        "variants: {a: {}, b: {model: openai/m2}}",
+        "variants: {a: {}, b: {model: {backend: openai, name: m2}}}",
+        "matrix: {model: [openai/m2, openai/m5]}",
+        "matrix: {model: [openai/o3-pro]}",
+    ],
+)
+def test_a_variants_model_does_not_leave_the_files_server(tmp_path: Path, variants: str) -> None:
+    file = tmp_path / "run.yaml"
+    text = f"task: {{name: collie}}\nmodel: {HERE}\n{variants}\n"
+    with pytest.raises(ConfigError, match="sends its calls to http://localhost/v1") as raised:
+        expand(parse_yaml(text), str(file), named=named_model)
+    assert "matrix: {model.name: [A, B]}" in raised.value.remedy
+    runs = expand(
+        parse_yaml(text), "", ["model.base_url=http://127.0.0.1/v1"], named=named_model
+    ).values()
+    assert {run.model.options["base_url"] for run in runs} == {"http://127.0.0.1/v1"}
+
+
+def test_models_of_other_providers_and_of_the_same_server_run_side_by_side() -> None:
+    for variants in ("matrix: {model.name: [m2, m5]}", "matrix: {model: [simulated, ollama/m2]}"):
+        text = f"task: {{name: collie}}\nmodel: {HERE}\n{variants}\n"
+        assert len(expand(parse_yaml(text), "", named=named_model)) == 2
+    own = "{backend: openai, name: m5, base_url: null}"
+    text = f"task: {{name: collie}}\nmodel: {HERE}\nvariants: {{a: {{}}, b: {{model: {own}}}}}"
+    assert expand(parse_yaml(text), "")["b"].model.options == {"base_url": None}
+
+
+def test_an_address_alone_is_no_model() -> None:
+    text = "task: {name: collie}\nmodel: {base_url: http://localhost/v1}\n"
+    text += "matrix: {model: [openai/m2]}\n"
+    with pytest.raises(ConfigError, match=r"model\.backend is missing") as raised:
+        expand(parse_yaml(text), "", named=named_model)
+    assert "matrix: {model.name: [A, B]}" in raised.value.remedy
