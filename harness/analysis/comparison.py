@@ -132,7 +132,7 @@ def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -
     # True and false values are verdicts, whichever score they come from.
     verdicts = is_verdict(first, score) and is_verdict(second, score)
     bounds: Interval | None = None
-    if verdicts and not_judged >= MOST_UNJUDGED * common.sum() and not_judged:
+    if verdicts and MOST_UNJUDGED * common.sum() <= not_judged and judged.any() and not_judged:
         ends = [
             [total[at] / (n + missing)[at], (total + missing)[at] / (n + missing)[at]]
             for total, n, missing, at in (
@@ -192,7 +192,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     only_second: int | None
     not_judged: int | None
     # The difference if all unjudged samples counted against the second run, and if all counted for
-    # it. Null for scores other than verdicts, and if less than 5% of the pairs are not judged.
+    # it. Null for scores other than verdicts, and if less than 5% or all of the pairs are unjudged.
     bounds: Interval | None = None
     verdicts: bool = False  # whether the values are those of a true/false score
 

@@ -178,6 +178,9 @@ def captions(comparison: RunComparison) -> Iterator[str]:
     if several or asked.by:
         yield "p and the intervals are not adjusted for the number of rows."
     for one in comparison.others:
+        if not one.overall.n:
+            both = f"{one.run} and {comparison.baseline}"
+            yield f"Nothing can be compared: {both} have no judged instance in common."
         if one.shared:
             same = " None differs." * (one.overall.better + one.overall.worse == 0)
             yield (
@@ -339,8 +342,7 @@ def _matrix_captions(matrix: PairMatrix) -> Iterator[str]:
         f"{units_shown(matrix.cluster)}."
     )
     yield from explained(matrix.score)
-    if matrix.pairs:
-        methods = dict.fromkeys(TESTS[pair.comparison.method] for pair in matrix.pairs)
+    if methods := dict.fromkeys(TESTS[p.comparison.method] for p in matrix.pairs if p.comparison.n):
         yield (
             f"Below the diagonal: p of each pair by {' or '.join(methods)}, over the instances for "
             f"which both have a value; * p < {STARRED}. Above: p adjusted by Holm's method "

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.config.prices import Price
-from harness.records import CONSTRAINT_REFUSED, Outcome, PlayedTurn, Rewriting, Usage
+from harness.records import CONSTRAINT_REFUSED, OUTCOMES, Outcome, PlayedTurn, Rewriting, Usage
 from harness.store.attempt_lines import ATTEMPT
 from harness.store.columns import LARGEST, AttemptTable, LineName, changes
 from harness.store.index import AttemptIndex
@@ -255,13 +255,12 @@ class _Answer(msgspec.Struct, gc=False):
     text: str | None = None
 
 
-def answers(index: AttemptIndex, round_: int | None = None) -> dict[tuple[str, int, int], int]:
-    """Return a hash of each attempt's call and text, by instance, sample and round.
+def answers(index: AttemptIndex) -> dict[tuple[str, int, int], int]:
+    """Return a hash of each answered attempt's call and text, by instance, sample and round.
 
-    If ``round_`` is given, only its attempts are included. The hashes are valid only in this
-    process.
+    The hashes are valid only in this process.
     """
-    rows = None if round_ is None else np.flatnonzero(index.attempts.round == round_)
+    rows = np.flatnonzero(index.attempts.outcome != OUTCOMES.index("error"))
     return {
         (line.instance, line.sample, line.round): hash((line.call_id, line.text))
         for line in index.read(_Answer, rows)

@@ -513,7 +513,7 @@ def test_instances_are_paired_by_name(
     assert pairs.only_first == len(first.keys() - second.keys())
     assert pairs.only_second == len(second.keys() - first.keys())
     assert pairs.not_judged == len(both) - len(judged)
-    few = not pairs.not_judged or pairs.not_judged < 0.05 * len(both)
+    few = not pairs.not_judged or not judged or pairs.not_judged < 0.05 * len(both)
     assert (pairs.bounds is None) == few
     for against, end in zip((True, False), pairs.bounds or (), strict=False):
         means = [

@@ -11,6 +11,7 @@ from harness.analysis.metrics import CallFigures, JudgeFacts, Metrics, Reference
 from harness.analysis.run_comparison import ComparisonOptions
 from harness.analysis.summary import measure
 from harness.records import Usage
+from harness.report.comparison import captions
 from harness.report.runs import (
     Reported,
     common_start,
@@ -115,6 +116,20 @@ def test_a_run_may_go_on_from_anothers_answers(tmp_path: Path) -> None:
     told = (feedback.shared, feedback.overall.method, feedback.overall.p_value)
     assert told == (2, "shared replies", None)
     assert (other.shared, other.overall.p_value) == (0, 1.0)
+
+
+def test_failed_calls_are_no_replies_that_runs_share(tmp_path: Path) -> None:
+    failed = {"passed": None, "outcome": "error", "text": None, "scores": {}}
+    folders = [RunFolder(tmp_path, name) for name in ("one", "two")]
+    for folder in folders:
+        reported_run(folder.path, folder.name, [attempt(name, **failed) for name in "ab"])
+        write_json(folder.manifest, {"schema_version": 1, "run": folder.name, "task": "sums"})
+        folder.write_config(run_file())
+    found = report_on(folders, ComparisonOptions(score="")).comparison
+    assert (found.others[0].shared, found.others[0].overall.bounds) == (0, None)
+    said = " ".join(captions(found))
+    assert "Nothing can be compared: two and one have no judged instance in common." in said
+    assert "replies" not in said
 
 
 @pytest.mark.parametrize(
