@@ -6,6 +6,7 @@ import dis
 import functools
 import hashlib
 import inspect
+import math
 import re
 import sys
 import sysconfig
@@ -35,6 +36,9 @@ def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
             gets the instance. All other parameters are options.
         name: The check's name in messages: the function's, or the path of its file.
     """
+    if inspect.iscoroutinefunction(function):
+        problem = f"The check {name!r} is an async function."
+        raise ConfigError(problem, "Define it with def, not with async def.")
     parameters = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     own = [one.replace(kind=one.POSITIONAL_OR_KEYWORD) for one in parameters]
     takes_instance = any(one.name == "instance" for one in own)
@@ -49,27 +53,17 @@ def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
                 found = function(text, **given, **self._options)
             except HarnessError:
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 problem = _raised(error, name, instance.id, text)
                 remedy = "A check must not raise: catch the error and return False or the reason."
                 if isinstance(getattr(error, "obj", None), Instance):
                     remedy = 'A field of the row is instance.data.row["NAME"].'
-                again = (
-                    f"No paid reply is lost: fix the check, and run again with {option('rescore')}."
-                )
-                raise ConfigError(problem, f"{remedy} {again}") from error
-            if isinstance(found, Score):
-                return found
-            if (numpy := sys.modules.get("numpy")) and isinstance(found, numpy.generic):
-                found = found.item()
-            if isinstance(found, bool):
-                return Score(found, found)
-            if isinstance(found, str):
-                return Score(not found, not found, found)
-            if isinstance(found, int | float):
-                return Score(float(found))
-            said = f"The check {name!r} returned {found!r:.60}"
-            raise ConfigError(f"{said}.", "Return True or False, a number, a string or a Score.")
+                raise ConfigError(problem, f"{remedy} {_again()}") from error
+            if (score := _score(found)) is not None:
+                return score
+            problem = f"The check {name!r} returned {found!r:.60} on instance {instance.id!r:.60}."
+            remedy = "Return True or False, a finite number, a string or a Score."
+            raise ConfigError(problem, f"{remedy} {_again()}")
 
     def build(**options: Any) -> FunctionChecker:
         return FunctionChecker(**options)
@@ -81,7 +75,26 @@ def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     return build
 
 
-def _raised(error: Exception, name: str, instance: str, text: str) -> str:
+def _score(found: Any) -> Score | None:
+    """Return the score that a check's return value stands for, or None if it is invalid."""
+    if (numpy := sys.modules.get("numpy")) and isinstance(found, numpy.generic):
+        found = found.item()
+    if isinstance(found, bool):
+        return Score(found, found)
+    if isinstance(found, str):
+        return Score(not found, not found, found)
+    if isinstance(found, int | float):
+        found = Score(float(found))
+    if not isinstance(found, Score):
+        return None
+    return None if isinstance(found.value, float) and not math.isfinite(found.value) else found
+
+
+def _again() -> str:
+    return f"No paid reply is lost: fix the check, and run again with {option('rescore')}."
+
+
+def _raised(error: BaseException, name: str, instance: str, text: str) -> str:
     frames = traceback.extract_tb(error.__traceback__)[1:]
     own = [frame for frame in frames if frame.filename == frames[0].filename]
     place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""

@@ -21,6 +21,7 @@ import harness
 from harness.errors import ConfigError, DataMissing, FatalCallError, RunConflict
 from harness.mock import MockServer
 from harness.plugins import _registered
+from harness.records import Score
 from harness.report.runs import runs_document
 from harness.report.table import as_markdown
 from harness.run.run_files import read_runs
@@ -403,13 +404,22 @@ def test_a_name_of_a_notebook_may_be_registered_again() -> None:
     assert run.metrics.scores["part"].mean == 0.75
 
 
-def test_a_check_that_returns_nothing_is_an_error() -> None:
+@pytest.mark.parametrize("value", [None, math.nan, Score(math.inf)])
+def test_a_check_that_returns_no_score_is_an_error(value: object) -> None:
     @harness.checker
-    def nothing(text: str) -> None:
-        """Forgets to return."""
+    def wrong(text: str) -> object:
+        return value
 
-    with pytest.raises(ConfigError, match="returned None"):
-        harness.run(file(["nothing"]), progress=False)
+    with pytest.raises(ConfigError, match=r"returned .* on instance '1'.*a finite number"):
+        harness.run(file(["wrong"]), progress=False)
+
+
+def test_an_async_check_is_refused_before_any_call() -> None:
+    async def later(text: str) -> bool:
+        return True
+
+    with pytest.raises(ConfigError, match=r"'later' is an async function. Define it with def"):
+        harness.checker(later)
 
 
 @pytest.mark.parametrize(
@@ -499,6 +509,15 @@ def test_a_check_that_raises_is_named_with_its_instance_and_answer() -> None:
     said = r"check 'data' raised JSONDecodeError on instance '1': Expecting value.*\(test_api\.py, "
     with pytest.raises(ConfigError, match=said + r"line \d+\)\. The answer begins: 'yes'"):
         harness.run(file(["data"]), progress=False)
+
+
+def test_a_check_that_exits_is_named() -> None:
+    @harness.checker
+    def leaves(text: str) -> bool:
+        sys.exit("done")
+
+    with pytest.raises(ConfigError, match=r"check 'leaves' raised SystemExit.*: done \(test_api"):
+        harness.run(file(["leaves"]), progress=False)
 
 
 def test_a_check_that_looks_for_a_field_in_the_instance_is_told_where_it_is() -> None:
