@@ -294,7 +294,7 @@ def _support(
                 f"both have; {run} is {counts}."
             )
         if found.bounds is not None and found.not_judged:
-            yield bounds_line(found.not_judged, found.n, found.bounds)
+            yield bounds_line(found.not_judged, found.n, found.bounds, unit)
     failing: dict[str, list[str]] = {}
     for one in overviews if len(runs) > 1 else ():
         if one.failures:

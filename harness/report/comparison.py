@@ -20,6 +20,7 @@ from harness.report.table import (
     Column,
     Note,
     Row,
+    ShownUnit,
     Table,
     TableDocument,
     flat,
@@ -104,18 +105,26 @@ def _quoted(text: str) -> str:
     return quote(text, safe="", errors="replace")
 
 
-def bounds_line(not_judged: int, n: int, bounds: Interval) -> str:
+_NUMBER = ShownUnit(percent=False)
+
+
+def bounds_line(not_judged: int, n: int, bounds: Interval, unit: ShownUnit = _NUMBER) -> str:
     """Return a sentence on how far pairs that were not judged could change a difference."""
-    low, high = (number(end, sign=True) for end in bounds)
+    points, signed = " points" * unit.percent, Column("", sign=True, rate=True)
+    low, high = (unit.show(end, signed) + points for end in bounds)
     return (
         f"{not_judged:,} of {not_judged + n:,} pairs are not judged, which may bias the difference:"
         f" it is {low} if all unjudged answers count against the run, and {high} if for it."
     )
 
 
-def details(one: Against, comparison: RunComparison) -> Iterator[str]:
+def details(one: Against, comparison: RunComparison, unit: ShownUnit = _NUMBER) -> Iterator[str]:
     """Yield sentences on a comparison's exclusions, uncertainty, effect, power and rankings."""
     found, ranking = one.overall, one.ranking
+
+    def size(value: float) -> str:
+        return f"{100 * value:.2f} points" if unit.percent else f"{value:.4f}"
+
     of_k = bool(explained(comparison.asked.score))
     counts = {
         "instances only in the baseline": found.only_first,
@@ -126,7 +135,7 @@ def details(one: Against, comparison: RunComparison) -> Iterator[str]:
         pairs = f", {found.n:,} pairs remain" if found.not_judged and not found.bounds else ""
         yield f"Excluded, not counted as failures: {lacking}{pairs}."
     if found.bounds is not None and found.not_judged:
-        yield bounds_line(found.not_judged, found.n, found.bounds)
+        yield bounds_line(found.not_judged, found.n, found.bounds, unit)
     if found.n and found.n_clusters < 2:
         yield f"{clusters_text(found.n, found.n_clusters)}: the uncertainty cannot be estimated."
     if found.stderr is not None:
@@ -134,14 +143,14 @@ def details(one: Against, comparison: RunComparison) -> Iterator[str]:
         clusters = clusters_text(found.n, found.n_clusters)
         how = f"over {clusters}; {by}{TESTS[found.method]}"
         equal = "" if found.stderr else ": all differences are equal,"
-        yield f"Standard error {found.stderr:.4f}{equal} {how}."
+        yield f"Standard error {size(found.stderr)}{equal} {how}."
     if found.effect is not None:
         name = "Cohen's h" if found.verdicts else "d_z"
         yield f"Effect size {name} {found.effect:+.3f}."
     if found.stderr and found.p_value is not None:
         detected = "detects no difference in 80% of cases"
         if found.detectable is not None:
-            detected = f"detects a true difference of {found.detectable:.4f} in 80% of cases"
+            detected = f"detects a true difference of {size(found.detectable)} in 80% of cases"
         if found.needed is not None:
             detected += f"; detecting the observed difference takes {found.needed:,} instances"
         yield f"This sample {detected}."

@@ -203,7 +203,7 @@ def overview(
         sections=sections(reported, unit, figures),
         judges=judges,
         groups={label: of for run in runs for label, of in run.explanations.items()},
-        method=[*_INTERVALS, *(_method(comparison) if comparison else ())],
+        method=[*_INTERVALS, *(_method(comparison, unit) if comparison else ())],
         provenance=[
             table_part(part(runs), unit, folded=part is not origins)
             for part in (origins, settings, packages)
@@ -384,8 +384,8 @@ def _comparison(found: RunComparison, unit: ShownUnit) -> ComparisonOverview:
     )
 
 
-def _method(comparison: RunComparison) -> Iterator[str]:
+def _method(comparison: RunComparison, unit: ShownUnit) -> Iterator[str]:
     yield from captions(comparison)
     for one in comparison.others:
-        if said := " ".join(details(one, comparison)):
+        if said := " ".join(details(one, comparison, unit)):
             yield f"{one.run}: {said}"

@@ -163,6 +163,25 @@ def test_a_difference_that_may_be_chance(runs_passing: Runs) -> None:
     )
 
 
+def test_what_is_not_judged_could_change_the_difference_by_points(tmp_path: Path) -> None:
+    passed = {"c": [True] * 8 + [False] * 8, "f": [True] * 5 + [None] * 4 + [True] + [False] * 6}
+    runs = [
+        reported_run(
+            tmp_path / name, name, [attempt(f"case/{n}", passed=one) for n, one in enumerate(each)]
+        )
+        for name, each in passed.items()
+    ]
+    found = told(runs)
+    said = (
+        "4 of 16 pairs are not judged, which may bias the difference: it is -13 points if all "
+        "unjudged answers count against the run, and +13 points if for it."
+    )
+    assert said in found.answer.support
+    (method,) = (one for one in found.method if said in one)
+    assert "Standard error 8.33 points" in method
+    assert "a true difference of 0." not in method
+
+
 def test_a_run_that_goes_on_from_anothers_answers_is_no_other_sample(runs_passing: Runs) -> None:
     runs = runs_passing({"plain": 14, "feedback": 16})
     found = answer(runs, continuing=[("feedback", "plain")])
