@@ -203,13 +203,13 @@ def validate(
     """
     decided = (pairs.judge != NOT_JUDGED) & (pairs.reference != NOT_JUDGED)
     if not decided.any():
-        counts = asdict(pairs.left_out).items()
-        left = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in counts if n)
-        raise ConfigError(
-            f"No criterion was decided by both {judge!r} and the reference ({reference}): "
-            f"{len(pairs):,} have an abstention, excluded: {left or 'none'}.",
-            "Both need verdicts on the same criteria or scores (docs/judge_validation.md).",
+        problem = (
+            f"No criterion was decided by both {judge!r} and the reference ({reference}). "
+            f"Criteria with an abstention: {len(pairs):,}. "
+            f"Excluded: {pairs.left_out.said() or 'none'}. {pairs.unmatched}"
         )
+        remedy = "Both need verdicts on the same criteria or scores (docs/judge_validation.md)."
+        raise ConfigError(problem.rstrip(), remedy)
     problem = f"--by: the criteria have no label {label!r}."
     if not (labels := pairs.labels()):
         problem += " They have no labels: remove it."
@@ -240,7 +240,7 @@ def validate(
         ],
         scores=scores,
         rankings=rankings,
-        notes=list(notes),
+        notes=[*filter(None, [pairs.unmatched]), *notes],
     )
 
 

@@ -21,6 +21,7 @@ from harness.analysis.breakdown import group_codes
 from harness.analysis.constraints import LONGEST, ScoreDetails, table_line
 from harness.analysis.inputs import Label
 from harness.errors import ConfigError
+from harness.scoring import cut
 from harness.store.columns import NOT_JUDGED, AttemptTable, TableBuilder, name_digest
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import decoded
@@ -175,6 +176,18 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     superseded: int = 0  # labels of a text that the run no longer has
     other_runs: int = 0  # labels of runs that are not validated
 
+    def said(self) -> str:
+        """Return the reasons with their counts as text, or "" if nothing is excluded."""
+        counts = {
+            "criteria that only the judge has": self.only_judge,
+            "criteria that only the reference has": self.only_reference,
+            "criteria that a rule decided instead of the judge": self.by_rule,
+            "labels that match nothing in the runs": self.unmatched,
+            "labels of superseded texts": self.superseded,
+            "labels of runs that were not named": self.other_runs,
+        }
+        return ", ".join(f"{what} ({n:,})" for what, n in counts.items() if n)
+
 
 @dataclass(frozen=True, slots=True)
 class VerdictPairs:
@@ -190,6 +203,7 @@ class VerdictPairs:
     grouping: NDArray[np.int32]  # index into the distinct mappings of label to group
     groupings: Sequence[Mapping[str, str]]
     left_out: LeftOut
+    unmatched: str = ""  # a sentence on one of the labels that match nothing, and why
 
     def __len__(self) -> int:
         return len(self.judge)
@@ -221,6 +235,7 @@ def pair_verdicts(
     kinds |= {"cluster": "q", "run": "i", "answer": "i", "grouping": "i"}
     rows = Rows(**kinds)
     groupings: dict[tuple[tuple[str, str], ...], int] = {}
+    unmatched: list[tuple[Label, str]] = []  # with the reasons
     left = Counter(other_runs=sum(len(labels.pop(key)) for key in [*labels] if key[0] not in runs))
     every = (
         (run, name, answer)
@@ -237,8 +252,9 @@ def pair_verdicts(
             other = {key: found.passed for key, found in seconded.items()}
         else:
             of_answer = labels.pop((name, answer.instance, answer.sample), [])
-            other, excluded = _labelled(answer, of_answer, list(own))
-            left += excluded
+            other, superseded, of_no_criterion = _labelled(answer, of_answer, list(own))
+            left["superseded"] += superseded
+            unmatched += of_no_criterion
         for key in dict.fromkeys([*own, *other]):
             if key in own and own[key].by_rule:  # by rules, the judge would always be right
                 left["by_rule"] += 1
@@ -262,8 +278,14 @@ def pair_verdicts(
     columns = {column: rows.column(column) for column in kinds}
     columns["cluster"] = np.unique(columns["cluster"], return_inverse=True)[1]
     named = [dict(groups) for groups in groupings]
-    left["unmatched"] += sum(map(len, labels.values()))
-    return VerdictPairs(**columns, groupings=named, left_out=LeftOut(**left))
+    for (name, *_), of_answer in labels.items():
+        unmatched += [(label, f"{name!r} has no such answer") for label in of_answer]
+    left["unmatched"] = len(unmatched)
+    example = ""
+    for label, why in unmatched[:1]:
+        which = f"sample {label.sample} of {label.instance!r}"
+        example = f"For example, the label of {which} matches nothing: {why}."
+    return VerdictPairs(**columns, groupings=named, left_out=LeftOut(**left), unmatched=example)
 
 
 def _by_answer(
@@ -281,23 +303,27 @@ def _by_answer(
 
 def _labelled(
     answer: JudgedAnswer, labels: Sequence[Label], keys: Sequence[Key]
-) -> tuple[Side, Counter[str]]:
-    """Return the labels by criterion, and the number of excluded labels by reason."""
+) -> tuple[Side, int, list[tuple[Label, str]]]:
+    """Return labels by criterion, the number of superseded labels, and unmatched ones with why."""
     found: dict[Key, bool | None] = {}
-    excluded = Counter[str]()
+    superseded, unmatched = 0, []
     for label in labels:
         if label.attempt not in (None, answer.attempt):
-            excluded["superseded"] += 1
+            superseded += 1
             continue
-        matched = _matched(label.criterion, keys)
-        excluded["unmatched"] += not matched
+        if not (matched := _matched(label.criterion, keys)):
+            named = "no criterion" if label.criterion is None else f"criterion {label.criterion!r}"
+            first = cut(keys[0][0], LONGEST)
+            why = f"it names {named}; the judge has {len(keys):,}, and number 0 is {first!r}"
+            unmatched.append((label, why))
+            continue
         for key in matched:
             if key in found:
                 which = f"{answer.instance!r}, sample {answer.sample}"
                 problem = f"Two labels of {which} are for one criterion: {key[0]!r}."
                 raise ConfigError(problem, "Keep one of them.")
             found[key] = label.label
-    return found, excluded
+    return found, superseded, unmatched
 
 
 def _matched(criterion: int | str | None, keys: Sequence[Key]) -> list[Key]:

@@ -152,21 +152,11 @@ def _cells(found: Statistic) -> list[object]:
 
 
 def _captions(found: JudgeValidation) -> list[str]:
-    left = found.left_out
-    excluded = {
-        "criteria that only the judge has": left.only_judge,
-        "criteria that only the reference has": left.only_reference,
-        "criteria that a rule decided instead of the judge": left.by_rule,
-        "labels that match nothing in the runs": left.unmatched,
-        "labels of superseded texts": left.superseded,
-        "labels of runs that were not named": left.other_runs,
-    }
-    said = ", ".join(f"{n:,} {which}" for which, n in excluded.items() if n)
     sentences = [
         f"{found.n:,} criteria of {found.n_clusters:,} prompts, which are the statistical units. "
         f"The judge abstained on {_abstained(found.agreement):,} of them (not counted as no), "
         f"the reference on {found.agreement.reference_abstained:,}.",
-        *([f"Excluded: {said}."] if said else []),
+        *([f"Excluded: {said}."] if (said := found.left_out.said()) else []),
         "Confidence: the probability that the judge assigns to its verdict. Its covariance with "
         "being right is positive (at most 0.125) if the judge is more confident when right."
         if found.calibration.n

@@ -239,11 +239,16 @@ def test_labels_by_text_by_place_and_alone() -> None:
     assert pairs.left_out == LeftOut(
         only_judge=1, only_reference=1, unmatched=3, superseded=1, other_runs=1
     )
+    assert "sample 0 of 'a' matches nothing: it names criterion 2; the judge" in pairs.unmatched
 
 
 def test_a_label_without_a_criterion_where_there_are_several_is_of_none() -> None:
     pairs = pair_verdicts({"r": [answer(says(x=YES, y=YES))]}, [Label("a", True)])
     assert (len(pairs), pairs.left_out.unmatched) == (0, 1)
+    assert pairs.unmatched == (
+        "For example, the label of sample 0 of 'a' matches nothing: it names no criterion; the "
+        "judge has 2, and number 0 is 'x'."
+    )
 
 
 def test_labels_that_cannot_be_told_apart_are_refused() -> None:

@@ -74,7 +74,7 @@ def test_both_verdicts_and_their_disagreement(tmp_path: Path, server: MockServer
     (row,) = [line.split() for line in lines if line.startswith("word_count ")]
     assert row[1:4] == ["0.500", "±", "0.224"]
     assert row[-3:] == ["0.000", "6", "0"]
-    assert "Excluded: 6 criteria that only the judge has." in lines
+    assert "Excluded: criteria that only the judge has (6)." in lines
     assert "rules" in harness("show", "both").stdout
 
 
@@ -84,7 +84,9 @@ def test_rules_decide_and_the_judge_is_not_asked(tmp_path: Path, server: MockSer
     strict = {one["instance"]: one["scores"]["yes_no.strict"]["value"] for one in said}
     assert strict == {f"short-{number}": number <= 3 for number in range(1, 7)}
     assert pass_rate(tmp_path, "hybrid") == 0.5
-    assert "6 by rule" in mistake(harness("show", "hybrid", "--rules"))
+    assert "a rule decided instead of the judge (6)" in mistake(
+        harness("show", "hybrid", "--rules")
+    )
 
 
 def test_a_run_without_rules_says_so(tmp_path: Path, server: MockServer) -> None:

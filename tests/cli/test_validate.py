@@ -209,6 +209,8 @@ def test_people_may_be_the_reference(runs: Path, tmp_path: Path) -> None:
     assert found["agreement"]["accuracy"]["mean"] == pytest.approx(np.mean(right))
     assert found["agreement"]["reference_abstained"] == 1
     assert found["left_out"]["unmatched"] == 1
+    (said,) = (note for note in found["notes"] if "sample 0 of 'nobody' matches nothing" in note)
+    assert said.endswith("'small' has no such answer.")
     assert found["left_out"]["only_judge"] == (TASKS // 2) * CRITERIA - 1
     assert found["scores"] == found["rankings"] == []
     assert found["confidence_covariance"]["n"] == 0, "people give no probability"
