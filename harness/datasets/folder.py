@@ -1,5 +1,6 @@
 """Finds files in the data folder or by path, and reads JSONL and Parquet."""
 
+import contextlib
 import filecmp
 import glob
 import gzip
@@ -9,7 +10,8 @@ import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from difflib import get_close_matches
+from pathlib import Path, PurePath
 from shlex import quote
 from typing import Any
 
@@ -75,15 +77,30 @@ class DataFolder:
                 if self.beside is not None and self.beside / own_path(name) in found:
                     _refuse_others(name, list(filter(os.path.isfile, found)))
                 return found[0]
-        own, remedy = own_path(names[0]), "Check the path."
-        if len(own.parts) > 1 and not own.is_absolute():
-            remedy = f"Run 'harness data fetch {own.parts[0]}', or set HARNESS_DATA_DIR."
-        if own.parts[:1] and own.parts[0] in NOT_FETCHED:
-            remedy = f"The harness cannot fetch it: docs/{own.parts[0]}.md says where to get it."
+        remedy = _remedy(own_path(names[0]), self._own(names[0]))
         beside = "" if self.beside is None else f"next to the run file in {self.beside}, "
         places = f"{beside}in the data folder {self.root} or in {Path.cwd()}"
         problem = f"There is no {what} {names[0]!r} {places}."
         raise DataMissing(problem, remedy)
+
+
+def _remedy(own: Path, tried: Sequence[Path]) -> str:
+    """Return how to get the missing file ``own``, or a file's name that is close to it."""
+    from harness.datasets.fetch import CATALOGUE  # imports this module
+
+    name = own.parts[0] if own.parts else ""
+    if name in NOT_FETCHED:
+        return f"The harness cannot fetch it: docs/{name}.md says where to get it."
+    if found := CATALOGUE.get(name):
+        if any(PurePath(product.path).is_relative_to(own) for product in found.products):
+            return f"Run 'harness data fetch {name}', or set HARNESS_DATA_DIR."
+        return f"'harness data fetch {name}' does not install it: see docs/{name}.md."
+    for path in tried:
+        with contextlib.suppress(OSError, ValueError):
+            beside = [other.name for other in path.parent.iterdir()]
+            if close := get_close_matches(own.name, beside, n=1, cutoff=0.75):
+                return f"Did you mean {str(own.with_name(close[0]))!r}?"
+    return "Check the path."
 
 
 def _names(name: str) -> list[str]:

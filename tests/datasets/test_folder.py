@@ -65,7 +65,7 @@ def test_the_data_folder_goes_over_the_current_one(
 
 def test_a_missing_data_set_names_the_command_that_brings_it(data: DataFolder) -> None:
     with pytest.raises(DataMissing, match="harness data fetch followbench") as caught:
-        data.file("followbench/instances.jsonl")
+        data.file("followbench/data.jsonl")
     assert str(data.root) in caught.value.message
     assert "HARNESS_DATA_DIR" in caught.value.remedy
 
@@ -80,6 +80,32 @@ def test_a_missing_file_of_no_data_set_is_a_wrong_path(data: DataFolder, name: s
     with pytest.raises(DataMissing, match=r"in the data folder .* or in /") as caught:
         data.file(name)
     assert caught.value.remedy == "Check the path."
+
+
+def test_a_file_that_the_command_does_not_install_names_the_data_sets_page(
+    data: DataFolder,
+) -> None:
+    with pytest.raises(DataMissing) as caught:
+        data.file("ifeval/responses_gpt4.jsonl")
+    assert caught.value.remedy == (
+        "'harness data fetch ifeval' does not install it: see docs/ifeval.md."
+    )
+
+
+def test_a_mistyped_file_of_your_own_suggests_the_one_beside_it(
+    data: DataFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rows.jsonl").touch()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for name, remedy in {
+        "../row.jsonl": "Did you mean '../rows.jsonl'?",
+        "../labels.csv": "Check the path.",
+        "../nowhere/rows.jsonl": "Check the path.",
+    }.items():
+        with pytest.raises(DataMissing) as caught:
+            data.file(name)
+        assert caught.value.remedy == remedy
 
 
 def test_a_folder_is_no_file(data: DataFolder) -> None:
