@@ -149,13 +149,21 @@ def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
     ``prefix`` is put in front of the closest name.
     """
     choices = sorted(filter(None, valid))
-    close = get_close_matches(name, choices, n=1, cutoff=0.6)
+    close = _close(name, choices)
     if not close:
         folded = {choice.lower(): choice for choice in choices}
-        close = [folded[one] for one in get_close_matches(name.lower(), folded, n=1, cutoff=0.6)]
+        close = [folded[one] for one in _close(name.lower(), folded)]
     if close:
         return f"Did you mean {prefix + close[0]!r}?"
     return f"Valid names: {', '.join(choices)}." if choices else ""
+
+
+def _close(name: str, choices: Iterable[str]) -> list[str]:
+    """Return the closest choice, if any. Names with other first letters must be more similar."""
+    alike = [choice for choice in choices if choice[0] == name[:1]]
+    return get_close_matches(name, [*choices], n=1, cutoff=0.7) or get_close_matches(
+        name, alike, n=1, cutoff=0.6
+    )
 
 
 @contextlib.contextmanager

@@ -59,5 +59,10 @@ def test_a_mistyped_name_gets_the_nearest_valid_one_else_all(name: str, expected
     assert nearest(name, {"samples", "rounds"}) == expected
 
 
+def test_a_name_that_only_shares_some_letters_is_not_suggested() -> None:
+    assert nearest("kind", {"id", "prompt"}) == "Valid names: id, prompt."
+    assert nearest("maximum", {"max", "stop_on_pass"}) == "Did you mean 'max'?"
+
+
 def test_where_there_is_no_valid_name_there_is_no_remedy() -> None:
     assert nearest("samples", ()) == ""
