@@ -3,8 +3,9 @@
 import shlex
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
+from itertools import islice
 from typing import Annotated, NamedTuple
 
 import typer
@@ -31,10 +32,12 @@ from harness.plugins import kind
 from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
 from harness.report.text import usd
+from harness.run.checks import LOOKED_AT
 from harness.run.job import Job, execute, prepare_all
 from harness.run.models import Resources, ignored_urls
 from harness.run.remote import set_copies_aside
 from harness.run.run_files import read_runs
+from harness.run.turns import assessed_references
 from harness.store.judgements import FAILED
 from harness.store.run_folder import RunFolder
 from harness.store.runs import fresh_base, run_name, set_aside, shard_base
@@ -208,6 +211,7 @@ def _carry_out(
             if missing and any(map(_owes_calls, jobs.values())):
                 secret(missing[0])
             _say_warnings(jobs.values())
+            _say_failing_references(jobs.values())
             confirm_cost([*jobs.values()], settings, how.yes)
             begin()
         if kept:
@@ -231,6 +235,21 @@ def _say_warnings(jobs: Iterable[Job]) -> None:
     tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
     for fault in dict.fromkeys(fault for task in tasks for fault in task.prompt_errors()):
         say(f"Check the task: {fault}", "yellow")
+
+
+def _say_failing_references(jobs: Iterable[Job]) -> None:
+    """Warn about runs with calls to make in which no reference answer passes."""
+    for job in filter(_owes_calls, jobs):
+        with suppress(HarnessError):  # of a check that accepts no text but the model's
+            n = 0
+            for _, found in islice(assessed_references(job.task, job.instances), LOOKED_AT):
+                if found.passed is not False:
+                    n = 0
+                    break
+                n += 1
+            if n:
+                said = f"{job.folder.name}: 0 of {n:,} reference answers pass, so correct answers "
+                say(f"{said}may fail, too. To see why: add --dry-run", "yellow")
 
 
 DETACHED = 4  # exit code of a run that has left while its batches are at work

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Self
 from harness.analysis.rescoring import first_reason
 from harness.calls.database import LOCKED_S
 from harness.calls.keys import backend_key
-from harness.ports import Batched, Targeted
+from harness.ports import Batched
 from harness.records import Instance, Message, Origin, Question, Reply, Request, messages_hash
-from harness.run.assessment import assess, judged_outcomes, reply_outcome
+from harness.run.assessment import judged_outcomes, reply_outcome
 from harness.run.call_bounds import CHARACTERS_PER_TOKEN, CallBounds, CallEstimate, EstimateRange
 from harness.run.job import Job
 from harness.run.plan import RunPlan
 from harness.run.replies import open_cache, replies_path
-from harness.run.turns import as_of, most_turns, script_of, turns_of, user_role
+from harness.run.turns import as_of, assessed_references, most_turns, script_of, user_role
 
 if TYPE_CHECKING:
     from harness.config.settings import Settings
@@ -329,21 +329,9 @@ def _replies(
 
 def _check_references(plan: RunPlan) -> tuple[int, dict[str, str]]:
     """Return how many references the rules can score, and why some fail, by id."""
-    count, failed, task = 0, dict[str, str](), plan.task
-    answer = task.expected_answer if isinstance(task, Targeted) else task.reference
-    for instance in plan.instances:
-        given: list[str] = []
-        for turn in range(turns := turns_of(task, instance)):
-            asked = as_of(task, instance, given)
-            reference = answer(asked)
-            given.append(reference or "")
-            if reference is None:
-                continue
-            found = assess(task, asked, Reply(reference, "stop"))
-            if found.passed is None and not found.scores:  # no rule applies: only judges decide
-                continue
-            count += 1
-            if not found.passed:
-                name = instance.id if turns == 1 else f"{instance.id}, turn {turn + 1}"
-                failed[name] = first_reason(found.scores) or found.problem or found.outcome
+    count, failed = 0, dict[str, str]()
+    for name, found in assessed_references(plan.task, plan.instances):
+        count += 1
+        if not found.passed:
+            failed[name] = first_reason(found.scores) or found.problem or found.outcome
     return count, failed

@@ -4,15 +4,15 @@ A run's rounds are then turns. They continue regardless of verdicts, until an an
 refused, or until a played user ends the conversation.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, Protocol, cast
 
 from msgspec import convert
 
-from harness.ports import Played, Scripted, Task
-from harness.records import Attempt, Instance, Message, Score, UserRole
-from harness.run.assessment import AnswerVerdict
+from harness.ports import Played, Scripted, Targeted, Task
+from harness.records import Attempt, Instance, Message, Reply, Score, UserRole
+from harness.run.assessment import AnswerVerdict, Assessment, assess
 
 
 class RecordedRounds(Protocol):
@@ -131,3 +131,25 @@ def answers_by_id(
         return answer(as_of(task, held()[name], before))
 
     return answer_to
+
+
+def assessed_references(
+    task: Task[Any], instances: Iterable[Instance[Any]]
+) -> Iterator[tuple[str, Assessment]]:
+    """Yield the assessment of each reference answer that rules can score, and what it answers.
+
+    This is an instance's id, with the turn if there are several.
+    """
+    answer = task.expected_answer if isinstance(task, Targeted) else task.reference
+    for instance in instances:
+        given: list[str] = []
+        for turn in range(turns := turns_of(task, instance)):
+            asked = as_of(task, instance, given)
+            reference = answer(asked)
+            given.append(reference or "")
+            if reference is None:
+                continue
+            found = assess(task, asked, Reply(reference, "stop"))
+            if found.passed is None and not found.scores:  # no rule applies: only judges decide
+                continue
+            yield instance.id if turns == 1 else f"{instance.id}, turn {turn + 1}", found

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import chain, count
@@ -222,6 +223,8 @@ class Rules:
         for check in shared:
             if check.checker == JUDGE:
                 continue
+            with raised_as(ConfigError, f"task.checks, {check.name}: "):
+                _refuse_templates(check)
             with contextlib.suppress(DataInvalid):  # its options come from the row
                 rule = _resolved(check, {})
                 with raised_as(ConfigError, f"task.checks, {check.name}: "):
@@ -277,6 +280,36 @@ def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
         if (name := field_of(value)) is not None:
             options[option] = from_row(row, name, check.name)
     return replace(check, options=options)
+
+
+_TEMPLATE = re.compile(r"{{\s*(\w+)[^{}]*}}")
+
+
+def _refuse_templates(check: Check) -> None:
+    """Raise ConfigError if the expected text of a run file's check is a template."""
+    for option in (*FROM_ROW, "pattern"):
+        for text in _as_list(check.options.get(option)):
+            if isinstance(text, str) and (found := _TEMPLATE.search(text)):
+                form = f"{{{check.checker}: {{{option}: {{field: {found[1]}}}}}}}"
+                problem = f"{option} is {text!r:.60}, but the options of checks are not templates."
+                raise ConfigError(problem, f"For a field of the row: {form}.")
+
+
+def named_like_fields(checks: Sequence[Check], row: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each expected text in the run file that is the name of a row's field."""
+    for check in checks:
+        for option in FROM_ROW:
+            text = check.options.get(option)
+            if isinstance(text, str) and text in row:
+                form = f"{{{check.checker}: {{{option}: {{field: {text}}}}}}}"
+                yield (
+                    f"{check.name}: the {option} of each row is the word {text!r:.60}. For the "
+                    f"field of this name: {form}."
+                )
+
+
+def _as_list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def target_fields(check: Check) -> list[str]:

@@ -103,6 +103,12 @@ def test_a_row_changes_drops_or_replaces_checks() -> None:
         ([{"word_count": {"at_most": "many"}}], "'at_most'"),
         ([{"word_count": {}}], "needs exactly"),
         (
+            [{"contains": {"target": "{{ answer }}"}}],
+            r"task\.checks, contains: target is '{{ answer }}', .*\{target: \{field: answer\}\}",
+        ),
+        ([{"exact_match": {"target": ["a", "the {{b|trim}}"]}}], "{target: {field: b}}"),
+        ([{"regex_match": {"pattern": "is {{ b }}$"}}], "{pattern: {field: b}}"),
+        (
             [{"json_schema": {"schema": {"items": [{"requird": ["a"]}]}, "draft": "7"}}],
             "task.checks, json_schema: 'requird' is no keyword of JSON Schema.*'required' is.*'x-'",
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Literal
@@ -124,6 +124,14 @@ class MultipleChoice:
         answers = [Message("assistant", f" {answer}") for answer in self.answers(options)]
         messages = [Message("user", context), *answers]
         return likelihood_request(request, messages, len(answers))
+
+    def problems(self, options: Options, messages: Sequence[Message]) -> Iterator[str]:
+        """Yield a sentence if the model shall name an option, but the prompt has none of them."""
+        prompt = "\n".join(message.content for message in messages).casefold()
+        if self.by != "choice_logprob" and not any(
+            text.casefold() in prompt for text in options.texts
+        ):
+            yield "The prompt has none of the choices: write {{ options }} into task.prompt."
 
     def chosen(self, options: Options, text: str) -> str:
         """Return the answer that a reply chooses: a letter, or an option's text.

@@ -39,6 +39,7 @@ from harness.scoring.checks import (
     checks_of,
     files,
     located,
+    named_like_fields,
     read_checks,
     target_fields,
 )
@@ -393,7 +394,7 @@ class RowsTask(Conversations):
         return view
 
     def prompt_errors(self) -> list[str]:
-        """Return warnings about a prompt without fields, ``extract``, and the schemas of rows."""
+        """Return warnings about the prompt, ``extract``, targets, and the schemas of rows."""
         if self._prompt is not None and not self._prompt.names:
             first = [one.data for one in islice(self.instances(), 2)]
             if first[0].role is None and first[0].messages == first[-1].messages and first[1:]:
@@ -410,13 +411,17 @@ class RowsTask(Conversations):
         ]
 
     def _problems(self, instance: One) -> Iterator[str]:
-        for rule in instance.data.rules:
+        item, row = instance.data, instance.data.row
+        yield from named_like_fields(self._shared, row)
+        if self._choices is not None and item.options is not None:
+            yield from self._choices.problems(item.options, item.messages)
+        for rule in item.rules:
             checker = self._rules.checker(rule)
             if isinstance(checker, JsonSchemaChecker) and checker.misspelt:
                 yield f"{rule.name}: {checker.misspelt}"
         if (parser := self._extraction) is None:
             return
-        row, turns = instance.data.row, instance.data.messages
+        turns = item.messages
         asked = [turn.content for turn in turns if turn.role != "assistant"]
         yield from faults(asked, [t.content for t in turns if t.role == "assistant"], parser)
         if self._gold is not None and not self._passes(instance, self.reference(instance) or ""):

@@ -285,3 +285,17 @@ def test_a_table_holds_choices_as_json(tmp_path: Path) -> None:
     with pytest.raises(DataInvalid, match="list of texts") as raised:
         next(of("Paris;Rome").instances())
     assert "in a table the JSON list" in raised.value.remedy
+
+
+def test_a_prompt_without_the_options_is_reported(made: Made) -> None:
+    (said,) = made(*ROWS, prompt="{{ question }}", choices={}).prompt_errors()
+    assert said.endswith("write {{ options }} into task.prompt. (it and 1 more)")
+    for prompt, choices in (
+        ("{{ question }}\n{{ options }}", {}),
+        ("{{ question }} PARIS, ROME OR CHAD?", {}),
+        ("{{ question }}", {"by": "choice_logprob"}),
+        (None, {}),
+    ):
+        assert made(*ROWS, prompt=prompt, choices=choices).prompt_errors() == []
+    system = "Choose: {{ options }}"
+    assert made(ROW, prompt="{{ question }}", system=system, choices={}).prompt_errors() == []

@@ -341,6 +341,15 @@ def test_a_prompt_that_is_the_same_for_all_rows_is_told(made: Made) -> None:
         list(made(*rows, prompt="Answer {q}", **CHECKED).instances())
 
 
+def test_a_target_that_is_the_name_of_a_field_is_reported(made: Made) -> None:
+    rows = [{"prompt": "2?", "answer": "2"}, {"prompt": "3?", "answer": "3"}]
+    checks = [{"contains": {"target": "answer"}}, {"exact_match": {"target": {"field": "answer"}}}]
+    (said,) = made(*rows, checks=checks).prompt_errors()
+    assert said.startswith("contains: the target of each row is the word 'answer'.")
+    assert said.endswith("{contains: {target: {field: answer}}}. (1 and 1 more)")
+    assert made(*rows, checks=[{"contains": {"target": "2"}}]).prompt_errors() == []
+
+
 def test_misspelt_keywords_in_the_schemas_of_rows_are_reported(made: Made) -> None:
     schemas: list[dict[str, Any]] = [{"minimun": 1}, {"minimum": 1}, {"tpye": "object"}]
     rows = [{"prompt": "A number?", "s": schema} for schema in schemas]
