@@ -258,10 +258,13 @@ def _parts(variant: Variant) -> dict[str, str]:
     return {key: value for key, value in variant.fingerprint.items() if PART in key}
 
 
-def differing(baseline: Variant, variants: Sequence[Variant], score: str = "") -> Iterator[str]:
+def differing(
+    baseline: Variant, variants: Sequence[Variant], score: str = "", *, models: bool = False
+) -> Iterator[str]:
     """Yield sentences on how variants differ from the baseline, the most serious first.
 
-    If ``score`` is `PASS_RATE`, they include differences in what passes.
+    If ``score`` is `PASS_RATE`, they include differences in what passes. If only the models differ,
+    a comparison of models is assumed, and they are not named unless ``models`` is set.
     """
     unlike: dict[str, list[str]] = {}
     for variant in variants if score == PASS_RATE else ():
@@ -286,6 +289,8 @@ def differing(baseline: Variant, variants: Sequence[Variant], score: str = "") -
     known = CONTENT in baseline.fingerprint
     same = {one.name for one in variants if known and content(one) == content(baseline)}
     keys = sorted({key for variant in variants for key in changed(baseline, variant)})
+    if not models and "model.name" in keys and all(key.startswith("model.") for key in keys):
+        keys = []
     own = [key for key in keys if key.startswith("task.") or (same and key in FORM_SETTINGS)]
     if own:
         yield f"The variants differ in {', '.join(own)}."

@@ -192,7 +192,7 @@ def _measure(
     if base and before and asked.max_drop is not None:
         if asked.score == PASS_RATE or of_k(asked.score)[1]:
             refuse_unlike_verdicts(before[0], run[0])
-        notes += differing(before[0], [run[0]])
+        notes += differing(before[0], [run[0]], models=True)
         changes = list(_changes(before, run, asked.score, -asked.max_drop, asked.by))
         if all(one.value == 0 for one in changes) and _same_answers(base, folder):
             passed = {"method": "exact", "ci95": None, "outcome": "passed"}

@@ -160,6 +160,8 @@ def test_what_differs_is_told() -> None:
         fingerprint={"dataset_sha256": "d", "stemmer": "new"},
     )
     assert list(differing(base, [base])) == []
+    of_model = {**base.settings, "model.name": "n", "model.base_url": "http://other"}
+    assert list(differing(base, [replace(base, settings=of_model)])) == [], "only the model differs"
     assert list(differing(base, [base, other])) == [
         "The variants differ in task.encoding.",
         "They differ in more than the task's options: decoding.temperature (0.0, 0.7), "

@@ -138,7 +138,7 @@ def test_marks_and_notes_are_told(run: Any) -> None:
     found = compare_runs(
         [
             run("a", 0.2, simulated=True),
-            run("b", 0.4, settings={"model.name": "n"}),
+            run("b", 0.4, settings={"model.name": "n", "samples": 2}),
         ],
         ComparisonOptions(),
     )
