@@ -88,6 +88,7 @@ class CallError(HarnessError):
     """
 
     partial = ""
+    billed = False  # whether the provider has answered, so that it may bill the call
 
 
 class RequestRejected(CallError):
@@ -131,8 +132,6 @@ class TransientError(CallError):
 
 class FatalCallError(CallError, UserError):
     """A failure that all calls would share, such as a wrong key. It ends the run."""
-
-    billed = False  # whether the provider has answered, so that it may bill the call
 
 
 class BudgetBroken(FatalCallError):

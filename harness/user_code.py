@@ -149,12 +149,12 @@ def _references(code: Any, walk: _Walk) -> Iterator[str]:
             yield from _described(base, walk)
         for name, member in vars(code).items():
             member = getattr(member, "fget", getattr(member, "__func__", member))
-            own = isinstance(member, FunctionType) and _is_local(_file(member))
+            own = isinstance(member, FunctionType) and is_local(_file(member))
             if own and id(member) not in walk.seen:
                 walk.seen.add(id(member))
                 yield from (f"{name} {one}" for one in _references(member, walk))
         return
-    if hasattr(code, "__wrapped__") and _is_local(_file(code)):  # the function of a decorator
+    if hasattr(code, "__wrapped__") and is_local(_file(code)):  # the function of a decorator
         yield _source_sha256(code)
     loaded, attributes = _names(code.__code__)
     cells = dict(zip(code.__code__.co_freevars, code.__closure__ or (), strict=True))
@@ -250,13 +250,13 @@ def _described(
             texts.sort()
         yield f"{type(value).__name__} {hashlib.sha256(repr(texts).encode()).hexdigest()}"
         walk.seen.discard(id(value))
-    elif isinstance(value, ModuleType) and _is_local(getattr(value, "__file__", None)):
+    elif isinstance(value, ModuleType) and is_local(getattr(value, "__file__", None)):
         walk.seen.add(id(value))
         with contextlib.suppress(OSError):  # in a ZIP file, or deleted
             yield hashlib.sha256(Path(str(value.__file__)).read_bytes()).hexdigest()
         for name in sorted(attributes & vars(value).keys()):
             yield from _described(vars(value)[name], walk, attributes)
-    elif isinstance(value, FunctionType | type) and _is_local(_file(value)):
+    elif isinstance(value, FunctionType | type) and is_local(_file(value)):
         walk.seen.add(id(value))
         yield _source_sha256(value)
         yield from _references(value, walk)
@@ -273,7 +273,7 @@ def _file(code: Any) -> str | None:
 
 
 @functools.cache
-def _is_local(file: str | None) -> bool:
+def is_local(file: str | None) -> bool:
     """Return whether a file is in neither the standard library nor an installed package."""
     if file is None or file.startswith("<frozen"):
         return False

@@ -16,7 +16,13 @@ import msgspec
 
 from harness.calls.signals import Ask, Report, Stop, Stopping
 from harness.config.prices import FREE, Price
-from harness.errors import BudgetBroken, ConfigError, FailureKind, FatalCallError, TransientError
+from harness.errors import (
+    BudgetBroken,
+    CallError,
+    ConfigError,
+    FailureKind,
+    TransientError,
+)
 from harness.records import REFUSALS, DecodingConstraint, Reply, Request, Usage
 
 if TYPE_CHECKING:
@@ -288,7 +294,7 @@ class Budgeted:
             self.budget.settle(most, most, unsure=True)
             raise
         except BaseException as error:
-            billed = isinstance(error, FatalCallError) and error.billed
+            billed = isinstance(error, CallError) and error.billed
             billed = billed or (isinstance(error, TransientError) and error.kind in MAYBE_BILLED)
             try:
                 if billed:

@@ -1,4 +1,4 @@
-"""The lowest layer: a call to the backend, with a time limit that excludes pauses of the process.
+"""The time limit of a call to the backend, which excludes pauses of the process.
 
 While the process is suspended (Ctrl-Z, ``docker pause``), the clock continues. When the process
 resumes, its calls may be overdue, but the paid replies are waiting in the sockets.
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from harness.calls.signals import Ask
 from harness.errors import PromptRefused, TransientError
-from harness.ports import Backend
 from harness.records import Reply, Request, Usage, encodable
 
 LATE_S = 0.1  # if the timer fires more than this many seconds late, the process has been paused
@@ -30,9 +30,9 @@ In each turn, the loop reads data that has arrived at the sockets.
 
 @dataclass(eq=False)
 class Timed:
-    """The layer that calls the backend, for at most ``timeout_s`` seconds."""
+    """The layer that waits for the backend for at most ``timeout_s`` seconds."""
 
-    backend: Backend
+    ask: Ask
     timeout_s: float
     clock: Callable[[], float] = time.perf_counter
 
@@ -45,7 +45,7 @@ class Timed:
         sent = self.clock()
         try:
             async with TimeLimit(self.timeout_s):
-                reply = await self.backend.generate(request)
+                reply = await self.ask(request)
         except TimeoutError:
             raise TransientError(
                 f"No complete answer within {self.timeout_s:g} s.",

@@ -16,6 +16,7 @@ from harness.calls.budget import Budgeted
 from harness.calls.calls import CachedCalls, Calls, UncachedCalls
 from harness.calls.circuit import Circuit
 from harness.calls.claims import ClaimedCalls
+from harness.calls.code_errors import CodeErrors
 from harness.calls.concurrency import START, ConcurrencyLimiter
 from harness.calls.joint_draws import JointDraws
 from harness.calls.keys import backend_key
@@ -50,15 +51,15 @@ def call_stack(model: Model, session: Session) -> Calls:
     A request passes through these layers, from the top down: cache, batches (if the provider has
     them), joint draws (if several samples are drawn with one call), prompt caching (if the backend
     supports it), retry, circuit, startup (if the backend has to start), limiter, claim, budget (if
-    the run has one and the model has a price), time limit. Simulated and recorded models have no
-    cache, claim or budget (`UncachedCalls`).
+    the run has one and the model has a price), time limit, code errors. Simulated and recorded
+    models have no cache, claim or budget (`UncachedCalls`).
     """
     limits, stop, backend, price = model.limits, session.stop, model.backend, model.price
     name, replies, budget = model.section.backend, session.replies, session.budget
     source = model.section.name or name
     status = session.notices.status(source)
     key = backend_key(name, backend)
-    asking: Ask = Timed(backend, limits.timeout_s)
+    asking: Ask = Timed(CodeErrors(backend), limits.timeout_s)
     claim = budgeted = ledger = None
     if backend.cacheable and replies is not None:
         if budget is not None and price not in (None, FREE):

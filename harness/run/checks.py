@@ -249,7 +249,8 @@ def check_changes(job: Job) -> Differences | None:
     rescorable = is_rescorable(job, found)
     if rescorable and (job.rescore or is_scored(job.folder, job.task.fingerprint())):
         return found
-    raise found.conflict(job.folder.name, rescorable=rescorable)
+    cached = job.model.backend.cacheable
+    raise found.conflict(job.folder.name, cached=cached, rescorable=rescorable)
 
 
 def is_rescorable(job: Job, found: Differences) -> bool:

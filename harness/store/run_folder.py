@@ -64,15 +64,22 @@ class Differences(NamedTuple):
     settings: Mapping[str, tuple[object, object]]  # by key of the run file
     inputs: Mapping[str, tuple[str, str]]  # by name in the fingerprint
 
-    def conflict(self, run: str, *, rescorable: bool = False) -> RunConflict:
-        """Return an error that names the differences. If ``rescorable``, it suggests re-scoring."""
+    def conflict(self, run: str, *, cached: bool = True, rescorable: bool = False) -> RunConflict:
+        """Return an error that names the differences.
+
+        Args:
+            run: The run's name.
+            cached: Whether a new run of the model gets replies from the cache.
+            rescorable: Whether to suggest re-scoring.
+        """
         said = f"The run {run!r} was started with different values: "
         named = [change(key, *values) for key, values in self.settings.items()]
         if not named:
             said = f"The run {run!r} was made with another version of "
             named = [input_change(key, *values) for key, values in self.inputs.items()]
-        remedy = f"For a new run: {option('fresh')}. This one is then kept under a dated name, "
-        remedy += f"and cached replies cost nothing. Or {option('name', 'NEW')}."
+        remedy = f"For a new run: {option('fresh')}. This one is then kept under a dated name, and "
+        remedy += "cached replies cost nothing." if cached else "all calls are made again."
+        remedy += f" Or {option('name', 'NEW')}."
         if rescorable:
             again = f"To score its answers again and continue with them: {option('rescore')}."
             remedy = f"{again} {remedy}"

@@ -239,7 +239,7 @@ async def test_what_is_no_calls_fault_is_an_outage_for_one_call_too(kind: Failur
 async def test_who_waits_for_a_turn_below_is_sent_back_and_comes_again() -> None:
     backend, stop = Scripted(delay=0.001), Stop()
     turns = ConcurrencyLimiter(
-        Timed(backend, 10), stop, most=4, rates=RateLimits({"requests": 120})
+        Timed(backend.generate, 10), stop, most=4, rates=RateLimits({"requests": 120})
     )
     ask = Circuit(
         turns,

@@ -25,7 +25,7 @@ def lane(
     rates: RateLimits | None = None,
 ) -> ConcurrencyLimiter:
     return ConcurrencyLimiter(
-        Timed(backend, timeout_s), stop or Stop(), most=most, rates=rates or RateLimits({})
+        Timed(backend.generate, timeout_s), stop or Stop(), most=most, rates=rates or RateLimits({})
     )
 
 
@@ -62,7 +62,7 @@ async def test_calls_wait_for_room_and_go_on_when_there_is_more() -> None:
     backend, stop, room = Scripted(delay=0.001), Stop(), [0]
     rates, most = RateLimits({}), 40
     ask = ConcurrencyLimiter(
-        Timed(backend, 10), stop, most=most, rates=rates, room=lambda: room[0], start=most
+        Timed(backend.generate, 10), stop, most=most, rates=rates, room=lambda: room[0], start=most
     )
     calls = [asyncio.create_task(ask(REQUEST)) for _ in range(30)]
     await asyncio.sleep(0.01)
@@ -118,7 +118,7 @@ async def test_the_latency_is_the_backends_own() -> None:
     replies = await asyncio.gather(*(ask(REQUEST) for _ in range(3)))
     assert all(reply.latency_s >= 0.03 for reply in replies)
     clock = iter([1.0, 4.5])
-    ask = Timed(Scripted(), 10, clock=lambda: next(clock))
+    ask = Timed(Scripted().generate, 10, clock=lambda: next(clock))
     assert (await ask(REQUEST)).latency_s == 3.5
 
 

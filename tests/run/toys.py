@@ -41,7 +41,7 @@ def bound(
     rates = RateLimits({})
     section = ModelSection(backend="scripted", name=name)
     model = Model(section, backend, LimitsSection(concurrency=slots), rates, price)
-    limiter = ConcurrencyLimiter(Timed(backend, 10), stop, most=slots, rates=rates)
+    limiter = ConcurrencyLimiter(Timed(backend.generate, 10), stop, most=slots, rates=rates)
     free = UncachedCalls(limiter, partial(call_key, "scripted", ""))
     return BoundModel(model, calls or free)
 

@@ -1,0 +1,80 @@
+"""Exceptions in a backend's code, which may be any program of the user's.
+
+An exception is the failure of one call: other prompts may be answered. If the code is wrong, it
+fails for every prompt, and the run ends before it has asked them all.
+"""
+
+import traceback
+from dataclasses import dataclass
+from inspect import isawaitable
+from math import inf
+from pathlib import Path
+
+from harness.errors import CallError, FatalCallError, HarnessError, option
+from harness.ports import Backend
+from harness.records import Reply, Request
+from harness.user_code import is_local
+
+FAILED_FIRST = 10  # calls that must fail before any is answered, for the run to end
+
+
+@dataclass(eq=False)
+class CodeErrors:
+    """The lowest layer: calls the backend, and turns exceptions in its code into failed calls."""
+
+    backend: Backend
+
+    def __post_init__(self) -> None:
+        self._answered = False
+        self._begun = self._failed = 0  # counts of calls; ``_begun`` is also the latest's number
+        self._in_flight: set[int] = set()  # by number
+        self._last = inf  # the latest call when the run was first about to end
+
+    async def __call__(self, request: Request) -> Reply:
+        """Return the backend's reply.
+
+        Raises:
+            CallError: If the call fails.
+            FatalCallError: If `FAILED_FIRST` calls, and all that were in flight then, have failed.
+        """
+        self._begun += 1
+        number = self._begun
+        self._in_flight.add(number)
+        cause: Exception | None = None
+        try:
+            found: object = self.backend.generate(request)
+            if isawaitable(found):
+                found = await found
+                if isinstance(found, Reply):
+                    self._answered = True
+                    return found
+                problem = f"returned {found!r:.60}, not a harness.records.Reply."
+            else:
+                problem = f"must be async, but it returned {found!r:.60}."
+        except HarnessError:
+            raise
+        except Exception as error:
+            cause = error
+            problem = f"raised {type(error).__name__}: {str(error)[:200]}{_place(error)}."
+        finally:
+            self._in_flight.discard(number)
+        raise self._failure(f"The backend's generate {problem}") from cause
+
+    def _failure(self, problem: str) -> CallError:
+        self._failed += 1
+        if self._failed == FAILED_FIRST:
+            self._last = self._begun
+        failure = CallError(problem)
+        pending = min(self._in_flight, default=inf) <= self._last
+        if not (self._answered or self._failed < FAILED_FIRST or pending):
+            again = f"Fix the cause and run again, with {option('fresh')} if the code has changed."
+            failure = FatalCallError(f"The first {self._failed} calls failed. {problem}", again)
+        failure.billed = True  # the code may have called a provider before it failed
+        return failure
+
+
+def _place(error: Exception) -> str:
+    """Return the file and line in which an exception was raised, if possible in the user's code."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    own = [frame for frame in frames if is_local(frame.filename)] or frames
+    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
