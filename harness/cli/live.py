@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import signal
 import threading
 import time
@@ -162,7 +163,8 @@ def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int
         spent = f"${budget.spent:,.4f} is spent{unsure if budget.unsure else ''}"
         call = f"the next call, which may cost ${budget.wanted:,.4f}"
         say(f"The budget of {usd(budget.usd)} cannot pay for {call}: {spent}. Raise {key}.")
-        say(f"Then, to continue: {again}")
+        larger = re.sub(r"(budget\.usd=|--budget[ =])\S+", r"\1…", again)
+        say(f"Then, to continue: {larger}")
         return BUDGET_SPENT
     if ended == "interrupted":
         say(f"Interrupted. To continue: {again}")

@@ -129,6 +129,7 @@ def test_the_command_that_continues_a_fresh_run(runs: Path) -> None:
             assert ended.returncode == 3, ended.stderr
             again = next(one for one in ended.stderr.splitlines() if "to continue:" in one)
             assert again.endswith("--limit 2 --name mine")
+            assert " -o budget.usd=… " in again, "not the budget that is spent"
             assert len([*runs.glob("mine-20*")]) == earlier
 
 
