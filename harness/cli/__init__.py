@@ -9,7 +9,6 @@ import io
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -226,8 +225,10 @@ class CommandGroup(TyperGroup):
             from harness.errors import nearest
 
             said = nearest(name, names)
-            if self.headings and not get_close_matches(name, names, n=1, cutoff=0.75):
-                said = tables()["commands"].get(name, "harness --help lists the commands.")
+            if self.headings:  # there are too many commands to list
+                close = said if said.startswith("Did you mean") else ""
+                known = tables()["commands"].get(name)
+                said = known or close or "harness --help lists the commands."
             ctx.fail(f"No such command {name!r}. {said}")
         return super().resolve_command(ctx, args)
 

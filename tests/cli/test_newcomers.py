@@ -86,6 +86,7 @@ def test_rows_of_variants_have_their_names(tmp_path: Path) -> None:
         (("evaluate", "ifeval"), "Use harness eval for benchmarks"),
         (("models",), "Use harness backends"),
         (("evl",), "Did you mean 'eval'?"),
+        (("rnu",), "Did you mean 'run'?"),
         (("frobnicate",), "harness --help lists the commands"),
         (("data", "list"), "Did you mean 'ls'?"),
         (("cache", "clear-all"), "Valid names: prune, stats."),
@@ -93,6 +94,7 @@ def test_rows_of_variants_have_their_names(tmp_path: Path) -> None:
         (("run", "quickstart", "-T", "a=b"), "Write -o task.KEY=VALUE"),
         (("run", "-c", "promptfooconfig.yaml"), "harness run FILE"),
         (("run", "quickstart", "--no-cache"), "-o seed=N --fresh"),
+        (("run", "quickstart", "--budget", "3"), "Write -o budget.usd=3"),
         (("run", "quickstart", "--freh"), "Possible options: --fresh"),
     ],
 )
