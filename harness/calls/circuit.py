@@ -55,6 +55,7 @@ class Circuit:
         self._forget()
         self._closed: asyncio.Future[None] | None = None
         """Completes when the circuit closes again. None while the circuit is closed."""
+        self._given_up: FatalCallError | None = None  # once an outage has lasted too long
 
     async def __call__(self, request: Request) -> Reply:
         """Send the request as soon as the circuit is closed, and return the reply.
@@ -68,12 +69,14 @@ class Circuit:
             while self._closed is not None:
                 await asyncio.shield(self._closed)
                 await self.sleep(0)  # the run may be stopping
+            if self._given_up is not None:  # the first error has not yet ended the run
+                raise FatalCallError(self._given_up.message, self._given_up.remedy)
             try:
                 return await self._counted(request)
             except CircuitOpen:
                 continue
             except TransientError as error:
-                if self._closed is not None:
+                if self._closed is not None or self._given_up is not None:
                     continue  # failures during a known outage do not count as tries
                 if not self._opens(request, error):
                     raise
@@ -126,7 +129,8 @@ class Circuit:
                 wait = max(step, error.retry_after or 0.0)
                 gone = self.clock() - began
                 if gone + wait > (self.outage_s if self._reached else FIRST_CONTACT_S):
-                    raise _down(error, gone, wait) from error
+                    self._given_up = _down(error, gone, wait)
+                    raise self._given_up from error
                 then = time.strftime("%H:%M:%S", time.localtime(time.time() + wait))
                 self.status(f"paused until {then}: {error.message}")
                 await self.sleep(wait)

@@ -125,6 +125,15 @@ async def test_one_that_was_never_reached_ends_it_soon(kind: FailureKind) -> Non
     assert world.now <= 3
 
 
+async def test_once_it_has_ended_the_run_it_does_not_open_again() -> None:
+    world = World()
+    world.backend.answer = lambda _: TransientError("refused", kind="unreachable")
+    answers = await world.all(5 * MOST)
+    assert sum(isinstance(answer, FatalCallError) for answer in answers) > 4 * MOST
+    assert world.now <= 3
+    assert sum("paused" in said for said in world.said) == 2
+
+
 async def test_one_that_answers_with_failures_only_is_waited_for_from_the_start() -> None:
     world = World()
     world.fails_until(20, lambda: TransientError("starting"))
