@@ -183,9 +183,12 @@ def unanswerable(n: int, of: int | None = None) -> str:
 
 
 def all_from_cache(runs: str = "") -> str:
-    """Return a sentence saying that all replies (of ``runs``, if named) come from the cache."""
-    which = f"All replies of {runs}" if runs else "All replies"
-    said = "come from the cache: the calls were made by earlier runs."
+    """Return a sentence saying that all of the model's replies come from the cache.
+
+    If ``runs`` are named, it is about these. The judges' replies may be new.
+    """
+    which = f"The model's replies in {runs}" if runs else "The model's replies"
+    said = "all come from the cache: the calls were made by earlier runs."
     return f"{which} {said} For new answers, set another seed."
 
 

@@ -155,13 +155,18 @@ def attended(
         raise
 
 
+def _exact_usd(cost: float) -> str:
+    """Format an amount with at least four digits after the point, to compare it with a budget."""
+    return usd(cost) if 0 < cost < 1 else f"${cost:,.4f}"
+
+
 def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int:
     """If a session ended early, print why and how to resume it. Return the exit code."""
     if ended == "budget" and budget is not None:
         calls = "calls that failed or were cut off, and may be billed"
-        unsure = f", ${budget.unsure:,.4f} of it for {calls}"
-        spent = f"${budget.spent:,.4f} is spent{unsure if budget.unsure else ''}"
-        call = f"the next call, which may cost ${budget.wanted:,.4f}"
+        unsure = f", {_exact_usd(budget.unsure)} of it for {calls}"
+        spent = f"{_exact_usd(budget.spent)} is spent{unsure if budget.unsure else ''}"
+        call = f"the next call, which may cost {_exact_usd(budget.wanted)}"
         say(f"The budget of {usd(budget.usd)} cannot pay for {call}: {spent}. Raise {key}.")
         larger = re.sub(r"(budget\.usd=|--budget[ =])\S+", r"\1…", again)
         say(f"Then, to continue: {larger}")
@@ -320,7 +325,7 @@ def _facts(tally: Tally, stop: Stop) -> Iterator[tuple[str, str]]:
         paid += f" in this session, {usd(tally.paid_usd)} in all"
     yield "paid", paid
     if tally.budget is not None:  # spent by all runs that share the budget
-        yield "budget", f"${tally.budget.spent:,.4f} of {usd(tally.budget.usd)}"
+        yield "budget", f"{_exact_usd(tally.budget.spent)} of {usd(tally.budget.usd)}"
     outcomes = [f"{count:,} {outcome}" for outcome, count in sorted(tally.outcomes.items())]
     yield "outcomes", ", ".join(outcomes) or "none yet"
     if stop.requested:

@@ -133,6 +133,14 @@ def test_the_command_that_continues_a_fresh_run(runs: Path) -> None:
             assert len([*runs.glob("mine-20*")]) == earlier
 
 
+def test_small_amounts_are_not_rounded_to_zero(runs: Path) -> None:
+    with MockServer() as server:
+        few = {"budget.usd": "0.000002", "model.price.output": 0.1}
+        ended = harness(*command(server, **few))
+    said = "The budget of $0.0000020 cannot pay for the next call, which may cost $0.0000050"
+    assert said in ended.stderr
+
+
 def test_a_fresh_run_has_the_whole_budget(runs: Path) -> None:
     with MockServer(latency=0.02, answers=lambda *_: "one two three") as server:
         words = command(server)
