@@ -12,7 +12,7 @@ from harness.cli.console import output, show_facts
 from harness.config.run_file import RunFile
 from harness.ports import Conversing
 from harness.report.text import inert_text, usd
-from harness.run.call_bounds import EstimateRange
+from harness.run.call_bounds import CallEstimate, EstimateRange
 from harness.run.dry_run import DryRun, batch_hours, estimate_run, estimate_waves
 from harness.run.job import Job
 from harness.run.judges import judge_warnings
@@ -76,11 +76,11 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
         "samples": f"{found.samples:,}, {found.owed_samples:,} of them unfinished",
         "calls of round 1": f"{len(found.calls):,} distinct, {found.cached:,} of them cached",
         "calls to pay": _to_pay(asked.calls, played, found.judge_calls, at_most=found.at_most),
-        "input tokens": f"about {_spread(found.model.input_tokens)}".replace(
-            "about unknown", "unknown"
-        ),
-        "output tokens": _spread(asked.output_tokens),
     }
+    if asked.calls.high or len(found.parts) == 1:
+        which = "for answers: " * (len(found.parts) > 1)
+        rows["input tokens"] = which + _about(asked.input_tokens)
+        rows["output tokens"] = which + _spread(asked.output_tokens)
     if job.shots is not None:
         lacking = job.shots.lacking
         fewer = f"; fewer for {lacking:,} instances, which lack suitable ones" if lacking else ""
@@ -104,7 +104,7 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
     if job.user is not None and found.user is not None:
         model, own = job.user.model.section, found.user
         said = f"{model.name or model.backend}: {_spread(own.calls, at_most=True)} calls"
-        rows["played user"] = f"{said}, cost {cost_text(own.usd, [job.user.model])}"
+        rows["played user"] = f"{said}, cost {cost_text(own.usd, [job.user.model])}{_tokens(own)}"
     if job.judges:
         for judge in job.judges:
             model, own = judge.model.section, found.judges[judge.name]
@@ -114,10 +114,8 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
             if isinstance(judge.judge, Conversing):
                 calls += " and those that follow from its replies"
                 rows["calls to pay"] += ", and those that follow from their replies"
-            said = (
-                f"{model.name or model.backend}: {calls}, cost {cost_text(own.usd, [judge.model])}"
-            )
-            rows[f"judge {judge.name}"] = said
+            calls += f", cost {cost_text(own.usd, [judge.model])}{_tokens(own)}"
+            rows[f"judge {judge.name}"] = f"{model.name or model.backend}: {calls}"
         for name, text in judge_warnings(job.judges, job.instances):
             rows[f"judge {name}"] = f"{text}\n{rows[f'judge {name}']}"
     if len(found.parts) > 1 and found.total_usd and cost != "nothing":
@@ -130,6 +128,8 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
         rows["prompt cache"] = f"saves about {cost_text(saved)}; the lower cost includes this"
     if n := job.unanswerable():
         rows["simulated"] = unanswerable(n, found.instances)
+    if not found.references:
+        return rows
     failed = found.failed_references
     passing = f"{found.references - len(failed):,} of {found.references:,} pass"
     reasons = [f"{name} ({why[:200]})" for name, why in islice(failed.items(), 5)]
@@ -148,6 +148,18 @@ def _to_pay(
     parts = [f"{_spread(answers)} for answers"]
     parts += [f"{_spread(calls, at_most=at_most)} for {name}" for name, calls in asked.items()]
     return f"{_spread(sum(asked.values(), answers), at_most=at_most)}: {', '.join(parts)}"
+
+
+def _tokens(found: CallEstimate) -> str:
+    """Return the tokens of the calls of a judge or played user as text, or "" without calls."""
+    if not found.calls.high:
+        return ""
+    output_tokens = _spread(found.output_tokens, at_most=found.at_most)
+    return f"; input tokens {_about(found.input_tokens)}, output tokens {output_tokens}"
+
+
+def _about(tokens: EstimateRange) -> str:
+    return f"about {_spread(tokens)}".replace("about unknown", "unknown")
 
 
 def _spread(figure: EstimateRange, *, at_most: bool = False) -> str:

@@ -104,7 +104,8 @@ def test_a_dry_run_counts_and_prices_the_judges_calls_in_all_rounds_still_possib
     free = {**run.model("model"), "price": {"input": 0, "output": 0}}
     changes = {"judges": [judge], "model": free, "samples": 2}
     said = planned(run, run.file(**changes, rounds=rounds))
-    assert "judge kind judge-kind: at most 16 calls, cost $8.00 to $32.00" in said
+    assert "judge kind judge-kind: at most 16 calls, cost $8.00 to $32.00; input tokens" in said
+    assert "output tokens at most 32" in said
     assert "cost $8.00 to $32.00, nothing of it for the answers" in said
     ended = harness("run", run.file(**changes), env=run.environment)
     assert "Estimated cost, judges included: $8.00 to $16.00" in ended.stderr
@@ -120,6 +121,7 @@ def test_a_dry_run_counts_the_judges_calls_with_those_of_the_model(
     paid = server.stats().requests
     again = plan("--name", "again")
     assert "calls to pay 0 " in again
+    assert "tokens" not in again, "there are no calls to pay"
     assert f"judge kind judge-kind: 0 calls ({paid - 4} more are cached)" in again
     run.harness("cache", "prune", "--model", "judge-kind", "--yes")
     again = plan("--name", "again")
