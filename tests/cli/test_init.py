@@ -99,7 +99,7 @@ def test_nothing_is_left_of_a_run_whose_rows_are_refused(tmp_path: Path) -> None
     rows.write_text(f'{good}{{"id": "tides", "topic": "x", "most_words": 9, "gold": "x."}}\n')
     refused = mistake(harness("run", "my_run.yaml", cwd=tmp_path, env=on(tmp_path)))
     assert "the id 'tides' occurs twice" in refused
-    assert not list((tmp_path / "runs").iterdir())
+    assert not list((tmp_path / "runs").glob("*"))
     rows.write_text(good)
     assert harness("run", "my_run.yaml", cwd=tmp_path, env=on(tmp_path)).returncode == 0
     rows.write_text(f"{good}nonsense\n")
