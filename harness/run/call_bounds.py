@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from harness.run.models import Model
 
 CHARACTERS_PER_TOKEN = (6.0, 2.5)  # the usual range, from plain English to code
+# Tokens of the chat template, as OpenAI counts them. Some providers count none.
+PER_CALL, PER_MESSAGE = 3, 4
 FEEDBACK_TOKENS = 150  # tokens of one feedback message, generously estimated
 
 
@@ -79,7 +81,7 @@ class CallBounds:
         characters = sum(len(message.content) for message in messages)
         fewest, most = (characters / each for each in CHARACTERS_PER_TOKEN)
         longest = inf if max_tokens is None else max_tokens
-        most += further
+        most += further + PER_CALL + PER_MESSAGE * len(messages)
         if before:
             most += before * (FEEDBACK_TOKENS + longest)
         fewest = 0 if joint else fewest
