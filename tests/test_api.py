@@ -555,6 +555,15 @@ def test_an_edited_checker_does_not_continue_a_run(rows_name_it: bool) -> None:
     assert harness.run(tree, progress=False).metrics.pass_rate == 0
 
 
+def test_a_conflict_names_the_file_of_rows_and_their_numbers() -> None:
+    tree = file([{"contains": {"target": "yes"}}], samples=2)
+    harness.run(tree, progress=False)
+    with Path("rows.jsonl").open("a") as rows:
+        rows.write('{"prompt": "c"}\n')
+    with pytest.raises(RunConflict, match=r"of the data \(rows\.jsonl: 2 instances, now 3\)\."):
+        harness.run(tree, progress=False)
+
+
 def at_most(most: int) -> Callable[[str], bool]:
     def short(text: str) -> bool:
         return len(text) <= most

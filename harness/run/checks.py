@@ -29,6 +29,7 @@ from harness.ports import (
 from harness.records import Decoding, DecodingConstraint, Origin, Request
 from harness.run.models import Model
 from harness.run.resolving import resolved
+from harness.run.run_files import own_rows
 from harness.run.turns import as_of, turns_of
 from harness.scoring.checks import JUDGE
 from harness.store.files import make_folder
@@ -250,7 +251,19 @@ def check_changes(job: Job) -> Differences | None:
     if rescorable and (job.rescore or is_scored(job.folder, job.task.fingerprint())):
         return found
     cached = job.model.backend.cacheable
-    raise found.conflict(job.folder.name, cached=cached, rescorable=rescorable)
+    said = {"cached": cached, "rescorable": rescorable}
+    raise found.conflict(job.folder.name, **said, data=_named_data(job))
+
+
+def _named_data(job: Job) -> str:
+    """Return "the data", with its file and the change in the number of instances, if known."""
+    path, own = job.run.task.options.get("path"), own_rows(job.run, job.settings)
+    known = [Path(path).name] if isinstance(path, str) and not own else []
+    samples, each = job.folder.read_manifest().get("samples"), job.folder.read_config().samples
+    before, now = (samples or 0) // each, sum(1 for _ in job.instances)
+    if before not in (0, now):
+        known.append(f"{before:,} instance{'s' * (before != 1)}, now {now:,}")
+    return f"the data ({': '.join(known)})" if known else "the data"
 
 
 def is_rescorable(job: Job, found: Differences) -> bool:

@@ -192,7 +192,7 @@ def _written(rows: Sequence[Mapping[str, Any]], where: str) -> str:
 
 def with_own_rows(run: RunFile, folder: RunFolder, settings: Settings) -> RunFile:
     """Copy rows given in a run file, if any, to a run's folder. Return the run file to record."""
-    path = _own_rows(run, settings)
+    path = own_rows(run, settings)
     if path is None:
         return run
     write_whole(folder.path / ROWS, path.read_bytes())
@@ -200,7 +200,8 @@ def with_own_rows(run: RunFile, folder: RunFolder, settings: Settings) -> RunFil
     return run.model_copy(update={"task": task, "folder": Path()})
 
 
-def _own_rows(run: RunFile, settings: Settings) -> Path | None:
+def own_rows(run: RunFile, settings: Settings) -> Path | None:
+    """Return the path of the copy of rows that were given in a run file, or None."""
     path = Path(str(run.task.options.get("path", "")))
     return path if path.is_relative_to(settings.cache_dir.absolute() / KEPT) else None
 
@@ -291,7 +292,7 @@ def _refuse_other(
         # A larger limit is no difference. With a smaller one, the run has more than is asked for.
         found = {key: values for key, values in changes.settings.items() if key != "limit"}
         differing = [change(key, *values) for key, values in found.items()]
-        rows, recorded = _own_rows(run, settings), folder.path / ROWS
+        rows, recorded = own_rows(run, settings), folder.path / ROWS
         if rows and recorded.exists() and rows.read_bytes() != recorded.read_bytes():
             differing.append("task.rows")
         problem += " as it is now: it was "

@@ -64,19 +64,22 @@ class Differences(NamedTuple):
     settings: Mapping[str, tuple[object, object]]  # by key of the run file
     inputs: Mapping[str, tuple[str, str]]  # by name in the fingerprint
 
-    def conflict(self, run: str, *, cached: bool = True, rescorable: bool = False) -> RunConflict:
+    def conflict(
+        self, run: str, *, cached: bool = True, rescorable: bool = False, data: str = "the data"
+    ) -> RunConflict:
         """Return an error that names the differences.
 
         Args:
             run: The run's name.
             cached: Whether a new run of the model gets replies from the cache.
             rescorable: Whether to suggest re-scoring.
+            data: How to name the data, if it differs.
         """
         said = f"The run {run!r} was started with different values: "
         named = [change(key, *values) for key, values in self.settings.items()]
         if not named:
             said = f"The run {run!r} was made with another version of "
-            named = [input_change(key, *values) for key, values in self.inputs.items()]
+            named = [input_change(key, *values, data) for key, values in self.inputs.items()]
         remedy = f"For a new run: {option('fresh')}. This one is then kept under a dated name, and "
         remedy += "cached replies cost nothing." if cached else "all calls are made again."
         remedy += f" Or {option('name', 'NEW')}."
@@ -270,7 +273,7 @@ def _refuse_newer(path: Path, version: int, known: int) -> None:
 
 
 HASH = "_sha256"
-_HASHED = {"dataset": "the data", "checks": "the checks", "shots": "the shots"}
+_HASHED = {"checks": "the checks", "shots": "the shots"}
 _HASHED |= dict.fromkeys(("prompt", "template"), "the prompts")
 """What names in a fingerprint mean to users. Other names are those of files and plug-ins."""
 
@@ -283,8 +286,8 @@ def change(key: str, old: object, new: object) -> str:
     return key if len(shown) > 400 or re.search(r"[0-9a-f]{16}", shown) else shown
 
 
-def input_change(key: str, old: str, new: str) -> str:
+def input_change(key: str, old: str, new: str, data: str = "the data") -> str:
     """Describe the change of a value in a fingerprint, without any hash."""
     if key.endswith(HASH):
-        return _HASHED.get(name := key.removesuffix(HASH), name)
+        return {**_HASHED, "dataset": data}.get(name := key.removesuffix(HASH), name)
     return change(key, old, new)
