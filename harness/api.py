@@ -154,9 +154,11 @@ async def _execute(
     base: str,
     options: RunOptions | EvaluateOptions,
     only: str = "",
-    begin: Callable[[], None] = lambda: None,
+    begin: Callable[[], None] | None = None,
 ) -> dict[str, RunResult]:
-    """Execute the variants, or one of them. ``begin`` is called before the first run starts.
+    """Execute the variants, or one of them.
+
+    In an evaluation, ``begin`` is called before the first run starts.
 
     If a run fails by itself, the others are executed before its error is raised.
     """
@@ -168,12 +170,14 @@ async def _execute(
                 set_copies_aside(resources.settings, base, chosen)
             fetch_published(chosen, base, resources)
             again = options.get("rescore", False)
-            jobs = prepare_all(runs, base, resources, only=only, rescore=again)
+            evaluated = begin is not None
+            jobs = prepare_all(runs, base, resources, only=only, rescore=again, extends=evaluated)
             for warning in dict.fromkeys(
                 w for job in jobs.values() for w in ignored_urls(job.models)
             ):
                 say(warning, "yellow")
-            begin()
+            if begin is not None:
+                begin()
         with display.of({job.folder.name: name for name, job in jobs.items()}):
             failed: HarnessError | None = None
             for name, job in jobs.items():

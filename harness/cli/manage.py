@@ -47,7 +47,7 @@ def rm(runs: Runs, yes: bool = False) -> None:
     Args:
         yes: Do not ask for confirmation.
     """
-    folders = runs_named(runs, Settings())
+    folders = runs_named(runs, Settings(), removed=True)
     if not yes:
         show(runs_document({one.name: run_metrics(one) for one in folders}))
         what = "this run" if len(folders) == 1 else f"these {len(folders):,} runs"

@@ -193,7 +193,9 @@ def _carry_out(
     finished = not how.fresh and all(folder.owed() == 0 for folder in folders)
     lookup = _without(missing) if how.dry_run or finished else secret
     with Resources(settings, lookup) as resources:
-        prepared = partial(prepare_all, runs, resources=resources, retried=how.retried)
+        prepared = partial(
+            prepare_all, runs, resources=resources, retried=how.retried, extends=how.table
+        )
         root = settings.runs_dir
         if how.dry_run:
             from harness.cli.dry_run import show_dry_runs  # not needed for a run

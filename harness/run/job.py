@@ -54,6 +54,7 @@ class FileVariant(NamedTuple):
 
     name: str = ""  # of the variant; empty if there are no variants
     runs: Sequence[str] = ()  # names of all runs of the file, which share a budget
+    listed: Sequence[str] = ()  # all variants of the file
 
 
 ONLY_VARIANT = FileVariant()
@@ -233,11 +234,12 @@ def prepare_all(
     only: str = "",
     *,
     rescore: bool = False,
+    extends: bool = False,
 ) -> dict[str, Job]:
     """Prepare the runs of a file, and return them by variant.
 
     A run is named ``BASE.VARIANT``, or ``BASE`` in a file without variants. ``only`` selects one
-    variant.
+    variant. ``extends`` says whether earlier runs of other variants still belong to these runs.
 
     Raises:
         RunConflict: If a run changed, or the base of new variants is the name of another run.
@@ -253,7 +255,8 @@ def prepare_all(
     for name, (variant, run) in zip(names, runs.items(), strict=True):
         if only not in ("", variant):
             continue
-        member, settings = FileVariant(variant, names), resources.settings
+        member = FileVariant(variant, names, () if extends else [*filter(None, runs)])
+        settings = resources.settings
         try:
             jobs[variant] = job = prepared(run, name, settings, variant=member)
             job.fingerprint  # noqa: B018 (a missing package ends all runs before the first call)
@@ -308,6 +311,7 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
                 simulated=any(model.simulated for model in job.models if model.where != "polish"),
                 measure=run.measure or own,
                 variant=job.variant.name,
+                variants=job.variant.listed,
                 run_id=session.run_id,
             )
             check_splitter(job.fingerprint, job.settings.cache_dir, simulated=manifest.simulated)

@@ -214,23 +214,25 @@ def find_runs_and_files(
     If a run file is named, the code of its plug-ins and checks must be the same as in its runs. So
     must the rows of its task, if this machine has them.
     """
-    names, root = list(names), settings.runs_dir
-    folders, now = find_runs(root, names), dict[str, RunFile]()
-    for name in names:
-        now |= _as_in_file(name, find_runs(root, [name]), settings, inputs=True)
-    return [(folder, now.get(folder.name) or folder.read_config()) for folder in folders]
+    found: list[tuple[RunFolder, RunFile]] = []
+    for name, folders in find_runs(settings.runs_dir, names).items():
+        now = _as_in_file(name, folders, settings, inputs=True)
+        found += [(folder, now.get(folder.name) or folder.read_config()) for folder in folders]
+    return found
 
 
-def runs_named(names: Iterable[str], settings: Settings) -> list[RunFolder]:
+def runs_named(
+    names: Iterable[str], settings: Settings, *, removed: bool = False
+) -> list[RunFolder]:
     """Return the named runs. The name or path of a run file stands for the runs of its variants.
 
-    If the path is given, the runs must agree with the file's present content.
+    If the path is given, the runs must agree with the file's present content. ``removed`` is as in
+    `find_variants`.
     """
-    names, root = list(names), settings.runs_dir
-    folders = find_runs(root, names)
-    for name in names:
-        _as_in_file(name, find_runs(root, [name]), settings)
-    return folders
+    named = find_runs(settings.runs_dir, names, removed=removed)
+    for name, folders in named.items():
+        _as_in_file(name, folders, settings)
+    return [folder for folders in named.values() for folder in folders]
 
 
 def run_named(name: str, settings: Settings, *, inputs: bool = False) -> RunFolder:

@@ -34,7 +34,8 @@ def package_versions() -> Mapping[str, str]:
 class Manifest:
     """A run's manifest, written as sessions begin and end.
 
-    The id of a new run is ``run_id`` or, by default, random.
+    ``variants`` are all variants of the run file, or () if the runs come from no file. The id of a
+    new run is ``run_id`` or, by default, random.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Manifest:
         simulated: bool,
         measure: str | None = None,
         variant: str = "",
+        variants: Sequence[str] = (),
         run_id: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -64,6 +66,7 @@ class Manifest:
             "simulated": simulated,
             "measure": measure,
             "variant": variant,
+            "variants": list(variants),
             "config_sha256": hashlib.sha256(config.encode()).hexdigest(),
             "fingerprint": dict(fingerprint),
             "seed": run.seed,

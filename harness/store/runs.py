@@ -1,12 +1,14 @@
 """The folder of all runs: the names of runs, and how to find them."""
 
 import contextlib
+import logging
 import re
 import shutil
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from harness.config.run_file import Shard
@@ -14,6 +16,8 @@ from harness.errors import ConfigError, DataMissing, nearest
 from harness.store.files import RUN_FILES, make_folder, write_json
 from harness.store.json_lines import reading
 from harness.store.run_folder import REPORT, RunFolder
+
+logger = logging.getLogger("harness")
 
 
 def all_runs(root: Path) -> list[RunFolder]:
@@ -140,28 +144,37 @@ def set_aside(
         raise
 
 
-def find_runs(root: Path, names: Iterable[str]) -> list[RunFolder]:
-    """Return the named runs. A run file with variants stands for all of their runs."""
-    folders: list[RunFolder] = []
+def find_runs(
+    root: Path, names: Iterable[str], *, removed: bool = False
+) -> dict[str, list[RunFolder]]:
+    """Return the named runs by name. A run file with variants stands for all of their runs.
+
+    ``removed`` is as in `find_variants`.
+    """
+    folders: dict[str, list[RunFolder]] = {}
+    known = set[str]()
     for name in names:
         try:
             found = [find_run(root, name)]
         except DataMissing as missing:
             try:
-                found = find_variants(root, name)
+                found = find_variants(root, name, removed=removed)
             except DataMissing:
                 raise missing from None
         for folder in found:
-            if folder.name in (before.name for before in folders):
+            if folder.name in known:
                 raise ConfigError(f"{folder.name!r} is named twice.", "Name each run once.")
-            folders.append(folder)
+            known.add(folder.name)
+        folders[name] = found
     return folders
 
 
-def find_variants(root: Path, name: str) -> list[RunFolder]:
-    """Return the runs of a file's variants, in the order in which they were started.
+def find_variants(root: Path, name: str, *, removed: bool = False) -> list[RunFolder]:
+    """Return the runs of a file's variants, in the order of the file or else of their start.
 
     ``name`` is the run file's name, or the path of the runs' folders without the variant.
+    ``removed`` says whether to include runs of variants that the file no longer has. Otherwise, a
+    warning names them.
 
     Raises:
         DataMissing: If there are fewer than two such runs.
@@ -170,7 +183,16 @@ def find_variants(root: Path, name: str) -> list[RunFolder]:
     root = path.parent
     runs = all_runs(root)
     prefix = run_name(path.name, "?").removesuffix("?")
-    found = [run for run in runs if run.name.startswith(prefix) and _of_file(run, path.name)]
+    every = [run for run in runs if run.name.startswith(prefix) and _of_file(run, path.name)]
+    found = _in_file(every)
+    left_out = [run.name for run in every if run not in found]
+    if removed:
+        found += [run for run in every if run not in found]
+    elif left_out:
+        logger.warning(
+            f"Left out: {', '.join(left_out)}. The file of {path.name!r} had no such variant when "
+            "it was last run. To include a run, name it."
+        )
     if len(found) < 2:
         existing = f"only one run {found[0].name}" if found else f"no run {prefix}VARIANT"
         said, remedy = f"There is {existing} in {root}: nothing to compare.", ""
@@ -180,7 +202,25 @@ def find_variants(root: Path, name: str) -> list[RunFolder]:
             remedy = nearest(path.name, _bases(runs) - {path.name})
         remedy = remedy or "Start runs of a file that has variants: or matrix: (docs/run-files.md)."
         raise DataMissing(said, remedy)
-    return sorted(found, key=lambda run: (run.read_manifest().get("started_at") or inf, run.name))
+    return found
+
+
+def _in_file(runs: Iterable[RunFolder]) -> list[RunFolder]:
+    """Return the runs of the variants that their file had when one of them was last worked on."""
+    manifests = {run: run.read_manifest() for run in runs}
+    last = max(manifests.values(), key=_latest_session, default={})
+    listed: list[str] = last.get("variants") or []  # none: `harness eval`, or an earlier version
+
+    def order(run: RunFolder) -> tuple[float, float, str]:
+        variant, started = manifests[run].get("variant"), manifests[run].get("started_at")
+        return listed.index(variant) if variant in listed else inf, started or inf, run.name
+
+    others = {run for run, one in manifests.items() if one.get("variant") and listed}
+    return [run for run in sorted(manifests, key=order) if order(run)[0] < inf or run not in others]
+
+
+def _latest_session(manifest: Mapping[str, Any]) -> float:
+    return max((one["started_at"] for one in manifest.get("sessions", ())), default=0.0)
 
 
 def _bases(runs: Iterable[RunFolder]) -> set[str]:

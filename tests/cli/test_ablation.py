@@ -63,8 +63,13 @@ def change_manifest(runs: Path, variant: str, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def test_the_runs_come_in_the_order_in_which_they_were_begun(copied: Path) -> None:
+def test_runs_of_an_earlier_version_come_in_the_order_in_which_they_were_begun(
+    copied: Path,
+) -> None:
     change_manifest(copied, "plain", started_at=2e9)
+    assert [row["variant"] for row in table(copied)["table"]["rows"]] == ["plain", "full"]
+    for variant in ("plain", "full"):
+        change_manifest(copied, variant, variants=[])
     found = table(copied)["table"]
     assert [row["variant"] for row in found["rows"]] == ["full", "plain"]
     assert found["baseline"] == "full"

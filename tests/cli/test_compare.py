@@ -211,3 +211,25 @@ def test_runs_of_other_tasks_are_not_compared(quick: Path) -> None:
     other = ("run", "configs/natural_instructions_builtin.yaml", "--limit", "6", "--name", "ni")
     assert harness(*other, env=on(quick)).returncode == 0
     assert "different tasks" in mistake(harness("compare", "weak", "ni", env=on(quick)))
+
+
+def test_runs_of_renamed_variants_are_left_out_and_the_first_in_the_file_is_the_baseline(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "mine.yaml"
+    rows = "[{prompt: a, target: a}, {prompt: b, target: b}]"
+    base = f"task: {{rows: {rows}, checks: exact_match}}\nmodel: simulated\nlimit: 2\n"
+    for variants in ("old: {model.accuracy: 0}, x: {}", "new: {samples: 2}, x: {}"):
+        file.write_text(f"{base}variants: {{{variants}}}\n")
+        assert harness("run", file, env=on(tmp_path)).returncode == 0
+    for named in ("mine", str(file)):
+        found = compared(tmp_path, named)
+        assert (found["baseline"], [one["run"] for one in found["others"]]) == (
+            "mine.new",
+            ["mine.x"],
+        )
+    for model in ("simulated/0.1", "simulated/0.9"):
+        harness("eval", "collie", "--model", model, "--limit", "2", env=on(tmp_path))
+    assert len(compared(tmp_path, "eval")["others"]) == 1  # evaluations add to each other
+    assert harness("rm", "mine", "--yes", env=on(tmp_path)).returncode == 0
+    assert not [*tmp_path.glob("mine.*/")]

@@ -7,7 +7,7 @@ import pytest
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.store.files import write_json
 from harness.store.run_folder import RunFolder
-from harness.store.runs import all_runs, find_run, fresh_base, set_aside
+from harness.store.runs import all_runs, find_run, find_runs, fresh_base, set_aside
 from tests.store.test_run_folder import begun
 
 
@@ -101,3 +101,29 @@ def test_runs_get_their_names_back_if_no_new_one_starts(tmp_path: Path) -> None:
     ):
         pass
     assert [run.name for run in all_runs(tmp_path)] == ["a"]
+
+
+def test_variants_that_the_file_no_longer_has_are_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def variant(name: str, at: float, *variants: str) -> None:
+        sessions = [{"started_at": at}]
+        found = {"variant": name, "variants": variants, "sessions": sessions, "started_at": at}
+        write_json(begun(tmp_path, f"mine.{name}").manifest, found)
+
+    def names(*, removed: bool = False) -> list[str]:
+        (found,) = find_runs(tmp_path, ["mine"], removed=removed).values()
+        return [run.name for run in found]
+
+    variant("old", 1, "old", "b")
+    variant("b", 2, "old", "b")
+    assert names() == ["mine.old", "mine.b"]
+    assert not caplog.messages
+    variant("b", 3, "a", "b")
+    variant("a", 4, "a", "b")
+    begun(tmp_path, "mine.by-hand")
+    assert names() == ["mine.a", "mine.b", "mine.by-hand"]
+    assert caplog.messages[-1].startswith("Left out: mine.old. The file of 'mine' had no such")
+    assert names(removed=True) == ["mine.a", "mine.b", "mine.by-hand", "mine.old"]
+    variant("added", 5)  # by `harness eval`, which lists none
+    assert len(names()) == 5
