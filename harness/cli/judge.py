@@ -98,7 +98,8 @@ def judge(
     say_verdictless(folder.name, judged.tally, "and give it another name (as: NAME).")
     failed = judged.tally.failed_judgements
     if failed:
-        say(f"{failed:,} judgements failed; the last error: {judged.tally.last_error}.")
+        how_many = f"{failed:,} judgement{'s' * (failed != 1)} failed"
+        say(f"{how_many}; the last error: {judged.tally.last_error}.")
         # Without --retry: a judgement that failed during a retry counts as a failed call now.
         say(f"To retry them: {again}")
     raise typer.Exit(1 if failed or judged.waiting else 0)

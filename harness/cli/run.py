@@ -307,7 +307,8 @@ def _run(job: Job, again: str, display: Display, alone: bool) -> tuple[Metrics, 
         say(f"{name}: {metrics.unanswerable}{hint}")
     batching = job.run.limits.batch
     if result.ended == "interrupted" and batching and batching.detach and not display.interrupted:
-        say(f"{name}: {tally.left:,} samples wait for batches, which may take a day.")
+        waiting = "1 sample waits" if tally.left == 1 else f"{tally.left:,} samples wait"
+        say(f"{name}: {waiting} for batches, which may take a day.")
         say(f"To see if they have ended, and to continue: {again}")
         return metrics, DETACHED
     if code := early_end(result.ended, tally.budget, "budget.usd", again):
@@ -330,7 +331,7 @@ def _run(job: Job, again: str, display: Display, alone: bool) -> tuple[Metrics, 
         say(f"{name}: {told}", "yellow")
     say_verdictless(name, tally, "and run again with --fresh.")
     if failed := metrics.outcomes["error"]:
-        say(f"{name}: {failed:,} attempts failed:")
+        say(f"{name}: {failed:,} attempt{'s' * (failed != 1)} failed:")
         for error, count in tally.errors.most_common(5):
             say(f"  {count:,} x {error}")
         say(f"To retry them: {again}")

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -135,10 +136,13 @@ def read(
 
 
 def _siblings(path: Path) -> str:
-    names: list[str] = []
+    files: dict[str, Path] = {}
     with contextlib.suppress(OSError):  # the name may be too long for the file system
-        names += [p.name for p in (path if path.is_dir() else path.parent).glob("*.y*ml")]
-    return nearest(path.name, names) or "Check the path."
+        found = (path if path.is_dir() else path.parent).glob("*.y*ml")
+        files = {one.stem: one for one in found}  # their suffixes are alike
+    if close := get_close_matches(path.stem, files, n=1):
+        return f"Did you mean {str(files[close[0]])!r}?"
+    return nearest("", [one.name for one in files.values()]) or "Check the path."
 
 
 def override(tree: dict[str, Any], key: str, value: Any) -> None:

@@ -110,7 +110,11 @@ def _alone(run: ReportedRun, overview: RunOverview, unit: ShownUnit) -> str:
         return f"{printable(run.name)} has no judged answer"
     instances = counted(metrics.n_instances, "instance")
     if not metrics.measure:
-        of = instances if found.n == metrics.n_instances else f"{found.n:,} samples of {instances}"
+        of = (
+            instances
+            if found.n == metrics.n_instances
+            else f"{counted(found.n, 'sample')} of {instances}"
+        )
         said = f"passes {show(found.mean, unit)} of {of}{between(found.ci95, unit)}"
     else:
         value = f"{show(found.mean, unit)}{between(found.ci95, unit)}"

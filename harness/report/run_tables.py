@@ -160,7 +160,9 @@ def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
     rounds = metrics.rounds
     several = f" in up to {max(rounds.each)} rounds" if len(rounds.each) > 1 else ""
     several = f" in up to {max(metrics.turns)} turns" if metrics.turns else several
-    samples = f"{metrics.n_samples:,} samples of {metrics.n_instances:,} instances"
+    samples = (
+        f"{counted(metrics.n_samples, 'sample')} of {counted(metrics.n_instances, 'instance')}"
+    )
     yield "attempts", f"{metrics.n_attempts:,}{several}, for {samples}"
     if not metrics.complete:
         if len(rounds.each) > 1:
@@ -183,7 +185,7 @@ def _verdicts(metrics: Metrics, rate: Rate, *, bold: bool) -> Iterator[tuple[obj
         yield "naive s.e.", f"± {number(rate.naive_stderr, 4)}, as if all samples were independent"
     units = clusters_text(metrics.n_instances, rate.n_clusters)
     yield "judged", f"{counted(rate.n, 'sample')} in {units}"
-    not_judged = f"{rate.missing:,} samples"
+    not_judged = counted(rate.missing, "sample")
     if rate.n and rate.missing:
         lowest = number(rate.pass_rate_errors_as_failures, 4)
         not_judged += f", pass rate if all failed {lowest}"
@@ -296,7 +298,7 @@ def cost_facts(metrics: Metrics) -> Iterator[tuple[str, str]]:
     """Yield a run's calls, tokens and cost, each as a name and a text."""
     yield "calls", f"{metrics.n_calls:,}"
     usage, uncounted = metrics.usage, metrics.n_calls_without_usage
-    missing = f", {uncounted:,} calls not counted" if uncounted else ""
+    missing = f", {counted(uncounted, 'call')} not counted" if uncounted else ""
     if usage is None:
         yield "tokens", "unknown"
     else:
@@ -317,17 +319,16 @@ def cost_facts(metrics: Metrics) -> Iterator[tuple[str, str]]:
         asking = {name: one for name, one in metrics.judges.items() if one.n_calls or one.model}
         shares |= {f"  judge {name}": judge for name, judge in asking.items()}
         for name, part in shares.items():
-            calls = f"{part.n_calls:,} call{'s' * (part.n_calls != 1)}"
-            yield name, f"{calls}, {_sum_of_money(part)}"
+            yield name, f"{counted(part.n_calls, 'call')}, {_sum_of_money(part)}"
     if metrics.cost_per_solved_usd:
-        each = f"{usd(metrics.cost_per_solved_usd)}, {metrics.n_solved:,} of them"
+        each = f"{usd(metrics.cost_per_solved_usd)} ({metrics.n_solved:,} solved)"
         yield "per solved instance", each
 
 
 def _sum_of_money(calls: Metrics | CallFigures) -> str:
     cost, unpriced = usd(calls.cost_usd), calls.n_calls_without_cost
     if 0 < unpriced < calls.n_calls:
-        cost += f" ({usd(calls.known_cost_usd)} and {unpriced:,} calls of unknown cost)"
+        cost += f" ({usd(calls.known_cost_usd)} and {counted(unpriced, 'call')} of unknown cost)"
     elif calls.known_cost_usd > calls.paid_usd:
         cost += f" ({usd(calls.paid_usd)} of it paid by this run, the rest from the cache)"
     if calls.computed_usd:

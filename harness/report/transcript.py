@@ -289,9 +289,12 @@ def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> Tabl
         ("passed", _passed(changes.verdicts)),
     ]
     if changes.gone:
-        rows.append(("gone", f"{changes.gone:,} attempts on instances no longer in the data set"))
+        attempts = f"{changes.gone:,} attempt{'s' * (changes.gone != 1)}"
+        rows.append(("gone", f"{attempts} on instances no longer in the data set"))
     if changes.left:
-        rows.append(("left", f"{changes.left:,} failed calls: nothing to score"))
+        rows.append(
+            ("left", f"{changes.left:,} failed call{'s' * (changes.left != 1)}: nothing to score")
+        )
     tables = [_changed_groups(label, groups, turns) for label, groups in changes.groups.items()]
     return TableDocument(parts=[facts(rows), *(tables if changes.changed else [])])
 

@@ -410,9 +410,9 @@ async def _work(
                 await work_off(plan.owed(), finish, workers=workers, stop=stop)
         finally:
             manifest.left(tally.left + work.later)
-    if tally.failed_judgements:
+    if failed := tally.failed_judgements:
         session.notices.status("judges")(
-            f"{tally.failed_judgements:,} judgements failed; the last error: "
+            f"{failed:,} judgement{'s' * (failed != 1)} failed; the last error: "
             f"{tally.last_error.rstrip('.')}. Run again to repeat them."
         )
     return "finished" if not tally.left else session.ended, tally

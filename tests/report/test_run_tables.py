@@ -213,7 +213,7 @@ def test_what_the_model_and_each_judge_cost_is_told_apart() -> None:
     assert row(lines, "  judge j") == (
         "judge j 2,000 calls, $0.2500 ($0.1250 of it paid by this run, the rest from the cache)"
     )
-    unknown = "judge k 2 calls, unknown ($0.5000 and 1 calls of unknown cost)"
+    unknown = "judge k 2 calls, unknown ($0.5000 and 1 call of unknown cost)"
     assert row(lines, "  judge k") == unknown
     assert not any("the model" in line for line in rendered(run_document(metrics())))
 
