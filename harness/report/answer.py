@@ -326,12 +326,12 @@ def _support(
         if not one.recorded
     }
     calls = {printable(one.name): f"{one.calls:,}" for one in overviews if not one.recorded}
-    if len(paid) > 1 and len(set(paid.values())) == 1:
+    if len(set(paid.values())) == 1:
         told = ", ".join(f"{name} {n}" for name, n in calls.items())
-        alike = len(set(calls.values())) == 1
-        cost = f"{next(iter(paid.values()))} each{'' if alike else f'; calls: {told}'}"
+        alike, (cost,) = len(set(calls.values())) == 1, set(paid.values())
+        cost += " each" * (len(paid) > 1 and cost != "unknown") + f"; calls: {told}" * (not alike)
     else:
-        cost = ", ".join(f"{name} {cost}" for name, cost in paid.items())
+        cost = ", ".join(f"{cost} for {name}" for name, cost in paid.items())
     if cost:
         yield f"Cost: {cost}{_judging(runs)}."
     if any(one.computed_usd for one in overviews):

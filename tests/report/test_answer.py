@@ -75,7 +75,7 @@ def test_of_one_run_the_rate_its_interval_and_what_fails_most(runs_passing: Runs
         "one passes 75% of 20 instances (53 to 89); most failures: "
         "exact: case/N is wrong in round 1 (5 of 5)."
     )
-    assert answer([run]).support == ["Cost: one $0.0200."]
+    assert answer([run]).support == ["Cost: $0.0200."]
 
 
 def test_further_failures_support_it(tmp_path: Path) -> None:
@@ -136,7 +136,15 @@ def test_the_judges_part_of_the_cost(tmp_path: Path) -> None:
     run = reported_run(tmp_path / "one", "one", [attempt("a", passed=True)])
     judge = JudgeFacts(n_calls=1, known_cost_usd=0.0006)
     judged = replace(run, metrics=replaced(run.metrics, judges={"polite": judge}))
-    assert answer([judged]).support[-1] == "Cost: one $0.0010 (60% of it judging)."
+    assert answer([judged]).support[-1] == "Cost: $0.0010 (60% of it judging)."
+
+
+def test_a_cost_that_is_unknown(tmp_path: Path) -> None:
+    runs = [reported_run(tmp_path / name, name, [attempt("a")]) for name in ("hostile", "other")]
+    free = [replace(run, metrics=replaced(run.metrics, cost_usd=None)) for run in runs]
+    assert answer(free[:1]).support[-1] == "Cost: unknown."
+    assert answer(free).support[-1] == "Cost: unknown."
+    assert answer([free[0], runs[1]]).support[-1] == "Cost: unknown for hostile, $0.0010 for other."
 
 
 def test_a_sure_difference(runs_passing: Runs) -> None:
