@@ -174,7 +174,8 @@ class LmEvalTask:
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Return lm-eval's metrics of one answer. The first accuracy of 0 or 1 is the verdict.
 
-        If the task's code fails, there is only ``score``, without a value.
+        If the answer fails, the reason quotes the filtered answer and the target. If the task's
+        code fails, there is only ``score``, without a value.
 
         Raises:
             Unparseable: If the reply lacks the log-likelihoods of given answers.
@@ -183,7 +184,8 @@ class LmEvalTask:
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
         """Return lm-eval's metrics of an empty answer, or none if answers are given."""
-        return self.score(instance, "") if instance.data.generates else {}
+        found = self.score(instance, "") if instance.data.generates else {}
+        return {name: structs.replace(one, reason="") for name, one in found.items()}
 
     def aggregate_answers(self, answers: Iterable[GivenAnswer]) -> Aggregates:
         """Return lm-eval's metrics (``METRIC,FILTER``) of tasks and groups, by their names."""

@@ -20,6 +20,7 @@ from harness.errors import ConfigError, Unparseable
 from harness.plugin_interface import calling
 from harness.ports import GivenAnswer
 from harness.records import Score, encodable
+from harness.scoring import cut
 from harness.tasks._likelihoods import read_likelihoods
 from harness.tasks.lm_eval.loading import LmDocument, LmTasks
 
@@ -29,6 +30,7 @@ ACCURACY = re.compile(r"(.*_)?(acc|accuracy|exact_match|em|pass@1|pass_at_1)(_no
 logger = logging.getLogger("harness")
 
 LOGLIKELIHOOD = "loglikelihood"  # the score of a document whose metrics are of the whole corpus
+LONGEST = 60  # characters of an answer or a target in a reason
 SAMPLES = "sample_len"  # lm-eval's name for the number of documents
 
 
@@ -64,6 +66,14 @@ def values(
     ``answered`` has documents with the responses to each request (several if the task repeats its
     requests).
     """
+    for requests in _filtered(task, answered):
+        yield _metrics(task, requests)
+
+
+def _filtered(
+    task: Any, answered: Sequence[tuple[LmDocument, Sequence[Sequence[Any]]]]
+) -> list[list[Any]]:
+    """Return each document's requests with their filtered responses."""
     asked = [
         [
             dataclasses.replace(request, resps=list(given), filtered_resps={})
@@ -73,13 +83,16 @@ def values(
     ]
     task._instances = [request for requests in asked for request in requests]
     task.apply_filters()
-    for requests in asked:
-        found = {}
-        for name in requests[0].filtered_resps:
-            filtered = [request.filtered_resps[name] for request in requests]
-            for metric, value in task.process_results(requests[0].doc, filtered).items():
-                found[FilteredMetric(metric, name)] = value
-        yield found
+    return asked
+
+
+def _metrics(task: Any, requests: Sequence[Any]) -> dict[FilteredMetric, Any]:
+    found = {}
+    for name in requests[0].filtered_resps:
+        filtered = [request.filtered_resps[name] for request in requests]
+        for metric, value in task.process_results(requests[0].doc, filtered).items():
+            found[FilteredMetric(metric, name)] = value
+    return found
 
 
 def check(loaded: LmTasks) -> None:
@@ -107,30 +120,34 @@ def _trial(task: Any, document: LmDocument) -> list[dict[FilteredMetric, Any]]:
     """Return the metrics of a trial answer to a document."""
     if not document.generates:
         answers = json.dumps([[-1.0, False, 1]] * len(document.requests))
-        return _values_of(task, document, answers)
+        return [_metrics(task, _answered(task, document, answers))]
     with suppress(Exception):
-        return _values_of(task, document, str(task.doc_to_target(document.requests[0].doc)))
-    return _values_of(task, document, "")
+        target = str(task.doc_to_target(document.requests[0].doc))
+        return [_metrics(task, _answered(task, document, target))]
+    return [_metrics(task, _answered(task, document, ""))]
 
 
-def _values_of(task: Any, document: LmDocument, text: str) -> list[dict[FilteredMetric, Any]]:
+def _answered(task: Any, document: LmDocument, text: str) -> list[Any]:
+    """Return a document's requests with the filtered responses of a reply."""
     given = _repeated(task, [[one] for one in responses(document, text)])
-    return list(values(task, [(document, given)]))
+    return _filtered(task, [(document, given)])[0]
 
 
 def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
     """Return the scores of one answer: the metrics that are numbers, by name.
 
-    The first accuracy that is 0 or 1 decides whether the answer passes. If the task's code fails,
-    there is only ``score``, without a value. If log-likelihoods give no metric of a single
-    document, ``loglikelihood`` is their sum.
+    The first accuracy that is 0 or 1 decides whether the answer passes. If it does not, the reason
+    quotes the filtered answer and the target. If the task's code fails, there is only ``score``,
+    without a value. If log-likelihoods give no metric of a single document, ``loglikelihood`` is
+    their sum.
 
     Raises:
         Unparseable: If the text lacks log-likelihoods that the requests need.
     """
     found = responses(document, text)
     try:
-        (of_document,) = _values_of(task, document, text)
+        requests = _answered(task, document, text)
+        of_document = _metrics(task, requests)
     except Exception as error:  # of a task's own code: this answer has no score
         return {"score": Score(None, None, f"{error!r:.200}")}
     several = len({metric.filter for metric in of_document}) > 1
@@ -142,11 +159,34 @@ def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
         decides = not decided and number in (0, 1) and ACCURACY.fullmatch(metric.name) is not None
         decided |= decides
         name = str(metric) if several else metric.name
-        scored[name] = Score(number, bool(number) if decides else None)
+        reason = _reason(task, requests, metric.filter) if decides and not number else ""
+        scored[name] = Score(number, bool(number) if decides else None, reason)
     if not scored and not document.generates:
         total = sum(one if isinstance(one, float) else one[0] for one in found)
         scored[LOGLIKELIHOOD] = Score(total)
     return scored
+
+
+def _reason(task: Any, requests: Sequence[Any], filter_: str) -> str:
+    """Return a sentence with the filtered answer that failed and, if known, the expected one."""
+    found = [request.filtered_resps[filter_] for request in requests]
+    doc, answer, target = requests[0].doc, found[0], None
+    with suppress(Exception):  # of a task's own code, which may have no target
+        several = getattr(task, "multiple_input", 0)
+        target = task.doc_to_text(doc) if several else task.doc_to_target(doc)
+        if task.get_config("doc_to_choice") is not None:
+            choices = task.doc_to_choice(doc)
+            target = choices[target] if isinstance(target, int) else target
+            if task.OUTPUT_TYPE == "multiple_choice":
+                # With mutual information, further requests follow those of the choices.
+                answer = choices[int(np.argmax([total for total, _ in found[: len(choices)]]))]
+    if not isinstance(answer, str):
+        return ""
+    answer, expected = cut(repr(answer), LONGEST), cut(repr(target), LONGEST)
+    if task.get_config("process_results") is None and target is not None:
+        return f"{answer} is not the expected answer {expected}"
+    known = isinstance(target, str) and target
+    return f"{answer} does not pass" + (f" (target: {expected})" if known else "")
 
 
 def filtered(task: Any, document: LmDocument, text: str) -> str | None:

@@ -57,7 +57,31 @@ def test_an_answer_gets_the_metrics_of_each_filter_and_the_first_decides() -> No
     assert [found[exact].passed, found[flexible].passed] == [False, None]
     assert task.score(instance, right)[exact].passed is True
     assert task.extracted(instance, right) is None
-    assert task.score_of_no_answer(instance)[exact].passed is False
+    assert found[exact].reason == f"'There are {right}' is not the expected answer '{right}'"
+    none = task.score_of_no_answer(instance)[exact]
+    assert (none.passed, none.reason) == (False, "")  # its outcome says why
+
+
+@pytest.mark.parametrize(
+    ("shape", "reply", "said"),
+    [
+        ("fixed_shots", "9 or 8", "'9' is not the expected answer '0'"),
+        ("majority", "none", "'[invalid]' is not the expected answer '0'"),
+        ("own_code", "9", "'9' does not pass (target: '3')"),
+        ("mutual_information", 1, "'é°—1, 0' is not the expected answer 'it is 0'"),
+        ("two_contexts", 1, "'é°—1, 0 is' is not the expected answer 'it is 0 is'"),
+    ],
+)
+def test_a_failed_answer_is_told_with_the_target(
+    shape: str, reply: str | int, said: str, tmp_path: Path
+) -> None:
+    task = built(shape, str(write(tmp_path)))
+    first = next(task.instances())
+    if isinstance(reply, int):  # the place of the likeliest answer
+        totals = [-float(place != reply) for place in range(len(first.data.requests))]
+        reply = json.dumps([[total, False, 1] for total in totals])
+    [failed] = [one for one in task.score(first, reply).values() if one.passed is not None]
+    assert (failed.passed, failed.reason) == (False, said)
 
 
 def test_the_run_files_decoding_wins_over_the_tasks() -> None:
