@@ -708,7 +708,7 @@ def test_rows_and_functions_are_given_directly_and_kept_with_the_run(tmp_path: P
     with pytest.raises(RunConflict, match="rescore=True"):
         asyncio.run(notebook())
     rows[0]["prompt"] = "another"
-    with pytest.raises(RunConflict, match="the prompt of '1' is another"):
+    with pytest.raises(RunConflict, match="the prompt of '1' has changed"):
         harness.run(tree, name="moved", progress=False, rescore=True)
 
 

@@ -25,6 +25,7 @@ from harness.store.judgements import read_register
 from harness.store.run_folder import HASH, JUDGES, RunFolder
 
 PART = "_sha256/"  # In a fingerprint, `LABEL_sha256/GROUP` is the hash of that group's data
+DOCUMENTS = "documents_sha256"  # hash of lm-eval's documents; earlier runs have none
 CONFOUNDED = "CONFOUNDED"
 SCORED_DIFFERENTLY = "They were made or scored with a different"
 UNLIKE_VERDICTS = "The runs define differently what passes"
@@ -68,9 +69,9 @@ class Variant:
 
     @property
     def dataset(self) -> Any:
-        """The hash of the run's data set, or else its name, or else None."""
-        known = self.fingerprint.get("dataset_sha256") or self.fingerprint.get("dataset")
-        return known or self.settings.get("task.dataset")
+        """The hash of the run's documents or data set, or else its name, or else None."""
+        known = (self.fingerprint.get(key) for key in (DOCUMENTS, "dataset_sha256", "dataset"))
+        return next(filter(None, known), None) or self.settings.get("task.dataset")
 
     @property
     def marks(self) -> list[str]:
@@ -240,13 +241,19 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
             )
         if variant.dataset == baseline.dataset:
             continue
-        theirs = _parts(variant)
+        theirs, both = _parts(variant), (baseline, variant)
         unlike = sorted(part for part in ours.keys() & theirs.keys() if ours[part] != theirs[part])
         if unlike or not ours or not theirs:
             where = f" ({', '.join(unlike[:3])})" if unlike else ""
+            remedy = "Run the variants again on the same data."
+            if task == "lm_eval" and not all(DOCUMENTS in one.fingerprint for one in both):
+                remedy = (
+                    "Runs of an earlier version do not record their documents: run their files "
+                    "again, which repeats no call, and compare."
+                )
             raise RunConflict(
                 f"{names} are runs of different data sets{where}: nothing can be compared.",
-                "Run the variants again on the same data.",
+                remedy,
             )
         label = next(iter(ours)).partition(PART)[0]
         if over and label != over:
@@ -302,7 +309,7 @@ def differing(
     for variant in variants:
         ours, theirs = baseline.fingerprint, variant.fingerprint
         found = {key for key in ours.keys() & theirs.keys() if ours[key] != theirs[key]}
-        found -= {"dataset", "dataset_sha256", CONTENT}  # reported elsewhere
+        found -= {"dataset", "dataset_sha256", DOCUMENTS, CONTENT}  # reported elsewhere
         if confounded(baseline, variant):
             found.discard("prompt_sha256")
         if any(variant.name in runs for runs in unlike.values()):

@@ -272,12 +272,13 @@ def is_rescorable(job: Job, found: Differences) -> bool:
     `rescore` checks whether the prompts themselves are the same.
     """
     keys, inputs = found.settings.keys(), found.inputs.keys()
-    if inputs & {"prompt_sha256", "template_sha256"}:
+    if inputs & {"prompt_sha256", "template_sha256", "decoding_sha256"}:
         return False
     if job.judges:  # their questions must stay the same
         checks = [_judge_checks(one) for one in found.settings.get("task.checks", ([], []))]
         other = [key for key in keys if not is_below(key, OF_RULES)]
-        if checks[0] != checks[1] or other or any(one.startswith("dataset") for one in inputs):
+        data = any(one.startswith(("dataset", "documents")) for one in inputs)
+        if checks[0] != checks[1] or other or data:
             return False
     of_task = all(is_below(key, ["task"]) for key in keys)
     if not of_task or any(is_below(key, ["task.name", "task.shots"]) for key in keys):

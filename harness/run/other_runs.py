@@ -40,7 +40,7 @@ def data_difference(folder: RunFolder, task: Task[Any]) -> str:
     """Describe how a run's data differs from a task's, or return "" if it does not."""
     before = folder.read_manifest().get("fingerprint", {})
     for key, now in task.fingerprint().items():
-        if key.startswith("dataset") and before.get(key, now) != now:
+        if key.startswith(("dataset", "documents")) and before.get(key, now) != now:
             return change(key, before[key], now)
     return ""
 

@@ -306,7 +306,7 @@ def rescore(job: Job, found: Differences) -> ScoredAgain:
                 for _, rounds in groupby(again, key=lambda one: one[0].sample):
                     before, scores, verdicts = zip(*rounds, strict=True)
                     if opening is None or not _same_prompt(job, instance, opening, before[0]):
-                        raise _not_the_same(job, f"the prompt of {instance.id!r:.60} is another")
+                        raise _not_the_same(job, f"the prompt of {instance.id!r:.60} has changed")
                     scored = _sample(job, instance, before, scores)
                     now = [replace(one, cluster=opening.cluster) for one in scored]
                     dropped += len(before) - len(now)

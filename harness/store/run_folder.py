@@ -273,7 +273,7 @@ def _refuse_newer(path: Path, version: int, known: int) -> None:
 
 
 HASH = "_sha256"
-_HASHED = {"checks": "the checks", "shots": "the shots"}
+_HASHED = {"checks": "the checks", "decoding": "the decoding parameters", "shots": "the shots"}
 _HASHED |= dict.fromkeys(("prompt", "template"), "the prompts")
 """What names in a fingerprint mean to users. Other names are those of files and plug-ins."""
 
@@ -289,5 +289,5 @@ def change(key: str, old: object, new: object) -> str:
 def input_change(key: str, old: str, new: str, data: str = "the data") -> str:
     """Describe the change of a value in a fingerprint, without any hash."""
     if key.endswith(HASH):
-        return {**_HASHED, "dataset": data}.get(name := key.removesuffix(HASH), name)
+        return {**_HASHED, "dataset": data, "documents": data}.get(name := key.removesuffix(HASH), name)
     return change(key, old, new)

@@ -161,7 +161,7 @@ def test_another_prompt_or_another_model_is_another_run(study: Study) -> None:
     study.write(most=4)
     lines = (study.folder / "runs/mine/attempts.jsonl").read_bytes()
     refused = mistake(study.run("--rescore"))
-    assert "cannot be scored again: the prompt of '1' is another." in refused
+    assert "cannot be scored again: the prompt of '1' has changed." in refused
     assert (study.folder / "runs/mine/attempts.jsonl").read_bytes() == lines
     study.rows = study.rows[1:]
     study.write(most=4)

@@ -101,19 +101,24 @@ class LmEvalTask:
             yield Instance(scoring.identifier(document), document, groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return lm-eval's version, and hashes of the tasks and of all documents and requests."""
-        tasks, documents = hashlib.sha256(), hashlib.sha256()
+        """Return lm-eval's version, and hashes of documents, prompts and what decides the scores.
+
+        Runs whose prompts differ have the same documents, and can be compared.
+        """
+        hashes = {name: hashlib.sha256() for name in ("documents", "prompt", "decoding", "checks")}
+
+        def add(name: str, *parts: object) -> None:
+            hashes[name].update(json.dumps(parts, sort_keys=True, default=str).encode())
+
         for name, task in self._loaded.tasks.items():
-            tasks.update(f"{name}\n{described(task)}\n".encode())
-        for one in self._loaded.documents:
-            asked = [one.task, one.number, [request.args for request in one.requests]]
-            for part in (asked, one.requests[0].doc):
-                documents.update(json.dumps(part, sort_keys=True, default=str).encode())
-        return {
-            "lm_eval": version("lm_eval"),
-            "task_sha256": tasks.hexdigest(),
-            "dataset_sha256": documents.hexdigest(),
-        }
+            add("checks", name, described(task))
+        for instance in self.instances():
+            asked = instance.data.requests[0]
+            add("documents", instance.id, asked.doc)
+            add("prompt", [[one.role, one.content] for one in self.messages(instance, ())])
+            add("decoding", asked.args[1:] if instance.data.generates else None)
+        found = {f"{name}_sha256": one.hexdigest() for name, one in hashes.items()}
+        return {"lm_eval": version("lm_eval"), **found}
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return lm-eval's prompt or, if answers are given, the answers with their contexts.

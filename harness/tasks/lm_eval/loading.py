@@ -32,6 +32,14 @@ PYTHON_SEED, NUMPY_SEED, SHOTS_SEED = 0, 1234, 1234
 NO_CODE = "It runs code that the model writes, which the harness does not."
 NO_PICTURES = "Its prompts contain pictures or sounds, which the harness does not send."
 
+INPUTS = {
+    *("tag", "task_alias", "custom_dataset", "dataset_path", "dataset_name", "dataset_kwargs"),
+    *("training_split", "validation_split", "test_split", "process_docs"),
+    *("num_fewshot", "fewshot_split", "fewshot_config", "fewshot_delimiter", "target_delimiter"),
+    *("description", "doc_to_text", "gen_prefix", "generation_kwargs"),
+}
+"""Keys of lm-eval's configurations that change documents and requests, but no score of a reply."""
+
 
 class LmDocument(Struct, frozen=True):
     """A document of a task of lm-eval, with the requests that lm-eval makes for it."""
@@ -246,6 +254,12 @@ def _documents(name: str, task: Any, prompts: LmPrompts) -> Iterator[LmDocument]
 
 
 def described(task: Any) -> str:
-    """Return a task's configuration as JSON, with the source code of its functions."""
-    text = json.dumps(task.dump_config(), sort_keys=True, default=str)
+    """Return the part of a task's configuration that scores depend on, as JSON.
+
+    Functions are represented by their source code.
+    """
+    # If a document has several contexts, doc_to_text returns the index of the right one.
+    left_out = INPUTS - ({"doc_to_text"} if getattr(task, "multiple_input", 0) else set())
+    config = {key: value for key, value in task.dump_config().items() if key not in left_out}
+    text = json.dumps(config, sort_keys=True, default=str)
     return re.sub(r" at 0x[0-9a-f]+", "", text)

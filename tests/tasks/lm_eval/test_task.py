@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataMissing, Unparseable
@@ -55,9 +57,9 @@ def test_an_answer_gets_the_metrics_of_each_filter_and_the_first_decides() -> No
     found = task.score(instance, f"There are {right}")
     assert {name: score.value for name, score in found.items()} == {exact: 0.0, flexible: 1.0}
     assert [found[exact].passed, found[flexible].passed] == [False, None]
+    assert found[exact].reason == f"'There are {right}' is not the expected answer '{right}'"
     assert task.score(instance, right)[exact].passed is True
     assert task.extracted(instance, right) is None
-    assert found[exact].reason == f"'There are {right}' is not the expected answer '{right}'"
     none = task.score_of_no_answer(instance)[exact]
     assert (none.passed, none.reason) == (False, "")  # its outcome says why
 
@@ -137,12 +139,80 @@ def test_what_scoring_depends_on_is_in_the_fingerprint(tmp_path: Path) -> None:
     assert before == same
     code = (tasks / "own.py").read_text()
     (tasks / "own.py").write_text(code.replace("else -100", "else -50"))
-    other_code = built("own_code", str(tasks)).fingerprint()
-    assert other_code["task_sha256"] != before["task_sha256"]
-    assert other_code["dataset_sha256"] == before["dataset_sha256"]
+    assert differing(before, built("own_code", str(tasks)).fingerprint()) == {"checks_sha256"}
     shots = built("sampled_shots", str(tasks)).fingerprint()
     fewer = built("sampled_shots", str(tasks), num_fewshot=1).fingerprint()
-    assert fewer["dataset_sha256"] != shots["dataset_sha256"]
+    assert differing(shots, fewer) == {"prompt_sha256"}
+    chat, *others = (
+        built("chat", str(tasks), **options).fingerprint()
+        for options in (
+            {},
+            {"apply_chat_template": True},
+            {"system_instruction": "Hi."},
+            {"num_fewshot": 0},
+        )
+    )
+    assert [differing(chat, one) for one in others] == [{"prompt_sha256"}] * 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "differs"),
+    [
+        ("take_first", "take_first_k, k: 1", {"checks_sha256"}),
+        ("{metric: exact_match", "{metric: exact_match, ignore_case: true", {"checks_sha256"}),
+        ("Question: {{question}}", "Q: {{question}}", {"prompt_sha256"}),
+        ("max_gen_toks: 32", "max_gen_toks: 64", {"decoding_sha256"}),
+        (
+            "test_split: test",
+            "test_split: train",
+            {"documents_sha256", "prompt_sha256", "decoding_sha256"},
+        ),
+    ],
+)
+def test_prompts_scoring_and_documents_are_told_apart(
+    old: str, new: str, differs: set[str], tmp_path: Path
+) -> None:
+    tasks = write(tmp_path)
+    before = built("filtered", str(tasks)).fingerprint()
+    own = (tasks / "filtered.yaml").read_text()
+    assert old in own
+    (tasks / "filtered.yaml").write_text(own.replace(old, new))
+    assert differing(before, built("filtered", str(tasks)).fingerprint()) == differs
+
+
+def differing(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
+    assert before.keys() == now.keys()
+    return {key for key in before if before[key] != now[key]}
+
+
+def test_runs_with_other_shots_are_compared_and_those_of_an_earlier_version_continue(
+    tmp_path: Path,
+) -> None:
+    env = {"HARNESS_RUNS_DIR": str(tmp_path), "HARNESS_CACHE_DIR": str(tmp_path / "cache")}
+    variants = {"one": {}, "three": {"task.num_fewshot": 3}}
+    task = {"name": "lm_eval", "task": "example_sums", "include_path": "builtin"}
+    tree = {"task": task, "model": "simulated/m", "variants": variants}
+    (tmp_path / "sums.yaml").write_text(yaml.safe_dump(tree))
+
+    def run(*more: str) -> str:
+        ended = harness("run", "sums.yaml", *more, cwd=tmp_path, env=env, start_new_session=True)
+        return ended.stdout + ended.stderr
+
+    assert "The variants differ in task.num_fewshot." in run()
+    for place, name in enumerate(variants):
+        path = tmp_path / f"sums.{name}" / "manifest.json"
+        manifest = json.loads(path.read_text())
+        earlier = {"task_sha256": f"{place}", "dataset_sha256": f"{place}"}
+        manifest["fingerprint"] = {"lm_eval": manifest["fingerprint"]["lm_eval"], **earlier}
+        path.write_text(json.dumps(manifest))
+    attempts = (tmp_path / "sums.three" / "attempts.jsonl").read_bytes()
+    refused = harness("compare", "sums", cwd=tmp_path, env=env).stderr
+    assert "run their files again, which repeats no call" in refused
+    assert "The variants differ in task.num_fewshot." in run()
+    assert (tmp_path / "sums.three" / "attempts.jsonl").read_bytes() == attempts
+    changed = run("-o", "task.fewshot_seed=7", "-o", "task.system_instruction=Hi.")
+    assert "--rescore" not in changed
+    assert "--fresh" in changed
 
 
 UNSAFE = "unsafe_code: true\n"
