@@ -94,7 +94,13 @@ def tasks(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "table
     Args:
         name: Show this task only.
     """
-    names = _names("tasks", name)
+    from harness.run.suite import PREFIXES  # other listings do not need it
+
+    prefix, _, own = name.partition(":")
+    prefixed = own != "" and prefix in PREFIXES
+    names = _names("tasks", prefix if prefixed else name)
+    if prefixed:
+        say(f"Instances and first prompt of {name}: harness eval {name} --model MODEL --dry-run")
     if form == "table" and not name:
         _list("tasks", names, "Options and data sets of one")
         return

@@ -80,3 +80,11 @@ def test_tasks_of_other_packages_are_shown_too(tmp_path: Path) -> None:
         assert "no GPU" in words(harness("tasks", "broken", env=env).stdout)
         assert "\x1b" not in ended.stdout
         assert all(len(line) <= width for line in ended.stdout.splitlines())
+
+
+def test_a_task_of_another_tool_is_shown_by_the_task_that_runs_it() -> None:
+    ended = harness("tasks", "lm_eval:gsm8k")
+    assert ended.returncode == 0, ended.stderr
+    assert "num_fewshot" in ended.stdout
+    assert "harness eval lm_eval:gsm8k --model MODEL --dry-run" in ended.stderr
+    assert "listed by lm-eval ls tasks" in words(ended.stdout)

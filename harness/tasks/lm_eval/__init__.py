@@ -44,7 +44,8 @@ class LmEvalTask:
     """Tasks of lm-evaluation-harness, with lm-eval's prompts and metrics.
 
     Args:
-        task: Names of tasks, groups or tags of lm-eval, patterns (mmlu_*), or YAML files.
+        task: Names of tasks, groups or tags of lm-eval (listed by ``lm-eval ls tasks``), patterns
+            (mmlu_*), or YAML files.
         include_path: Folder of further tasks; ``builtin`` has small examples.
         num_fewshot: Number of few-shot examples (default: the task's).
         apply_chat_template: Whether prompts are the turns of a chat; or the file of a model's chat
