@@ -8,7 +8,7 @@ from harness.analysis.gate import Decision, Gate, Outcome, worst
 from harness.analysis.unjudged import Unjudged
 from harness.config.sections import COST, COST_PER_SAMPLE, LATENCY
 from harness.report.comparison import bounds_line
-from harness.report.run_tables import WITHOUT_SCORE
+from harness.report.run_tables import WITHOUT_SCORE, of_groups
 from harness.report.table import Cell, Column, Note, TableDocument, flat, table
 from harness.report.text import UNKNOWN, clusters_text, interval, number, printable, usd
 
@@ -123,7 +123,7 @@ def _interval(one: Decision) -> str:
 
 def _leaves_out(one: Decision, gate: Gate) -> bool:
     whole = not one.group and one.what in gate.run.metrics.scores
-    return whole and one.n < gate.run.metrics.n_instances
+    return whole and one.n < gate.run.metrics.n_instances and not of_groups(gate.run.metrics)
 
 
 def gate_line(gate: Gate) -> str:

@@ -199,7 +199,16 @@ def _scores(metrics: Metrics) -> Table:
         rows.append([name + mark, one.n, one, one.ci95])
     figures = (Column("mean ± s.e.", digits=4), Column("95%", digits=4))
     fewer = any(one.n < metrics.overall.n for one in metrics.scores.values())
-    return table(["score", "n", *figures], rows, notes=[WITHOUT_SCORE] if fewer else [])
+    noted = fewer and not of_groups(metrics)
+    return table(["score", "n", *figures], rows, notes=[WITHOUT_SCORE] * noted)
+
+
+def of_groups(metrics: Metrics) -> bool:
+    """Return whether scores lack samples only because groups of a label have different scores."""
+    return any(
+        all({score.n for score in group.scores.values()} == {group.n} for group in groups.values())
+        for groups in metrics.groups.values()
+    )
 
 
 def group_table(metrics: Metrics, label: str) -> Table:

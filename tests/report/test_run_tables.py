@@ -348,6 +348,16 @@ def test_a_task_with_a_measure_is_headed_by_it(width: int) -> None:
     assert "rouge_l 0.395 ± 0.010" in " ".join(rendered(runs_table({"r": made}), 120)[2].split())
 
 
+@pytest.mark.parametrize("left_out", [False, True])
+def test_scores_of_some_groups_only_leave_nothing_out(left_out: bool) -> None:
+    scores = {"acc": Mean(mean=0.5, n=20 - left_out), "exact_match": Mean(mean=0.5, n=20)}
+    pairs = zip("ab", scores.items(), strict=True)
+    groups = {one: msgspec.structs.replace(group(), scores={k: v}) for one, (k, v) in pairs}
+    rate = msgspec.structs.replace(metrics().overall, n=40)
+    made = metrics(scores=scores, groups={"task": groups}, overall=rate)
+    assert ("Scores leave out answers" in "\n".join(rendered(run_document(made)))) == left_out
+
+
 def test_a_score_that_only_repeats_the_pass_rate_is_not_shown() -> None:
     same = msgspec.structs.replace(measured(0.5125), n=metrics().overall.n)
     assert not any("score" in line for line in rendered(run_document(metrics(scores={"x": same}))))
