@@ -353,9 +353,9 @@ def checker(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def backend(plugin: P) -> P:
-    """Register a class as a backend, and return it (docs/plugins.md).
+    """Register a class or function as a backend, and return it (docs/plugins.md).
 
-    ``MyBackend`` gets the name ``my``.
+    ``MyBackend`` gets the name ``my``. A function keeps its name.
 
     Raises:
         ConfigError: If a built-in or installed backend has this name.

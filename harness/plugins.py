@@ -94,8 +94,13 @@ def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
     if name in kind(kind_name).names() and (kind_name, name) not in _registered:
         problem = f"There already is a {kind(kind_name).title} named {name!r}."
         raise ConfigError(problem, "Give yours another name.")
+    digest = source_sha256(plugin)
+    if kind_name == "backends" and inspect.isfunction(plugin):
+        from harness.function_backend import backend_of  # it imports asyncio
+
+        plugin = backend_of(plugin, with_references(digest, plugin))
     _registered[kind_name, name] = plugin
-    _hashes[kind_name, name] = source_sha256(plugin)
+    _hashes[kind_name, name] = digest
 
 
 class _FromFile(NamedTuple):
@@ -125,8 +130,17 @@ def _from_file(kind_name: str, name: str) -> _FromFile:
     plugin: Callable[..., Any] = getattr(module, "plugin", None) or own[0]
     if kind_name == "checkers" and inspect.isfunction(plugin):
         plugin = checker_of(plugin, name)
+    if kind_name == "backends" and inspect.isfunction(plugin):
+        from harness.function_backend import backend_of  # it imports asyncio
+
+        plugin = backend_of(plugin, with_references(_sha256((path, *beside)), plugin))
     _loaded[kind_name, name] = _FromFile(plugin, {one: _changed_ns(one) for one in (path, *beside)})
     return _loaded[kind_name, name]
+
+
+def _sha256(files: Sequence[Path]) -> str:
+    hashes = [hashlib.sha256(file.read_bytes()).digest() for file in files]
+    return hashlib.sha256(b"".join(hashes)).hexdigest() if files else ""
 
 
 def _changed_ns(path: Path) -> int:
@@ -214,9 +228,7 @@ class Kind:
             entry = self._external()[name][0]
             package, release = _package(entry), entry.dist.version if entry.dist else ""
             files = _code(entry.module)
-        hashes = [hashlib.sha256(file.read_bytes()).digest() for file in files]
-        digest = hashlib.sha256(b"".join(hashes)).hexdigest() if files else ""
-        return {"package": package, "version": release, "sha256": digest}
+        return {"package": package, "version": release, "sha256": _sha256(files)}
 
     def files(self, name: str) -> list[Path]:
         """Return the files of a plug-in that is named by its path, or else []."""
@@ -226,11 +238,13 @@ class Kind:
     def own_sha256(self, name: str) -> str:
         """Return a hash of a plug-in that is registered or in a Python file ("" for any other).
 
-        For a checker, the hash also covers the values and the user's code that it refers to.
+        For a checker, and a function that is a backend, the hash also covers the values and the
+        user's code that it refers to.
         """
         own = name.endswith(FILE) or (self.name, name) in _registered
         digest = self.origin(name)["sha256"] if own else ""
-        if own and self.name == "checkers":
+        function = self.name == "backends" and hasattr(self.load(name), "__wrapped__")
+        if own and (self.name == "checkers" or function):
             return with_references(digest, self.load(name))
         return digest
 

@@ -21,7 +21,7 @@ import harness
 from harness.errors import ConfigError, DataMissing, FatalCallError, RunConflict
 from harness.mock import MockServer
 from harness.plugins import _registered
-from harness.records import Score
+from harness.records import Reply, Score
 from harness.report.runs import runs_document
 from harness.report.table import as_markdown
 from harness.run.run_files import read_runs
@@ -741,3 +741,41 @@ def test_an_edited_task_does_not_continue_a_run() -> None:
     harness.task(Edited)
     with pytest.raises(RunConflict, match="another version of tasks/sums"):
         harness.run(tree, name="s", progress=False)
+
+
+APP = """
+def answer(prompt: str, ending: str = "") -> str:
+    return prompt + ending
+"""
+
+
+def test_a_function_in_a_file_is_a_backend_whose_replies_are_cached_for_its_code(
+    tmp_path: Path,
+) -> None:
+    rows = [{"prompt": "a", "target": "a"}, {"prompt": "b", "target": "B"}]
+    task = {"rows": rows, "checks": "exact_match", "system": ""}
+    app, file = tmp_path / "own_app.py", tmp_path / "file.yaml"
+    app.write_text(APP)
+    file.write_text(json.dumps({"task": task, "model": {"backend": "./own_app.py"}}))
+    run = harness.run(file, progress=False)
+    assert run.metrics.pass_rate == 0.5
+    assert run.config.model.name == "own_app"
+    again = harness.run(file, name="again", progress=False)
+    assert [one.cached for one in again.samples()] == [True, True]
+    app.write_text(APP.replace("+ ending", "+ '!'"))
+    with pytest.raises(RunConflict, match=r"own_app\.py.* all calls are made again"):
+        harness.run(file, progress=False)
+    changed = harness.run(file, fresh=True, progress=False)
+    assert [one.text for one in changed.samples()] == ["a!", "b!"]
+
+
+def test_an_asynchronous_function_gets_messages_and_options() -> None:
+    @harness.backend
+    async def said(messages: list[dict[str, str]], ending: str, *, model: str) -> Reply:
+        turns = [f"{one['role']}: {one['content']}" for one in messages]
+        return Reply(" ".join([*turns, ending, model]), "stop")
+
+    task = {"rows": [{"prompt": "a"}], "system": "b", "checks": [{"contains": {"target": "b"}}]}
+    model = {"backend": "said", "ending": "c"}
+    run = harness.run({"task": task, "model": model}, progress=False)
+    assert [one.text for one in run.samples()] == ["system: b user: a c said"]

@@ -24,7 +24,7 @@ LAYERS = [
     {"config"},
     {"plugins"},
     {"plugin_interface"},
-    {"user_code", "extras", "workers"},
+    {"user_code", "function_backend", "extras", "workers"},
     {"ports"},
     {"records"},
     {"errors"},

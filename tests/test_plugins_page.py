@@ -16,7 +16,7 @@ import yaml
 
 from harness.config.run_file import RunFile
 from harness.plugin_interface import problems
-from harness.plugins import PACKAGES, SUPPLIED
+from harness.plugins import PACKAGES, SUPPLIED, _registered
 from harness.ports import CAPABILITIES
 from harness.records import DecodingConstraint, Instance
 from harness.testing import check_backend, check_checker, check_judge, check_task
@@ -25,12 +25,16 @@ PAGE = (Path(__file__).parents[1] / "docs" / "plugins.md").read_text()
 
 
 @pytest.fixture(scope="module")
-def shown() -> dict[str, Any]:
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """What the page's Python defines."""
     defined: dict[str, Any] = {}
-    for block in re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
-        exec(block, defined)
-    return defined
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("page"))
+        patch.setenv("HARNESS_CACHE_DIR", "cache")
+        for block in re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
+            exec(block, defined)
+        yield defined
+    _registered.clear()
 
 
 class Server(BaseHTTPRequestHandler):
@@ -61,6 +65,11 @@ def url() -> Iterator[str]:
 def test_the_task(shown: dict[str, Any]) -> None:
     capitals = shown["CAPITALS"]
     assert check_task(shown["CapitalsTask"](), hidden=lambda one: capitals[one.id]) == []
+
+
+def test_the_function(shown: dict[str, Any]) -> None:
+    [sample] = shown["run"].samples()
+    assert (sample.passed, sample.text[:20]) == (True, "In a long style: Wha")
 
 
 def test_the_checker(shown: dict[str, Any]) -> None:

@@ -25,6 +25,7 @@ from pydantic import (
 from harness.config.prices import Price
 from harness.config.validation import Section, shown
 from harness.errors import nearest
+from harness.plugins import FILE, kind
 
 SECRETS = frozenset(
     {"api_key", "apikey", "api_token", "access_token", "auth_token", "token", "bearer"}
@@ -191,10 +192,19 @@ class ModelSection(PluginSection):
     """Section ``model``: a backend, its options, the model's name, price and placement."""
 
     backend: str  # a built-in backend or a plug-in
-    name: str = ""  # the model, as the provider names it
+    name: str = ""  # the model, as the provider names it (default for your own backend: its name)
     price: Price | None = None  # US dollars per million tokens; None: as listed
     placement: PlacementSection | None = None  # copies on a cluster; None: in this process
     headers: dict[str, str] | None = None  # of each request; $NAME is an environment variable
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_name(cls, tree: Any) -> Any:
+        found = tree.get("backend") if isinstance(tree, dict) else None
+        if not isinstance(found, str) or tree.get("name"):
+            return tree
+        own = found.endswith(FILE) or found in kind("backends").registered()
+        return {**tree, "name": Path(found).stem} if own else tree
 
     @field_validator("headers")
     @classmethod
@@ -325,10 +335,10 @@ class CheckSection(Section):
             raise ValueError(above_1(self.max_drop))
         if not self.min and not self.max and self.baseline is None:
             raise ValueError("there is no bound: set min, max, or baseline and max_drop")
-        for kind, bounds in (("min", self.min), ("max", self.max)):
+        for side, bounds in (("min", self.min), ("max", self.max)):
             for score, bound in bounds.items():
                 if _is_rate(score) and not 0 <= bound <= 1:
-                    raise ValueError(beyond_a_rate(f"{kind}.{score}", bound))
+                    raise ValueError(beyond_a_rate(f"{side}.{score}", bound))
         return self
 
     @property

@@ -21,6 +21,7 @@ from harness.ports import (
     LOGLIKELIHOODS,
     Backend,
     Constraining,
+    KeyedByRequest,
     NamesScores,
     Paraphrasable,
     Requesting,
@@ -250,8 +251,9 @@ def check_changes(job: Job) -> Differences | None:
     rescorable = is_rescorable(job, found)
     if rescorable and (job.rescore or is_scored(job.folder, job.task.fingerprint())):
         return found
-    cached = job.model.backend.cacheable
-    said = {"cached": cached, "rescorable": rescorable}
+    backend, code = job.model.backend, f"backends/{job.run.model.backend}_sha256"
+    other = isinstance(backend, KeyedByRequest) and code in found.inputs  # replies have other keys
+    said = {"cached": backend.cacheable and not other, "rescorable": rescorable}
     raise found.conflict(job.folder.name, **said, data=_named_data(job))
 
 

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from harness.function_backend import backend_of
+from harness.records import Decoding, Message, Origin, Request
+
+
+def request(*texts: str) -> Request:
+    messages = tuple(Message("user", text) for text in texts)
+    return Request("m", messages, Decoding(), 0, Origin("a", 0, 1))
+
+
+async def test_blocking_calls_do_not_wait_for_each_other() -> None:
+    def answer(prompt: str) -> str:
+        time.sleep(0.3)
+        return prompt
+
+    backend = backend_of(answer, "")()
+    async with asyncio.timeout(3):
+        replies = await asyncio.gather(*(backend.generate(request("a", "b")) for _ in range(40)))
+    assert {reply.text for reply in replies} == {"a\n\nb"}
+    assert "conversation" not in backend.features
+
+
+async def test_a_function_that_exits_or_returns_no_text_fails_its_call() -> None:
+    def function(prompt: str) -> Any:
+        return {"exit": sys.exit, "stop": lambda: next(iter([])), "none": lambda: None}[prompt]()
+
+    backend = backend_of(function, "")()
+    for prompt, problem in {
+        "exit": "SystemExit",
+        "stop": "StopIteration",
+        "none": "returned None",
+    }.items():
+        with pytest.raises((RuntimeError, TypeError), match=problem):
+            await backend.generate(request(prompt))
