@@ -289,5 +289,6 @@ def change(key: str, old: object, new: object) -> str:
 def input_change(key: str, old: str, new: str, data: str = "the data") -> str:
     """Describe the change of a value in a fingerprint, without any hash."""
     if key.endswith(HASH):
-        return {**_HASHED, "dataset": data, "documents": data}.get(name := key.removesuffix(HASH), name)
+        named = {**_HASHED, "dataset": data, "documents": data}
+        return named.get(name := key.removesuffix(HASH), name)
     return change(key, old, new)
