@@ -158,7 +158,7 @@ def cross_table(
     if absent := [repr(name) for name in every if name not in names]:
         notes.append(f"No run has {', '.join(absent)}.")
     notes += [
-        f"{one.outside:,} samples of {one.variant.name!r} have no {plan.rows!r}, and are in no row."
+        f"Samples of {one.variant.name!r} without {plan.rows!r}, in no row: {one.outside:,}."
         for one in filled
         if one.outside
     ]

@@ -93,9 +93,10 @@ def report(
         figures=pictures,
         most_attempts=most_attempts,
     )
+    replaced = " (it replaces an earlier one)" * path.exists()
     with messages.status("Writing") as status:
         write_page(path, page, lambda n: status.update(f"Writing: {n:,} attempts"))
-    say(f"Report in {path}")
+    say(f"Report in {path}{replaced}")
 
 
 def page_path(folders: Sequence[RunFolder]) -> Path:

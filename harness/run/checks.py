@@ -145,7 +145,7 @@ def check_bounds(run: RunFile, check: CheckSection, task: Task[Any]) -> None:
     if not isinstance(task, NamesScores):
         return
     if over := [name for name in check.scores if of_k(name)[1] > run.samples]:
-        problem = f"check: {over[0]!r:.60} is not a score of {run.samples:,} samples."
+        problem = f"check: {over[0]!r:.60} needs more than samples: {run.samples}."
         raise ConfigError(problem, "Raise samples, or lower the number after '@' or '^'.")
     judges = {judge.as_ for judge in run.judges} | {panel.as_ for panel in run.panels}
     known = {PASS_RATE}

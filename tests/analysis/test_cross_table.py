@@ -356,7 +356,7 @@ def test_samples_in_no_row_and_runs_without_attempts_are_told(make, runs) -> Non
     found = cross_table(
         [runs("r", "free", attempts), runs("empty", "free", [])], {}, TableOptions(rows="g")
     )
-    assert "1 samples of 'r' have no 'g', and are in no row." in found.notes
+    assert "Samples of 'r' without 'g', in no row: 1." in found.notes
     assert "The run 'empty' has no attempts." in found.notes
     with pytest.raises(ConfigError, match="None of the runs has an attempt"):
         cross_table([runs("empty", "free", [])], {}, TableOptions(rows="g"))

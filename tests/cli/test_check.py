@@ -394,7 +394,7 @@ CONVERSATION = {"id": "c", "turns": [FIRST_TURN, "Say a."], "target": "a"}
         ({"max": {"last": 0.7, "cost": 1, "latency_p95": 3}}, "check: 'last' is not a score"),
         ({"baseline": "other", "max_drop": 0, "score": "schemas"}, "Did you mean 'schema'?"),
         ({"min": {"kind": 0.5}}, "Write 'kind.SCORE'"),
-        ({"min": {"pass@2": 0.5}}, "check: 'pass@2' is not a score of 1 samples"),
+        ({"min": {"pass@2": 0.5}}, "check: 'pass@2' needs more than samples: 1."),
         ({"min": {"schema": 0, "pass_rate": 0, "pass@1": 0, "own": 0, "b": 0, "kind.strict": 0},
           "max": {"cost": 1, "latency_p95": 3, "cost_per_sample": 1}}, ""),
     ],

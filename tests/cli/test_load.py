@@ -252,7 +252,7 @@ def test_one_call_that_always_fails_is_an_error_and_not_the_end(runs: Path, tmp_
         for _ in range(2):
             ended = harness(*command)
             assert ended.returncode == 1
-            assert "1 attempts failed" in ended.stderr
+            assert ": 1 attempt failed:" in ended.stderr
     assert outcomes(runs) == {"ok": 19, "error": 1}
 
 

@@ -35,8 +35,10 @@ def test_of_one_run_it_is_in_the_runs_folder(quick: Path) -> None:
     page = quick / "weak" / "report.html"
     assert str(page) in ended.stderr
     told, fewer = data(page, "overview"), quick / "fewer.html"
-    ended = harness("report", "weak", "-o", fewer, "--attempts", "0", env=on(quick))
-    assert ended.returncode == 0, ended.stderr
+    for replaced in (False, True):
+        ended = harness("report", "weak", "-o", fewer, "--attempts", "0", env=on(quick))
+        assert ended.returncode == 0, ended.stderr
+        assert ("(it replaces an earlier one)" in ended.stderr) == replaced
     assert fewer.stat().st_size < page.stat().st_size
     assert told["answer"]["sentence"].startswith("SIMULATED: weak passes ")
     assert "every sentence begins with" in told["groups"]["structure"]["para01"]
