@@ -27,6 +27,7 @@ from harness.store.runs import in_run_name
 # By prefix, which is a task's name (lm_eval:NAME): the task's option that takes NAME.
 PREFIXES = {"hub": "dataset", "inspect": "task", "lm_eval": "task"}
 OWN_DATA = ("jsonl", *PREFIXES)  # tasks whose data the user names
+MAX_TOKENS_KEY = "decoding.max_tokens"
 MAX_TOKENS = 2048  # of an answer: some providers need a limit, and so does an estimate of the cost
 
 _MARK = "# Unless you change it, that command replaces this file. Content: "
@@ -63,7 +64,7 @@ def suite_tree(
         dataset = {"dataset": data[name]} if name in data else {}
         keys = {**_dotted("task", {**dataset, **section}), **_judged(name, judge)}
         if name == "lm_eval":  # its tasks limit the length of answers
-            keys["decoding.max_tokens"] = None
+            keys[MAX_TOKENS_KEY] = None
         of_task.append(keys)
     return {
         "task": {"name": _section(tasks[0])["name"]},
@@ -166,6 +167,9 @@ def evaluation(
     simulated = all(one.partition("/")[0] == "simulated" for one in models)
     published = not simulated and "task.dataset" not in changes
     tree = suite_tree(tasks, models, judge, limit, budget, published=published)
+    if MAX_TOKENS_KEY in changes:
+        for keys in tree["matrix"]["task"].values():
+            keys.pop(MAX_TOKENS_KEY, None)
     runs = expand(tree, "harness eval", further=changes)
     for key, value in changes.items():
         override(tree, key, value)
