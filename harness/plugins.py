@@ -321,7 +321,7 @@ class Kind:
         with calling(where):
             built = plugin(**dict(checked), **offered)
         if found := problems(self.name, built):
-            remedy = "docs/plugins.md lists a plug-in's members; private names begin with '_'."
+            remedy = "'harness docs plugins' lists all members; private names begin with '_'."
             raise ConfigError(f"{where} does not fit its interface. {found[0]}", remedy)
         return built
 

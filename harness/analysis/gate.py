@@ -238,7 +238,7 @@ def _cost(folder: RunFolder, run: Variant, name: str, most: float) -> Decision:
         lacking = {key: model for key, (model, own) in parts.items() if own.n_without_cost}
         keys = " and ".join(f"{key}.price ({model})" for key, model in lacking.items())
         remedy = f"Set {keys}, such as {{input: 0.15, output: 0.6}}, and run again: no call is"
-        remedy += " repeated, and the cost of recorded calls is computed (docs/prices.md)."
+        remedy += " repeated, and the cost of recorded calls is computed (harness docs prices)."
         if lacking.keys() <= read_prices(folder.path).keys():
             remedy = "Their replies report no tokens. Test another figure."
         raise ConfigError(said, remedy)

@@ -26,7 +26,7 @@ T = TypeVar("T")
 MODEL = "model"
 FORM = (
     'A line has the form {"instance": …, "sample": 0, "criterion": index or text, '
-    '"label": true or false} (docs/judge_validation.md).'
+    '"label": true or false} (harness docs judge_validation).'
 )
 
 

@@ -208,7 +208,7 @@ def validate(
             f"Criteria with an abstention: {len(pairs):,}. "
             f"Excluded: {pairs.left_out.said() or 'none'}. {pairs.unmatched}"
         )
-        remedy = "Both need verdicts on the same criteria or scores (docs/judge_validation.md)."
+        remedy = "Both need verdicts on common criteria or scores (harness docs judge_validation)."
         raise ConfigError(problem.rstrip(), remedy)
     problem = f"--by: the criteria have no label {label!r}."
     if not (labels := pairs.labels()):

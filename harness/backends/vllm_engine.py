@@ -160,7 +160,7 @@ class VLLMEngineBackend:
                 without answering.
         """
         if importlib.util.find_spec("vllm") is None:
-            remedy = "pip install 'harness-instruct[vllm]', or use vllm_server (docs/vllm.md)."
+            remedy = "pip install 'harness-instruct[vllm]', or use vllm_server (harness docs vllm)."
             raise FatalCallError("vLLM is not installed in this environment.", remedy)
         on_status(LOADING)
         failed, renew = self._thread, self._servers.renew

@@ -40,7 +40,7 @@ PATIENCE_S = 10.0  # time limit of a health check: an engine in a long step answ
 ENTRY_POINT = ("-m", "vllm.entrypoints.openai.api_server")
 INSTALL = (
     "pip install 'harness-instruct[vllm]', or set HARNESS_VLLM_COMMAND to the command of vLLM's "
-    "server (docs/vllm.md)."
+    "server (harness docs vllm)."
 )
 KEY_REMEDY = (
     "Name the environment variable that holds the server's key in model.api_key_env. A server that "

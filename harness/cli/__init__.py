@@ -302,7 +302,7 @@ def main() -> None:
         if used := external():
             error.add_note(
                 f"harness: plug-ins in use: {', '.join(used)}. Check them with harness.testing "
-                "(docs/plugins.md). No paid reply is lost: run the same command after fixing it."
+                "(harness docs plugins). No paid reply is lost: fix it, and run the same command."
             )
         raise
     if message:

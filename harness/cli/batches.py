@@ -31,7 +31,7 @@ def listing(context: typer.Context, form: JsonFormat = "table") -> None:
     with _cache() as replies:
         found = _recorded(replies)
     if not found and form == "table":
-        say("There are no batches: runs with limits.batch create them (docs/batches.md).")
+        say("There are no batches: runs with limits.batch create them (harness docs batches).")
         return
     data = [{name: v for name, v in one._asdict().items() if name != "section"} for one in found]
     if form == "json":

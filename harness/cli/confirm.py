@@ -93,7 +93,7 @@ def _say_unknown(models: Sequence[Model]) -> None:
     if names := unpriced(model for model in models if model.host not in OWN_HOSTS):
         say(
             f"The price of {names} is unknown, so there is no estimate. You may set it later and "
-            "run again: the cost of recorded calls is then computed (docs/prices.md)."
+            "run again: the cost of recorded calls is then computed (harness docs prices)."
         )
 
 

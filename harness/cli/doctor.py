@@ -122,7 +122,7 @@ def _cluster(file: Path | None) -> Iterator[Finding]:
     for label, placement in placed.items():
         copies = min(room(machines, placement), placement.replicas)
         said = f"room for {copies} of {placement.replicas} copies"
-        remedy = "The others wait for machines that join. See model.placement (docs/cluster.md)."
+        remedy = "The others wait for machines that join: model.placement (harness docs cluster)."
         fits = copies == placement.replicas
         yield Finding("ok" if fits else "lack", label, said, "" if fits else remedy)
 
@@ -183,7 +183,7 @@ def _vllm_command(command: str) -> Iterator[Finding]:
     if program and shutil.which(program):
         yield Finding("ok", "vLLM's server", f"started by {program}")
     elif program:
-        remedy = "Set it to a command that starts a server (docs/vllm.md)."
+        remedy = "Set it to a command that starts a server (harness docs vllm)."
         yield Finding("lack", "vLLM's server", f"HARNESS_VLLM_COMMAND {problem}", remedy)
 
 

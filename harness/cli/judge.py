@@ -36,7 +36,7 @@ from harness.store.run_folder import RunFolder
 
 # Outcomes that --retry accepts, besides error.
 REDRAWN: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
-FORM = "Write a judge, {name: …, model: {…}}, or a panel, {as: …, of: […]} (docs/judges.md)."
+FORM = "Write a judge, {name: …, model: {…}}, or a panel, {as: …, of: […]} (harness docs judges)."
 
 
 def judge(
@@ -188,7 +188,7 @@ def _draw(found: JudgeValidation, path: Path) -> None:
 
     curve = calibration_figure(found)
     if curve is None:
-        remedy = "A judge reports them from log-probabilities or votes (docs/judges.md)."
+        remedy = "A judge reports them from log-probabilities or votes (harness docs judges)."
         problem = f"--figure: the probabilities of {found.judge!r} are not known."
         raise DataMissing(problem, remedy)
     write_image(path, curve, run_title(found.runs))

@@ -257,4 +257,4 @@ def prices(
     else:
         say(f"No host or model with a price matches {wanted!r}.")
     own = f"HARNESS_PRICES ({'not set' if path is None else f'now {path}'})"
-    say(f"Your own prices: model.price in the run file, or the file {own}; see docs/prices.md.")
+    say(f"Your own prices: model.price in the run file, or the file {own} (harness docs prices).")

@@ -44,8 +44,8 @@ def mock(
         latency: Time to answer in seconds: SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA.
         fault: Make a share of requests fail; repeatable. Names: 400, 429, 500, 503, 529, reset,
             stall, stall_body, trickle (a byte a second), truncated_body, invalid_json, empty,
-            reasoning_only, refusal, content_filter, and those of a hostile server (docs/mock.md).
-            A retried request may succeed.
+            reasoning_only, refusal, content_filter, and those of a hostile server (harness docs
+            mock). A retried request may succeed.
         seed: Seed of faults and latencies.
         answers: JSONL of {"prompt": …, "text": …}; prompt is the last user message or the whole
             list of messages. Any other prompt gets a 400. Default: made-up sentences.
@@ -62,7 +62,7 @@ def mock(
             (decoding.constraint) with this keyword; repeatable.
         batch_latency: Time until a batch has ended, like --latency.
         batch_fault: Make a share of batches fail; repeatable. Names: lost_id, late, poll_500,
-            expired, duplicated (docs/mock.md). --fault fails single requests of a batch.
+            expired, duplicated (harness docs mock). --fault fails single requests of a batch.
         enqueued_tokens: Maximum input tokens in OpenAI's unfinished batches.
     """
     # Imported here: uvicorn is slow to import, and --help needs none of it.

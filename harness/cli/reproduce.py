@@ -56,7 +56,7 @@ def reproduce(
             "Which study?",
             f"Name one of {known}, or the path of your own study. To try it offline, without "
             "recorded answers: harness reproduce last_letter. 'harness data fetch collie' and "
-            "'natural_instructions' download theirs (docs/reproduce.md).",
+            "'natural_instructions' download theirs (harness docs reproduce).",
         )
     path = shipped.find(study, "studies")
     page = output or Path(f"{path.stem}.html")

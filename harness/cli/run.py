@@ -303,7 +303,8 @@ def _run(job: Job, again: str, display: Display, alone: bool) -> tuple[Metrics, 
     tally, metrics = result.tally, result.metrics
     _say_saved(job)
     if metrics.unanswerable:
-        hint = " A row's target or gold is one (docs/jsonl.md)." * (job.run.task.name == "jsonl")
+        hint = " A row's target or gold is one (harness docs jsonl)."
+        hint *= job.run.task.name == "jsonl"
         say(f"{name}: {metrics.unanswerable}{hint}")
     batching = job.run.limits.batch
     if result.ended == "interrupted" and batching and batching.detach and not display.interrupted:

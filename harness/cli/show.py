@@ -171,7 +171,7 @@ def _rejected(folder: RunFolder, label: str) -> TableDocument:
     index = AttemptIndex(folder.attempts, judges=False)
     found = rejections(read_asked(index))
     if not found.n + found.n_failed:
-        remedy = "Set decoding.constraint in the run file (docs/providers.md)."
+        remedy = "Set decoding.constraint in the run file (harness docs providers)."
         raise DataMissing(f"The run {folder.name!r} did not constrain decoding.", remedy)
     if not label:
         return rejection_document(found)
@@ -190,5 +190,5 @@ def _rules(folder: RunFolder) -> TableDocument:
         parts += [Note(document.title, "bold"), *document.parts]
     if not parts:
         problem = f"No judge of the run {folder.name!r} decided on criteria that a rule can check."
-        raise DataMissing(problem, "The judge yes_no does (docs/wildifeval.md).")
+        raise DataMissing(problem, "The judge yes_no does (harness docs wildifeval).")
     return TableDocument(parts=parts)

@@ -26,7 +26,7 @@ AUTHORS = "authors"  # as ``prompts``, or as one of them: the published prompt, 
 PUBLISHED: tuple[PromptName, ...] = (
     *("constrained", "decompose", "category", "propose_domains", "merge_domains", "domain"),
 )
-FORM = "It needs at least a model: {backend: …, name: …} (docs/wildifeval_build.md)."
+FORM = "It needs at least a model: {backend: …, name: …} (harness docs wildifeval_build)."
 
 
 class ScreenSection(Section):

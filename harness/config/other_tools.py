@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-_PROMPTFOO = "It is a promptfoo configuration: docs/coming_from.md has its keys and ours."
+_PROMPTFOO = "It is a promptfoo configuration: 'harness docs coming_from' has its keys and ours."
 _LM_EVAL = (
     "It is a task of lm-evaluation-harness: harness eval lm_eval:FILE --model MODEL "
-    "(docs/lm_eval.md)."
+    "(harness docs lm_eval)."
 )
 FILES = {"prompts": _PROMPTFOO, "providers": _PROMPTFOO}
 FILES |= {"dataset_path": _LM_EVAL, "doc_to_text": _LM_EVAL}

@@ -35,7 +35,7 @@ def find(name: str, folder: Folder) -> Path:
     if path.suffix in DATA_FILES:
         said = (
             f"Evaluate it with harness eval {name} --model MODEL, or set task.path in a run file; "
-            "'harness init' writes a run file (docs/jsonl.md)."
+            "'harness init' writes a run file (harness docs jsonl)."
         )
         raise ConfigError(f"{name} is a data file, not a {what}.", said)
     for found in (path, *(root / folder / f"{short}.yaml" for root in ROOTS)):

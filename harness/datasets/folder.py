@@ -90,11 +90,11 @@ def _remedy(own: Path, tried: Sequence[Path]) -> str:
 
     name = own.parts[0] if own.parts else ""
     if name in NOT_FETCHED:
-        return f"The harness cannot fetch it: docs/{name}.md says where to get it."
+        return f"The harness cannot fetch it: 'harness docs {name}' says where to get it."
     if found := CATALOGUE.get(name):
         if any(PurePath(product.path).is_relative_to(own) for product in found.products):
             return f"Run 'harness data fetch {name}', or set HARNESS_DATA_DIR."
-        return f"'harness data fetch {name}' does not install it: see docs/{name}.md."
+        return f"'harness data fetch {name}' does not install it: see 'harness docs {name}'."
     for path in tried:
         with contextlib.suppress(OSError, ValueError):
             beside = [other.name for other in path.parent.iterdir()]

@@ -61,7 +61,7 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
         keys = ", ".join(f"decoding.{key}" for key in refused)
         raise ConfigError(
             f"The backend {name!r} does not accept {keys} (here: {backend.endpoint or 'offline'}).",
-            "Remove it from the run file; docs/providers.md says what each backend accepts.",
+            "Remove it from the run file; 'harness docs providers' says what each backend accepts.",
         )
     _check_constraint(run, backend, task)
     if isinstance(task, Requesting):
@@ -70,7 +70,7 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
     old = sorted(key for key in run.decoding.extra if key.startswith("guided_"))
     if old and "regex" in backend.features:
         problem = f"vLLM no longer knows decoding.extra.{old[0]}, and would ignore it."
-        raise ConfigError(problem, "Set decoding.constraint (docs/providers.md).")
+        raise ConfigError(problem, "Set decoding.constraint (harness docs providers).")
     limited = run.decoding.max_tokens is not None
     if "max_tokens_required" in backend.features and not (limited or _sets_max_tokens(task)):
         raise ConfigError(f"The backend {name!r} needs decoding.max_tokens.", "Set it.")
@@ -158,7 +158,7 @@ def check_bounds(run: RunFile, check: CheckSection, task: Task[Any]) -> None:
     for name in sorted(unknown - known):
         remedy = nearest(name, known)
         if name in judges:
-            remedy = f"Write '{name}.SCORE'; docs/judges.md lists the scores of judges."
+            remedy = f"Write '{name}.SCORE'; 'harness docs judges' lists the scores of judges."
         problem = f"check: {name!r:.60} is not a score of the task or of a judge."
         raise ConfigError(problem, remedy)
 
@@ -218,7 +218,7 @@ def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
         raise ConfigError(
             f"The backend {run.model.backend!r} cannot constrain answers by a {wanted} "
             f"(here: {backend.endpoint or 'offline'}; it accepts {taken}).",
-            "If its server can, set model.preset to that server (docs/providers.md).",
+            "If its server can, set model.preset to that server (harness docs providers).",
         )
 
 

@@ -87,7 +87,7 @@ class JudgeModel:
         elif calls and isinstance(self.judge, Conversing):
             questions = self.judge.next_questions(instance, text, _replies(calls))
         origin = Origin(attempt.instance, attempt.sample, attempt.round)
-        remedy = "Give it another model, or set model.preset to its server (docs/providers.md)."
+        remedy = "Use another model, or set model.preset to its server (harness docs providers)."
         requests = []
         for one in questions:
             decoding = model.supported(one.decoding, f"The judge {self.name!r}", remedy)

@@ -307,7 +307,7 @@ def _supported_limits(
             raise ConfigError(
                 f"{where}: the backend {section.backend!r} has no batches, or not those of this "
                 "provider (limits.batch).",
-                "docs/batches.md lists the providers that have them. Remove limits.batch or "
+                "'harness docs batches' lists the providers that have them. Remove limits.batch or "
                 "--batch.",
             )
     if limits.samples_per_call > 1 and SAMPLES_PER_CALL not in backend.features:
@@ -316,7 +316,7 @@ def _supported_limits(
             raise ConfigError(
                 f"{where}: the backend {section.backend!r} draws one sample per call, or its "
                 "provider is not known to draw more (limits.samples_per_call).",
-                "docs/providers.md lists the providers that do. Remove limits.samples_per_call.",
+                "'harness docs providers' lists those that do. Remove limits.samples_per_call.",
             )
     return limits.model_copy(update=changes) if changes else limits
 
@@ -379,5 +379,5 @@ def check_prices(models: Iterable[Model], resources: Resources) -> None:
             raise ConfigError(
                 f"budget.usd is set, but the price of {model.section.name!r} in the service tier "
                 f"{tier!r} is not known.",
-                f"State it in the run file: {model.where}.price.tiers.{tier} (docs/prices.md).",
+                f"Set it in the run file: {model.where}.price.tiers.{tier} (harness docs prices).",
             )

@@ -245,7 +245,7 @@ class RunPlan:
         run, of = self.run, f"{instance.id!r:.60} is a conversation of several turns"
         if run.user is None and user_role(self.task, instance) is not None:
             problem = f"{instance.id!r:.60} has a user that a model plays, and there is no model."
-            raise ConfigError(problem, "Add user: {model: …} to the run file (docs/jsonl.md).")
+            raise ConfigError(problem, "Add user: {model: …} to the run file (harness docs jsonl).")
         if run.rounds.max > 1:
             problem = f"{of}, and rounds.max asks for feedback: they cannot be combined."
             raise ConfigError(problem, "Set rounds.max to 1, or give each row one turn.")
@@ -255,7 +255,7 @@ class RunPlan:
             raise ConfigError(f"{of}, which is not paraphrased.", "Remove polish.")
         if "conversation" not in self.features:
             problem = f"{of}, but the backend {run.model.backend!r} accepts a single prompt."
-            raise ConfigError(problem, "Use a backend with a chat API (docs/providers.md).")
+            raise ConfigError(problem, "Use a backend with a chat API (harness docs providers).")
 
     def _owed_round(self, instance: str, sample: int, turns: int) -> int | None:
         rounds = self.run.rounds

@@ -77,13 +77,14 @@ def build_user(section: UserSection, builder: ModelBuilder, seed: int | None) ->
     task, instances = builder.task, builder.instances
     if task is None or not any(user_role(task, one) for one in instances):
         problem = "user is set, but no instance has a user that a model plays."
-        raise ConfigError(problem, "Give rows a user with a goal (docs/jsonl.md), or remove user.")
+        remedy = "Give rows a user with a goal (harness docs jsonl), or remove user."
+        raise ConfigError(problem, remedy)
     model = builder.build(section.model, "user.model", simulated)
     if model.backend.cacheable and not section.model.name:
         raise ConfigError("user.model.name is missing.", "Name the model that plays the user.")
     if "conversation" not in model.backend.features:
         problem = f"user.model: the backend {section.model.backend!r} accepts a single prompt."
-        raise ConfigError(problem, "Use a backend with a chat API (docs/providers.md).")
+        raise ConfigError(problem, "Use a backend with a chat API (harness docs providers).")
     if "/" in section.prompt or section.prompt.endswith(ENDING):
         data = DataFolder(builder.resources.settings.data_dir, builder.beside)
         prompt = read_file(Path(data.own(section.prompt)), "user.prompt")

@@ -24,7 +24,7 @@ def remote_runs(settings: Settings) -> RemoteRuns | None:
     if settings.cache_url is None:
         problem = "HARNESS_RUNS_URL is set, but no cache that machines share."
         remedy = "Set HARNESS_CACHE_URL too: it keeps two machines from working on one run at once."
-        raise ConfigError(problem, f"{remedy} See docs/team.md.")
+        raise ConfigError(problem, f"{remedy} See 'harness docs team'.")
     from harness.store.remote import RemoteRuns
 
     return RemoteRuns(settings.runs_url)

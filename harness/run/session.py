@@ -162,7 +162,7 @@ async def _join_budget(
     """Build a session's budget from a team's. Closing ``stack`` gives back the unused part."""
     if settings.cache_url is None:
         problem = "budget.shared is set, but HARNESS_CACHE_URL is not."
-        raise ConfigError(problem, "Set it to the URL of the team's database (docs/team.md).")
+        raise ConfigError(problem, "Set it to the URL of the team's database (harness docs team).")
     from harness.calls.team.budgets import TeamBudget
     from harness.calls.team.database import TeamDatabase
 

@@ -179,7 +179,7 @@ def evaluation(
     for task, name in zip(tasks, names, strict=True):
         own = not isinstance(task, str) or name in OWN_DATA or "task.path" in changes
         if published and not own and not (name in CATALOGUE and CATALOGUE[name].option):
-            notes.append(f"{name}: our own instances, not the published data (docs/eval.md).")
+            notes.append(f"{name}: our own instances, not the published data (harness docs eval).")
         if judge_of(name) and not any(run.judges for run in runs.values() if run.task.name == name):
             notes.append(
                 f"{name} needs a judge for a full verdict: set {option('judge', 'BACKEND/NAME')}."
@@ -196,7 +196,7 @@ def _check_model_options(runs: Iterable[RunFile], keys: Sequence[str]) -> None:
             raise ConfigError(
                 f"{', '.join(keys)} applies to all models. {error.message}",
                 "For options of one model, write a run file with 'matrix: {model: {NAME: {backend: "
-                "…, name: …, base_url: …}, …}}' (docs/run-files.md).",
+                "…, name: …, base_url: …}, …}}' (harness docs run-files).",
             ) from None
 
 
@@ -212,7 +212,7 @@ def _check_task(name: str) -> None:
                 raise ConfigError(f"{name} is not a run file.", FILES[key].replace("FILE", name))
         raise ConfigError(f"{name} is a run file.", f"Use harness run {name} --model MODEL.")
     if suffix and suffix != ".py":
-        forms = "Rows are read from .jsonl, .json, .csv and .tsv files (docs/jsonl.md)."
+        forms = "Rows are read from .jsonl, .json, .csv and .tsv files (harness docs jsonl)."
         raise ConfigError(f"{name} is neither a task nor a file of rows.", forms)
     if name not in known:
         said = nearest(name, known)
@@ -246,7 +246,7 @@ def _axis(
     for name, change in zip(names, changes, strict=True):
         key = in_run_name(name)
         if key in axis:
-            remedy = f"Name each {what} once, or write a run file (docs/eval.md)."
+            remedy = f"Name each {what} once, or write a run file (harness docs eval)."
             raise ConfigError(f"Two {what}s have runs named {key!r}.", remedy)
         axis[key] = change
     return axis

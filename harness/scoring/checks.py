@@ -163,7 +163,7 @@ def _entry(raw: object, taken: Sequence[str], judges: Collection[str]) -> Check:
 
 def _refuse_unknown(checker: str, names: Sequence[str], judges: Collection[str]) -> None:
     if checker in judges:
-        said = f"Put it under judges: (docs/judges.md); for some rows, write '- judge: {checker}'."
+        said = f"Put it under judges: (harness docs judges); for some rows: '- judge: {checker}'."
         raise ConfigError(f": {checker!r} is a judge, not a checker.", said)
     if "," in checker:
         raise ConfigError(f": {checker!r:.60} is not one name.", f"Write [{checker}].")

@@ -200,7 +200,9 @@ def find_variants(root: Path, name: str, *, removed: bool = False) -> list[RunFo
             said = f"The run {path.name!r} has no variants: there is nothing to compare it with."
         else:
             remedy = nearest(path.name, _bases(runs) - {path.name})
-        remedy = remedy or "Start runs of a file that has variants: or matrix: (docs/run-files.md)."
+        remedy = (
+            remedy or "Start runs of a file with variants or a matrix (harness docs run-files)."
+        )
         raise DataMissing(said, remedy)
     return found
 

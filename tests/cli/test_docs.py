@@ -1,5 +1,6 @@
 """`harness docs`, and what a package index shows."""
 
+import ast
 import json
 import re
 import sys
@@ -59,3 +60,12 @@ def test_the_wheel_has_pages_and_metadata() -> None:
     assert "docs" in project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
     assert project["project"]["license-files"] == ["LICENSE"]
     assert Path(ROOT / "LICENSE").is_file()
+
+
+def test_messages_name_the_command_that_prints_a_page_not_its_file() -> None:
+    for file in (ROOT / "harness").rglob("*.py"):
+        nodes = [*ast.walk(ast.parse(file.read_text()))]
+        docstrings = {id(one.value) for one in nodes if isinstance(one, ast.Expr)}
+        for one in nodes:
+            if isinstance(one, ast.Constant) and id(one) not in docstrings:
+                assert not re.search(r"\bdocs/\S+\.md", str(one.value)), (file, one.lineno)

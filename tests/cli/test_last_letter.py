@@ -102,7 +102,7 @@ def test_data_that_are_not_there_and_forms_that_do_not_fit_are_told(
 ) -> None:
     environment["HARNESS_DATA_DIR"] = str(tmp_path)
     one = ("run", FREE, "-o", "variants={}")
-    assert "docs/last_letter.md" in mistake(
+    assert "harness docs last_letter" in mistake(
         harness(*one, "-o", "task.dataset=recorded", env=environment)
     )
     assert "json cannot read the form 'free'" in mistake(

@@ -71,7 +71,7 @@ def test_a_missing_data_set_names_the_command_that_brings_it(data: DataFolder) -
 
 
 def test_a_missing_data_set_that_is_not_fetched_names_its_page(data: DataFolder) -> None:
-    with pytest.raises(DataMissing, match=r"docs/wildifeval\.md says where to get it"):
+    with pytest.raises(DataMissing, match="'harness docs wildifeval' says where to get it"):
         data.place("wildifeval/wild-if-eval")
 
 
@@ -88,7 +88,7 @@ def test_a_file_that_the_command_does_not_install_names_the_data_sets_page(
     with pytest.raises(DataMissing) as caught:
         data.file("ifeval/responses_gpt4.jsonl")
     assert caught.value.remedy == (
-        "'harness data fetch ifeval' does not install it: see docs/ifeval.md."
+        "'harness data fetch ifeval' does not install it: see 'harness docs ifeval'."
     )
 
 

@@ -111,7 +111,7 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
         raw = {"preset": preset, "name": name, "load": {"name": loader, "path": path}}
     elif not name and path in PRESETS:
         if not parts([_read(PRESETS[path])["load"]])[0][1]:
-            remedy = f"Write --source {path}=PATH (docs/collie_build.md)."
+            remedy = f"Write --source {path}=PATH (harness docs collie_build)."
             raise ConfigError(f"--source {path}: a preset needs the path of the text.", remedy)
         raw, folder = {"preset": path, "name": path}, None
     else:

@@ -148,7 +148,7 @@ def _refuse_unreadable(
         f"{' and have no log-probabilities' if without else ''}. They are in the cache.",
         f"Let the model vote: filter.votes={VOTES}. A reasoning model also needs "
         f"filter.max_tokens={THINKING_TOKENS} and a server that separates its reasoning. "
-        f"models.{stage} gives the stage another model (docs/wildifeval_build.md).",
+        f"models.{stage} gives the stage another model (harness docs wildifeval_build).",
     )
 
 

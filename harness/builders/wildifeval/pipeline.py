@@ -298,7 +298,7 @@ def _not_empty(step: Step) -> Step:
     why = ", ".join(f"{n:,} {reason}" for reason, n in step.removed.items())
     raise DataInvalid(
         f"Nothing is left after the step {step.name!r} ({why or 'there was nothing'}).",
-        "Use more chats, or change the settings of that step (docs/wildifeval_build.md).",
+        "Use more chats, or change the settings of that step (harness docs wildifeval_build).",
     )
 
 

@@ -208,7 +208,7 @@ def screen(examined: Iterable[Examined], sources: list[dict[str, str]]) -> Scree
             kept.append(chat)
     if step.before and step.removed.get(UNREADABLE) == step.before:
         message = f"No chat can be read: {step.examples[UNREADABLE][0].detail}."
-        raise DataInvalid(message, "docs/wildifeval_build.md lists the supported formats.")
+        raise DataInvalid(message, "'harness docs wildifeval_build' lists the supported formats.")
     return Screened(kept, step, sources)
 
 

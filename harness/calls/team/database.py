@@ -173,7 +173,7 @@ class TeamDatabase:
                 except psycopg.Error as error:
                     raise StoreFailed(
                         f"The team's database {self.name} refuses this: {_said(error)}.",
-                        "Check the rights of its role (docs/team.md).",
+                        "Check the rights of its role (harness docs team).",
                     ) from None
 
     def _wait(self, error: psycopg.Error, waited: float, pause: float, patience_s: float) -> None:

@@ -198,7 +198,8 @@ def _converted(raw: object, form: type[_Form], where: str) -> _Form:
         return msgspec.convert(raw, form)
     except msgspec.ValidationError as error:
         problem = f"{str(error)[:1].lower()}{str(error)[1:]}"
-        raise DataInvalid(f"{where}: {problem}.", "docs/collie.md has the grammar.") from None
+        remedy = "'harness docs collie' has the grammar."
+        raise DataInvalid(f"{where}: {problem}.", remedy) from None
 
 
 def read_constraint(raw: object, where: str) -> Constraint:
@@ -252,7 +253,7 @@ def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
             try:
                 measure(name)
             except ConfigError as error:
-                remedy = error.remedy or "Install the package that has it (docs/collie_build.md)."
+                remedy = error.remedy or "Install its package (harness docs collie_build)."
                 raise DataInvalid(f"{where}: {error.message}", remedy) from None
             if unit != "text":
                 raise DataInvalid(f"{where}: the measure {name!r} needs single units.")

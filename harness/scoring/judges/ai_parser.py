@@ -44,7 +44,7 @@ class AIParser:
         if not isinstance(task, Parsed):
             raise ConfigError(
                 "The task cannot score an answer that another model has extracted.",
-                "Remove the judge, or give the task score_parsed (docs/judges.md).",
+                "Remove the judge, or give the task score_parsed (harness docs judges).",
             )
         if PLACE not in prompt:
             raise ConfigError(f"prompt has no {PLACE} for the answer.", "Add it.")

@@ -53,7 +53,7 @@ class YesNo(PromptJudge):
         if not isinstance(task, Judged):
             raise ConfigError(
                 "The task does not say what an answer has to satisfy.",
-                "Remove the judge, or give the task instruction and criteria (docs/plugins.md).",
+                "Remove it, or give the task instruction and criteria (harness docs plugins).",
             )
         if votes is not None and votes < 1:
             raise ConfigError("votes must be 1 or more.")

@@ -70,7 +70,7 @@ def _parts(task: Any) -> InspectTaskParts:
         raise _refused(where, "not exactly one answer of the model")
     scorers = {_name(scorer): scorer for scorer in task.scorer or ()}
     if judging := sorted(JUDGING & set(scorers)):
-        remedy = "Use a judge of the harness (docs/judges.md)."
+        remedy = "Use a judge of the harness (harness docs judges)."
         raise ConfigError(f"{where} needs the scorer {judging[0]!r}, a model.", remedy)
     if not scorers:
         raise _refused(where, "no scorer")

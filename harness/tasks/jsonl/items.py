@@ -240,7 +240,7 @@ class JudgeChecks:
         if not self._judges.keys() >= set(members):
             remedy = nearest(check.name, [*self._judges, *self._panels])
             said = f"a check names the judge {check.name!r:.60}, which is not in the run file."
-            raise DataInvalid(said, remedy or "Add it to judges: (docs/judges.md).")
+            raise DataInvalid(said, remedy or "Add it to judges: (harness docs judges).")
         without = [judge for judge in members if not self._judges[judge]]
         if CRITERIA in check.options and without:
             said = f"the judge {without[0]!r} does not decide on criteria, but a check has some."

@@ -212,4 +212,4 @@ def test_options_of_the_public_form_are_refused_elsewhere() -> None:
 def test_what_is_not_there_is_said_with_where_it_is_from(dataset: str) -> None:
     with pytest.raises(DataMissing) as raised:
         WildIFEvalTask(dataset, data=NOWHERE)
-    assert "docs/wildifeval.md" in str(raised.value.remedy)
+    assert "harness docs wildifeval" in str(raised.value.remedy)
