@@ -92,4 +92,6 @@ def __getattr__(name: str) -> Any:
         return import_module("harness.run")
     if name in __all__:
         return getattr(import_module("harness.api"), name)
+    if name == "simple_evaluate":  # lm-eval's function
+        raise AttributeError("module 'harness' has no 'simple_evaluate': use harness.evaluate")
     raise AttributeError(f"module 'harness' has no attribute {name!r}")

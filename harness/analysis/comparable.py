@@ -45,6 +45,9 @@ OF_VERDICTS = ("task.checks", "task.extract", "task.gold", "task.on_truncated")
 LONGEST = 60  # characters of a setting's value in a note
 
 
+IMPORTED = "imported"  # backend of another tool's results
+
+
 @dataclass(frozen=True, slots=True)
 class Variant:
     """A run as one variant in a comparison, with the settings that its results depend on."""
@@ -235,10 +238,10 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
     for variant in variants:
         names = f"{baseline.metrics.run!r} and {variant.metrics.run!r}"
         if (other := plugin_of(variant.metrics.task)) != task:
-            tasks = f"{task!r} and {other!r}"
-            raise RunConflict(
-                f"{names} are runs of different tasks: {tasks}.", "Compare variants of one task."
-            )
+            tasks, remedy = f"{task!r} and {other!r}", "Compare variants of one task."
+            if any(one.settings.get("model.backend") == IMPORTED for one in (baseline, variant)):
+                remedy += " Imported results compare with other imported results of the same tool."
+            raise RunConflict(f"{names} are runs of different tasks: {tasks}.", remedy)
         if variant.dataset == baseline.dataset:
             continue
         theirs, both = _parts(variant), (baseline, variant)

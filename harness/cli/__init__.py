@@ -140,21 +140,26 @@ class _Verb(TyperCommand):
             return command.make_context(f"{info_name} validate", args[1:], parent, **extra)
         former = ALIASES.get(name, {})
         args = [former.get(word, word) for word in args]
+        begins = " ".join([name, *args[:1]])  # parsing empties the list
         completing = extra.get("resilient_parsing") and name in COMPLETED
         command = _completed(name) if completing else _imported(name)
         try:
             return command.make_context(info_name, args, parent, **extra)
         except Exception as error:  # Typer exports no class of usage errors
-            _explain(name, error)
+            _explain(name, error, begins)
             raise
 
 
-def _explain(verb: str, error: Any) -> None:
-    from harness.config.other_tools import option_remedy
+def _explain(verb: str, error: Any, begins: str) -> None:
+    from harness.config.other_tools import option_remedy, tables
 
     option, missing = getattr(error, "option_name", ""), getattr(error, "param", None)
     if verb in ("run", "eval") and (said := option_remedy(option)):
         error.message, error.possibilities = f"{error.message}. {said}", ()
+    elif said := tables()["commands"].get(begins, ""):
+        error.message = f"{error.message}. {said}"
+    elif getattr(missing, "name", "") == "limit" and "integer" in str(error.message):
+        error.message = "It is a number of instances, such as 50, not a share of them."
     elif hasattr(error, "param_type") and missing is not None:
         metavar = str(missing.metavar)
         error.message = MISSING.get(f"{verb} {metavar}") or MISSING.get(metavar, "")

@@ -21,6 +21,7 @@ from uuid import uuid4
 from msgspec.structs import replace
 from pydantic import ValidationError
 
+from harness.analysis.comparable import IMPORTED
 from harness.analysis.metrics import to_json
 from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
@@ -31,7 +32,6 @@ from harness.store.json_lines import JsonLinesWriter
 from harness.store.manifest import package_versions
 from harness.store.run_folder import RunFolder
 
-BACKEND = "imported"
 MAX_PARTS = 20_000  # up to this many instances, the manifest has a hash of each one's data
 MAX_BYTES = 1 << 27  # size limit of one sample: a line, or a member of a log
 LARGEST = 1e100  # largest absolute value of a score, as in `harness.store.columns`
@@ -140,7 +140,7 @@ def judged(
 def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> RunFile:
     """Return a run file for another tool's results, without ``decoding`` if that is invalid."""
     tree: dict[str, Any] = {"task": {"name": task}, "samples": max(samples, 1), "seed": None}
-    tree["model"] = {"backend": BACKEND, "name": model}
+    tree["model"] = {"backend": IMPORTED, "name": model}
     try:
         return RunFile.model_validate(tree | {"decoding": dict(decoding)})
     except ValidationError:
@@ -160,7 +160,7 @@ def manifest(
     fingerprint = {"dataset_sha256": hashed}
     if len(data) <= MAX_PARTS:
         fingerprint |= {f"instance_sha256/{name}": value[:16] for name, value in data.items()}
-    found = {"task": task, "model": model, "backend": BACKEND, "simulated": False}
+    found = {"task": task, "model": model, "backend": IMPORTED, "simulated": False}
     found |= {"measure": measure, "variant": "", "fingerprint": fingerprint, "seed": None}
     return found | others
 

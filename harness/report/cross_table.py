@@ -42,7 +42,9 @@ _CORRELATION = (
 def cross_table_document(found: CrossTable) -> TableDocument:
     """Build the document of a results table, with the table's notes."""
     variants = _variants(found)
-    settings = ["variant"] if variants else [*found.rows[0].settings]
+    shortened = any(run != name for run, name in variants.items())
+    own = "variant" if shortened else "run"
+    settings = [own] if variants else [*found.rows[0].settings]
     names = ["model", *settings, *filter(None, [found.row_label])]
     over_all = OVER_ALL if found.column_label else ""
     groups = [over_all if column.group is None else column.group for column in found.columns]
@@ -54,8 +56,8 @@ def cross_table_document(found: CrossTable) -> TableDocument:
     for row in found.rows:
         cells = [_cell(cell, figure) for figure, _, cell in _cells(found, row)]
         inner = [row.group] if found.row_label else []
-        own = [variants[row.runs[0]]] if variants else row.settings.values()
-        rows.append(Row([row.model, *own, *inner, *cells], row.marks))
+        named = [variants[row.runs[0]]] if variants else row.settings.values()
+        rows.append(Row([row.model, *named, *inner, *cells], row.marks))
     shown = table(columns, rows, names=len(names), sectioned=bool(found.row_label))
     return TableDocument(
         title=", ".join(found.tasks),
@@ -66,14 +68,16 @@ def cross_table_document(found: CrossTable) -> TableDocument:
 
 
 def _variants(found: CrossTable) -> Mapping[str, str]:
-    """Return variants' names by run, to be shown instead of settings, or {} to show settings."""
+    """Return names of variants or runs, to be shown instead of settings, or {} to show settings."""
     settings = [" ".join(row.settings.values()) for row in found.rows]
-    if len({row.model for row in found.rows}) > 1 and max(map(len, settings), default=0) <= SHORT:
+    short = max(map(len, settings), default=0) <= SHORT
+    if short and len({row.model for row in found.rows}) > 1:
         return {}
     runs = {run for row in found.rows for run in row.runs}
     one_each = all(len(row.runs) == 1 and row.settings for row in found.rows)
     prefix = common_start(runs) if one_each else ""
-    return {run: run.removeprefix(prefix) for run in runs} if prefix else {}
+    named = one_each and (prefix or not short)
+    return {run: run.removeprefix(prefix) for run in runs} if named else {}
 
 
 def _cells(

@@ -95,6 +95,10 @@ def test_rows_of_variants_have_their_names(tmp_path: Path) -> None:
         (("run", "-c", "promptfooconfig.yaml"), "harness run FILE"),
         (("run", "quickstart", "--no-cache"), "-o seed=N --fresh"),
         (("run", "quickstart", "--budget", "3"), "Write -o budget.usd=3"),
+        (("run", "quickstart", "--limit", "0.1"), "It is a number of instances, such as 50"),
+        (("eval", "ifeval", "--predict_only"), "harness score RUN"),
+        (("ls", "tasks"), "Use harness tasks"),
+        (("simple_evaluate",), "harness.evaluate in Python"),
         (("run", "quickstart", "--freh"), "Possible options: --fresh"),
     ],
 )

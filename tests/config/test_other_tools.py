@@ -59,6 +59,8 @@ def test_remedies_of_options_set_keys_that_exist(option: str) -> None:
         ("meta-llama/Llama-3.1-8B", "vllm_server/meta-llama/Llama-3.1-8B"),
         ("mistralai/Mistral-7B", "vllm_server/mistralai/Mistral-7B"),
         ("openai-chat-completions", "openai/NAME"),
+        ("local-chat-completions/qwen/q3", "openai/qwen/q3"),
+        ("local-completions/x", "openai_completions/x"),
         ("mockllm/model", "simulated"),
         ("something-else", ""),
     ],

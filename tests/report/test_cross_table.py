@@ -119,6 +119,19 @@ def test_variants_of_several_models_show_short_settings(
     assert heading == column
 
 
+def test_runs_with_long_settings_and_no_common_name_show_their_names() -> None:
+    found = table(names=FIGURES[:1], groups=1)
+    settings = {"task.prompt": "{{ question }} Answer with one word."}
+    rows = [
+        replace(row, settings=settings, runs=[f"{letter}.x"])
+        for letter, row in zip("abcd", found.rows, strict=True)
+    ]
+    text = written("latex", replace(found, rows=rows))
+    assert re.search(r"^model & run & ", text, re.M)
+    assert all(f" & {letter}.x & " in text for letter in "abcd")
+    assert "question" not in text
+
+
 @pytest.mark.parametrize(("width", "tables"), [(300, 1), (200, 2), (80, 5), (60, 7), (40, 20)])
 def test_what_a_narrow_terminal_gets(width: int, tables: int) -> None:
     found = table()
