@@ -47,6 +47,7 @@ class Circuit:
     opened: Callable[[Request], None] = lambda _: None
     restored: Callable[[], None] = lambda: None
     clock: Callable[[], float] = time.monotonic
+    program: bool = False  # whether the backend is a program with no server, which may hang
 
     def __post_init__(self) -> None:
         fewest, most = FAILURES_IN_A_ROW
@@ -87,7 +88,8 @@ class Circuit:
         try:
             reply = await self.ask(request)
         except TransientError as error:
-            self._reached = self._reached or error.kind not in NEVER_REACHED
+            hangs = self.program and error.kind == "timed_out"
+            self._reached = self._reached or not (hangs or error.kind in NEVER_REACHED)
             raise
         except CallError:
             self._reached = True
@@ -154,6 +156,6 @@ def _down(error: TransientError, gone: float, wait: float) -> FatalCallError:
         problem = f"The provider has accepted no call for {gone:.0f} s{asks}"
     return FatalCallError(
         f"{problem}. Last error: {error.message}",
-        f"{error.remedy} All answers so far are saved: run again when the provider works; "
-        "limits.outage_s sets how long a run waits for it.".strip(),
+        f"{error.remedy} All answers so far are saved: run again once calls succeed; "
+        "limits.outage_s sets how long a run waits for that.".strip(),
     )

@@ -161,7 +161,7 @@ class ConcurrencyLimiter:
         """The current load of the model."""
         waiting, reason = len(self._waiting), ""
         if self._probing is not None:
-            reason = "the provider, which is down"
+            reason = "failing calls, one of which is retried"
         elif waiting and self._room() <= self.in_flight < self.limit.now:
             reason = "copies of the model"
         elif waiting and self.in_flight < self.limit.now:

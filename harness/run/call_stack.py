@@ -100,6 +100,7 @@ def call_stack(model: Model, session: Session) -> Calls:
         status=status,
         opened=limiter.admit_only,
         restored=limiter.admit_all,
+        program=not backend.endpoint,
     )
     retry: Ask = Retry(circuit, tries=limits.attempts, sleep=stop.sleep)
     if isinstance(backend, CachesPrompts) and backend.prompt_caching:

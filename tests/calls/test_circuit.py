@@ -114,9 +114,10 @@ async def test_a_provider_that_stays_down_ends_the_run() -> None:
     assert world.now <= 60
 
 
-@pytest.mark.parametrize("kind", ["unreachable", "malformed"])
+@pytest.mark.parametrize("kind", ["unreachable", "malformed", "timed_out"])
 async def test_one_that_was_never_reached_ends_it_soon(kind: FailureKind) -> None:
     world = World()
+    world.ask.program = True  # a program that hangs has no address that could be wrong
     world.backend.answer = lambda _: TransientError("refused", "Check the URL.", kind=kind)
     answers = await world.all(MOST)
     down = next(answer for answer in answers if isinstance(answer, FatalCallError))
