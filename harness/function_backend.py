@@ -60,6 +60,7 @@ def backend_of(function: Callable[..., Any], digest: str) -> Callable[..., Any]:
     def build(**given: Any) -> FunctionBackend:
         return FunctionBackend(**given)
 
+    build.features = FunctionBackend.features  # type: ignore[attr-defined]
     build.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
     build.__doc__, build.__name__ = function.__doc__, function.__name__
     build.__wrapped__ = function  # type: ignore[attr-defined]

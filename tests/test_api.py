@@ -779,3 +779,15 @@ def test_an_asynchronous_function_gets_messages_and_options() -> None:
     model = {"backend": "said", "ending": "c"}
     run = harness.run({"task": task, "model": model}, progress=False)
     assert [one.text for one in run.samples()] == ["system: b user: a c said"]
+
+
+def test_evaluate_sets_no_limit_that_ones_own_backend_does_not_accept(tmp_path: Path) -> None:
+    (tmp_path / "own_app.py").write_text(APP)
+    task = {"rows": [{"prompt": "a", "target": "a"}], "checks": "exact_match"}
+    found = harness.evaluate(task, ["./own_app.py", "simulated/1.0"], progress=False)
+    assert found.runs["jsonl.own_app"].config.decoding.max_tokens is None
+    assert found.runs["jsonl.own_app"].metrics.pass_rate == 1
+    assert found.runs["jsonl.simulated-1.0"].config.decoding.max_tokens == 2048
+    limited = {"task": {"name": "jsonl", **task}, "model": {"backend": "./own_app.py"}}
+    with pytest.raises(ConfigError, match=r"does not accept decoding.max_tokens\. Remove it, or"):
+        harness.run({**limited, "decoding": {"max_tokens": 5}}, progress=False)

@@ -59,9 +59,10 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
     refused = sorted(run.decoding.given().keys() - backend.features - {"constraint"})
     if refused:
         keys = ", ".join(f"decoding.{key}" for key in refused)
+        here = f" (here: {backend.endpoint})" if backend.endpoint else ""
         raise ConfigError(
-            f"The backend {name!r} does not accept {keys} (here: {backend.endpoint or 'offline'}).",
-            "Remove it from the run file; 'harness docs providers' says what each backend accepts.",
+            f"The backend {name!r} does not accept {keys}{here}.",
+            "Remove it, or set it to null. 'harness docs providers' says what backends accept.",
         )
     _check_constraint(run, backend, task)
     if isinstance(task, Requesting):
@@ -217,7 +218,7 @@ def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
         taken = ", ".join(sorted(CONSTRAINTS & backend.features)) or "none"
         raise ConfigError(
             f"The backend {run.model.backend!r} cannot constrain answers by a {wanted} "
-            f"(here: {backend.endpoint or 'offline'}; it accepts {taken}).",
+            f"(here: {backend.endpoint or 'no server'}; it accepts {taken}).",
             "If its server can, set model.preset to that server (harness docs providers).",
         )
 

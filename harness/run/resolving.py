@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.config.other_tools import model_name, remedy
@@ -12,7 +13,7 @@ from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, nearest
 from harness.plugin_interface import parameters
-from harness.plugins import kind
+from harness.plugins import FILE, kind
 from harness.ports import Task, decides_by_criteria
 
 S = TypeVar("S", bound=ModelSection)
@@ -21,9 +22,11 @@ S = TypeVar("S", bound=ModelSection)
 def named_model(text: str) -> dict[str, Any]:
     """Return the ``model:`` section for a model named ``BACKEND/NAME`` or ``PRESET/NAME``.
 
-    A backend's name without a model is accepted too, as in ``simulated``, and so is a simulated
-    model's accuracy, as in ``simulated/0.8``.
+    A backend's name without a model is accepted too, as in ``simulated``, and so are a simulated
+    model's accuracy, as in ``simulated/0.8``, and the path of a Python file with a backend.
     """
+    if text.endswith(FILE):
+        return {"backend": str(Path(text).absolute()), "name": Path(text).stem}
     where, _, name = text.partition("/")
     backends = kind("backends").names()
     if where == "simulated" and re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)", name):

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from harness.config.other_tools import FILES, remedy
 from harness.config.run_file import RunFile
 from harness.datasets.fetch import CATALOGUE
 from harness.errors import ConfigError, nearest, option
-from harness.plugins import kind
+from harness.plugins import FILE, kind
 from harness.ports import Judged, JudgeRouting
 from harness.records import content_hash
 from harness.run.resolving import named_model
@@ -66,17 +67,34 @@ def suite_tree(
         if name == "lm_eval":  # its tasks limit the length of answers
             keys[MAX_TOKENS_KEY] = None
         of_task.append(keys)
+    of_model = [_of_model(one) for one in sections]
+    most: int | None = MAX_TOKENS
+    if all(any(MAX_TOKENS_KEY in keys for keys in axis) for axis in (of_task, of_model)):
+        most = None  # only one axis may set it
+        for keys in chain(of_task, of_model):
+            keys.pop(MAX_TOKENS_KEY, None)
     return {
         "task": {"name": _section(tasks[0])["name"]},
         "model": {"backend": sections[0]["backend"]},
-        "decoding": {"max_tokens": MAX_TOKENS},
+        "decoding": {"max_tokens": most},
         **({} if limit is None else {"limit": limit}),
         **({} if budget is None else {"budget": {"usd": budget}}),
         "matrix": {
             "task": _axis("task", named, of_task),
-            "model": _axis("model", models, [_dotted("model", one) for one in sections]),
+            "model": _axis("model", models, of_model),
         },
     }
+
+
+def _of_model(section: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model's keys. If it is the user's own code, a limit that it lacks is not set."""
+    backends, name = kind("backends"), section["backend"]
+    keys = _dotted("model", section)
+    if name.endswith(FILE) or name in backends.registered():
+        features = getattr(backends.load(name), "features", None)
+        if isinstance(features, frozenset) and "max_tokens" not in features:
+            keys[MAX_TOKENS_KEY] = None
+    return keys
 
 
 def _dotted(section: str, tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,7 +186,7 @@ def evaluation(
     published = not simulated and "task.dataset" not in changes
     tree = suite_tree(tasks, models, judge, limit, budget, published=published)
     if MAX_TOKENS_KEY in changes:
-        for keys in tree["matrix"]["task"].values():
+        for keys in chain.from_iterable(axis.values() for axis in tree["matrix"].values()):
             keys.pop(MAX_TOKENS_KEY, None)
     runs = expand(tree, "harness eval", further=changes)
     for key, value in changes.items():

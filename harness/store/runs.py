@@ -88,10 +88,12 @@ def shard_base(base: str, shard: Shard) -> str:
 def in_run_name(text: str) -> str:
     """Return text with hyphens in place of characters that a run's name cannot contain.
 
-    >>> in_run_name("ollama/llama3.2:3b")
-    'ollama-llama3.2-3b'
+    For the path of a Python file, only the file's stem is used.
+
+    >>> in_run_name("ollama/llama3.2:3b"), in_run_name("./app.py")
+    ('ollama-llama3.2-3b', 'app')
     """
-    return re.sub(r"[^\w.-]", "-", text)
+    return re.sub(r"[^\w.-]", "-", Path(text).stem if text.endswith(".py") else text)
 
 
 def fresh_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
