@@ -10,6 +10,7 @@ from inspect import isawaitable
 from math import inf
 from pathlib import Path
 
+from harness.config.settings import without_secrets
 from harness.errors import CallError, FatalCallError, HarnessError, option
 from harness.ports import Backend
 from harness.records import Reply, Request
@@ -55,7 +56,8 @@ class CodeErrors:
             raise
         except Exception as error:
             cause = error
-            problem = f"raised {type(error).__name__}: {str(error)[:200]}{_place(error)}."
+            text = without_secrets(str(error))[:200]
+            problem = f"raised {type(error).__name__}: {text}{_place(error)}."
         finally:
             self._in_flight.discard(number)
         raise self._failure(f"The backend's generate {problem}") from cause

@@ -160,6 +160,13 @@ def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
     return {name: value for name, value in found.items() if len(value) >= SECRET_LENGTH}
 
 
+def without_secrets(text: str) -> str:
+    """Replace the values of `configured_secrets` by the names of their variables."""
+    for name, value in configured_secrets().items():
+        text = text.replace(value, f"${name}")
+    return text
+
+
 def variables(names: Iterable[str]) -> dict[str, str]:
     """Return variables of the environment or ``.env``, by name, or raise ConfigError if unset."""
     found = _variables()

@@ -37,6 +37,14 @@ async def test_an_exception_fails_one_call_and_names_its_line() -> None:
         assert one.value.billed
 
 
+async def test_a_secret_in_an_exception_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_TOKEN", "s3cret-s3cret")
+    ask = CodeErrors(Scripted(lambda request: ValueError("no access with s3cret-s3cret")))
+    with pytest.raises(CallError, match=r"no access with \$SHOP_TOKEN ") as raised:
+        await ask(request(1))
+    assert "s3cret" not in str(raised.value)
+
+
 async def test_the_run_ends_if_the_first_calls_fail() -> None:
     found = await all_of(CodeErrors(Scripted(failing)), FAILED_FIRST + 1)
     assert [type(one) for one in found[: FAILED_FIRST - 1]] == [CallError] * (FAILED_FIRST - 1)
