@@ -241,12 +241,11 @@ class Kind:
         For a checker, and a function that is a backend, the hash also covers the values and the
         user's code that it refers to.
         """
-        own = name.endswith(FILE) or (self.name, name) in _registered
-        digest = self.origin(name)["sha256"] if own else ""
-        function = self.name == "backends" and hasattr(self.load(name), "__wrapped__")
-        if own and (self.name == "checkers" or function):
-            return with_references(digest, self.load(name))
-        return digest
+        if not name.endswith(FILE) and (self.name, name) not in _registered:
+            return ""
+        digest, plugin = self.origin(name)["sha256"], self.load(name)
+        function = self.name == "backends" and hasattr(plugin, "__wrapped__")
+        return with_references(digest, plugin) if self.name == "checkers" or function else digest
 
     def registered(self) -> list[str]:
         """Return the names of the plug-ins that this process has registered."""

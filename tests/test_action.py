@@ -160,6 +160,7 @@ def scripts(of: str) -> str:
     return str(found)
 
 
+@pytest.mark.exhaustive
 def test_in_the_documented_workflow_the_gate_decides_on_failed_calls(tmp_path: Path) -> None:
     runs, environment = tmp_path / "runs", os.environ | {"HARNESS_CACHE_DIR": str(tmp_path)}
     own = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

@@ -75,6 +75,7 @@ def test_the_commands_of_a_page_run(page: Path) -> None:
                 environment = shell(others, environment)
 
 
+@EXHAUSTIVE
 def test_the_python_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_RUNS_DIR", "runs")

@@ -57,8 +57,8 @@ def test_its_options_are_checked_like_any(environment: dict[str, str], tmp_path:
 def test_an_exception_names_the_plug_ins_in_use(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    file = run_file(tmp_path, "task: {name: spelling}\nmodel: {backend: parrot}\n")
-    ended = harness("run", file, "-o", f"model.times={10**30}", env=environment)
+    broken = "task: {name: spelling, score_fails: true}\nmodel: {backend: parrot}\n"
+    ended = harness("run", run_file(tmp_path, broken), env=environment)
     assert ended.returncode == 1
     last = ended.stderr.strip().splitlines()[-1]
     assert "plug-ins in use: backend 'parrot' (harness-example), " in last

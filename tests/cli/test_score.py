@@ -150,7 +150,7 @@ def test_changed_verdicts_are_counted_shown_and_told_by_the_exit_code(here: Path
     assert re.search(r"same verdict +184 *\n", ended.stdout)
     assert re.search(r"changed +15 *\n +false → true +15 *\n", ended.stdout)
     assert re.search(r"passed +184 of 199, now 199 of 199", ended.stdout)
-    assert "1 failed calls: nothing to score" in ended.stdout
+    assert "1 failed call: nothing to score" in ended.stdout
     assert re.search(r"parity +n +false → true", ended.stdout)
     assert "n0  sample 0  round 1  false → true" in ended.stdout
     assert ended.stdout.count("was: exact: a slip") == 10

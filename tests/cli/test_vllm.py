@@ -97,6 +97,7 @@ def test_a_server_that_dies_in_the_middle_costs_only_what_was_in_flight(tmp_path
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such bound")
+@pytest.mark.exhaustive
 def test_few_open_files_make_a_run_slower_and_do_not_end_it(tmp_path: Path) -> None:
     case = Case(tmp_path, {"latency": 0.2}, limit=None, samples=1, limits={})
     ended = subprocess.run(

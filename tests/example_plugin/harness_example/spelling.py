@@ -14,12 +14,13 @@ class SpellingTask:
     """Three words to repeat.
 
     shout: ask for capitals.
+    score_fails: raise an exception in place of a score.
     """
 
     on_truncated: Literal["fail", "grade"] = "fail"
 
-    def __init__(self, shout: bool = False) -> None:
-        self._shout = shout
+    def __init__(self, shout: bool = False, score_fails: bool = False) -> None:
+        self._shout, self._score_fails = shout, score_fails
 
     def instances(self) -> Iterator[Instance[str]]:
         """One instance per word."""
@@ -39,6 +40,8 @@ class SpellingTask:
 
     def score(self, instance: Instance[str], text: str) -> Mapping[str, Score]:
         """Exact match."""
+        if self._score_fails:
+            raise RuntimeError("a mistake in the plug-in")
         right = text.strip() == instance.data
         return {"exact": Score(right, right, "" if right else f"not {instance.data!r}")}
 

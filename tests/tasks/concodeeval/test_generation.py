@@ -428,7 +428,7 @@ def test_options_that_cannot_be() -> None:
             task(**options)
     with pytest.raises(ConfigError):
         task(representation="jsno")
-    with pytest.raises(DataMissing, match=r"docs/concodeeval\.md says where"):
+    with pytest.raises(DataMissing, match=r"harness docs concodeeval. says where"):
         task(dataset="recorded")
 
 

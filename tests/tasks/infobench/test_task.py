@@ -66,5 +66,5 @@ def test_malformed_rows_are_refused(row: dict[str, Any], message: str, tmp_path:
 
 
 def test_data_that_is_missing_says_where_to_put_it() -> None:
-    with pytest.raises(DataMissing, match=r"docs/infobench\.md"):
+    with pytest.raises(DataMissing, match="harness docs infobench"):
         InfoBenchTask("public", data=NOWHERE)

@@ -186,7 +186,7 @@ def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], me
 
 
 def test_the_recorded_data_are_missed_with_a_word_where_they_are_from() -> None:
-    with pytest.raises(DataMissing, match=r"docs/last_letter\.md"):
+    with pytest.raises(DataMissing, match="harness docs last_letter"):
         task(dataset="recorded")
 
 

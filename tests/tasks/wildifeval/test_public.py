@@ -119,7 +119,7 @@ def test_a_missing_chat_is_refused_and_named_or_counted(tmp_path: Path) -> None:
 
 def test_the_chats_are_asked_for_where_they_are_not_there(tmp_path: Path) -> None:
     wanted = str(write(tmp_path / "test.jsonl", decompositions()))
-    with pytest.raises(DataMissing, match=r"lmsys-chat-1m.* docs/wildifeval\.md says where"):
+    with pytest.raises(DataMissing, match=r"lmsys-chat-1m.* 'harness docs wildifeval' says where"):
         WildIFEvalTask(wanted, data=DataFolder(tmp_path))
     (tmp_path / "empty").mkdir()
     task = WildIFEvalTask(wanted, str(tmp_path / "empty"), data=DataFolder(tmp_path))
