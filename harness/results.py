@@ -172,7 +172,7 @@ class RunResult:
 
 
 class _TableResult(ABC):
-    """A result that is shown as the tables of a document."""
+    """A result that a terminal or notebook displays as tables."""
 
     @property
     @abstractmethod

@@ -268,7 +268,7 @@ def _read(questions: SimpleQueue[bytes]) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return an error that can be pickled."""
+    """Return a copy of an error made by pickling, or a RuntimeError if it cannot be pickled."""
     told = "".join(traceback.format_exception(error))
     try:
         error = pickle.loads(pickle.dumps(error))  # noqa: S301 (made here)

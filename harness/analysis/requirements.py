@@ -56,10 +56,10 @@ def describe(
     label: str = CATEGORY,
     verbs: Callable[[str], list[str]] | None = None,
 ) -> CriteriaDescription:
-    """Return statistics of the criteria of tasks.
+    """Return statistics on the criteria of tasks, grouped by ``label``.
 
-    A task is given as its groups by label, and its criteria, which are grouped by ``label``. If
-    ``verbs`` is given, the verbs that it finds in the criteria are counted.
+    Each task is a pair: its group for each label, and its criteria. ``verbs``, if given, finds the
+    verbs in a criterion's text, which are then counted.
     """
     by_count, by_group, texts = Counter[int](), Counter[str](), Counter[str]()
     groups_by_count = defaultdict[int, Counter[str]](Counter)

@@ -96,7 +96,9 @@ def bounds(option: str, given: Iterable[str] | None) -> dict[str, float]:
 def section(
     run: RunFile, given: Mapping[str, Any], example: str = "--min pass_rate=0.9"
 ) -> CheckSection:
-    """Return the bounds to check. ``example`` shows how the caller's user sets one.
+    """Return the bounds to check.
+
+    If there are none, the error suggests ``example`` as a way to set one.
 
     If the command line (``given``) sets ``min``, ``max`` or ``baseline``, it replaces the section
     ``check`` of ``run``; only the section's ``baseline`` remains the default for ``max_drop``.

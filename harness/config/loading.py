@@ -341,7 +341,10 @@ def refuse_secrets(tree: object, where: str) -> None:
 
 
 def _texts(tree: object, place: str) -> Iterator[tuple[str, str]]:
-    """Yield (place, text) for each key and value in nested mappings. Places are dotted keys."""
+    """Yield (place, text) for each key and scalar in nested mappings and lists.
+
+    Places are dotted keys. The place of a key is that of the mapping that contains it.
+    """
     if isinstance(tree, dict):
         for key, below in tree.items():
             yield place, str(key)

@@ -70,7 +70,7 @@ SAMPLES_PER_CALL = "samples_per_call"
 
 @runtime_checkable
 class Backend(Protocol):
-    """An API of a provider, or a local model, that answers requests."""
+    """Answers requests, through a provider's API or with a local model."""
 
     @property
     def features(self) -> frozenset[str]:

@@ -31,9 +31,9 @@ class Claim:
 class Claiming(Protocol):
     """A task class whose paper makes claims.
 
-    Both members belong to the class, so that tables need not build the task. Instances must have
-    the groups ``encoding`` (the parts of an instruction that the prompt contains) and ``examples``
-    (the number of examples shown).
+    Both members must work on the class itself, so that tables can use them without creating a
+    task. Instances must have the groups ``encoding`` (the parts of an instruction that the prompt
+    contains) and ``examples`` (the number of examples shown).
     """
 
     @property

@@ -60,7 +60,7 @@ def constraint_document(
 def constraint_shares(
     runs: Mapping[str, Sequence[ConstraintKind]], label: str = LABEL
 ) -> TableDocument:
-    """Build the document that compares which constraints runs fail, by kind or another label."""
+    """Build a document that compares runs' failed constraints, by kind or by another label."""
     totals = {name: sum(one.n_failed for one in own) for name, own in runs.items()}
     failed = Counter[str]()
     for own in runs.values():

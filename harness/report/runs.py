@@ -56,7 +56,7 @@ MOST_NAMED = 4  # runs named in a title
 
 
 class TaskAnswers(Protocol):
-    """A source of facts about answers: a run's task."""
+    """What a report asks a run's task: reference answers, and the scored part of a reply."""
 
     def reference(self, instance: str, turn: int = 1) -> str | None:
         """Return the reference answer to an instance's turn, or None if none is known."""

@@ -136,7 +136,7 @@ async def curate(
     ``workers`` screen the chats, ``status`` receives messages, and ``listener`` shows progress.
 
     Raises:
-        HarnessError: If some calls failed. The next session makes only those that lack an answer.
+        HarnessError: If some calls failed. To repeat only these, call this function again.
     """
     with locked_stages(stages_folder(job.out), job.out) as stages:
         name = stages.result("name", key_of(), str, lambda: uuid4().hex)

@@ -328,9 +328,10 @@ def _more(line: TableLine) -> Iterator[float]:
 
 
 def _resolve(table: AttemptTable, number: Ints) -> tuple[Bools, Ints]:
-    """Return a mask of the rows that count, and for each of these its number of answers.
+    """Return a mask of the rows that no later line replaces, and a number for each of them.
 
-    ``table`` is sorted by instance, sample and round.
+    The number says how many times the round has been answered since its conversation last changed.
+    ``table`` is sorted by instance, sample and round. ``number`` has the line number of each row.
     """
     answered = table.outcome != OUTCOMES.index("error")
     counting, answers = np.ones(len(table), np.bool_), answered.astype(np.int32)

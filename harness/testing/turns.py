@@ -52,7 +52,10 @@ def later_turns(check: PlugInCheck, instance: Instance[Any]) -> Iterator[Instanc
 def _asked(
     check: PlugInCheck, member: str, instance: Instance[Any], *given: Any
 ) -> Instance[Any] | None:
-    """Return an instance as of a turn, or None if the member fails."""
+    """Return the instance that a task's method ``member`` returns for a turn.
+
+    If the method fails, record the problem and return None.
+    """
     with check.calling(member, f" for {instance.id!r}"):
         found = getattr(check.plugin, member)(instance, *given)
         if isinstance(found, Instance):

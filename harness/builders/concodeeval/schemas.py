@@ -31,7 +31,7 @@ ATTEMPTS = 500
 
 
 class BuiltSchema(Struct, frozen=True):
-    """A drawn schema, as a line of ``schemas.jsonl``."""
+    """A randomly generated schema: one line of ``schemas.jsonl``."""
 
     id: str
     root: str

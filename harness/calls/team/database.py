@@ -41,7 +41,7 @@ GRANT {rights} ON harness.{table} TO PUBLIC;
 
 
 def own_rows(table: str, rights: str) -> str:
-    """Return SQL that shows each team only its own rows of a table, and grants rights on the table.
+    """Return SQL that restricts each team to its own rows of a table, and grants rights on it.
 
     The table needs the column ``team name NOT NULL DEFAULT current_user``. Queries must also filter
     by this column, since superusers see all rows.

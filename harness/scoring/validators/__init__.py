@@ -114,13 +114,15 @@ def validator(schema: Any, *, mode: Engine = "strict", draft: Draft = "2020-12")
 
     Args:
         schema: The JSON Schema.
-        mode: The engine.
-        draft: The draft of a schema without ``$schema``, in mode ``strict``.
+        mode: How to validate: ``strict``, ``paper`` (like ConCodeEval's authors) or ``official``
+            (like lm-eval).
+        draft: In mode ``strict``, the draft to assume for a schema without ``$schema``.
 
     Raises:
         DataInvalid: If ``schema`` is not a schema. In mode ``strict``, also if it breaks the rules
-            of its draft or has a reference that leads outside the schema. (In mode ``official``,
-            all documents are then invalid, or all that are checked against the reference.)
+            of its draft or has a reference that leads outside the schema. (Mode ``official``
+            accepts such a schema, but then all documents, or all that are checked against the
+            reference, are invalid.)
     """
     try:
         written = json.dumps(schema, default=lambda value: {"\0": repr(value)})

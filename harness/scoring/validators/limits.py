@@ -160,7 +160,7 @@ def whole(text: str, base: int = 10) -> int:
 
 
 def exact(text: str) -> float | Decimal:
-    """Parse a number with a point or an exponent, as a float if that is exact.
+    """Parse a number with a decimal point or an exponent: a float if exact, otherwise a Decimal.
 
     Raises:
         UnparseableDocument: If the number has too many digits or too large an exponent.
