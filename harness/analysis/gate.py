@@ -90,6 +90,13 @@ class Decision(Struct, frozen=True, kw_only=True):
     bounds: Interval | None = None  # of a change, given the unjudged samples (`Comparison.bounds`)
 
     @property
+    def beyond(self) -> bool:
+        """Whether the value itself, without its uncertainty, breaks the bound."""
+        if self.value is None:
+            return False
+        return self.value > self.bound if self.at_most else self.value < self.bound
+
+    @property
     def biased(self) -> bool:
         """Whether the change could be beyond the bound if all unjudged samples were judged."""
         return self.bounds is not None and self.bounds[0] < self.bound
@@ -116,13 +123,15 @@ class Gate:
     def result(self) -> Outcome:
         """The outcome. If ``too_few`` is set, it decides what "too few to tell" becomes.
 
-        The result is never "passed" if too many samples have no verdict.
+        The result is never "passed" if too many samples have no verdict, or if a figure without an
+        interval, such as that of a single instance, breaks its bound.
         """
         if self.outcome != "too few to tell" or self.too_few is None:
             return self.outcome
         if self.too_few == "fail":
             return "failed"
-        return "passed" if self.judged else self.outcome
+        broken = any(one.ci95 is None and one.beyond for one in self.decisions)
+        return "passed" if self.judged and not broken else self.outcome
 
     @property
     def judged(self) -> bool:

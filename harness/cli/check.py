@@ -73,7 +73,9 @@ def check(
     else:
         show(gate_document(gates), form)
     code = CODES[worst({gate.result for gate in gates})]
-    if code == CODES["too few to tell"] and all(gate.judged for gate in gates):
+    if code == CODES["too few to tell"] and all(
+        gate.judged and gate.too_few is None for gate in gates
+    ):
         counts = "--too-few pass counts this as passed (0), --too-few fail as failed (4)."
         say(f"Exit code {code}: {counts}")
     raise typer.Exit(code)

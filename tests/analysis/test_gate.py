@@ -42,6 +42,14 @@ def test_without_an_interval_nothing_is_decided() -> None:
     assert decided(alone, 1).outcome == "too few to tell"
 
 
+@pytest.mark.parametrize(("value", "result"), [(1.0, "passed"), (0.0, "too few to tell")])
+def test_too_few_never_pass_if_a_value_without_an_interval_breaks_its_bound(
+    value: float, result: str
+) -> None:
+    one = Decision(what="pass_rate", value=value, bound=0.9, n=1)
+    assert Gate(variant("run", {}), None, [one], too_few="pass").result == result
+
+
 def test_the_worst_decision_counts() -> None:
     passed, unsure, failed = (decided(figure(0.8, 0.75, 0.85, b), 1) for b in (0.7, 0.8, 0.9))
 
