@@ -19,15 +19,23 @@ def backend_of(function: Callable[..., Any], digest: str) -> Callable[..., Any]:
     Args:
         function: Takes the prompt (the texts of all messages) and returns the answer, a text or a
             `Reply`. If its first parameter is named ``messages``, it gets the messages instead, as
-            dicts with ``role`` and ``content``. Its other parameters are those of a plug-in. If it
-            is not async, each call has its own thread.
+            dicts with ``role`` and ``content``. A parameter named ``max_tokens`` gets the limit of
+            an answer's length, if one is set. Its other parameters are those of a plug-in. If it is
+            not async, each call has its own thread.
         digest: A hash of the function's code. Replies are cached for this code only.
     """
     first, *own = inspect.signature(function, eval_str=True).parameters.values()
     whole = first.name == "messages"
+    limit = next((one for one in own if one.name == "max_tokens"), None)
+    taken = {"conversation"} if whole else set[str]()
+    if limit is not None:
+        taken.add("max_tokens")
+        if limit.default is limit.empty:
+            taken.add("max_tokens_required")
 
     class FunctionBackend:
-        features = frozenset({"conversation"} if whole else set[str]())
+        # Estimates and budgets also use a limit that the function does not take.
+        features = frozenset(taken | {"max_tokens"})
         endpoint = ""
         cacheable = True
 
@@ -40,7 +48,10 @@ def backend_of(function: Callable[..., Any], digest: str) -> Callable[..., Any]:
         async def generate(self, request: Request) -> Reply:
             turns = [{"role": one.role, "content": one.content} for one in request.messages]
             asked = turns if whole else "\n\n".join(one["content"] for one in turns)
-            call = functools.partial(function, asked, **self._given)
+            given, most = self._given, request.decoding.max_tokens
+            if limit is not None and most is not None:
+                given = {**given, "max_tokens": most}
+            call = functools.partial(function, asked, **given)
             if inspect.iscoroutinefunction(function):
                 found = await call()
             else:
@@ -60,8 +71,9 @@ def backend_of(function: Callable[..., Any], digest: str) -> Callable[..., Any]:
     def build(**given: Any) -> FunctionBackend:
         return FunctionBackend(**given)
 
-    build.features = FunctionBackend.features  # type: ignore[attr-defined]
-    build.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+    build.features = frozenset(taken)  # type: ignore[attr-defined]
+    options = [one for one in own if one is not limit]
+    build.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     build.__doc__, build.__name__ = function.__doc__, function.__name__
     build.__wrapped__ = function  # type: ignore[attr-defined]
     return build

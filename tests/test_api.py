@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,10 @@ import pandas
 import pytest
 
 import harness
-from harness.errors import ConfigError, DataMissing, FatalCallError, RunConflict
+from harness.errors import BudgetBroken, ConfigError, DataMissing, FatalCallError, RunConflict
 from harness.mock import MockServer
 from harness.plugins import _registered
-from harness.records import Reply, Score
+from harness.records import Reply, Score, Usage
 from harness.report.runs import runs_document
 from harness.report.table import as_markdown
 from harness.run.run_files import read_runs
@@ -789,5 +790,21 @@ def test_evaluate_sets_no_limit_that_ones_own_backend_does_not_accept(tmp_path: 
     assert found.runs["jsonl.own_app"].metrics.pass_rate == 1
     assert found.runs["jsonl.simulated-1.0"].config.decoding.max_tokens == 2048
     limited = {"task": {"name": "jsonl", **task}, "model": {"backend": "./own_app.py"}}
-    with pytest.raises(ConfigError, match=r"does not accept decoding.max_tokens\. Remove it, or"):
-        harness.run({**limited, "decoding": {"max_tokens": 5}}, progress=False)
+    with pytest.raises(ConfigError, match=r"does not accept decoding.top_p\. Remove it, or"):
+        harness.run({**limited, "decoding": {"top_p": 0.5}}, progress=False)
+
+
+@pytest.mark.parametrize(("limit", "ended"), [(10, None), (1, BudgetBroken)])
+def test_a_budget_limits_the_cost_of_a_function(limit: int, ended: type[Exception] | None) -> None:
+    @harness.backend
+    def counted(prompt: str) -> Reply:
+        return Reply("a", "stop", usage=Usage(1, 10))
+
+    tree = {
+        "task": {"rows": [{"prompt": "a", "target": "a"}], "checks": "exact_match"},
+        "model": {"backend": "counted", "price": {"input": 0, "output": 1}},
+        "budget": {"usd": 1},
+        "decoding": {"max_tokens": limit},
+    }
+    with pytest.raises(ended) if ended else nullcontext():
+        assert harness.run(tree, progress=False).metrics.pass_rate == 1

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 import time
 from typing import Any
@@ -13,7 +14,7 @@ from harness.records import Decoding, Message, Origin, Request
 
 def request(*texts: str) -> Request:
     messages = tuple(Message("user", text) for text in texts)
-    return Request("m", messages, Decoding(), 0, Origin("a", 0, 1))
+    return Request("m", messages, Decoding(max_tokens=7), 0, Origin("a", 0, 1))
 
 
 async def test_blocking_calls_do_not_wait_for_each_other() -> None:
@@ -40,3 +41,17 @@ async def test_a_function_that_exits_or_returns_no_text_fails_its_call() -> None
     }.items():
         with pytest.raises((RuntimeError, TypeError), match=problem):
             await backend.generate(request(prompt))
+
+
+async def test_a_function_gets_the_token_limit_only_if_it_has_a_parameter_for_it() -> None:
+    def limited(prompt: str, max_tokens: int) -> str:
+        return f"{prompt}{max_tokens}"
+
+    build = backend_of(limited, "")
+    assert (await build().generate(request("a"))).text == "a7"
+    assert build().features == {"max_tokens", "max_tokens_required"}
+    assert not inspect.signature(build).parameters, "it is no option"
+    unlimited = backend_of(lambda prompt: prompt, "")
+    assert (await unlimited().generate(request("a"))).text == "a"
+    assert unlimited().features == {"max_tokens"}
+    assert unlimited.features == frozenset(), "harness eval sets no limit"
