@@ -794,6 +794,25 @@ def test_evaluate_sets_no_limit_that_ones_own_backend_does_not_accept(tmp_path: 
         harness.run({**limited, "decoding": {"top_p": 0.5}}, progress=False)
 
 
+def test_a_function_that_fails_for_the_first_prompts_is_asked_for_the_others_on_a_repeat() -> None:
+    @harness.backend
+    def partly(prompt: str) -> str:
+        if int(prompt) < 15:
+            raise ValueError(prompt)
+        return prompt
+
+    rows = [{"prompt": str(number), "target": str(number)} for number in range(20)]
+    tree = {
+        "task": {"rows": rows, "checks": "exact_match"},
+        "model": {"backend": "partly"},
+        "limits": {"concurrency": 1},
+    }
+    with pytest.raises(FatalCallError, match="run again unchanged: a repeat asks all"):
+        harness.run(tree, name="partly", progress=False)
+    again = harness.run(tree, name="partly", progress=False)
+    assert again.metrics.outcomes["ok"] == 5
+
+
 @pytest.mark.parametrize(("limit", "ended"), [(10, None), (1, BudgetBroken)])
 def test_a_budget_limits_the_cost_of_a_function(limit: int, ended: type[Exception] | None) -> None:
     @harness.backend

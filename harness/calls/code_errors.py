@@ -1,7 +1,8 @@
 """Exceptions in a backend's code, which may be any program of the user's.
 
 An exception is the failure of one call: other prompts may be answered. If the code is wrong, it
-fails for every prompt, and the run ends before it has asked them all.
+fails for every prompt, and the run's first session ends before it has asked them all. A later
+session asks them all.
 """
 
 import traceback
@@ -24,6 +25,7 @@ class CodeErrors:
     """The lowest layer: calls the backend, and turns exceptions in its code into failed calls."""
 
     backend: Backend
+    ends_run: bool = True  # whether the run may end because the first calls fail
 
     def __post_init__(self) -> None:
         self._answered = False
@@ -36,7 +38,8 @@ class CodeErrors:
 
         Raises:
             CallError: If the call fails.
-            FatalCallError: If `FAILED_FIRST` calls, and all that were in flight then, have failed.
+            FatalCallError: If `FAILED_FIRST` calls, and all that were in flight then, have failed
+                (only with ``ends_run``).
         """
         self._begun += 1
         number = self._begun
@@ -68,9 +71,11 @@ class CodeErrors:
             self._last = self._begun
         failure = CallError(problem)
         pending = min(self._in_flight, default=inf) <= self._last
-        if not (self._answered or self._failed < FAILED_FIRST or pending):
-            again = f"Fix the cause and run again, with {option('fresh')} if the code has changed."
-            failure = FatalCallError(f"The first {self._failed} calls failed. {problem}", again)
+        few = self._failed < FAILED_FIRST
+        if self.ends_run and not (self._answered or few or pending):
+            remedy = f"Fix the cause and run again, with {option('fresh')} if the code has changed."
+            remedy += " If other prompts may be answered, run again unchanged: a repeat asks all."
+            failure = FatalCallError(f"The first {self._failed} calls failed. {problem}", remedy)
         failure.billed = True  # the code may have called a provider before it failed
         return failure
 

@@ -59,7 +59,7 @@ def call_stack(model: Model, session: Session) -> Calls:
     source = model.section.name or name
     status = session.notices.status(source)
     key = backend_key(name, backend)
-    asking: Ask = Timed(CodeErrors(backend), limits.timeout_s)
+    asking: Ask = Timed(CodeErrors(backend, session.first), limits.timeout_s)
     claim = budgeted = ledger = None
     if backend.cacheable and replies is not None:
         if budget is not None and price not in (None, FREE):

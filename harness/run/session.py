@@ -37,6 +37,7 @@ class Session:
     replies: ReplyCache | None = None  # None: no backend is cacheable
     budget: Budget | None = None  # None: no backend is cacheable, or no cap is set
     unused: Unused | None = None  # None: no backend is cacheable
+    first: bool = False  # whether the session is of a run without any attempt
     lanes: list[BatchLane] = field(default_factory=list)
     limiters: list[ConcurrencyLimiter] = field(default_factory=list)
     _bound: dict[int, BoundModel] = field(default_factory=dict)
@@ -80,7 +81,8 @@ async def open_session(
     ``usd`` is the budget in US dollars (None: no cap), which the runs in ``sharing`` share.
     ``shared`` names a budget that a team shares instead.
     """
-    session = Session(run_id, Stop(), Notices())
+    begun = folder is None or folder.begun()
+    session = Session(run_id, Stop(), Notices(), first=not begun)
     status = session.notices.status
     async with contextlib.AsyncExitStack() as stack:
         if folder is not None:

@@ -51,6 +51,11 @@ async def test_the_run_ends_if_the_first_calls_fail() -> None:
     assert isinstance(found[-1], FatalCallError)
 
 
+async def test_a_later_session_does_not_end_if_the_first_calls_fail() -> None:
+    found = await all_of(CodeErrors(Scripted(failing), ends_run=False), 3 * FAILED_FIRST)
+    assert {type(one) for one in found} == {CallError}
+
+
 async def test_the_run_does_not_end_while_a_call_that_began_earlier_may_be_answered() -> None:
     backend = Scripted(delay=0.05)
     ask = CodeErrors(backend)
