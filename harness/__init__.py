@@ -82,6 +82,10 @@ class RunPackage(ModuleType):
         return import_module("harness.api").run.__doc__
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Import a public object on access, which makes ``import harness`` faster."""
     if name == "__version__":

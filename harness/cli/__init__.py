@@ -311,7 +311,10 @@ def main() -> None:
             )
         raise
     if message:
-        print(f"harness: {message}", file=sys.stderr)  # noqa: T201
+        from harness.config.settings import without_secrets
+
+        # Messages may quote exceptions of the user's own code.
+        print(f"harness: {without_secrets(message)}", file=sys.stderr)  # noqa: T201
     sys.exit(code)
 
 

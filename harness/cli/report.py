@@ -60,12 +60,17 @@ def report(
     asked = ComparisonOptions(score=score, round=round_, by=by)
     with messages.status("Reading"):
         found = report_on(folders, asked, baseline_name(baseline, settings))
+        empty = [run.name for run in found.runs if not len(run.attempts)]
+        if 0 < len(empty) < len(folders):
+            say(f"Not in the report, since they have no attempts: {', '.join(empty)}.", "yellow")
+            folders = [folder for folder in folders if folder.name not in empty]
+            found = report_on(folders, asked, baseline_name(baseline, settings))
         runs_ = zip(found.runs, folders, strict=True)
         found = found._replace(
             runs=[replace(run, answers=task_of(folder, settings)) for run, folder in runs_]
         )
-    if empty := next((run.name for run in found.runs if not len(run.attempts)), None):
-        problem = f"The run {empty!r} has no attempts to report."
+    if len(empty) == len(folders):
+        problem = f"The run {empty[0]!r} has no attempts to report."
         raise ConfigError(problem, "Run its run file again.")
     pictures: list[Figure] = []
     try:

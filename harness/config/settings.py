@@ -140,9 +140,7 @@ def _variables() -> dict[str, str]:
     return {name: value for name, value in [*dotenv.items(), *os.environ.items()] if value}
 
 
-SECRET_NAME = re.compile(
-    r"(?i).*(API_?KEY|ACCESS_KEY|TOKEN|SECRET|SECRET_KEY|PASSWORD|CACHE_URL|CACHE_KEY)"
-)
+SECRET_NAME = re.compile(r"(?i)(.*_)?(API)?KEY|.*(TOKEN|SECRET|PASSWORD|CACHE_URL)")
 SECRET_LENGTH = 8  # minimum characters of a secret: a shorter text may be a word in any file
 
 
@@ -161,10 +159,10 @@ def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
 
 
 def without_secrets(text: str) -> str:
-    """Replace the values of `configured_secrets` by the names of their variables."""
+    """Replace `configured_secrets` by the names of their variables, and hide passwords in URLs."""
     for name, value in configured_secrets().items():
         text = text.replace(value, f"${name}")
-    return text
+    return re.sub(r"://[^/\s@]+:[^/\s@]+@", "://…@", text)
 
 
 def variables(names: Iterable[str]) -> dict[str, str]:

@@ -178,10 +178,11 @@ def captions(comparison: RunComparison) -> Iterator[str]:
     )
     yield from explained(asked.score)
     several = len(comparison.others) > 1
-    if several:
-        yield f"p (Holm): adjusted over the {len(comparison.others)} runs."
-    if asked.by:
-        groups = sum(len(one.groups) for one in comparison.others)
+    tested = sum(one.overall.p_value is not None for one in comparison.others)
+    if tested > 1:
+        yield f"p (Holm): adjusted over the {tested} runs."
+    groups = sum(len(one.groups) for one in comparison.others)
+    if groups:
         how = "BH): adjusted by Benjamini and Hochberg" if several else "Holm): adjusted"
         yield f"p ({how} over all {groups} groups."
     if several or asked.by:

@@ -172,6 +172,10 @@ def test_a_run_without_attempts_has_no_report(quick: Path, tmp_path: Path) -> No
     for name in ("config.yaml", "manifest.json"):
         (empty / name).write_bytes((quick / "weak" / name).read_bytes())
     assert "has no attempts" in mistake(harness("report", "empty", env=on(tmp_path)))
+    (tmp_path / "weak").symlink_to(quick / "weak")
+    both = harness("report", "weak", "empty", "-o", tmp_path / "page.html", env=on(tmp_path))
+    assert "Not in the report, since they have no attempts: empty." in both.stderr
+    assert both.returncode == 0
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="as root no folder is unwritable")
