@@ -61,7 +61,10 @@ def report(
     with messages.status("Reading"):
         found = report_on(folders, asked, baseline_name(baseline, settings))
         empty = [run.name for run in found.runs if not len(run.attempts)]
-        if 0 < len(empty) < len(folders):
+        if len(empty) == len(folders):
+            problem = f"The run {empty[0]!r} has no attempts to report."
+            raise ConfigError(problem, "Run its run file again.")
+        if empty:
             say(f"Not in the report, since they have no attempts: {', '.join(empty)}.", "yellow")
             folders = [folder for folder in folders if folder.name not in empty]
             found = report_on(folders, asked, baseline_name(baseline, settings))
@@ -69,9 +72,6 @@ def report(
         found = found._replace(
             runs=[replace(run, answers=task_of(folder, settings)) for run, folder in runs_]
         )
-    if len(empty) == len(folders):
-        problem = f"The run {empty[0]!r} has no attempts to report."
-        raise ConfigError(problem, "Run its run file again.")
     pictures: list[Figure] = []
     try:
         import_extra("altair", "report")
