@@ -8,12 +8,13 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from harness.errors import ConfigError
 from harness.records import Reply, Request
 
 _Ended: TypeAlias = tuple[Any, Exception | None]  # the result of a call, or its exception
 
 
-def backend_of(function: Callable[..., Any], digest: str) -> Callable[..., Any]:
+def backend_of(function: Callable[..., Any], digest: str, file: str = "") -> Callable[..., Any]:
     """Return a factory of backends that answer with a function.
 
     Args:
@@ -23,9 +24,18 @@ def backend_of(function: Callable[..., Any], digest: str) -> Callable[..., Any]:
             an answer's length, if one is set. Its other parameters are those of a plug-in. If it is
             not async, each call has its own thread.
         digest: A hash of the function's code. Replies are cached for this code only.
+        file: The name of the function's file, if it is in a plug-in's file.
+
+    Raises:
+        ConfigError: If the function has no parameter for the prompt.
     """
-    first, *own = inspect.signature(function, eval_str=True).parameters.values()
-    whole = first.name == "messages"
+    name = getattr(function, "__name__", "plugin")
+    called = f"{file}'s {name}" if file else name
+    own = [*inspect.signature(function, eval_str=True).parameters.values()]
+    if not own or own[0].kind in (own[0].KEYWORD_ONLY, own[0].VAR_KEYWORD):
+        problem = f"The first parameter of a backend's function is the prompt: {called} has none."
+        raise ConfigError(problem, f"Define it as def {name}(prompt).")
+    whole = own.pop(0).name == "messages"
     limit = next((one for one in own if one.name == "max_tokens"), None)
     taken = {"conversation"} if whole else set[str]()
     if limit is not None:
@@ -38,6 +48,7 @@ def backend_of(function: Callable[..., Any], digest: str) -> Callable[..., Any]:
         features = frozenset(taken | {"max_tokens"})
         endpoint = ""
         cacheable = True
+        function_name = called
 
         def __init__(self, **given: Any) -> None:
             self._given = given
@@ -45,7 +56,7 @@ def backend_of(function: Callable[..., Any], digest: str) -> Callable[..., Any]:
         def key_part(self, request: Request) -> str:
             return digest
 
-        async def generate(self, request: Request) -> Reply:
+        async def generate(self, request: Request) -> Any:
             turns = [{"role": one.role, "content": one.content} for one in request.messages]
             asked = turns if whole else "\n\n".join(one["content"] for one in turns)
             given, most = self._given, request.decoding.max_tokens
@@ -58,12 +69,9 @@ def backend_of(function: Callable[..., Any], digest: str) -> Callable[..., Any]:
                 found, error = await _in_thread(call)
                 if error is not None:
                     raise error
-            if isinstance(found, str):
-                return Reply(found, "stop")
-            if isinstance(found, Reply):
-                return found
-            said = f"{function.__name__} returned {found!r:.60}, not a text or a Reply"
-            raise TypeError(said)
+                if inspect.isawaitable(found):  # of an object whose __call__ is async
+                    found = await found
+            return Reply(found, "stop") if isinstance(found, str) else found
 
         async def aclose(self) -> None:
             pass
@@ -74,7 +82,7 @@ def backend_of(function: Callable[..., Any], digest: str) -> Callable[..., Any]:
     build.features = frozenset(taken)  # type: ignore[attr-defined]
     options = [one for one in own if one is not limit]
     build.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-    build.__doc__, build.__name__ = function.__doc__, function.__name__
+    build.__doc__, build.__name__ = function.__doc__, name
     build.__wrapped__ = function  # type: ignore[attr-defined]
     return build
 

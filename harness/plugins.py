@@ -96,9 +96,7 @@ def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
         raise ConfigError(problem, "Give yours another name.")
     digest = source_sha256(plugin)
     if kind_name == "backends" and inspect.isfunction(plugin):
-        from harness.function_backend import backend_of  # it imports asyncio
-
-        plugin = backend_of(plugin, with_references(digest, plugin))
+        plugin = _function_backend(plugin, digest, name)
     _registered[kind_name, name] = plugin
     _hashes[kind_name, name] = digest
 
@@ -119,23 +117,30 @@ def _from_file(kind_name: str, name: str) -> _FromFile:
     title, path = Kind(kind_name).title, Path(name)
     with calling(f"The {title} {name!r}"):
         module, beside = load_file(path)
-    own = [
-        one
-        for key, one in vars(module).items()
-        if not key.startswith("_") and getattr(one, "__module__", "") == path.stem
-    ]
+    public = {key: one for key, one in vars(module).items() if key[0] != "_" and callable(one)}
+    own = [key for key, one in public.items() if getattr(one, "__module__", "") == path.stem]
     if not hasattr(module, "plugin") and len(own) != 1:
         problem = f"{name} defines {len(own)} public functions and classes, not one."
-        raise ConfigError(problem, f"Name the {title} in the file: plugin = MyClass.")
-    plugin: Callable[..., Any] = getattr(module, "plugin", None) or own[0]
+        imported = [key for key, one in public.items() if inspect.isfunction(one)]
+        remedy = f"Name the {title} in the file: plugin = {(own or imported or ['MyClass'])[-1]}."
+        others = " Or begin the names of helpers with '_'." if own else ""
+        raise ConfigError(problem, remedy + others)
+    plugin: Callable[..., Any] = getattr(module, "plugin", None) or public[own[0]]
     if kind_name == "checkers" and inspect.isfunction(plugin):
         plugin = checker_of(plugin, name)
-    if kind_name == "backends" and inspect.isfunction(plugin):
-        from harness.function_backend import backend_of  # it imports asyncio
-
-        plugin = backend_of(plugin, with_references(_sha256((path, *beside)), plugin))
+    # An object with __call__ or a partial answers as a function does, unless it makes an object.
+    if kind_name == "backends" and not isinstance(getattr(plugin, "func", plugin), type):
+        plugin = _function_backend(plugin, _sha256((path, *beside)), name)
     _loaded[kind_name, name] = _FromFile(plugin, {one: _changed_ns(one) for one in (path, *beside)})
     return _loaded[kind_name, name]
+
+
+def _function_backend(function: Callable[..., Any], digest: str, name: str) -> Callable[..., Any]:
+    from harness.function_backend import backend_of  # it imports asyncio
+
+    with calling(f"The backend {name!r}"):
+        file = Path(name).name if name.endswith(FILE) else ""
+        return backend_of(function, with_references(digest, function), file)
 
 
 def _sha256(files: Sequence[Path]) -> str:

@@ -4,10 +4,13 @@ import asyncio
 import inspect
 import sys
 import time
+from functools import partial
 from typing import Any
 
 import pytest
 
+from harness.calls.code_errors import CodeErrors
+from harness.errors import CallError, ConfigError
 from harness.function_backend import backend_of
 from harness.records import Decoding, Message, Origin, Request
 
@@ -33,14 +36,31 @@ async def test_a_function_that_exits_or_returns_no_text_fails_its_call() -> None
     def function(prompt: str) -> Any:
         return {"exit": sys.exit, "stop": lambda: next(iter([])), "none": lambda: None}[prompt]()
 
-    backend = backend_of(function, "")()
+    ask = CodeErrors(backend_of(function, "", "app.py")())
     for prompt, problem in {
-        "exit": "SystemExit",
-        "stop": "StopIteration",
-        "none": "returned None",
+        "exit": r"^app.py's function raised RuntimeError: SystemExit\(\)",
+        "stop": "^app.py's function raised RuntimeError: .*StopIteration",
+        "none": "^app.py's function returned None, not a text or a Reply.$",
     }.items():
-        with pytest.raises((RuntimeError, TypeError), match=problem):
-            await backend.generate(request(prompt))
+        with pytest.raises(CallError, match=problem):
+            await ask(request(prompt))
+
+
+async def test_callable_objects_are_functions() -> None:
+    class App:
+        async def __call__(self, prompt: str) -> str:
+            return prompt
+
+    def joined(prompt: str, end: str) -> str:
+        return prompt + end
+
+    assert (await backend_of(App(), "")().generate(request("a"))).text == "a"
+    assert (await backend_of(partial(joined, end="b"), "")().generate(request("a"))).text == "ab"
+
+
+def test_a_function_without_a_prompt_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"app.py's <lambda> has none\. Define"):
+        backend_of(lambda: "", "", "app.py")
 
 
 async def test_a_function_gets_the_token_limit_only_if_it_has_a_parameter_for_it() -> None:

@@ -390,7 +390,8 @@ def test_a_python_file_is_a_plugin_by_its_path(tmp_path: Path) -> None:
     assert checkers.origin(str(file))["sha256"] != before
     assert checkers.build(str(file), {"most": 2}).check("abc", None).passed is True
     for text, said in [
-        ("def a(text): ...\ndef b(text): ...\n", "defines 2 public"),
+        ("def a(text): ...\ndef b(text): ...\n", "defines 2 public.*plugin = b. Or begin"),
+        ("from textwrap import dedent\n", "defines 0 public.*plugin = dedent"),
         ("import nothing_of_this_name\n", "ModuleNotFoundError"),
     ]:
         other = tmp_path / f"{len(text)}.py"

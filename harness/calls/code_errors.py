@@ -31,6 +31,8 @@ class CodeErrors:
         self._answered = False
         self._begun = self._failed = 0  # counts of calls; ``_begun`` is also the latest's number
         self._in_flight: set[int] = set()  # by number
+        # A user's function, called by its name in messages.
+        self._function: str = getattr(self.backend, "function_name", "")
         self._last = inf  # the latest call when the run was first about to end
 
     async def __call__(self, request: Request) -> Reply:
@@ -52,18 +54,20 @@ class CodeErrors:
                 if isinstance(found, Reply):
                     self._answered = True
                     return found
-                problem = f"returned {found!r:.60}, not a harness.records.Reply."
+                wanted = "text or a Reply" if self._function else "harness.records.Reply"
+                problem = f"returned {found!r:.60}, not a {wanted}."
             else:
                 problem = f"must be async, but it returned {found!r:.60}."
         except HarnessError:
             raise
         except Exception as error:
             cause = error
-            text = without_secrets(str(error))[:200]
+            text = " ".join(without_secrets(str(error)).split())[:200]
             problem = f"raised {type(error).__name__}: {text}{_place(error)}."
         finally:
             self._in_flight.discard(number)
-        raise self._failure(f"The backend's generate {problem}") from cause
+        called = self._function or "The backend's generate"
+        raise self._failure(f"{called} {problem}") from cause
 
     def _failure(self, problem: str) -> CallError:
         self._failed += 1

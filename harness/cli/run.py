@@ -337,8 +337,11 @@ def _run(job: Job, again: str, display: Display, alone: bool) -> tuple[Metrics, 
     say_verdictless(name, tally, "and run again with --fresh.")
     if failed := metrics.outcomes["error"]:
         say(f"{name}: {failed:,} attempt{'s' * (failed != 1)} failed:")
-        for error, count in tally.errors.most_common(5):
+        kinds = tally.errors.most_common()
+        for error, count in kinds[:5]:
             say(f"  {count:,} x {error}")
+        if more := sum(count for _, count in kinds[5:]):
+            say(f"  and {more:,} with other errors")
         say(f"To retry them: {again}")
     elif tally.failed_judgements:  # the run's notice reported them
         say(f"To retry the failed judgements: {again}")
