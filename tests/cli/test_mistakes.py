@@ -169,3 +169,13 @@ def test_an_unknown_format_is_refused_with_those_that_exist(command: tuple[str, 
     ended = harness(*command, "--format", "html")
     assert ended.returncode == 2
     assert "'csv'" in ended.stderr or "'markdown'" in ended.stderr
+
+
+def test_errors_that_are_not_listed_are_counted(tmp_path: Path) -> None:
+    app, rows = tmp_path / "app.py", tmp_path / "rows.jsonl"
+    app.write_text("def answer(prompt):\n    return {'a': 'a'}[prompt]\n")
+    rows.write_text("".join(f'{{"prompt": "{one}", "target": "a"}}\n' for one in "abcdefgh"))
+    limits = ("-o", "limits.concurrency=1", "-o", "task.checks=contains")
+    ended = harness("eval", str(rows), "--model", str(app), *limits, cwd=tmp_path)
+    assert ended.stderr.count("  1 x CallError: app.py's answer raised KeyError: ") == 5
+    assert "  and 2 with other errors\n" in ended.stderr
