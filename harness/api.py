@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from contextvars import copy_context
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
@@ -35,7 +36,7 @@ from harness.results import ComparisonResult, EvaluationResult, RunResult
 from harness.run.job import execute, prepare_all
 from harness.run.models import Resources, ignored_urls
 from harness.run.remote import set_copies_aside
-from harness.run.run_files import read_runs, registered, run_named, task_section
+from harness.run.run_files import read_runs, registered, run_named, runs_named, task_section
 from harness.run.suite import eval_command, evaluation, write_suite
 from harness.store.run_folder import RunFolder
 from harness.store.runs import set_aside
@@ -308,7 +309,8 @@ def compare(
     """Compare runs with the first of them, instance by instance, and return the comparison.
 
     Args:
-        runs: Two or more runs. Each is a `RunResult`, or a name or path for `open_run`.
+        runs: Two or more runs. Each is a `RunResult`, or a name or path for `open_run`. The name or
+            path of a run file with variants stands for all of its runs.
         score: Score to use (default: the task's primary metric).
         by: Label whose groups are also compared.
         round: Use each sample's last round up to this one (default: its last round).
@@ -326,12 +328,18 @@ def compare(
         quickstart: SIMULATED
         ...
     """
-    opened = [one if isinstance(one, RunResult) else open_run(one) for one in runs]
-    if len(opened) < 2:
+    settings = Settings()
+    folders = [
+        *chain.from_iterable(
+            [one.folder] if isinstance(one, RunResult) else runs_named([one], settings)
+            for one in runs
+        )
+    ]
+    if len(folders) < 2:
         raise ConfigError("Fewer than two runs to compare.", "Pass two or more, or their names.")
     asked = ComparisonOptions(score=score, round=round, by=by)
     with for_python():
-        return ComparisonResult(compare_runs([read_run(one.folder) for one in opened], asked))
+        return ComparisonResult(compare_runs([read_run(folder) for folder in folders], asked))
 
 
 def checker(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -174,6 +174,7 @@ def test_a_file_with_variants_has_several_runs_which_can_be_compared() -> None:
     assert "run.two" in repr(found)
     assert "<pre" in found._repr_html_()
     assert repr(harness.compare("run.one", "run.two")) == repr(found)
+    assert repr(harness.compare("run")) == repr(found)  # the name stands for both runs
     with pytest.raises(ConfigError, match="two or more"):
         harness.compare("run.one")
     assert harness.run(several, variant="two", progress=False).name == "run.two"

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -29,6 +30,8 @@ from harness.store.run_folder import HASH, ROWS, RunFolder, change, input_change
 from harness.store.runs import find_run, find_runs, find_variants, in_run_name, run_name, run_path
 from harness.tasks._rows import name_rows
 from harness.user_code import checker_of
+
+logger = logging.getLogger("harness")
 
 Functions = dict[str, Callable[..., Any]]  # the functions given as checks in one call, by name
 
@@ -212,13 +215,13 @@ def find_runs_and_files(
     """Return runs as `runs_named` does, each with its run file: the named one, or the recorded one.
 
     If a run file is named, the code of its plug-ins and checks must be the same as in its runs. So
-    must the rows of its task, if this machine has them.
+    must the rows of its task, if this machine has them. All of its runs must exist.
     """
-    found: list[tuple[RunFolder, RunFile]] = []
-    for name, folders in find_runs(settings.runs_dir, names).items():
-        now = _as_in_file(name, folders, settings, inputs=True)
-        found += [(folder, now.get(folder.name) or folder.read_config()) for folder in folders]
-    return found
+    return [
+        (folder, now.get(folder.name) or folder.read_config())
+        for folders, now in _found_runs(names, settings, inputs=True)
+        for folder in folders
+    ]
 
 
 def runs_named(
@@ -226,13 +229,11 @@ def runs_named(
 ) -> list[RunFolder]:
     """Return the named runs. The name or path of a run file stands for the runs of its variants.
 
-    If the path is given, the runs must agree with the file's present content. ``removed`` is as in
-    `find_variants`.
+    If the path is given, the file's present variants count, and the runs must agree with its
+    present content. ``removed`` is as in `find_variants`.
     """
-    named = find_runs(settings.runs_dir, names, removed=removed)
-    for name, folders in named.items():
-        _as_in_file(name, folders, settings)
-    return [folder for folders in named.values() for folder in folders]
+    found = _found_runs(names, settings, removed=removed)
+    return [folder for folders, _ in found for folder in folders]
 
 
 def run_named(name: str, settings: Settings, *, inputs: bool = False) -> RunFolder:
@@ -240,8 +241,9 @@ def run_named(name: str, settings: Settings, *, inputs: bool = False) -> RunFold
 
     With ``inputs``, code and rows must agree, too (see `find_runs_and_files`).
     """
-    folder = find_run(settings.runs_dir, name)
-    _as_in_file(name, [folder], settings, inputs=inputs)
+    now = _in_file(name, settings)
+    folder = find_run(settings.runs_dir, name, listed=now)
+    _refuse_others([folder], now, name, settings, inputs=inputs)
     return folder
 
 
@@ -254,26 +256,76 @@ def baseline_name(named: str, settings: Settings) -> str:
 
 def variants_named(name: str, settings: Settings) -> list[RunFolder]:
     """Return the runs of a run file's variants, of which there must be at least two."""
-    folders = find_variants(settings.runs_dir, name)
-    _as_in_file(name, folders, settings)
+    now = _in_file(name, settings)
+    folders = find_variants(settings.runs_dir, name, listed=now)
+    _refuse_others(folders, now, name, settings)
+    _say_missing(folders, now, name)
     return folders
 
 
-def _as_in_file(
-    name: str, folders: Iterable[RunFolder], settings: Settings, *, inputs: bool = False
-) -> dict[str, RunFile]:
-    """Return the runs of a run file, by folder name, or {} if ``name`` is not the path of one.
+def _found_runs(
+    names: Iterable[str], settings: Settings, *, inputs: bool = False, removed: bool = False
+) -> list[tuple[list[RunFolder], dict[str, RunFile]]]:
+    """Return the runs for each name, and the named file's content by the name of its run.
 
-    The runs in ``folders`` must agree with the file.
+    With ``inputs``, all runs of a named file must exist. Otherwise, a warning names missing ones.
     """
+    found: list[tuple[list[RunFolder], dict[str, RunFile]]] = []
+    known = set[str]()
+    for name in names:
+        now = _in_file(name, settings)
+        folders = find_runs(settings.runs_dir, name, listed=now, removed=removed)
+        for folder in folders:
+            if folder.name in known:
+                raise ConfigError(f"{folder.name!r} is named twice.", "Name each run once.")
+            known.add(folder.name)
+        own = [one for one in folders if one.name in (now or ())] if removed else folders
+        _refuse_others(own, now, name, settings, inputs=inputs)
+        if not removed:
+            _say_missing(folders, now, name, refuse=inputs)
+        found.append((folders, now or {}))
+    return found
+
+
+def _in_file(name: str, settings: Settings) -> dict[str, RunFile] | None:
+    """Return the runs of a run file by name, or None if ``name`` is not the path of one."""
     root = settings.runs_dir
     if not _is_run_file(name) or run_path(root, name) != root / Path(name).stem:
-        return {}  # a name, or a file in a run's folder
+        return None  # a name, or a file in a run's folder
     base, runs = read_runs(name)
-    of_file = {run_name(base, variant): run for variant, run in runs.items()}
+    return {run_name(base, variant): run for variant, run in runs.items()}
+
+
+def _refuse_others(
+    folders: Iterable[RunFolder],
+    now: Mapping[str, RunFile] | None,
+    file: str,
+    settings: Settings,
+    *,
+    inputs: bool = False,
+) -> None:
+    """Refuse runs that do not agree with their run file's present content, if it was named."""
+    if now is None:
+        return
     for folder in folders:
-        _refuse_other(folder, of_file.get(folder.name), name, settings, inputs)
-    return of_file
+        _refuse_other(folder, now.get(folder.name), file, settings, inputs)
+
+
+def _say_missing(
+    folders: Iterable[RunFolder],
+    now: Mapping[str, RunFile] | None,
+    file: str,
+    *,
+    refuse: bool = False,
+) -> None:
+    """Warn of, or refuse, runs of a named run file that do not exist."""
+    existing = {folder.name for folder in folders}
+    if missing := [name for name in now or () if name not in existing]:
+        verb = "has" if len(missing) == 1 else "have"
+        problem, remedy = f"{', '.join(missing)} {verb} not been run", f"harness run {file}"
+        if refuse:
+            raise DataMissing(f"{problem}.", f"Run the file: {remedy}.")
+        logger.warning(f"{problem}: run the file with {remedy}")
 
 
 def _is_run_file(name: str) -> bool:

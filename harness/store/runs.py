@@ -48,10 +48,13 @@ def run_path(root: Path, named: str) -> Path:
     return root / path.stem if is_run_file else path
 
 
-def find_run(root: Path, name: str) -> RunFolder:
+def find_run(
+    root: Path, name: str, *, listed: Collection[str] | None = None, removed: bool = False
+) -> RunFolder:
     """Return an existing run.
 
     ``name`` is as in `run_path`, or a run file with variants of which only one has been run.
+    ``listed`` and ``removed`` are as in `find_variants`.
 
     Raises:
         DataMissing: If there is no such run. The remedy suggests a name, if possible.
@@ -62,13 +65,16 @@ def find_run(root: Path, name: str) -> RunFolder:
     folder = RunFolder(root, path.name)
     if not folder.exists():
         runs = all_runs(root)
-        below = [run for run in runs if run.name.startswith(f"{path.name}.")]
-        of_file = [run for run in below if run.read_manifest().get("variant")]
-        if len(of_file) == 1 and _of_file(of_file[0], path.name):
+        found, others = _variants(runs, path.name, listed)
+        found += others * removed
+        of_file = [run for run in found if run.read_manifest().get("variant")]
+        if len(of_file) == 1:
+            _say_left_out(path.name, [] if removed else others, listed)
             return of_file[0]
-        if below:
+        if below := [run.name for run in runs if run.name.startswith(f"{path.name}.")]:
             problem = f"There is no run {path.name!r} in {root}, but runs named '{path.name}.…'."
-            raise DataMissing(problem, f"Name one of them: {', '.join(run.name for run in below)}.")
+            names = [one for one in below if one not in {run.name for run in others}] or below
+            raise DataMissing(problem, f"Name one of them: {', '.join(names)}.")
         problem = f"There is no run {path.name!r} in {root}."
         remedy = nearest(path.name, {run.name for run in runs} | _bases(runs))
         raise DataMissing(problem, remedy or "Start one with 'harness run configs/….yaml'.")
@@ -147,34 +153,28 @@ def set_aside(
 
 
 def find_runs(
-    root: Path, names: Iterable[str], *, removed: bool = False
-) -> dict[str, list[RunFolder]]:
-    """Return the named runs by name. A run file with variants stands for all of their runs.
+    root: Path, name: str, *, listed: Collection[str] | None = None, removed: bool = False
+) -> list[RunFolder]:
+    """Return the named run, or the runs of the named run file's variants.
 
-    ``removed`` is as in `find_variants`.
+    ``listed`` and ``removed`` are as in `find_variants`.
     """
-    folders: dict[str, list[RunFolder]] = {}
-    known = set[str]()
-    for name in names:
+    try:
+        return [find_run(root, name, listed=listed, removed=removed)]
+    except DataMissing as missing:
         try:
-            found = [find_run(root, name)]
-        except DataMissing as missing:
-            try:
-                found = find_variants(root, name, removed=removed)
-            except DataMissing:
-                raise missing from None
-        for folder in found:
-            if folder.name in known:
-                raise ConfigError(f"{folder.name!r} is named twice.", "Name each run once.")
-            known.add(folder.name)
-        folders[name] = found
-    return folders
+            return find_variants(root, name, listed=listed, removed=removed)
+        except DataMissing:
+            raise missing from None
 
 
-def find_variants(root: Path, name: str, *, removed: bool = False) -> list[RunFolder]:
+def find_variants(
+    root: Path, name: str, *, listed: Collection[str] | None = None, removed: bool = False
+) -> list[RunFolder]:
     """Return the runs of a file's variants, in the order of the file or else of their start.
 
     ``name`` is the run file's name, or the path of the runs' folders without the variant.
+    ``listed`` are the names of the file's runs (default: those that it had when it was last run).
     ``removed`` says whether to include runs of variants that the file no longer has. Otherwise, a
     warning names them.
 
@@ -185,16 +185,11 @@ def find_variants(root: Path, name: str, *, removed: bool = False) -> list[RunFo
     root = path.parent
     runs = all_runs(root)
     prefix = run_name(path.name, "?").removesuffix("?")
-    every = [run for run in runs if run.name.startswith(prefix) and _of_file(run, path.name)]
-    found = _in_file(every)
-    left_out = [run.name for run in every if run not in found]
+    found, others = _variants(runs, path.name, listed)
     if removed:
-        found += [run for run in every if run not in found]
-    elif left_out:
-        logger.warning(
-            f"Left out: {', '.join(left_out)}. The file of {path.name!r} had no such variant when "
-            "it was last run. To include a run, name it."
-        )
+        found += others
+    else:
+        _say_left_out(path.name, others, listed)
     if len(found) < 2:
         existing = f"only one run {found[0].name}" if found else f"no run {prefix}VARIANT"
         said, remedy = f"There is {existing} in {root}: nothing to compare.", ""
@@ -207,6 +202,28 @@ def find_variants(root: Path, name: str, *, removed: bool = False) -> list[RunFo
         )
         raise DataMissing(said, remedy)
     return found
+
+
+def _variants(
+    runs: Iterable[RunFolder], base: str, listed: Collection[str] | None
+) -> tuple[list[RunFolder], list[RunFolder]]:
+    """Return the runs of a file's variants, and those of variants that it no longer has."""
+    every = [run for run in runs if run.name.startswith(f"{base}.") and _of_file(run, base)]
+    if listed is None:
+        found = _in_file(every)
+    else:
+        of_file = {run.name: run for run in every}
+        found = [of_file[name] for name in listed if name in of_file]
+    return found, [run for run in every if run not in found]
+
+
+def _say_left_out(base: str, runs: Sequence[RunFolder], listed: Collection[str] | None) -> None:
+    if runs:
+        had = (
+            "had no such variant when it was last run" if listed is None else "has no such variant"
+        )
+        names = ", ".join(run.name for run in runs)
+        logger.warning(f"Left out: {names}. The file of {base!r} {had}. To include a run, name it.")
 
 
 def _in_file(runs: Iterable[RunFolder]) -> list[RunFolder]:

@@ -166,9 +166,9 @@ def test_other_instances_in_equal_numbers_are_marked(tmp_path: Path) -> None:
     assert any(mark.startswith("other instances in") for mark in other["marks"])
 
 
-@pytest.mark.parametrize("named", ["quick", "configs/quick.yaml"])
+@pytest.mark.parametrize("named", ["quickstart", "configs/quickstart.yaml"])
 def test_a_run_without_variants_is_told_apart(named: str, tmp_path: Path) -> None:
-    run = ("run", "configs/quickstart.yaml", "--limit", "13", "--name", "quick")
+    run = ("run", "configs/quickstart.yaml", "--limit", "13")
     assert harness(*run, env=on(tmp_path)).returncode == 0
     said = mistake(harness("ablation", named, env=on(tmp_path)))
     assert "has no variants" in said

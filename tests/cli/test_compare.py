@@ -233,3 +233,35 @@ def test_runs_of_renamed_variants_are_left_out_and_the_first_in_the_file_is_the_
     assert len(compared(tmp_path, "eval")["others"]) == 1  # evaluations add to each other
     assert harness("rm", "mine", "--yes", env=on(tmp_path)).returncode == 0
     assert not [*tmp_path.glob("mine.*/")]
+
+
+def test_variants_that_were_added_or_removed_since_the_last_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "mine.yaml"
+    checked = ("check", file, "--min", "pass_rate=0.0001", "--too-few", "pass")
+
+    def write(variants: str) -> None:
+        rows = "[{prompt: a, target: a}, {prompt: b, target: b}]"
+        base = f"task: {{rows: {rows}, checks: exact_match}}\nmodel: simulated/1\nlimit: 2\n"
+        file.write_text(f"{base}variants: {{{variants}}}\n")
+
+    write("a: {}, b: {samples: 2}")
+    assert harness("run", file, env=on(tmp_path)).returncode == 0
+    write("a: {}, b: {samples: 2}, c: {samples: 3}")
+    said = mistake(harness(*checked, env=on(tmp_path)))
+    assert "mine.c has not been run" in said
+    assert f"Run the file: harness run {file}" in " ".join(said.split())
+    assert harness("table", file, env=on(tmp_path)).returncode == 0
+    assert caplog.messages[-1].startswith("mine.c has not been run: run the file with")
+    write("b: {samples: 2}")
+    ended = harness(*checked, env=on(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    assert caplog.messages[-1].startswith("Left out: mine.a. ")
+    assert harness("run", file, env=on(tmp_path)).returncode == 0
+    for named in ("mine", file):
+        for verb in (("show",), ("table",), ("check", "--min", "pass_rate=0", "--too-few", "pass")):
+            ended = harness(verb[0], named, *verb[1:], env=on(tmp_path))
+            assert ended.returncode == 0, ended.stderr
+    assert harness("rm", file, "--yes", env=on(tmp_path)).returncode == 0
+    assert not [*tmp_path.glob("mine.*/")]

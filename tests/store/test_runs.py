@@ -112,8 +112,7 @@ def test_variants_that_the_file_no_longer_has_are_left_out(
         write_json(begun(tmp_path, f"mine.{name}").manifest, found)
 
     def names(*, removed: bool = False) -> list[str]:
-        (found,) = find_runs(tmp_path, ["mine"], removed=removed).values()
-        return [run.name for run in found]
+        return [run.name for run in find_runs(tmp_path, "mine", removed=removed)]
 
     variant("old", 1, "old", "b")
     variant("b", 2, "old", "b")
@@ -127,3 +126,21 @@ def test_variants_that_the_file_no_longer_has_are_left_out(
     assert names(removed=True) == ["mine.a", "mine.b", "mine.by-hand", "mine.old"]
     variant("added", 5)  # by `harness eval`, which lists none
     assert len(names()) == 5
+
+
+def test_the_variants_of_a_file_are_those_that_it_lists_now(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number, name in enumerate("ab"):
+        sessions = [{"started_at": number}]
+        found = {"variant": name, "variants": [name], "sessions": sessions}
+        write_json(begun(tmp_path, f"mine.{name}").manifest, found)
+    assert find_run(tmp_path, "mine").name == "mine.b"  # the only variant when it was last run
+    assert caplog.messages.pop().startswith("Left out: mine.a. ")
+    for listed in (["mine.b", "mine.a"], ["mine.a"]):
+        assert [run.name for run in find_runs(tmp_path, "mine", listed=listed)] == listed
+    assert find_run(tmp_path, "mine", listed=["mine.a", "mine.c"]).name == "mine.a"
+    assert caplog.messages[-1].startswith("Left out: mine.b. The file of 'mine' has no such")
+    assert len(find_runs(tmp_path, "mine", removed=True)) == 2
+    with pytest.raises(DataMissing, match=r"Name one of them: mine\.a, mine\.b"):
+        find_run(tmp_path, "mine", listed=["mine.a", "mine.b"])
