@@ -308,6 +308,9 @@ def test_what_a_plug_in_raises_is_told_as_its_own() -> None:
         {}["a"]
     with pytest.raises(DataInvalid, match=r"^no column$"), calling("The filter 'x'"):
         raise DataInvalid("no column")
+    said = r"\(TypeError: rows, caused by ValueError: line 3; test_plugins"
+    with pytest.raises(ConfigError, match=said), calling("The filter 'x'"):
+        raise TypeError("rows") from ValueError("line 3")
 
 
 def test_a_checks_file_is_known_by_the_modules_beside_it_that_it_imports(tmp_path: Path) -> None:
