@@ -100,7 +100,10 @@ def tasks(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "table
     prefixed = own != "" and prefix in PREFIXES
     names = _names("tasks", prefix if prefixed else name)
     if prefixed:
-        say(f"Instances and first prompt of {name}: harness eval {name} --model MODEL --dry-run")
+        say(
+            f"These are the options of {prefix}. Whether {own} exists was not checked. Its "
+            f"instances and first prompt: harness eval {name} --model MODEL --dry-run"
+        )
     if form == "table" and not name:
         _list("tasks", names, "Options and data sets of one")
         return
