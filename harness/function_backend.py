@@ -9,12 +9,15 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from harness.errors import ConfigError
-from harness.records import Reply, Request
+from harness.records import Reply, Request, content_hash
 
+PLAIN = (str, int, float, list, tuple, dict)  # values of options in a run file
 _Ended: TypeAlias = tuple[Any, Exception | None]  # the result of a call, or its exception
 
 
-def backend_of(function: Callable[..., Any], digest: str, file: str = "") -> Callable[..., Any]:
+def backend_of(
+    function: Callable[..., Any], digest: Callable[[], str], file: str = ""
+) -> Callable[..., Any]:
     """Return a factory of backends that answer with a function.
 
     Args:
@@ -23,7 +26,8 @@ def backend_of(function: Callable[..., Any], digest: str, file: str = "") -> Cal
             dicts with ``role`` and ``content``. A parameter named ``max_tokens`` gets the limit of
             an answer's length, if one is set. Its other parameters are those of a plug-in. If it is
             not async, each call has its own thread.
-        digest: A hash of the function's code. Replies are cached for this code only.
+        digest: Returns a hash of the function's present code. Replies are cached for this code and
+            the function's options only.
         file: The name of the function's file, if it is in a plug-in's file.
 
     Raises:
@@ -52,9 +56,11 @@ def backend_of(function: Callable[..., Any], digest: str, file: str = "") -> Cal
 
         def __init__(self, **given: Any) -> None:
             self._given = given
+            options = {key: value for key, value in given.items() if isinstance(value, PLAIN)}
+            self._key = content_hash([digest(), options]) if options else digest()
 
         def key_part(self, request: Request) -> str:
-            return digest
+            return self._key
 
         async def generate(self, request: Request) -> Any:
             turns = [{"role": one.role, "content": one.content} for one in request.messages]

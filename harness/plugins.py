@@ -140,7 +140,7 @@ def _function_backend(function: Callable[..., Any], digest: str, name: str) -> C
 
     with calling(f"The backend {name!r}"):
         file = Path(name).name if name.endswith(FILE) else ""
-        return backend_of(function, with_references(digest, function), file)
+        return backend_of(function, functools.partial(with_references, digest, function), file)
 
 
 def _sha256(files: Sequence[Path]) -> str:

@@ -35,6 +35,7 @@ from harness.report.text import usd
 from harness.run.checks import LOOKED_AT
 from harness.run.job import Job, execute, prepare_all
 from harness.run.models import Resources, ignored_urls
+from harness.run.progress import OTHER_ERRORS
 from harness.run.remote import set_copies_aside
 from harness.run.run_files import read_runs
 from harness.run.turns import assessed_references
@@ -337,10 +338,10 @@ def _run(job: Job, again: str, display: Display, alone: bool) -> tuple[Metrics, 
     say_verdictless(name, tally, "and run again with --fresh.")
     if failed := metrics.outcomes["error"]:
         say(f"{name}: {failed:,} attempt{'s' * (failed != 1)} failed:")
-        kinds = tally.errors.most_common()
-        for error, count in kinds[:5]:
+        kinds = [kind for kind in tally.errors.most_common() if kind[0] != OTHER_ERRORS][:5]
+        for error, count in kinds:
             say(f"  {count:,} x {error}")
-        if more := sum(count for _, count in kinds[5:]):
+        if more := tally.errors.total() - sum(count for _, count in kinds):
             say(f"  and {more:,} with other errors")
         say(f"To retry them: {again}")
     elif tally.failed_judgements:  # the run's notice reported them

@@ -353,10 +353,11 @@ def _matrix_captions(matrix: PairMatrix) -> Iterator[str]:
     )
     yield from explained(matrix.score)
     if methods := dict.fromkeys(TESTS[p.comparison.method] for p in matrix.pairs if p.comparison.n):
+        tested = sum(pair.comparison.p_value is not None for pair in matrix.pairs)
         yield (
             f"Below the diagonal: p of each pair by {' or '.join(methods)}, over the instances for "
             f"which both have a value; * p < {STARRED}. Above: p adjusted by Holm's method "
-            f"over all pairs ({len(matrix.pairs)}); use it when looking for differences."
+            f"over all pairs that have one ({tested}); use it when looking for differences."
         )
     found = [pair.comparison for pair in matrix.pairs]
     lacking = [sum(filter(None, (c.only_first, c.only_second, c.not_judged))) for c in found]

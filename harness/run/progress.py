@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Ending = Literal["finished", "interrupted", "budget", "failed"]
 
 MAX_ERROR_KINDS = 20
+OTHER_ERRORS = "other errors"
 
 
 class Verdicts(NamedTuple):
@@ -106,7 +107,7 @@ class Tally:
         if attempt.outcome == "error" and attempt.error:
             self.last_error = attempt.error
             known = attempt.error in self.errors or len(self.errors) < MAX_ERROR_KINDS
-            self.errors[attempt.error if known else "other errors"] += 1
+            self.errors[attempt.error if known else OTHER_ERRORS] += 1
         calls: tuple[Attempt | Rewriting | PlayedTurn, ...]
         calls = (attempt, *attempt.polish, *(attempt.user or ()))
         for call in calls:

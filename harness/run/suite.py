@@ -177,6 +177,9 @@ def evaluation(
     models are simulated or ``changes`` has ``task.dataset``. The other arguments are as in
     `suite_tree`.
     """
+    if others := [one for one in models if not isinstance(one, str)]:
+        problem = f"{others[0]!r:.60} is not the name of a model."
+        raise ConfigError(problem, "Register a function with @harness.backend, and pass its name.")
     tasks = _split(tasks)
     for task in tasks:
         if isinstance(task, str):
