@@ -366,8 +366,11 @@ def backend(plugin: P) -> P:
     ``MyBackend`` gets the name ``my``. A function keeps its name.
 
     Raises:
-        ConfigError: If a built-in or installed backend has this name.
+        ConfigError: If it has no name, or if a built-in or installed backend has this name.
     """
+    if not hasattr(plugin, "__name__"):
+        problem = f"{plugin!r:.60} has no name under which it could be registered."
+        raise ConfigError(problem, "Call it in a function, and register the function.")
     register("backends", _snake(plugin.__name__, "Backend"), plugin)
     return plugin
 

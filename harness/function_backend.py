@@ -6,6 +6,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from harness.errors import ConfigError
@@ -56,7 +57,9 @@ def backend_of(
 
         def __init__(self, **given: Any) -> None:
             self._given = given
+            paths = {key: str(value) for key, value in given.items() if isinstance(value, Path)}
             options = {key: value for key, value in given.items() if isinstance(value, PLAIN)}
+            options |= paths
             self._key = content_hash([digest(), options]) if options else digest()
 
         def key_part(self, request: Request) -> str:

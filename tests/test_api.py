@@ -828,3 +828,8 @@ def test_a_budget_limits_the_cost_of_a_function(limit: int, ended: type[Exceptio
     }
     with pytest.raises(ended) if ended else nullcontext():
         assert harness.run(tree, progress=False).metrics.pass_rate == 1
+
+
+def test_a_backend_without_a_name_is_refused() -> None:
+    with pytest.raises(ConfigError, match="has no name under which"):
+        harness.backend(partial(print, end=""))

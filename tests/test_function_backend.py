@@ -5,6 +5,7 @@ import inspect
 import sys
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,10 +39,12 @@ def test_replies_are_cached_for_the_code_of_now_and_the_options() -> None:
 
     code = ["one"]
     build = backend_of(answer, lambda: code[0])
-    keys = [build(style=style).key_part(request("a")) for style in ("plain", "bold")]
+    styles = ("plain", "bold", Path("bold"), Path("a"))
+    keys = [build(style=style).key_part(request("a")) for style in styles]
+    assert keys[1] == keys[2]
     code[0] = "two"
-    keys += [build(style=style).key_part(request("a")) for style in ("plain", "bold")]
-    assert len({*keys}) == 4
+    keys += [build(style=style).key_part(request("a")) for style in styles]
+    assert len({*keys}) == 2 * 3
 
 
 async def test_a_function_that_exits_or_returns_no_text_fails_its_call() -> None:
