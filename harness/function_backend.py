@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from harness.errors import ConfigError
 from harness.records import Reply, Request, content_hash
 
-PLAIN = (str, int, float, list, tuple, dict)  # values of options in a run file
+OPTIONS = (str, int, float, list, tuple, dict, Path)  # types of options in a run file
 _Ended: TypeAlias = tuple[Any, Exception | None]  # the result of a call, or its exception
 
 
@@ -57,9 +57,11 @@ def backend_of(
 
         def __init__(self, **given: Any) -> None:
             self._given = given
-            paths = {key: str(value) for key, value in given.items() if isinstance(value, Path)}
-            options = {key: value for key, value in given.items() if isinstance(value, PLAIN)}
-            options |= paths
+            options = {
+                key: str(value) if isinstance(value, Path) else value
+                for key, value in given.items()
+                if isinstance(value, OPTIONS)
+            }
             self._key = content_hash([digest(), options]) if options else digest()
 
         def key_part(self, request: Request) -> str:

@@ -140,7 +140,9 @@ def _variables() -> dict[str, str]:
     return {name: value for name, value in [*dotenv.items(), *os.environ.items()] if value}
 
 
-SECRET_NAME = re.compile(r"(?i)(.*_)?(API)?KEY|.*(TOKEN|SECRET|PASSWORD|CACHE_URL)")
+SECRET_NAME = re.compile(
+    r"(?i).*(API_?KEY|ACCESS_KEY|TOKEN|SECRET|SECRET_KEY|PASSWORD|CACHE_URL|CACHE_KEY)"
+)
 SECRET_LENGTH = 8  # minimum characters of a secret: a shorter text may be a word in any file
 
 
@@ -159,8 +161,12 @@ def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
 
 
 def without_secrets(text: str) -> str:
-    """Replace `configured_secrets` by the names of their variables, and hide passwords in URLs."""
-    for name, value in configured_secrets().items():
+    """Replace secrets by the names of their variables, and hide passwords in URLs.
+
+    The value of any variable whose name ends in ``KEY`` counts as a secret here.
+    """
+    keys = [name for name in _variables() if name.upper().endswith("KEY")]
+    for name, value in configured_secrets(keys).items():
         text = text.replace(value, f"${name}")
     return re.sub(r"://[^/\s@]+:[^/\s@]+@", "://…@", text)
 
