@@ -164,6 +164,7 @@ WORDS: dict[str, Any] = {
     r"\bfloat\b": "number",
     r"\bbool\b": "true or false",
     r"list of (Judge|Panel)Section": r"list of sections",
+    r"ReasoningMarks": "keep, or list",
     r"\w+Section|DecodingConstraint|\bPrice\b|^Decoding$": "section",
 }
 """Python's notation of types, and the words for them in a run file, in order."""

@@ -23,7 +23,6 @@ Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]  # a larger one would overf
 
 FAILED = {"error", "abort", "cancelled"}  # with these finish reasons, servers have no answer
 STANDARD_TIERS = {"", "auto", "default", "on_demand", "standard", "unspecified"}
-THINK, END_THINK = "<think>", "</think>"
 LEAST_LOGPROB = -9999.0  # sent for an impossible token: JSON has no minus infinity
 
 
@@ -140,24 +139,6 @@ def with_others(
 ) -> records.Reply:
     """Return the first reply, with the replies to the request's other samples."""
     return replace(first, others=dict(zip(request.others, more, strict=False)))
-
-
-def split_think(content: str) -> tuple[str, str | None]:
-    """Split a message's content into the answer and the reasoning (None if there is none).
-
-    The reasoning is a block ``<think>…</think>`` at the very beginning. Some chat templates put the
-    opening tag into the prompt, so the content begins inside the reasoning. A closing tag without
-    an opening tag then ends the reasoning. With only an opening tag, the reasoning was cut off, and
-    the answer is empty.
-    """
-    begun = content.lstrip()
-    if begun.startswith(THINK):
-        reasoning, closed, answer = begun[len(THINK) :].partition(END_THINK)
-    elif END_THINK in content and THINK not in content.partition(END_THINK)[0]:
-        reasoning, closed, answer = content.partition(END_THINK)
-    else:
-        return content, None
-    return (answer.lstrip("\n") if closed else ""), reasoning.strip()
 
 
 # --- Constraints on decoding. A server may ignore an unknown request field and answer freely,

@@ -305,10 +305,10 @@ def _text(template: str | None) -> str | None:
 
 
 def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
-    """Return a function that splits off reasoning."""
+    """Return a function that splits off reasoning if vLLM has a parser for it."""
     name = llm.vllm_config.structured_outputs_config.reasoning_parser
     if not name:
-        return _bodies.split_think
+        return lambda content: (content, None)
     from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
     from vllm.reasoning import ReasoningParserManager
 

@@ -255,10 +255,9 @@ class ChatReplies:
         reason, answer = _bodies.finish(choice.finish_reason), _bodies.text_of(message.content)
         if not answer and (refusal := _bodies.text_or_none(message.refusal)):
             return refusal, "refusal", None
-        text, thought = _bodies.split_think(answer)
-        text = _bodies.with_tool_calls(text, _tool_calls(message.tool_calls))
+        text = _bodies.with_tool_calls(answer, _tool_calls(message.tool_calls))
         given = map(_bodies.text_or_none, (message.reasoning_content, message.reasoning))
-        return text, reason, next(filter(None, given), thought)
+        return text, reason, next(filter(None, given), None)
 
 
 def _tool_calls(given: object) -> Iterator[tuple[object, object]]:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import structs
 
 from harness.backends import _loglikelihoods
-from harness.backends._bodies import Dialects, finish, split_think
+from harness.backends._bodies import Dialects, finish
 from harness.backends._http import REPLY_MB, UNREADABLE, encode
 from harness.backends._joint_prompts import JointPrompts
 from harness.backends._responses import OnAllowances
@@ -146,8 +146,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
     def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
         if not isinstance(choice.text, str):
             raise ValueError("a choice has no text")
-        text, reasoning = split_think(choice.text)
-        return text, finish(choice.finish_reason), reasoning
+        return choice.text, finish(choice.finish_reason), None
 
 
 def _prompt(request: Request) -> str:

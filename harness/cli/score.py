@@ -7,6 +7,7 @@ grown since. Each further line is a `harness.analysis.rescoring.Rescored`.
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
 
@@ -14,13 +15,15 @@ import typer
 from rich.progress import Progress
 from rich.text import Text
 
+from harness.analysis.ablation import counted
 from harness.analysis.rescoring import VerdictChange, VerdictChanges, line
 from harness.cli.console import Engine, Jobs, Run, messages, output, pool, say, show
 from harness.config.settings import Settings
-from harness.errors import DataMissing
+from harness.errors import DataMissing, option
 from harness.records import SCHEMA_VERSION
 from harness.report.transcript import change_line, changes_document
 from harness.run.checks import check_splitter
+from harness.run.reasoning import mark_warnings
 from harness.run.rescoring import Rescorer, ScoredBatch, batches
 from harness.run.resolving import build_task
 from harness.run.run_files import run_named
@@ -69,6 +72,8 @@ def score(
     header |= {"fingerprint": fingerprint, "fingerprint_before": before}
     header |= {"attempts": len(recorded), "attempts_bytes": recorded.size}
     changes = VerdictChanges()
+    separated = 0
+    unknown_marks: Counter[str] = Counter()
     path = folder.path / SCORES
     rescorer = Rescorer(task, config, settings, recorded.path, recorded.register.judged)
     workers = pool(engine, jobs, ALONE_S)
@@ -93,6 +98,8 @@ def score(
         for scored in workers.in_order(work, pieces):
             file.write(scored.lines)
             changes.add(scored.changes)
+            separated += scored.separated
+            unknown_marks.update(scored.unknown_marks)
             for problem in scored.unscored:
                 say(problem)
             if show_all:  # printed immediately: there may be one per attempt
@@ -111,6 +118,12 @@ def score(
     versions = manifest.get("packages", {}).get("harness", "unknown"), packages["harness"]
     show(changes_document(changes, versions))
     say(f"Scores in {path}")
+    for warning in mark_warnings(unknown_marks):
+        say(warning, "yellow")
+    if separated:
+        answers = counted(separated, "recorded answer")
+        say(f"{answers} contained reasoning, which was separated before scoring.")
+        say(f"To continue the run with these scores, add {option('rescore')} to its command.")
     if changed_inputs:
         say("To continue the run with these scores, run its run file again.")
     raise typer.Exit(CHANGED if changes.changed else 0)

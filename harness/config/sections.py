@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from harness.config.prices import Price
-from harness.config.validation import Section, shown
+from harness.config.validation import ReasoningMarks, Section, shown
 from harness.errors import nearest
 from harness.plugins import FILE, kind
 
@@ -196,6 +196,7 @@ class ModelSection(PluginSection):
     price: Price | None = None  # US dollars per million tokens; None: as listed
     placement: PlacementSection | None = None  # copies on a cluster; None: in this process
     headers: dict[str, str] | None = None  # of each request; $NAME is an environment variable
+    reasoning: ReasoningMarks = None  # marks around its reasoning; null: all known
 
     @model_validator(mode="before")
     @classmethod
@@ -224,9 +225,10 @@ class ModelSection(PluginSection):
         return headers or None
 
     @model_serializer(mode="wrap")
-    def _without_absent_headers(self, write: SerializerFunctionWrapHandler) -> Any:
-        tree = write(self)  # as in files older than the key
-        return tree if self.headers else {key: tree[key] for key in tree if key != "headers"}
+    def _without_absent_keys(self, write: SerializerFunctionWrapHandler) -> Any:
+        tree = write(self)  # as in files older than the keys
+        absent = [key for key in ("headers", "reasoning") if getattr(self, key) is None]
+        return {key: tree[key] for key in tree if key not in absent}
 
 
 class RoundsSection(Section):

@@ -6,9 +6,9 @@ The messages name keys. They quote only values that cannot be secret, such as nu
 import re
 from collections.abc import Iterable
 from dataclasses import is_dataclass
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from harness.config.other_tools import option_remedy
@@ -45,6 +45,26 @@ class Section(BaseModel):
     """A section of a configuration file. Unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _checked_reasoning(stated: object) -> object:
+    if stated is None or stated == "keep":
+        return stated
+    if not isinstance(stated, list | tuple) or not stated:
+        raise ValueError("must be keep, or a list of names and of pairs [OPENING, CLOSING]")
+    for item in stated:
+        if isinstance(item, str) and item:
+            continue
+        pair = item if isinstance(item, list | tuple) else ()
+        if len(pair) != 2 or not all(isinstance(mark, str) and mark.strip() for mark in pair):
+            raise ValueError("each item must be a name, or a pair [OPENING, CLOSING] of texts")
+    return stated
+
+
+ReasoningMarks = Annotated[
+    Literal["keep"] | tuple[str | tuple[str, str], ...] | None, BeforeValidator(_checked_reasoning)
+]
+"""The marks around a model's reasoning: ``keep``, or names and pairs. None: all known marks."""
 
 
 def shown(key: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +33,7 @@ from harness.errors import keys_of
 from harness.ports import Batched, CachesPrompts, Elastic, PreferredConcurrency, Startable
 from harness.records import Reply, Request
 from harness.run.models import Model
+from harness.run.reasoning import SeparatedCalls
 
 if TYPE_CHECKING:
     from harness.run.session import Session
@@ -48,11 +50,11 @@ class BoundModel:
 def call_stack(model: Model, session: Session) -> Calls:
     """Build the call stack between the workers and a model's backend.
 
-    A request passes through these layers, from the top down: cache, batches (if the provider has
-    them), joint draws (if several samples are drawn with one call), prompt caching (if the backend
-    supports it), retry, circuit, startup (if the backend has to start), limiter, claim, budget (if
-    the run has one and the model has a price), time limit, code errors. Simulated and recorded
-    models have no cache, claim or budget (`UncachedCalls`).
+    A request passes through these layers, from the top down: reasoning, cache, batches (if the
+    provider has them), joint draws (if several samples are drawn with one call), prompt caching (if
+    the backend supports it), retry, circuit, startup (if the backend has to start), limiter, claim,
+    budget (if the run has one and the model has a price), time limit, code errors. Simulated and
+    recorded models have no cache, claim or budget (`UncachedCalls`).
     """
     limits, stop, backend, price = model.limits, session.stop, model.backend, model.price
     name, replies, budget = model.section.backend, session.replies, session.budget
@@ -115,10 +117,11 @@ def call_stack(model: Model, session: Session) -> Calls:
 
     top: Ask = retry
     if claim is None:
-        return UncachedCalls(ask, partial(key, by_instance="by_instance" in backend.features))
+        uncached = UncachedCalls(ask, partial(key, by_instance="by_instance" in backend.features))
+        return _separated(uncached, model, session)
     if ledger is not None:
         top = _lane(model, session, retry, ledger, key, budgeted is not None)
-    return CachedCalls(
+    cached = CachedCalls(
         ask,
         claim,
         backend=name,
@@ -127,6 +130,12 @@ def call_stack(model: Model, session: Session) -> Calls:
         unused=session.unused,
         budgeted=budgeted,
     )
+    return _separated(cached, model, session)
+
+
+def _separated(calls: Calls, model: Model, session: Session) -> Calls:
+    unknown = session.unknown_marks.setdefault(model.where, Counter())
+    return SeparatedCalls(calls, model.reasoning, model.evaluated, unknown)
 
 
 def _lane(

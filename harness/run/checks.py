@@ -29,6 +29,7 @@ from harness.ports import (
 )
 from harness.records import Decoding, DecodingConstraint, Origin, Request
 from harness.run.models import Model
+from harness.run.reasoning import REASONING
 from harness.run.resolving import resolved
 from harness.run.run_files import own_rows
 from harness.run.turns import as_of, turns_of
@@ -248,9 +249,11 @@ def check_changes(job: Job) -> Differences | None:
         return None
     found = job.folder.differences(job.run, job.fingerprint, resolved)
     if not any(found):
-        return None
+        return found if job.rescore else None  # this version may score answers differently
     rescorable = is_rescorable(job, found)
-    if rescorable and (job.rescore or is_scored(job.folder, job.task.fingerprint())):
+    scored = is_scored(job.folder, job.task.fingerprint())
+    scored &= REASONING not in found.settings  # `harness score` reads the run's own file
+    if rescorable and (job.rescore or scored):
         return found
     backend, code = job.model.backend, f"backends/{job.run.model.backend}_sha256"
     other = isinstance(backend, KeyedByRequest) and code in found.inputs  # replies have other keys
@@ -283,7 +286,7 @@ def is_rescorable(job: Job, found: Differences) -> bool:
         data = any(one.startswith(("dataset", "documents")) for one in inputs)
         if checks[0] != checks[1] or other or data:
             return False
-    of_task = all(is_below(key, ["task"]) for key in keys)
+    of_task = all(is_below(key, ["task", REASONING]) for key in keys)
     if not of_task or any(is_below(key, ["task.name", "task.shots"]) for key in keys):
         return False
     return inputs <= {*job.task.fingerprint(), f"tasks/{job.run.task.name}_sha256"}

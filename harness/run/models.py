@@ -36,6 +36,7 @@ from harness.records import (
     content_hash,
 )
 from harness.run.turns import answers_by_id
+from harness.scoring.reasoning import Reasoning
 
 if TYPE_CHECKING:
     from harness.calls.team.database import TeamDatabase
@@ -118,6 +119,8 @@ class Model:
     price: Price | None  # None: unknown
     where: str = "model"  # key of the section in the run file
     beginnings: SharedBeginnings = field(default_factory=SharedBeginnings)  # of its prompts
+    reasoning: Reasoning = field(default_factory=Reasoning)  # the marks around it
+    evaluated: bool = True  # whether it is the run's model, and not a judge or a stage of a build
 
     def cost(self, reply: Reply) -> float | None:
         """Return a reply's recorded cost, or else its cost at the current price."""
@@ -242,6 +245,7 @@ class ModelBuilder:
                 if stated:  # each copy takes its share
                     supplied["concurrency"] = -(-limits.concurrency // section.placement.replicas)
                 backend = placed(section.backend, options, section.placement, supplied)
+            reasoning = Reasoning(section.reasoning)
             if section.headers:
                 _add_headers(section.headers, section.backend, backend, secret)
         shard = str(self.shard or "")
@@ -252,7 +256,10 @@ class ModelBuilder:
         price = section.price
         if not backend.cacheable or (price is None and "free" in backend.features):
             price = FREE
-        model = Model(section, backend, limits, rates, price, where, beginnings)
+        evaluated = where == "model" and self.task is not None
+        model = Model(
+            section, backend, limits, rates, price, where, beginnings, reasoning, evaluated
+        )
         if price is None:
             return replace(model, price=resources.prices.find(model.host, section.name))
         return model

@@ -38,8 +38,10 @@ from harness.records import SCHEMA_VERSION, Attempt, Instance, Outcome, Reply, m
 from harness.run.assessment import Assessment, feedback
 from harness.run.long_answers import LongAnswers
 from harness.run.plan import Opening
+from harness.run.reasoning import Answers, RecordedReasoning
 from harness.run.resolving import build_task
 from harness.run.turns import RecordedRounds, answered, turns_of, user_role, user_turn
+from harness.scoring.reasoning import Reasoning
 from harness.store.attempt_lines import ATTEMPT
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
@@ -75,6 +77,8 @@ class ScoredBatch(NamedTuple):
     changes: VerdictChanges
     changed: Sequence[VerdictChange]
     unscored: Sequence[str]  # messages about answers whose scoring took too long
+    separated: int  # attempts whose recorded text contained their reasoning
+    unknown_marks: Answers
 
 
 def batches(task: Task[Any], recorded: AttemptIndex) -> Iterator[Batch]:
@@ -144,6 +148,7 @@ class Rescorer:
     ) -> None:
         self._setup = pickle.dumps((run, settings.data_dir, attempts, judged))
         self._task, self._attempts, self._judged = task, attempts, judged
+        self._reasoning = Reasoning(run.model.reasoning)
         self._unscored: list[str] = []
         say = self._unscored.append
         self._long_answers = LongAnswers(task, run, settings, say, pickled=pickled)
@@ -169,7 +174,8 @@ class Rescorer:
         said: Iterable[Sequence[Judgement | None]],
     ) -> ScoredBatch:
         """Score the attempts of a batch's instances again, given their judgements."""
-        rounds = SampleRounds()
+        reasoning = RecordedReasoning(self._reasoning)
+        rounds = SampleRounds(reasoning)
         found = zip(rounds.of(attempts), said, strict=True)
         changes, changed, lines = VerdictChanges(), list[VerdictChange](), bytearray()
         for instance, n in instances:
@@ -183,7 +189,8 @@ class Rescorer:
         unscored = list(self._unscored)
         self._unscored.clear()
         n = sum(n for _, n in instances)
-        return ScoredBatch(n, bytes(lines), changes, changed, unscored)
+        separated, unknown = reasoning.separated, reasoning.unknown
+        return ScoredBatch(n, bytes(lines), changes, changed, unscored, separated, unknown)
 
 
 @lru_cache(maxsize=1)
@@ -194,9 +201,10 @@ def _rescorer(setup: bytes) -> Rescorer:
 
 
 class SampleRounds:
-    """The rounds of a sample that have been read so far."""
+    """The rounds of a sample that have been read so far, with their reasoning separated."""
 
-    def __init__(self) -> None:
+    def __init__(self, reasoning: RecordedReasoning) -> None:
+        self._reasoning = reasoning
         self._attempts: list[Attempt] = []
 
     def of(self, attempts: Iterable[Attempt]) -> Iterator[Attempt]:
@@ -205,8 +213,9 @@ class SampleRounds:
             first = next(iter(self._attempts), attempt)
             if (first.instance, first.sample) != (attempt.instance, attempt.sample):
                 self._attempts.clear()
-            self._attempts.append(attempt)
-            yield attempt
+            separated = self._reasoning.separate(attempt, self._attempts)
+            self._attempts.append(separated)
+            yield separated
 
     def rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
         """Return the current sample's attempts in the rounds before ``before``."""
@@ -284,9 +293,13 @@ def rescore(job: Job, found: Differences) -> ScoredAgain:
     no longer count and must be made again.
 
     Raises:
-        RunConflict: If a prompt or constraint has changed, or an instance is no longer in the data.
+        RunConflict: If a prompt or constraint has changed, if an instance is no longer in the data,
+            or if reasoning was separated that ``model.reasoning`` no longer separates.
     """
     recorded, plan = AttemptIndex(job.folder.attempts), job.plan()
+    rounds_before = SampleRounds(RecordedReasoning(job.model.reasoning))
+    earlier = Reasoning(job.folder.read_config().model.reasoning)
+    puts_back = not {*earlier.marks} <= {*job.model.reasoning.marks}
     long_answers = LongAnswers(job.task, job.run, job.settings)
     seen = changed = revalued = dropped = 0
     with replacing(job.folder.attempts) as temporary, contextlib.closing(long_answers):
@@ -296,12 +309,17 @@ def rescore(job: Job, found: Differences) -> ScoredAgain:
                 rows = recorded.rows_of(instance.id)
                 seen += len(rows)
                 opening = plan.opening(instance) if rows else None
-                assess = _assessing(job.task, instance, recorded, long_answers.assess)
+                assess = _assessing(job.task, instance, rounds_before, long_answers.assess)
                 said = recorded.said(
                     np.asarray(rows, np.intp), decode_judgement, _deciding(recorded)
                 )
-                attempts = recorded.read(Attempt, rows, judged=False)
-                pairs = zip(attempts, said, strict=True)
+                attempts = list(recorded.read(Attempt, rows, judged=False))
+                if puts_back and any(attempt.reasoning for attempt in attempts):
+                    raise _not_the_same(
+                        job, "model.reasoning no longer separates reasoning that was separated"
+                    )
+                lines = map(line, attempts)
+                pairs = zip(rounds_before.of(attempts), said, strict=True)
                 again = _again(pairs, recorded.register.judged, assess)
                 for _, rounds in groupby(again, key=lambda one: one[0].sample):
                     before, scores, verdicts = zip(*rounds, strict=True)
@@ -313,7 +331,8 @@ def rescore(job: Job, found: Differences) -> ScoredAgain:
                     changed += sum(old is not new for old, new in verdicts)
                     values = zip(map(_values, before), map(_values, scores), strict=True)
                     revalued += sum(old != new for old, new in values)
-                    for attempt in now if line(now) != line(before) else ():
+                    recorded_lines = list(islice(lines, len(before)))
+                    for attempt in now if list(map(line, now)) != recorded_lines else ():
                         file.append(attempt)
         if seen < len(recorded):
             raise _not_the_same(job, "some of its instances are not in the data")

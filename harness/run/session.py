@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,6 +22,7 @@ from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed
 from harness.run.call_stack import BoundModel, call_stack
 from harness.run.models import Model, apply_limits
+from harness.run.reasoning import mark_warnings
 from harness.run.replies import open_cache
 from harness.store.run_folder import RunFolder, Spending
 
@@ -40,6 +42,8 @@ class Session:
     first: bool = False  # whether the session is of a run without any attempt
     lanes: list[BatchLane] = field(default_factory=list)
     limiters: list[ConcurrencyLimiter] = field(default_factory=list)
+    # Answers that begin with an unknown mark, by mark, for each model's key in the run file.
+    unknown_marks: dict[str, Counter[str]] = field(default_factory=dict)
     _bound: dict[int, BoundModel] = field(default_factory=dict)
 
     def bind(self, model: Model) -> BoundModel:
@@ -113,6 +117,7 @@ async def open_session(
             )
         apply_limits(models)  # only now: an earlier variant may have set other limits
         stack.push_async_callback(_close_lanes, session.lanes)
+        stack.callback(_report_unknown_marks, session)
         yield session
     if session.budget is not None and session.budget.broken is not None:
         raise session.budget.broken
@@ -189,6 +194,12 @@ async def _join_budget(
     team.ensure_working()
     stack.push_async_callback(team.aclose)
     return budget
+
+
+def _report_unknown_marks(session: Session) -> None:
+    for where, answers in session.unknown_marks.items():
+        for warning in mark_warnings(answers, where):
+            session.notices.status(f"{where}, reasoning")(warning)
 
 
 async def _close_lanes(lanes: Sequence[BatchLane]) -> None:

@@ -26,7 +26,6 @@ _FOLLOWS = r"\s+(?:it|this|that|the|because|since|as|based)\b"
 _MARKED = r"[*_`]+(?!\w)"
 _ITSELF = rf"(yes|no)(?={_ENDS}|{_FOLLOWS}|{_MARKED})"
 _QUESTION = re.compile(r"\b(?:yes|no)\s*(?:[/|]|or\b)\s*(?:yes|no)\b", re.IGNORECASE)
-_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.IGNORECASE | re.DOTALL)
 _FIRST = re.compile(rf"[\W_]*{_ITSELF}", re.IGNORECASE)
 _LAST_LINE = re.compile(r"[\W_]*(yes|no)[\W_]*", re.IGNORECASE)
 _CONCLUSION = re.compile(rf"\banswer\b(?:\s+is)?[\W_]{{0,9}}{_ITSELF}", re.IGNORECASE)
@@ -166,7 +165,7 @@ def yes_or_no(text: str) -> Label:
     Raises:
         Unparseable: If the reply has neither yes nor no, or both.
     """
-    text = _QUESTION.sub("", _THOUGHT.sub("", text[-LONGEST:])).strip()
+    text = _QUESTION.sub("", text[-LONGEST:]).strip()
     last_line = text.rpartition("\n")[2]
     if first := _FIRST.match(text):
         found = [first[1]]

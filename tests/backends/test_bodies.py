@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from harness.backends._bodies import LEAST_LOGPROB, constrained, logprobs_in, split_think
+from harness.backends._bodies import LEAST_LOGPROB, constrained, logprobs_in
 from harness.backends.anthropic import AnthropicBackend
 from harness.backends.openai import COMPATIBLE, PRESETS, OpenAIBackend
 from harness.backends.openai_completions import OpenAICompletionsBackend
@@ -112,32 +112,6 @@ def test_the_legacy_endpoint_has_no_response_format() -> None:
     assert not OpenAICompletionsBackend("openai", **OPTIONS).features & CONSTRAINTS
     vllm = OpenAICompletionsBackend("vllm", **OPTIONS)
     assert vllm.features & CONSTRAINTS == CONSTRAINTS
-
-
-@pytest.mark.parametrize(
-    ("content", "answer", "reasoning"),
-    [
-        ("Yes.", "Yes.", None),
-        ("<think>Hm.</think>\n\nYes.", "Yes.", "Hm."),
-        ("\n<think>\nHm.\n</think>Yes.", "Yes.", "Hm."),
-        ("Hm.</think>Yes.", "Yes.", "Hm."),  # the template had opened it
-        ("<think>Hm. And", "", "Hm. And"),  # cut off
-        ("<think></think>Yes.", "Yes.", ""),
-        ("Say <think>x</think> twice.", "Say <think>x</think> twice.", None),
-        ("<think>a</think>b</think>c", "b</think>c", "a"),
-        ("", "", None),
-    ],
-)
-def test_the_block_at_the_beginning_is_reasoning(
-    content: str, answer: str, reasoning: str | None
-) -> None:
-    assert split_think(content) == (answer, reasoning)
-
-
-@given(st.text())
-def test_an_answer_without_tags_is_not_touched(text: str) -> None:
-    if "think>" not in text:
-        assert split_think(text) == (text, None)
 
 
 PLAIN = Request("m", (Message("user", "Is it?"),), Decoding(max_tokens=5), 0, Origin("a", 0, 1))

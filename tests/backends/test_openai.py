@@ -399,7 +399,6 @@ async def test_reasoning_is_kept_apart_from_the_answer() -> None:
     for message in (
         {"content": "Yes.", "reasoning_content": "Hm."},
         {"content": "Yes.", "reasoning": "Hm."},
-        {"content": "<think>Hm.</think>\n\nYes."},
     ):
         with answering(completion(**message)) as (url, _):
             reply = await ask(url)

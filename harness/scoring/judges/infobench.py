@@ -120,21 +120,19 @@ def verdict(text: str) -> bool | None:
     """Return True for yes, False for no, or None if a reply is unclear.
 
     The first word decides if it is yes or no, or else a phrase like "answer: yes", or else the last
-    word. Case, and reasoning up to ``</think>``, are ignored. A reply such as "yes or no" is
-    unclear.
+    word. Case is ignored. A reply such as "yes or no" is unclear.
 
     >>> [verdict(said) for said in ("No, it is not.", "Answer: **Yes**, I think", "Nothing: YES")]
     [False, True, True]
     >>> verdict("Not applicable.") is verdict("YES / NO") is None
     True
     """
-    said = text.rpartition("</think>")[2]
-    words = _WORD.findall(f"{said[:LONGEST]} {said[LONGEST:][-LONGEST:]}".lower())
+    words = _WORD.findall(f"{text[:LONGEST]} {text[LONGEST:][-LONGEST:]}".lower())
     if not words or {"yes", "no"} <= set(words) <= {"yes", "no", "and", "or"}:
         return None
     if words[0] in _SAID:
         return _SAID[words[0]]
-    if (answer := _ANSWER.search(said[:LONGEST])) is not None:
+    if (answer := _ANSWER.search(text[:LONGEST])) is not None:
         return _SAID[answer[1].lower()]
     return _SAID.get(words[-1])
 

@@ -78,7 +78,6 @@ def test_the_official_parser_reads_the_recorded_replies_as_the_authors_do(data_d
             (text, None)
             for text in ("", "Nothing.", "KNOW", "Yesterday", "NO / YES", "EYES", "N/A")
         ),
-        ("<think>maybe NO</think>YES", True),
         ("Answer: YES. NOTE: a minor issue.", True),
     ],
 )

@@ -179,7 +179,6 @@ def test_decoding_may_be_held_to_yes_and_no() -> None:
         ("Is it valid, yes or no? No.", "no"),
         ("minimum: yes\nformat: no\n\n**No**", "no"),
         ("- type: yes\n- maximum: yes\nYes", "yes"),
-        ("<think>Yes? There is no minimum. No.</think>\n\nYes", "yes"),
         ("Yes </s>", "yes"),
         ("no<|eot_id|>", "no"),
         ('{"answer": "no"}', "no"),

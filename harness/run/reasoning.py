@@ -1,0 +1,156 @@
+"""Separates reasoning in the replies of all models, and in recorded attempts.
+
+Replies are separated after they come from the cache, which keeps them as the provider sent them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from harness.calls.calls import Calls, ReplyUnsaved
+from harness.errors import option
+from harness.records import CONSTRAINT_REFUSED, Attempt, Call, Logprobs, Request
+from harness.scoring.reasoning import Prompt, Reasoning, closing_of
+
+REASONING = "model.reasoning"
+"""The run file's key for the marks of the evaluated model."""
+
+Answers = Mapping[str, int]
+"""The number of answers that begin with each unknown mark."""
+
+
+@dataclass(eq=False)
+class SeparatedCalls:
+    """The top of a call stack: separates the reasoning of each reply.
+
+    Args:
+        calls: The layers below.
+        reasoning: The marks of the model's reasoning.
+        evaluated: Whether the model is the evaluated one. The user messages of other models, such
+            as judges, quote texts, so that marks in them are no mentions.
+        unknown: Counts the answers that begin with each unknown mark.
+    """
+
+    calls: Calls
+    reasoning: Reasoning
+    evaluated: bool = True
+    unknown: Counter[str] = field(default_factory=Counter)
+
+    async def __call__(self, request: Request) -> Call:
+        """Return the call. Its reply's text is the answer alone."""
+        try:
+            call = await self.calls(request)
+        except ReplyUnsaved as error:
+            error.call = self._separated(request, error.call)
+            raise
+        return self._separated(request, call)
+
+    def _separated(self, request: Request, call: Call) -> Call:
+        reply = call.reply
+        if request.loglikelihoods or request.window or self.reasoning.keeps:
+            return call
+        prompt = _prompt(request, self.evaluated)
+        answer, reasoning = self.reasoning.separate(reply.text, prompt)
+        mark = self.reasoning.unknown(answer, prompt)
+        if mark is not None:
+            self.unknown[mark] += 1
+        if reasoning is None:
+            return call
+        changed = replace(
+            reply,
+            text=answer,
+            reasoning=reply.reasoning or reasoning,
+            logprobs=_of_answer(reply.logprobs, reply.text, answer),
+        )
+        return replace(call, reply=changed)
+
+
+def _prompt(request: Request, evaluated: bool) -> Prompt:
+    messages = request.messages
+    if not evaluated:
+        texts = [message.content for message in messages if message.role == "system"]
+        return Prompt(texts, request.decoding.given())
+    # Each later round adds a turn of the user, after an answer. Earlier ones are shots.
+    turns = [place for place, message in enumerate(messages) if message.role == "user"]
+    last = turns[-request.origin.round] if len(turns) >= request.origin.round else len(messages)
+    texts = [
+        message.content
+        for place, message in enumerate(messages)
+        if place <= last or message.role != "assistant"
+    ]
+    return Prompt(texts, request.decoding.given())
+
+
+def _of_answer(logprobs: Logprobs | None, text: str, answer: str) -> Logprobs | None:
+    """Return the positions of the answer, or None unless the likeliest tokens before spell it."""
+    before = text.removesuffix(answer) if answer else text
+    spelled = ""
+    for position, tokens in enumerate(logprobs or ()):
+        if spelled == before:
+            return logprobs[position:] if logprobs else None
+        spelled += tokens[0].token if tokens else ""
+    return None
+
+
+class RecordedReasoning:
+    """Separates the reasoning in recorded attempts, which earlier versions may have left in.
+
+    Attributes:
+        separated: The number of attempts whose text has changed.
+        unknown: The number of answers that begin with each unknown mark.
+    """
+
+    def __init__(self, reasoning: Reasoning) -> None:
+        self.reasoning = reasoning
+        self.separated = 0
+        self.unknown: Counter[str] = Counter()
+
+    def separate(self, attempt: Attempt, earlier: Sequence[Attempt]) -> Attempt:
+        """Return an attempt without reasoning in its text.
+
+        Args:
+            attempt: The attempt.
+            earlier: The attempts in the sample's earlier rounds.
+        """
+        if not attempt.text or attempt.finish_reason == CONSTRAINT_REFUSED or self.reasoning.keeps:
+            return attempt
+        if attempt.request.get("loglikelihoods") or attempt.request.get("window"):
+            return attempt
+        prompt = _recorded_prompt(attempt, earlier)
+        answer, reasoning = self.reasoning.separate(attempt.text, prompt)
+        mark = self.reasoning.unknown(answer, prompt)
+        if mark is not None:
+            self.unknown[mark] += 1
+        if reasoning is None:
+            return attempt
+        self.separated += 1
+        return replace(attempt, text=answer, reasoning=attempt.reasoning or reasoning)
+
+
+def _recorded_prompt(attempt: Attempt, earlier: Sequence[Attempt]) -> Prompt:
+    first = earlier[0] if earlier else attempt
+    messages = first.request.get("messages") or ()
+    texts = [str(message.get("content") or "") for message in messages]
+    texts += [round_.feedback for round_ in earlier if round_.feedback]
+    return Prompt(texts, attempt.request.get("decoding") or {})
+
+
+def mark_warnings(answers: Answers, where: str = "model") -> Iterator[str]:
+    """Yield a warning for each unknown mark with which answers begin.
+
+    Args:
+        answers: The number of answers, by mark.
+        where: The key of the model's section in the run file.
+    """
+    again = option("rescore") if where == "model" else option("fresh")
+    for mark, count in sorted(answers.items()):
+        begin = "1 answer begins" if count == 1 else f"{count:,} answers begin"
+        yield (
+            f"{begin} with {mark}, which is not known as a mark of reasoning. If it is one, what "
+            f"follows was scored as the answer: set {where}.reasoning: "
+            f"[known, ['{mark}', '{closing_of(mark)}']] and run again with {again}."
+        )

@@ -1,0 +1,449 @@
+"""Separates a model's reasoning from its answer, by the marks that models put around it.
+
+A reply is separated if it begins with a mark of `MARKS`, after white space, or if it begins inside
+the reasoning, because the chat template has put the opening mark into the prompt: it then has only
+the closing mark. Several blocks in a row are all reasoning, and nested blocks belong to the outer
+one. Reasoning that is never closed leaves no answer. Marks in the middle of an answer, in a code
+block or in quotation marks are text.
+
+All functions take linear time.
+
+Sources: the chat templates of the models, and the reasoning parsers of vLLM and SGLang.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+from harness.errors import ConfigError, nearest
+
+KEEP = "keep"
+KNOWN = "known"  # stands for all marks of `MARKS`
+
+
+@dataclass(frozen=True)
+class ReasoningMark:
+    """A form of reasoning: the marks around it, and those around the answer that follows.
+
+    Args:
+        name: The name in run files.
+        opening: A regular expression.
+        closing: A regular expression.
+        spellings: Texts, in lower case. A prompt that contains one of them mentions the mark.
+        hint: A text, in lower case, without which a reply does not begin inside the reasoning.
+        before_answer: A regular expression for what comes between the reasoning and the answer.
+        after_answer: Texts after the answer.
+        inside: A regular expression that ends the reasoning of a reply that has no opening mark.
+            Default: ``closing``.
+        needs_closing: Whether an opening mark without a closing mark is text.
+        always: Whether the mark is separated even if the prompt mentions it.
+    """
+
+    name: str
+    opening: str
+    closing: str
+    spellings: tuple[str, ...]
+    hint: str
+    before_answer: str = ""
+    after_answer: tuple[str, ...] = ()
+    inside: str = ""
+    needs_closing: bool = False
+    always: bool = False
+
+    @cached_property
+    def begins(self) -> re.Pattern[str]:
+        """The compiled opening mark."""
+        return re.compile(self.opening)
+
+    @cached_property
+    def marks(self) -> re.Pattern[str]:
+        """Either mark. The group ``closing`` has matched if it is the closing one."""
+        return re.compile(f"(?P<closing>{self.closing})|{self.opening}")
+
+    @cached_property
+    def ends_inside(self) -> re.Pattern[str]:
+        """Like `marks`, for a reply that has no opening mark."""
+        return re.compile(f"(?P<closing>{self.inside or self.closing})|{self.opening}")
+
+    @cached_property
+    def begins_answer(self) -> re.Pattern[str] | None:
+        """The compiled ``before_answer``, if there is one."""
+        return re.compile(self.before_answer) if self.before_answer else None
+
+
+def _element(name: str) -> ReasoningMark:
+    opening = rf"(?i:<{name}(?:\s++[\w:-]++\s*+=[^<>]*+)?\s*+>)"
+    spellings = (f"<{name}>", f"</{name}>")
+    closing = rf"(?i:</{name}\s*+>)"
+    return ReasoningMark(name.rpartition(":")[0] or name, opening, closing, spellings, f"</{name}")
+
+
+def pair(name: str, opening: str, closing: str, *more: str, **parts: Any) -> ReasoningMark:
+    """Return a mark that is written literally. ``more`` are the texts after the answer."""
+    spellings = (opening.lower(), closing.lower())
+    expressions = (re.escape(opening), re.escape(closing))
+    return ReasoningMark(name, *expressions, spellings, closing.lower(), after_answer=more, **parts)
+
+
+_FINAL = r"(?:<\|start\|>assistant)?<\|channel\|>final[^<]{0,40}+<\|message\|>"
+
+MARKS: tuple[ReasoningMark, ...] = (
+    # DeepSeek R1, Qwen, GLM, MiniMax M2, OLMo, Phi, Nemotron, Granite 3.3, Kimi K2 and most others
+    _element("think"),
+    # written by models without reasoning tokens, after their training data or out of habit
+    _element("thinking"),
+    _element("thought"),  # EXAONE Deep, Marco-o1, Gemini's thoughts in OpenAI's protocol
+    _element("reasoning"),
+    _element("seed:think"),  # Seed-OSS
+    _element("mm:think"),  # MiniMax M3
+    _element("longcat_think"),  # LongCat
+    pair("mistral", "[THINK]", "[/THINK]"),  # Magistral
+    pair("kimi", "◁think▷", "◁/think▷"),  # Kimi-VL Thinking
+    pair(
+        "cohere",  # Command A Reasoning
+        "<|START_THINKING|>",
+        "<|END_THINKING|>",
+        *("<|END_RESPONSE|>", "<|END_TEXT|>"),
+        before_answer=r"<\|START_(?:RESPONSE|TEXT)\|>",
+    ),
+    pair(
+        "thought_tokens",  # Sky-T1, OpenThinker
+        "<|begin_of_thought|>",
+        "<|end_of_thought|>",
+        "<|end_of_solution|>",
+        before_answer=r"<\|begin_of_solution\|>",
+    ),
+    ReasoningMark(
+        "harmony",  # gpt-oss
+        r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)\s*+<\|message\|>",
+        r"<\|end\|>|(?=<\|start\|>assistant)",
+        ("<|channel|>",),
+        "<|channel|>final",
+        before_answer=_FINAL,
+        after_answer=("<|return|>", "<|end|>"),
+        inside=rf"(?:<\|end\|>)?{_FINAL}",
+    ),
+    ReasoningMark(
+        "harmony",  # decoded without its special tokens
+        r"analysis(?=[A-Z\"'(*])",
+        "assistantfinal",
+        ("assistantfinal",),
+        "assistantfinal",
+        needs_closing=True,
+    ),
+    ReasoningMark(
+        "gemma",  # Gemma 4
+        r"<\|channel>(?:thought\b)?",
+        r"<channel\|>",
+        ("<|channel>", "<channel|>"),
+        "<channel|>",
+    ),
+    ReasoningMark(
+        "medgemma",
+        r"<unused94>(?:thought\b)?",
+        "<unused95>",
+        ("<unused94>", "<unused95>"),
+        "<unused95>",
+    ),
+    pair("pangu", "[unused16]", "[unused17]"),  # openPangu
+    pair("apertus", "<|inner_prefix|>", "<|inner_suffix|>"),
+    pair(
+        "kimi_k3",
+        "<|open|>think<|sep|>",
+        "<|close|>think<|sep|>",
+        *("<|close|>message<|sep|>", "<|close|>response<|sep|>"),
+        before_answer=r"<\|open\|>response<\|sep\|>",
+    ),
+    ReasoningMark(
+        "solar",  # Solar Open
+        r"<\|think\|>",
+        r"<\|end\|>",
+        ("<|think|>",),
+        "<|begin|>assistant<|content|>",
+        before_answer=r"<\|begin\|>assistant<\|content\|>",
+        after_answer=("<|end|>",),
+        inside=r"<\|end\|><\|begin\|>assistant<\|content\|>",
+    ),
+    pair("solar", "<|think:start|>", "<|think:end|>"),  # Solar Open 2
+)
+
+_IGNORED = re.compile(r"[\s\ufeff\u200b]*+")
+_BLANK_LINES = re.compile(r"\A(?:[ \t]*+\r?\n)*+")
+_QUOTES = frozenset("`'\"\u2018\u2019\u201c\u201d")
+_FENCE = "```"
+_GROUP = re.compile(r"\?p?<\w+>")  # the name of a group, in a regular expression in lower case
+
+
+class Separated(NamedTuple):
+    """A reply's answer and reasoning (None: no mark was found)."""
+
+    answer: str
+    reasoning: str | None
+
+
+class Prompt(NamedTuple):
+    """What a reply's request says: its texts, and its decoding constraint."""
+
+    texts: Sequence[str] = ()  # of messages whose mentions of a mark count
+    decoding: Mapping[str, Any] = {}  # `Decoding.given`
+
+    def mentions(self, spellings: Collection[str], name: str = "") -> bool:
+        """Return whether the prompt mentions a mark, ignoring case.
+
+        An opening mark at the very end of the prompt begins the reply, and is no mention. A
+        constraint may also mention the ``name`` of an element, as in ``<(think|plan)>``.
+        """
+        texts = [text.lower() for text in self.texts]
+        if texts:
+            last = texts[-1].rstrip()
+            for mark in spellings:
+                if last.endswith(("\n" + mark, ">" + mark)):
+                    texts[-1] = last.removesuffix(mark)
+        stated = {
+            key: self.decoding[key] for key in ("constraint", "extra") if key in self.decoding
+        }
+        if stated:
+            text = json.dumps(stated, ensure_ascii=False).replace("\\", "").lower()
+            texts.append(_GROUP.sub("", text))
+            if name and re.search(rf"<[^<>]{{0,40}}\b{re.escape(name)}\b", texts[-1]):
+                return True
+        return any(mark in text for text in texts for mark in spellings)
+
+
+NO_PROMPT = Prompt()
+
+
+class Reasoning:
+    """The marks that a model's section of the run file states, and how replies are separated.
+
+    Args:
+        stated: The value of ``model.reasoning``: None for all known marks, ``keep`` for none, or a
+            list of names and of pairs (opening, closing).
+
+    Raises:
+        ConfigError: If a name is unknown.
+    """
+
+    def __init__(
+        self, stated: Literal["keep"] | Sequence[str | tuple[str, str]] | None = None
+    ) -> None:
+        self.keeps = stated == KEEP
+        self.marks = () if stated == KEEP else tuple(_marks((KNOWN,) if stated is None else stated))
+
+    def separate(self, text: str, prompt: Prompt = NO_PROMPT) -> Separated:
+        """Separate a reply's text. An answer that calls tools (JSON) has its text in ``text``."""
+        if text.startswith('{"text": ') and '"tool_calls": [' in text:
+            return self._of_tool_calls(text, prompt)
+        mentions: dict[ReasoningMark, bool] = {}
+
+        def usable(mark: ReasoningMark) -> bool:
+            if mark.always:
+                return True
+            if mark not in mentions:
+                mentions[mark] = prompt.mentions(mark.spellings, mark.name)
+            return not mentions[mark]
+
+        return _separated(text, self.marks, usable)
+
+    def _of_tool_calls(self, text: str, prompt: Prompt) -> Separated:
+        try:
+            tree = json.loads(text)
+        except (ValueError, RecursionError):
+            return Separated(text, None)
+        if not isinstance(tree.get("text"), str):
+            return Separated(text, None)
+        answer, reasoning = self.separate(tree["text"], prompt)
+        if reasoning is None:
+            return Separated(text, None)
+        found = ({"text": answer} if answer else {}) | {"tool_calls": tree["tool_calls"]}
+        return Separated(json.dumps(found, ensure_ascii=False), reasoning)
+
+    def unknown(self, answer: str, prompt: Prompt = NO_PROMPT) -> str | None:
+        """Return the mark with which an answer begins if it may begin unseparated reasoning.
+
+        Elements of XML and HTML count only if their name says so and text follows them.
+        """
+        if self.keeps:
+            return None
+        match = _UNKNOWN.match(answer, _IGNORED.match(answer).end())  # type: ignore[union-attr]
+        if match is None:
+            return None
+        mark, name = match[0], match[1] or match[2]
+        if name:
+            mark = f"<{name}>" if match[1] else mark
+            closing = mark[0] + "/" + mark[1:]
+            after = answer.rpartition(closing)
+            suggests = bool(_WORDS.search(name))
+            if not suggests or (after[1] and not after[2].strip()):
+                return None
+        return None if prompt.mentions([mark.lower()]) else mark
+
+
+def closing_of(mark: str) -> str:
+    """Return the usual closing mark of an unknown mark, or "CLOSING" if there is none."""
+    for opening, closing in (("begin", "end"), ("start", "end"), ("START", "END")):
+        if mark.startswith("<|") and opening in mark:
+            return mark.replace(opening, closing, 1)
+    return "CLOSING" if mark.startswith("<|") else mark[0] + "/" + mark[1:]
+
+
+_UNKNOWN = re.compile(
+    r"<\|[\w:/ -]{1,40}\|?>|<([a-zA-Z][\w:.-]{0,40})(?:\s[^<>]{0,200})?>|\[([A-Z][A-Z_ ]{2,30})\]"
+    r"|◁\w{1,40}▷|<unused\d{1,5}>"
+)
+_WORDS = re.compile(
+    r"think|thought|reason|rationale|scratch|monologue|reflect|deliberat|introspect|brainstorm"
+    r"|analysis|\bcot\b",
+    re.IGNORECASE,
+)
+
+
+def _marks(stated: Sequence[str | tuple[str, str]]) -> Iterable[ReasoningMark]:
+    names = [*dict.fromkeys(mark.name for mark in MARKS), KNOWN, KEEP]
+    for item in stated:
+        if item == KNOWN:
+            yield from MARKS
+        elif not isinstance(item, str):
+            yield pair(item[0], item[0], item[1], always=True)
+        elif item in names and item != KEEP:
+            yield from (replace(mark, always=True) for mark in MARKS if mark.name == item)
+        else:
+            problem = f"model.reasoning: there is no mark {item!r:.60}."
+            remedy = f"{nearest(item, names)} Or write the marks: [[OPENING, CLOSING]]."
+            raise ConfigError(problem, remedy.lstrip())
+
+
+class _Block(NamedTuple):
+    """A block of reasoning in a text: its mark, and offsets."""
+
+    mark: ReasoningMark
+    start: int  # of its content
+    end: int  # of its content
+    after: int  # where the text continues
+
+
+def _separated(
+    text: str, marks: Sequence[ReasoningMark], usable: Callable[[ReasoningMark], bool]
+) -> Separated:
+    start = _after_space(text, 0)
+    block = _block(text, start, marks, usable) or _begun_block(text, start, marks, usable)
+    if block is None:
+        for mark in marks:
+            if _answer_start(mark, text, start) and usable(mark):
+                return Separated(_unwrapped(text, mark), "")
+        return Separated(text, None)
+    contents: list[str] = []
+    while block is not None:
+        last = block
+        contents.append(text[last.start : last.end].strip())
+        block = _block(text, _after_space(text, last.after), marks, usable, nested=False)
+    answer = _unwrapped(_after_blank_lines(text[last.after :]), last.mark)
+    return Separated(answer, "\n\n".join(filter(None, contents)))
+
+
+def _block(
+    text: str,
+    place: int,
+    marks: Sequence[ReasoningMark],
+    usable: Callable[[ReasoningMark], bool],
+    *,
+    nested: bool = True,
+) -> _Block | None:
+    """Return the block that begins at ``place``. If it is never closed, it ends with the text.
+
+    Without ``nested``, its first closing mark ends it: finding the end of nested blocks may read
+    the whole text, so it is done for a reply's first block only.
+    """
+    for mark in marks:
+        opened = mark.begins.match(text, place)
+        if opened is None:
+            continue
+        start = opened.end()
+        closed = _closing(mark.marks, text, start) if nested else None
+        closed = closed or _closing(mark.marks, text, start, balanced=False)
+        if (closed is None and mark.needs_closing) or not usable(mark):
+            continue
+        if closed is None:
+            return _Block(mark, start, len(text), len(text))
+        return _Block(mark, start, closed.start(), closed.end())
+    return None
+
+
+def _begun_block(
+    text: str, place: int, marks: Sequence[ReasoningMark], usable: Callable[[ReasoningMark], bool]
+) -> _Block | None:
+    """Return the block of a reply that begins inside its reasoning."""
+    lowered = text.lower()
+    first: _Block | None = None
+    for mark in marks:
+        if mark.needs_closing or mark.hint not in lowered:
+            continue
+        closed = _closing(mark.ends_inside, text, place, prose=True)
+        if closed and (first is None or closed.start() < first.end) and usable(mark):
+            first = _Block(mark, place, closed.start(), closed.end())
+    return first
+
+
+def _closing(
+    marks: re.Pattern[str], text: str, start: int, *, balanced: bool = True, prose: bool = False
+) -> re.Match[str] | None:
+    """Return the closing mark of a block whose content begins at ``start``, or None.
+
+    Marks in quotation marks are text. So are, with ``prose``, those in code. Unless ``balanced``,
+    the first closing mark is returned, even if more blocks were opened before.
+    """
+    depth = 1
+    place = start
+    fences = 0
+    ticks = 0  # on the current line
+    last_fence = text.rfind(_FENCE) if prose else -1
+    for found in marks.finditer(text, start):
+        if _quoted(text, found):
+            continue
+        if prose:
+            between = text[place : found.start()]
+            fences += between.count(_FENCE)
+            _, line_break, line = between.rpartition("\n")
+            ticks = line.count("`") + (0 if line_break else ticks)
+            place = found.start()
+            in_block = fences % 2 == 1 and last_fence >= place
+            if in_block or ticks % 2 == 1:
+                continue
+        depth += -1 if found["closing"] is not None else 1
+        if depth == 0 or (found["closing"] is not None and not balanced):
+            return found
+    return None
+
+
+def _quoted(text: str, mark: re.Match[str]) -> bool:
+    before, after = text[mark.start() - 1 : mark.start()], text[mark.end() : mark.end() + 1]
+    return before in _QUOTES and after in _QUOTES
+
+
+def _answer_start(mark: ReasoningMark, text: str, place: int) -> re.Match[str] | None:
+    return mark.begins_answer and mark.begins_answer.match(text, place)
+
+
+def _unwrapped(answer: str, mark: ReasoningMark) -> str:
+    """Return an answer without the marks that belong to the form of its reasoning."""
+    begins = _answer_start(mark, answer, _after_space(answer, 0))
+    if begins:
+        answer = _after_blank_lines(answer[begins.end() :])
+    for text in mark.after_answer:
+        stripped = answer.rstrip()
+        if stripped.endswith(text):
+            answer = stripped.removesuffix(text)
+    return answer
+
+
+def _after_blank_lines(text: str) -> str:
+    return _BLANK_LINES.sub("", text, count=1)
+
+
+def _after_space(text: str, place: int) -> int:
+    return _IGNORED.match(text, place).end()  # type: ignore[union-attr]

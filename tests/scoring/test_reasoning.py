@@ -1,0 +1,247 @@
+"""Reasoning is separated from answers by the marks of all known models."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import ConfigError
+from harness.scoring.reasoning import MARKS, Prompt, Reasoning, closing_of
+
+HARMONY = "<|start|>assistant<|channel|>final<|message|>Yes."
+KNOWN = Reasoning()
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "reasoning"),
+    [
+        ("<think>Hm.</think>\n\nYes.", "Yes.", "Hm."),
+        ("\n<think>\nHm.\n</think>Yes.", "Yes.", "Hm."),
+        ("\ufeff <think>Hm.</think>  \r\n\r\n  Yes.", "  Yes.", "Hm."),
+        ("<think></think>Yes.", "Yes.", ""),
+        ("<THINK>Hm.</Think>Yes.", "Yes.", "Hm."),
+        ('<think effort="low">Hm.</think >Yes.', "Yes.", "Hm."),
+        ("<thinking>Hm.</thinking>Yes.", "Yes.", "Hm."),
+        ("<thought>\nHm.\n</thought>\nYes.", "Yes.", "Hm."),
+        ("<reasoning>Hm.</reasoning>Yes.", "Yes.", "Hm."),
+        ("<seed:think>Hm.</seed:think>Yes.", "Yes.", "Hm."),
+        ("<mm:think>Hm.</mm:think>Yes.", "Yes.", "Hm."),
+        ("<longcat_think>Hm.</longcat_think>Yes.", "Yes.", "Hm."),
+        ("[THINK]Hm.[/THINK]Yes.", "Yes.", "Hm."),
+        ("◁think▷Hm.◁/think▷Yes.", "Yes.", "Hm."),
+        ("<|begin_of_thought|>\n\nHm.\n\n<|end_of_thought|>Yes.", "Yes.", "Hm."),
+        (
+            "<|begin_of_thought|>Hm.<|end_of_thought|>\n\n<|begin_of_solution|>\n\nYes.\n\n"
+            "<|end_of_solution|>\n",
+            "Yes.\n\n",
+            "Hm.",
+        ),
+        ("<|START_THINKING|>Hm.<|END_THINKING|>Yes.", "Yes.", "Hm."),
+        (
+            "<|START_THINKING|>Hm.<|END_THINKING|><|START_RESPONSE|>Yes.<|END_RESPONSE|>",
+            "Yes.",
+            "Hm.",
+        ),
+        ("<|START_TEXT|>Yes.<|END_TEXT|>", "Yes.", ""),
+        (f"<|channel|>analysis<|message|>Hm.<|end|>{HARMONY}<|return|>", "Yes.", "Hm."),
+        (f"<|channel|>analysis<|message|>Hm.{HARMONY}", "Yes.", "Hm."),
+        (
+            "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary"
+            f"<|message|>A preamble.<|end|>{HARMONY}",
+            "Yes.",
+            "Hm.\n\nA preamble.",
+        ),
+        (f"Hm.<|end|>{HARMONY}", "Yes.", "Hm."),
+        ("<|channel|>final<|message|>Yes.<|return|>", "Yes.", ""),
+        ("<|channel|>analysis<|message|>Hm. And", "", "Hm. And"),
+        ("analysisThe user asks.assistantfinalYes.", "Yes.", "The user asks."),
+        ("<|channel>thought\nHm.<channel|>Yes.", "Yes.", "Hm."),
+        ("<|channel>thought\n<channel|>Yes.", "Yes.", ""),
+        ("<unused94>thought\nHm.<unused95>Yes.", "Yes.", "Hm."),
+        ("[unused16]Hm.[unused17]Yes.", "Yes.", "Hm."),
+        ("<|inner_prefix|>Hm.<|inner_suffix|>Yes.", "Yes.", "Hm."),
+        ("<|think|>Hm.<|end|><|begin|>assistant<|content|>Yes.<|end|>", "Yes.", "Hm."),
+        ("<|think:start|>Hm.<|think:end|>Yes.", "Yes.", "Hm."),
+        (
+            "<|open|>think<|sep|>Hm.<|close|>think<|sep|><|open|>response<|sep|>Yes."
+            "<|close|>response<|sep|><|close|>message<|sep|>",
+            "Yes.",
+            "Hm.",
+        ),
+        # The chat template has opened it.
+        ("Hm.</think>Yes.", "Yes.", "Hm."),
+        ("</think>\n\nYes.", "Yes.", ""),
+        ("Hm.<|END_THINKING|><|START_TEXT|>Yes.<|END_TEXT|>", "Yes.", "Hm."),
+        ("Hm.◁/think▷Yes.", "Yes.", "Hm."),
+        ("The tag is `</think>`. Hm.</think>Yes.", "Yes.", "The tag is `</think>`. Hm."),
+        ("Hm.\n```python\nprint(1)\n</think>\nYes.", "Yes.", "Hm.\n```python\nprint(1)"),
+        # It is never closed.
+        ("<think>Hm. And", "", "Hm. And"),
+        ("[THINK]Hm. And", "", "Hm. And"),
+        ("<reasoning>Hm. Yes.", "", "Hm. Yes."),
+        ('<think>I close it with "</think>"', "", 'I close it with "</think>"'),
+        ("<think>\n\n</think>\n\n", "", ""),
+        # Several blocks, and nested ones
+        ("<think>A.</think>\n<think>B.</think>\nYes.", "Yes.", "A.\n\nB."),
+        ("<think>A.</think><reasoning>B.</reasoning>Yes.", "Yes.", "A.\n\nB."),
+        ("<think>A.</think>\n<think>B.", "", "A.\n\nB."),
+        ("<think>A. <think>B.</think> C.</think>Yes.", "Yes.", "A. <think>B.</think> C."),
+        ("<think>I use <think> first.</think>Yes.", "Yes.", "I use <think> first."),
+        ("<think>a</think>b</think>c", "b</think>c", "a"),
+        ("<think>a</think>b <think>c</think>", "b <think>c</think>", "a"),
+        # An answer that calls tools
+        (
+            '{"text": "<think>Hm.</think>\\n\\nYes.", "tool_calls": [{"name": "f"}]}',
+            '{"text": "Yes.", "tool_calls": [{"name": "f"}]}',
+            "Hm.",
+        ),
+        (
+            '{"text": "<think>Hm.</think>", "tool_calls": [{"name": "f"}]}',
+            '{"tool_calls": [{"name": "f"}]}',
+            "Hm.",
+        ),
+    ],
+)
+def test_a_reply_that_begins_with_reasoning_is_separated(
+    text: str, answer: str, reasoning: str
+) -> None:
+    assert KNOWN.separate(text) == (answer, reasoning)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Yes.",
+        "Say <think>x</think> twice.",
+        "print('<think>x</think>')",
+        "```xml\n<think>x</think>\n```",
+        "```html\n<p>\n</think>\n</p>\n```",
+        "It ends with `</think>`.",
+        'It ends with "</think>".',
+        "<doc><reasoning>x</reasoning></doc>",
+        "<reason>x</reason>",
+        "<think step by step>. The answer is A.",
+        "<thinker>x</thinker>",
+        "[think] about it.",
+        "analysis of variance",
+        "analysisX without an end",
+        "Yes.<|end|>",
+        '{"text": "Yes.", "tool_calls": [{"name": "</think>"}]}',
+        '{"text": "<think>", "tool_calls": [',
+    ],
+)
+def test_other_answers_are_not_changed(text: str) -> None:
+    assert KNOWN.separate(text) == (text, None)
+
+
+@given(st.text())
+def test_text_without_marks_is_not_changed(text: str) -> None:
+    if not any(part in text for part in ("<", "[", "◁", "analysis")):
+        assert KNOWN.separate(text) == (text, None)
+
+
+HM = "<think>Hm.</think>Yes."
+
+
+@pytest.mark.parametrize(
+    ("prompt", "separated"),
+    [
+        (Prompt(["Is it?"]), True),
+        (Prompt(["Put your reasoning into <think> tags."]), False),
+        (Prompt(["End your reasoning with </THINK>."]), False),
+        (Prompt(["Answer: <think step by step>. The answer is <x>"]), True),
+        (Prompt(["Use <reasoning> tags."]), True),
+        (Prompt(["Is it?\n<think>\n"]), True),  # begins the reply
+        (Prompt(["<|user|>Is it?<|assistant|><think>"]), True),
+        (Prompt(["Use <think>.\n<think>"]), False),
+        (Prompt([], {"constraint": {"regex": r"\<think\>.*"}}), False),
+        (Prompt([], {"constraint": {"regex": r"<(?:plan|think)>.*"}}), False),
+        (Prompt([], {"constraint": {"regex": r"(?P<think>I think.*)"}}), True),
+        (Prompt([], {"constraint": {"grammar": 'root ::= "<" "think" ">" text'}}), False),
+        (Prompt([], {"constraint": {"choices": ["<think>", "no"]}}), False),
+        (Prompt([], {"constraint": {"json_schema": {"properties": {"think": {}}}}}), True),
+        (Prompt([], {"extra": {"guided_regex": "<think>.*"}}), False),
+        (Prompt([], {"stop": ["</think>"]}), True),
+    ],
+)
+def test_marks_that_the_prompt_mentions_are_part_of_the_answer(
+    prompt: Prompt, separated: bool
+) -> None:
+    assert (KNOWN.separate(HM, prompt).reasoning is not None) == separated
+    assert Reasoning(["think"]).separate(HM, prompt) == ("Yes.", "Hm.")  # stated
+
+
+def test_the_run_file_states_the_marks() -> None:
+    mine = Reasoning([("<plan>", "</plan>"), "mistral"])
+    assert mine.separate("<plan>Hm.</plan>Yes.") == ("Yes.", "Hm.")
+    assert mine.separate("[THINK]Hm.[/THINK]Yes.") == ("Yes.", "Hm.")
+    assert mine.separate(HM) == (HM, None)
+    assert Reasoning(["known", ("<plan>", "</plan>")]).separate(HM) == ("Yes.", "Hm.")
+    assert Reasoning("keep").separate(HM) == (HM, None)
+    for name in {mark.name for mark in MARKS}:
+        assert Reasoning([name]).marks
+    with pytest.raises(ConfigError, match="there is no mark 'thnk'") as error:
+        Reasoning(["thnk"])
+    assert "[[OPENING, CLOSING]]" in error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("answer", "mark", "closing"),
+    [
+        ("<scratchpad>Hm.</scratchpad>Yes.", "<scratchpad>", "</scratchpad>"),
+        ("<scratchpad>Hm. Yes.", "<scratchpad>", "</scratchpad>"),
+        ("\n<inner_thoughts>Hm.</inner_thoughts>\nYes.", "<inner_thoughts>", "</inner_thoughts>"),
+        ("<analysis lang='en'>Hm.</analysis> Yes.", "<analysis>", "</analysis>"),
+        ("[REASON]Hm.[/REASON]Yes.", "[REASON]", "[/REASON]"),
+        ("<|foo|>Hm.", "<|foo|>", "CLOSING"),
+        ("<|begin_of_plan|>Hm.<|end_of_plan|>Yes.", "<|begin_of_plan|>", "<|end_of_plan|>"),
+        ("◁reflect▷Hm.◁/reflect▷Yes.", "◁reflect▷", "◁/reflect▷"),
+        *(
+            (answer, None, "")
+            for answer in (
+                "Yes.",
+                "<html><body>Yes.</body></html>",
+                "<?xml version='1.0'?><reasons>x</reasons>",
+                "<!DOCTYPE html>",
+                "<rationale>the whole document</rationale>\n",
+                "<p>Yes.</p> No.",
+                "<answer>Yes.</answer> No.",
+                "[INST] Yes.",
+                "[1] Yes.",
+                "<b>Analysis</b>: yes.",
+                "The <scratchpad> is empty.",
+            )
+        ),
+    ],
+)
+def test_an_answer_that_begins_with_an_unknown_mark_is_noticed(
+    answer: str, mark: str | None, closing: str
+) -> None:
+    assert KNOWN.unknown(answer) == mark
+    assert Reasoning("keep").unknown(answer) is None
+    if mark is not None:
+        assert closing_of(mark) == closing
+        assert KNOWN.unknown(answer, Prompt([f"Write {mark.upper()} first."])) is None
+
+
+HOSTILE: list[Any] = [
+    *("<think>", "</think>", "<think>a</think>", "<think><think></think>", "<think ", "`</think>`"),
+    *('"</think>"', "```</think>", "<|end|>", "<|channel|>final ", " ", "\n \t", "analysisX"),
+    *("<think>\n<thinking>", "<|start|>assistant", "<think a=", "<think" + " " * 1000),
+    "<|channel|>analysis<|message|><|end|>",
+]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+@pytest.mark.parametrize("start", ["", "<think>", "```"])
+def test_hostile_replies_take_linear_time(start: str, piece: str) -> None:
+    text = start + piece * (100_000 // len(piece))
+    began = time.process_time()
+    KNOWN.unknown(KNOWN.separate(text).answer)
+    KNOWN.separate(text + "```")
+    assert time.process_time() - began < 1
