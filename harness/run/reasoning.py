@@ -77,12 +77,13 @@ def _prompt(request: Request, evaluated: bool) -> Prompt:
     # Each later round adds a turn of the user, after an answer. Earlier ones are shots.
     turns = [place for place, message in enumerate(messages) if message.role == "user"]
     last = turns[-request.origin.round] if len(turns) >= request.origin.round else len(messages)
-    texts = [
-        message.content
-        for place, message in enumerate(messages)
-        if place <= last or message.role != "assistant"
-    ]
-    return Prompt(texts, request.decoding.given())
+    opening, later = messages[: last + 1], messages[last + 1 :]
+    return Prompt(
+        [message.content for message in opening],
+        request.decoding.given(),
+        turns=[message.content for message in later if message.role != "assistant"],
+        answers=[message.content for message in later if message.role == "assistant"],
+    )
 
 
 def _of_answer(logprobs: Logprobs | None, text: str, answer: str) -> Logprobs | None:
@@ -135,8 +136,12 @@ def _recorded_prompt(attempt: Attempt, earlier: Sequence[Attempt]) -> Prompt:
     first = earlier[0] if earlier else attempt
     messages = first.request.get("messages") or ()
     texts = [str(message.get("content") or "") for message in messages]
-    texts += [round_.feedback for round_ in earlier if round_.feedback]
-    return Prompt(texts, attempt.request.get("decoding") or {})
+    return Prompt(
+        texts,
+        attempt.request.get("decoding") or {},
+        turns=[earlier_round.feedback or "" for earlier_round in earlier],
+        answers=[earlier_round.text or "" for earlier_round in earlier],
+    )
 
 
 def mark_warnings(answers: Answers, where: str = "model") -> Iterator[str]:

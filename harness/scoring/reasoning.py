@@ -191,14 +191,20 @@ class Prompt(NamedTuple):
 
     texts: Sequence[str] = ()  # of messages whose mentions of a mark count
     decoding: Mapping[str, Any] = {}  # `Decoding.given`
+    turns: Sequence[str] = ()  # of the user, after the model's answers, which they may quote
+    answers: Sequence[str] = ()  # of the model, in earlier rounds
 
     def mentions(self, spellings: Collection[str], name: str = "") -> bool:
         """Return whether the prompt mentions a mark, ignoring case.
 
-        An opening mark at the very end of the prompt begins the reply, and is no mention. A
-        constraint may also mention the ``name`` of an element, as in ``<(think|plan)>``.
+        An opening mark at the very end of the prompt begins the reply, and is no mention. A turn
+        after an answer with the same mark may quote it, and does not count. A constraint may also
+        mention the ``name`` of an element, as in ``<(think|plan)>``.
         """
         texts = [text.lower() for text in self.texts]
+        answers = [answer.lower() for answer in self.answers]
+        if not any(mark in answer for answer in answers for mark in spellings):
+            texts += [turn.lower() for turn in self.turns]
         if texts:
             last = texts[-1].rstrip()
             for mark in spellings:

@@ -167,6 +167,8 @@ HM = "<think>Hm.</think>Yes."
         (Prompt([], {"constraint": {"json_schema": {"properties": {"think": {}}}}}), True),
         (Prompt([], {"extra": {"guided_regex": "<think>.*"}}), False),
         (Prompt([], {"stop": ["</think>"]}), True),
+        (Prompt(["Is it?"], turns=["Use <think> tags."], answers=["No."]), False),
+        (Prompt(["Is it?"], turns=["You wrote <think>."], answers=["<think>"]), True),
     ],
 )
 def test_marks_that_the_prompt_mentions_are_part_of_the_answer(
