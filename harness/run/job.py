@@ -26,6 +26,7 @@ from harness.run.observing import Observation, build_observers, observed_run
 from harness.run.plan import HeldInstances, OwedSample, RunPlan, Work, run_instances
 from harness.run.pool import rare_collections, work_off
 from harness.run.progress import Ending, Listener, Tally, Verdicts
+from harness.run.reasoning import unseparated
 from harness.run.remote import remote_runs, uploaded
 from harness.run.resolving import build_task, code_hashes, resolved
 from harness.run.run_files import with_own_rows
@@ -393,6 +394,10 @@ async def _work(
                 observation.run_begun(observed_run(job, manifest))
                 for source, note in notes.items():
                     session.notices.status(source)(note)
+                if plan.index is not None and (
+                    note := unseparated(plan.index, job.model.reasoning)
+                ):
+                    session.notices.status("model, reasoning")(note)
                 if judging is not None:
                     plan, before = await judging.caught_up(job, plan, session, workers), plan
                     if plan is not before:  # new verdicts may change which rounds are missing

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -16,8 +17,13 @@ from harness.errors import option
 from harness.records import CONSTRAINT_REFUSED, Attempt, Call, Logprobs, Request
 from harness.scoring.reasoning import Prompt, Reasoning, closing_of
 
+if TYPE_CHECKING:
+    from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
+
 REASONING = "model.reasoning"
 """The run file's key for the marks of the evaluated model."""
+
+FIRST = 200  # recorded attempts that are looked at when a run is resumed
 
 Answers = Mapping[str, int]
 """The number of answers that begin with each unknown mark."""
@@ -142,6 +148,18 @@ def _recorded_prompt(attempt: Attempt, earlier: Sequence[Attempt]) -> Prompt:
         turns=[earlier_round.feedback or "" for earlier_round in earlier],
         answers=[earlier_round.text or "" for earlier_round in earlier],
     )
+
+
+def unseparated(attempts: AttemptIndex, reasoning: Reasoning) -> str:
+    """Return a warning if a run's first answers contain reasoning, else ""."""
+    recorded = RecordedReasoning(reasoning)
+    for attempt in attempts.read(Attempt, range(min(FIRST, len(attempts))), judged=False):
+        if attempt.round == 1:
+            recorded.separate(attempt, ())
+    if not recorded.separated:
+        return ""
+    again = f"To score them without it: {option('rescore')}."
+    return f"answers of earlier sessions contain reasoning, which was scored, too. {again}"
 
 
 def mark_warnings(answers: Answers, where: str = "model") -> Iterator[str]:

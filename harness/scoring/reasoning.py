@@ -1,176 +1,22 @@
 """Separates a model's reasoning from its answer, by the marks that models put around it.
 
-A reply is separated if it begins with a mark of `MARKS`, after white space, or if it begins inside
+A reply is separated if it begins with a mark, after white space, or if it begins inside
 the reasoning, because the chat template has put the opening mark into the prompt: it then has only
 the closing mark. Several blocks in a row are all reasoning, and nested blocks belong to the outer
 one. Reasoning that is never closed leaves no answer. Marks in the middle of an answer, in a code
 block or in quotation marks are text.
 
 All functions take linear time.
-
-Sources: the chat templates of the models, and the reasoning parsers of vLLM and SGLang.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from harness.errors import ConfigError, nearest
-
-KEEP = "keep"
-KNOWN = "known"  # stands for all marks of `MARKS`
-
-
-@dataclass(frozen=True)
-class ReasoningMark:
-    """A form of reasoning: the marks around it, and those around the answer that follows.
-
-    Args:
-        name: The name in run files.
-        opening: A regular expression.
-        closing: A regular expression.
-        spellings: Texts, in lower case. A prompt that contains one of them mentions the mark.
-        hint: A text, in lower case, without which a reply does not begin inside the reasoning.
-        before_answer: A regular expression for what comes between the reasoning and the answer.
-        after_answer: Texts after the answer.
-        inside: A regular expression that ends the reasoning of a reply that has no opening mark.
-            Default: ``closing``.
-        needs_closing: Whether an opening mark without a closing mark is text.
-        always: Whether the mark is separated even if the prompt mentions it.
-    """
-
-    name: str
-    opening: str
-    closing: str
-    spellings: tuple[str, ...]
-    hint: str
-    before_answer: str = ""
-    after_answer: tuple[str, ...] = ()
-    inside: str = ""
-    needs_closing: bool = False
-    always: bool = False
-
-    @cached_property
-    def begins(self) -> re.Pattern[str]:
-        """The compiled opening mark."""
-        return re.compile(self.opening)
-
-    @cached_property
-    def marks(self) -> re.Pattern[str]:
-        """Either mark. The group ``closing`` has matched if it is the closing one."""
-        return re.compile(f"(?P<closing>{self.closing})|{self.opening}")
-
-    @cached_property
-    def ends_inside(self) -> re.Pattern[str]:
-        """Like `marks`, for a reply that has no opening mark."""
-        return re.compile(f"(?P<closing>{self.inside or self.closing})|{self.opening}")
-
-    @cached_property
-    def begins_answer(self) -> re.Pattern[str] | None:
-        """The compiled ``before_answer``, if there is one."""
-        return re.compile(self.before_answer) if self.before_answer else None
-
-
-def _element(name: str) -> ReasoningMark:
-    opening = rf"(?i:<{name}(?:\s++[\w:-]++\s*+=[^<>]*+)?\s*+>)"
-    spellings = (f"<{name}>", f"</{name}>")
-    closing = rf"(?i:</{name}\s*+>)"
-    return ReasoningMark(name.rpartition(":")[0] or name, opening, closing, spellings, f"</{name}")
-
-
-def pair(name: str, opening: str, closing: str, *more: str, **parts: Any) -> ReasoningMark:
-    """Return a mark that is written literally. ``more`` are the texts after the answer."""
-    spellings = (opening.lower(), closing.lower())
-    expressions = (re.escape(opening), re.escape(closing))
-    return ReasoningMark(name, *expressions, spellings, closing.lower(), after_answer=more, **parts)
-
-
-_FINAL = r"(?:<\|start\|>assistant)?<\|channel\|>final[^<]{0,40}+<\|message\|>"
-
-MARKS: tuple[ReasoningMark, ...] = (
-    # DeepSeek R1, Qwen, GLM, MiniMax M2, OLMo, Phi, Nemotron, Granite 3.3, Kimi K2 and most others
-    _element("think"),
-    # written by models without reasoning tokens, after their training data or out of habit
-    _element("thinking"),
-    _element("thought"),  # EXAONE Deep, Marco-o1, Gemini's thoughts in OpenAI's protocol
-    _element("reasoning"),
-    _element("seed:think"),  # Seed-OSS
-    _element("mm:think"),  # MiniMax M3
-    _element("longcat_think"),  # LongCat
-    pair("mistral", "[THINK]", "[/THINK]"),  # Magistral
-    pair("kimi", "◁think▷", "◁/think▷"),  # Kimi-VL Thinking
-    pair(
-        "cohere",  # Command A Reasoning
-        "<|START_THINKING|>",
-        "<|END_THINKING|>",
-        *("<|END_RESPONSE|>", "<|END_TEXT|>"),
-        before_answer=r"<\|START_(?:RESPONSE|TEXT)\|>",
-    ),
-    pair(
-        "thought_tokens",  # Sky-T1, OpenThinker
-        "<|begin_of_thought|>",
-        "<|end_of_thought|>",
-        "<|end_of_solution|>",
-        before_answer=r"<\|begin_of_solution\|>",
-    ),
-    ReasoningMark(
-        "harmony",  # gpt-oss
-        r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)\s*+<\|message\|>",
-        r"<\|end\|>|(?=<\|start\|>assistant)",
-        ("<|channel|>",),
-        "<|channel|>final",
-        before_answer=_FINAL,
-        after_answer=("<|return|>", "<|end|>"),
-        inside=rf"(?:<\|end\|>)?{_FINAL}",
-    ),
-    ReasoningMark(
-        "harmony",  # decoded without its special tokens
-        r"analysis(?=[A-Z\"'(*])",
-        "assistantfinal",
-        ("assistantfinal",),
-        "assistantfinal",
-        needs_closing=True,
-    ),
-    ReasoningMark(
-        "gemma",  # Gemma 4
-        r"<\|channel>(?:thought\b)?",
-        r"<channel\|>",
-        ("<|channel>", "<channel|>"),
-        "<channel|>",
-    ),
-    ReasoningMark(
-        "medgemma",
-        r"<unused94>(?:thought\b)?",
-        "<unused95>",
-        ("<unused94>", "<unused95>"),
-        "<unused95>",
-    ),
-    pair("pangu", "[unused16]", "[unused17]"),  # openPangu
-    pair("apertus", "<|inner_prefix|>", "<|inner_suffix|>"),
-    pair(
-        "kimi_k3",
-        "<|open|>think<|sep|>",
-        "<|close|>think<|sep|>",
-        *("<|close|>message<|sep|>", "<|close|>response<|sep|>"),
-        before_answer=r"<\|open\|>response<\|sep\|>",
-    ),
-    ReasoningMark(
-        "solar",  # Solar Open
-        r"<\|think\|>",
-        r"<\|end\|>",
-        ("<|think|>",),
-        "<|begin|>assistant<|content|>",
-        before_answer=r"<\|begin\|>assistant<\|content\|>",
-        after_answer=("<|end|>",),
-        inside=r"<\|end\|><\|begin\|>assistant<\|content\|>",
-    ),
-    pair("solar", "<|think:start|>", "<|think:end|>"),  # Solar Open 2
-)
+from harness.scoring.reasoning_marks import KEEP, KNOWN, ReasoningMark, stated_marks
 
 _IGNORED = re.compile(r"[\s\ufeff\u200b]*+")
 _BLANK_LINES = re.compile(r"\A(?:[ \t]*+\r?\n)*+")
@@ -239,7 +85,9 @@ class Reasoning:
         self, stated: Literal["keep"] | Sequence[str | tuple[str, str]] | None = None
     ) -> None:
         self.keeps = stated == KEEP
-        self.marks = () if stated == KEEP else tuple(_marks((KNOWN,) if stated is None else stated))
+        self.marks = (
+            () if stated == KEEP else tuple(stated_marks((KNOWN,) if stated is None else stated))
+        )
 
     def separate(self, text: str, prompt: Prompt = NO_PROMPT) -> Separated:
         """Separate a reply's text. An answer that calls tools (JSON) has its text in ``text``."""
@@ -304,24 +152,9 @@ _UNKNOWN = re.compile(
 )
 _WORDS = re.compile(
     r"think|thought|reason|rationale|scratch|monologue|reflect|deliberat|introspect|brainstorm"
-    r"|analysis|\bcot\b",
+    r"|analysis|critique|\b(?:cot|plan|draft)\b",
     re.IGNORECASE,
 )
-
-
-def _marks(stated: Sequence[str | tuple[str, str]]) -> Iterable[ReasoningMark]:
-    names = [*dict.fromkeys(mark.name for mark in MARKS), KNOWN, KEEP]
-    for item in stated:
-        if item == KNOWN:
-            yield from MARKS
-        elif not isinstance(item, str):
-            yield pair(item[0], item[0], item[1], always=True)
-        elif item in names and item != KEEP:
-            yield from (replace(mark, always=True) for mark in MARKS if mark.name == item)
-        else:
-            problem = f"model.reasoning: there is no mark {item!r:.60}."
-            remedy = f"{nearest(item, names)} Or write the marks: [[OPENING, CLOSING]]."
-            raise ConfigError(problem, remedy.lstrip())
 
 
 class _Block(NamedTuple):

@@ -157,13 +157,15 @@ def test_a_recorded_run_is_scored_again_without_reasoning(place: Place) -> None:
     assert WARNING in " ".join(ended.stderr.split())
     assert "5 recorded answers contained reasoning, which was separated" in ended.stderr
     assert place.attempts()["think"]["passed"] is False
-    assert place.run(RECORDING).returncode == 0  # resumes as before
+    resumed = place.run(RECORDING)
+    assert resumed.returncode == 0
+    assert "answers of earlier sessions contain reasoning" in resumed.stderr
     assert place.attempts()["think"]["passed"] is False
     ended = place.run(RECORDING, "--rescore")
     assert "8 recorded answers were scored again: 3 verdicts changed" in ended.stderr
     check_answers(place.attempts())
     before = place.lines
-    assert place.run(RECORDING, "--rescore").returncode == 0
+    assert "contain reasoning" not in place.run(RECORDING, "--rescore").stderr
     assert place.lines == before
 
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import ConfigError
-from harness.scoring.reasoning import MARKS, Prompt, Reasoning, closing_of
+from harness.scoring.reasoning import Prompt, Reasoning, closing_of
+from harness.scoring.reasoning_marks import MARKS
 
 HARMONY = "<|start|>assistant<|channel|>final<|message|>Yes."
 KNOWN = Reasoning()
@@ -59,6 +60,7 @@ KNOWN = Reasoning()
         ("<|channel|>final<|message|>Yes.<|return|>", "Yes.", ""),
         ("<|channel|>analysis<|message|>Hm. And", "", "Hm. And"),
         ("analysisThe user asks.assistantfinalYes.", "Yes.", "The user asks."),
+        ("Thinking...\nHm.\n...done thinking.\n\nYes.", "Yes.", "Hm."),
         ("<|channel>thought\nHm.<channel|>Yes.", "Yes.", "Hm."),
         ("<|channel>thought\n<channel|>Yes.", "Yes.", ""),
         ("<unused94>thought\nHm.<unused95>Yes.", "Yes.", "Hm."),
@@ -130,6 +132,7 @@ def test_a_reply_that_begins_with_reasoning_is_separated(
         "[think] about it.",
         "analysis of variance",
         "analysisX without an end",
+        "Thinking... is hard.",
         "Yes.<|end|>",
         '{"text": "Yes.", "tool_calls": [{"name": "</think>"}]}',
         '{"text": "<think>", "tool_calls": [',
@@ -197,6 +200,7 @@ def test_the_run_file_states_the_marks() -> None:
     [
         ("<scratchpad>Hm.</scratchpad>Yes.", "<scratchpad>", "</scratchpad>"),
         ("<scratchpad>Hm. Yes.", "<scratchpad>", "</scratchpad>"),
+        ("<plan>Hm.</plan>Yes.", "<plan>", "</plan>"),
         ("\n<inner_thoughts>Hm.</inner_thoughts>\nYes.", "<inner_thoughts>", "</inner_thoughts>"),
         ("<analysis lang='en'>Hm.</analysis> Yes.", "<analysis>", "</analysis>"),
         ("[REASON]Hm.[/REASON]Yes.", "[REASON]", "[/REASON]"),
