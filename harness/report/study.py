@@ -48,7 +48,10 @@ LEGEND = (
 
 
 def study_document(study: Study, found: Sequence[Finding]) -> TableDocument:
-    """Build a study's summary: counts of verdicts, and up to `_MOST` cells that are not equal."""
+    """Build a study's summary: counts of verdicts, and up to `_MOST` cells that are not equal.
+
+    Its CSV and JSON have all cells.
+    """
     counts: dict[tuple[str, str], Counter[str]] = {}
     without_reference = 0
     for finding in found:
@@ -74,7 +77,29 @@ def study_document(study: Study, found: Sequence[Finding]) -> TableDocument:
     parts += [Note(f"Not comparable: {n:,} values, {why}.") for why, n in reasons.most_common()]
     if without_reference:
         parts.append(Note(f"Cells without a value to compare with: {without_reference:,}."))
-    return TableDocument(title=study.title, parts=parts)
+    records = [_record(finding) for finding in found]
+    return TableDocument(title=study.title, parts=parts, records=records, data=found)
+
+
+def _record(finding: Finding) -> dict[str, object]:
+    """Return a cell as a row of a CSV file."""
+    record: dict[str, object] = {
+        "exhibit": finding.exhibit,
+        "row": finding.row,
+        "column": finding.column,
+        "ours": finding.ours,
+        "ci95_low": finding.ci95[0] if finding.ci95 else None,
+        "ci95_high": finding.ci95[1] if finding.ci95 else None,
+        "n": finding.n,
+        "run": finding.run,
+        "why": finding.why,
+    }
+    for reference in REFERENCES:
+        comparison: Comparison | None = getattr(finding, reference)
+        record[reference] = comparison.value if comparison else None
+        record[f"{reference}_verdict"] = comparison.verdict if comparison else None
+        record[f"{reference}_why"] = comparison.why if comparison else None
+    return record
 
 
 def _unequal_cells(study: Study, found: Sequence[Finding]) -> Iterator[Table | Note]:

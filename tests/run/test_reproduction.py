@@ -1,5 +1,8 @@
 """What the page and the summary of a study say, and its record."""
 
+import csv
+import io
+import json
 from pathlib import Path
 
 import pytest
@@ -7,7 +10,7 @@ import pytest
 from harness.analysis.study import Comparison, Exhibit, Finding, Study
 from harness.errors import DataInvalid
 from harness.report.study import study_document, study_page
-from harness.report.table import as_markdown
+from harness.report.table import as_csv, as_json, as_markdown
 from harness.run.reproduction import Replies, StudyRecord, cautions, read_record
 from harness.scoring.punkt import own
 
@@ -77,6 +80,11 @@ def test_page_and_summary_say_what_a_value_is_compared_with_and_why_it_may_diffe
     assert "| T | rates | official code | 1 |  |  | 1 |" in counts
     assert "| T | s | value |  | 0.5000 (differs) | 0.6000 | 0.4000-0.7000 |" in unequal
     assert "They drew again." in reason
+    rows = list(csv.DictReader(io.StringIO(as_csv(document))))
+    assert [row["paper"] for row in rows] == ["0.66", ""]
+    assert [row["official_verdict"] for row in rows] == ["equal", "differs"]
+    cells = json.loads(as_json(document))
+    assert cells[0]["paper"] == {"value": 0.66, "verdict": "equal", "why": ""}
     equal = as_markdown(study_document(study, findings[:1]))
     assert "They drew again." not in equal
 
