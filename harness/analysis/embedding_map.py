@@ -1,6 +1,6 @@
 """Maps texts by t-SNE (van der Maaten and Hinton 2008), which puts similar texts near each other.
 
-Figures 2b, 8b and 12 of Lior et al. 2025 (arXiv 2503.06573) are such maps.
+Figure 2b of Lior et al. 2025 (arXiv 2503.06573) is such a map.
 """
 
 from __future__ import annotations

@@ -163,11 +163,16 @@ def rank_groups(pairs: Pairs, label: str) -> Ranking:
     return Ranking(tau_b=found, ci95=(float(low), float(high)), n_groups=n, draws=draws)
 
 
+SATISFIED = "share of constraints satisfied"
+"""What the values of a group of constraints are. Each constraint counts once."""
+
+
 class Scoring(Struct, frozen=True, kw_only=True):
     """The runs' values in one scoring: overall, in one group, or as published."""
 
     name: str
     kind: Literal["all", "group", "external"]
+    score: str  # what the values are means of: a score, `SATISFIED`, or "" for published ones
     values: list[SampleStatistic | None]  # one per run; published ones have no error and no n
 
 
@@ -219,18 +224,20 @@ def induced_rankings(
     """
     runs, name, score = scored_runs(runs, score, round_)
     tables = [table for _, table in runs]
-    scorings = [Scoring(name=name, kind="all", values=[value_of(table, score) for table in tables])]
+    overall: list[SampleStatistic | None] = [value_of(table, score) for table in tables]
+    scorings = [Scoring(name=name, kind="all", score=name, values=overall)]
     if label and judged is not None:
-        scorings += _by_group([table for table, _ in judged.of_runs], PASS_RATE, label)
+        verdicts = [table for table, _ in judged.of_runs]
+        scorings += _by_group(verdicts, PASS_RATE, label, SATISFIED)
     elif label:
-        scorings += _by_group(tables, score, label)
+        scorings += _by_group(tables, score, label, name)
     unmatched: set[str] = set()
     for benchmark, scores in (external or {}).items():
         # Published under the run's name, or else under its model's.
         known = [v.name if v.name in scores else v.metrics.model or "" for v, _ in runs]
         values = [SampleStatistic(mean=scores[one]) if one in scores else None for one in known]
         unmatched |= scores.keys() - set(known)
-        scorings.append(Scoring(name=benchmark, kind="external", values=values))
+        scorings.append(Scoring(name=benchmark, kind="external", score="", values=values))
     means = [[one.mean if one else None for one in each.values] for each in scorings]
     taus = []
     for one, other in combinations(range(len(scorings)), 2):
@@ -255,7 +262,8 @@ def refuse_many_groups(label: str, n: int) -> None:
         raise ConfigError(problem, "Name a coarser label.")
 
 
-def _by_group(tables: Sequence[AttemptTable], score: str, label: str) -> list[Scoring]:
+def _by_group(tables: Sequence[AttemptTable], score: str, label: str, name: str) -> list[Scoring]:
+    """Return the scorings by group of a label; ``name`` says what their values are."""
     values = [
         {group: one for (group,), one in values_by(table, score, label).items()} for table in tables
     ]
@@ -266,6 +274,6 @@ def _by_group(tables: Sequence[AttemptTable], score: str, label: str) -> list[Sc
     groups = sorted({group for found in values for group in found}, key=in_order)
     refuse_many_groups(label, len(groups))
     return [
-        Scoring(name=group, kind="group", values=[found.get(group) for found in values])
+        Scoring(name=group, kind="group", score=name, values=[found.get(group) for found in values])
         for group in groups
     ]

@@ -8,14 +8,22 @@ its `Lookup`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-from msgspec import Struct
-from pydantic import Field
+from msgspec import Struct, structs
+from pydantic import AliasChoices, Field
 
-from harness.analysis.breakdown import any_of_first, has_score, of_round, scored, values_by
+from harness.analysis.breakdown import (
+    any_of_first,
+    group_codes,
+    has_score,
+    of_round,
+    scored,
+    values_by,
+)
 from harness.analysis.clustered import clustered_mean
 from harness.analysis.comparable import Run
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
@@ -25,15 +33,25 @@ from harness.config.validation import Section, validated
 from harness.errors import ConfigError, nearest
 from harness.store.columns import AttemptTable
 
-Verdict = Literal["equal", "within", "outside", "not comparable"]
-"""How a published value compares with ours.
+Verdict = Literal["equal", "within", "outside", "differs", "not comparable"]
+"""How a reference value compares with ours.
 
-``equal``: the values agree in all published digits. ``within``: the published value is in our 95%
-interval. ``outside``: it is not. ``not comparable``: a value is missing, the values differ and ours
-has no interval, or the run's answers are not comparable with those in the paper.
+``equal``: the values agree in all digits of the reference value. ``within``: the reference value is
+in our 95% interval. ``outside``: it is not. ``differs``: both values are computed from the same
+recorded answers, but they are not equal. ``not comparable``: our value is missing, or differs and
+has no interval, or the run's answers are not comparable with the reference's.
 """
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+REFERENCES = {"paper": "in the paper", "official": "official code"}
+"""What a cell is compared with, and the heading of each in tables.
+
+``paper``: the number printed in the paper. ``official``: the result of the authors' code, for the
+recorded answers or, if the study has none, for the authors' own answers.
+"""
+
+REPLAY = "replay"  # the backend of runs on recorded answers
 
 _FORM = "It needs 'title:', 'source:', 'runs:' and 'exhibits:'."
 
@@ -42,17 +60,26 @@ class Lookup(Section):
     """The rule for computing a cell's value: the run, the samples, the score and the mean."""
 
     run: str = Field("", description="A name under runs, or RUN.VARIANT; {row} is the row's name.")
-    model: str = Field("", description="The model of the published value, if not that of the run.")
+    model: str = Field("", description="The model of the reference value, if not that of the run.")
     score: str = Field(PASS_RATE, description="A score, pass_rate, pass@K, pass^K or any@K.")
     weight: str = Field("", description="A score that weights the mean, such as a number of items.")
     f1_of: str = Field("", description="For a Macro-F1 of the score: the label with the classes.")
     round: int | None = Field(None, description="Only samples that reach this round, as of it.")
     so_far: bool = Field(False, description="Count a sample as passed if it passed by this round.")
     group: dict[str, str] = Field({}, description="Only samples of these groups, by label.")
+    without: dict[str, str] = Field({}, description="No samples of these groups, by label.")
     mean_over: str = Field("", description="A label whose groups' means are averaged.")
 
 
-Cell = tuple[str, str, Lookup, float | None]  # row, column, what to look up, published value
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of an exhibit: what to look up, and the reference values, if there are any."""
+
+    row: str
+    column: str
+    lookup: Lookup
+    paper: float | None
+    official: float | None
 
 
 class StudyRun(Section):
@@ -68,42 +95,78 @@ class StudyRun(Section):
 class Exhibit(Section):
     """A table or figure of the paper. A cell's `Lookup` merges `of`, the cell's row and column."""
 
-    name: str = Field(description="Its number, such as Figure 7b.")
+    name: str = Field(description="Its number in the paper, such as Figure 7b, or another name.")
     shows: str = Field(description="What it shows, in a few words.")
-    source: str = Field("", description="Who published the values, if not the paper.")
+    source: str = Field("", description="Where the values of official are from.")
+    why: str = Field("", description="Why our values may differ from the reference values.")
     unit: Literal["fraction", "percent", "count"] = "fraction"
-    digits: int = Field(4, ge=0, le=10, description="Decimals of the published values.")
+    digits: int = Field(4, ge=0, le=10, description="Decimals of the values of official.")
+    paper_digits: int | None = Field(
+        None, ge=0, le=10, description="Decimals of the values of paper, by default digits."
+    )
     of: dict[str, Any] = Field({}, description="The parts of a lookup that all cells share.")
     by: str = Field("", description="The label whose groups are the rows.")
     rows: dict[str, dict[str, Any]] = Field({}, description="What each row adds, unless by is set.")
     columns: dict[str, dict[str, Any]] = Field({}, description="By default one column, value.")
-    published: dict[str, list[float | None]] = Field(
-        description="By row, a value for each column; null or an empty list if there is none."
+    paper: dict[str, list[float | None]] = Field(
+        {},
+        # 'published' is the name of this key in studies written for earlier versions.
+        validation_alias=AliasChoices("paper", "published"),
+        description="Numbers printed in the paper. By row, a value for each column; null or an "
+        "empty list if there is none.",
+    )
+    official: dict[str, list[float | None]] = Field(
+        {}, description="Results of the authors' code, in the same form."
     )
     not_comparable: str = Field("", description="Why no cell can be compared.")
 
+    @property
+    def row_names(self) -> list[str]:
+        """The names of the exhibit's rows."""
+        return [*dict.fromkeys([*self.official, *self.paper])]
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the exhibit's columns."""
+        return [*self.columns] or ["value"]
+
+    def decimals(self, reference: str) -> int:
+        """Return the number of decimals of a reference's values."""
+        if reference == "paper" and self.paper_digits is not None:
+            return self.paper_digits
+        return self.digits
+
     def cells(self) -> Iterator[Cell]:
-        """Yield the row, column, lookup and published value (or None) of each cell."""
+        """Yield the exhibit's cells, row by row."""
+        if not self.row_names:
+            problem = f"{self.name} has no rows."
+            raise ConfigError(problem, "List them under 'paper:' or 'official:'.")
         columns = self.columns or {"value": {}}
-        for row, published in self.published.items():
-            values = published or [None] * len(columns)
-            if len(values) != len(columns):
-                problem = f"{self.name}: the row {row!r} has {len(values)} values."
-                raise ConfigError(problem, f"Write one per column: {', '.join(columns)}.")
+        for row in self.row_names:
             if self.rows and row not in self.rows:
                 raise ConfigError(f"{self.name}: {row!r} is not in rows.", nearest(row, self.rows))
             part = {"group": {self.by: row}} if self.by else self.rows.get(row, {})
-            for (column, other), value in zip(columns.items(), values, strict=True):
+            values = zip(self._values(row, "paper"), self._values(row, "official"), strict=True)
+            for (column, other), (paper, official) in zip(columns.items(), values, strict=True):
                 tree = {**self.of, **part, **other}
-                tree["group"] = {
-                    k: v for one in (self.of, part, other) for k, v in one.get("group", {}).items()
-                }
+                for key in ("group", "without"):
+                    tree[key] = {}
+                    for layer in (self.of, part, other):
+                        tree[key] |= layer.get(key, {})
                 tree["run"] = str(tree.get("run", "")).replace("{row}", row)
-                yield row, column, validated(Lookup, tree, f"{self.name}, {row}, {column}"), value
+                lookup = validated(Lookup, tree, f"{self.name}, {row}, {column}")
+                yield Cell(row, column, lookup, paper, official)
+
+    def _values(self, row: str, reference: str) -> list[float | None]:
+        values = getattr(self, reference).get(row) or [None] * len(self.column_names)
+        if len(values) != len(self.column_names):
+            problem = f"{self.name}: the row {row!r} of {reference} has {len(values)} values."
+            raise ConfigError(problem, f"Write one per column: {', '.join(self.column_names)}.")
+        return values
 
 
 class Study(Section):
-    """A paper's published values, and the runs that reproduce them."""
+    """A paper's values, and the runs that reproduce them."""
 
     title: str = Field(description="The paper's title.")
     source: str = Field(description="Authors, year, and where it appeared.")
@@ -112,29 +175,45 @@ class Study(Section):
     exhibits: list[Exhibit] = Field(description="The tables and figures, in the paper's order.")
 
 
+class Comparison(Struct, frozen=True):
+    """A reference value, in the exhibit's unit, and how it compares with ours."""
+
+    value: float
+    verdict: Verdict
+    why: str = ""  # why it is not comparable, unless the finding's `why` says so
+
+
 class Finding(Struct, frozen=True, kw_only=True):
-    """A cell's published value, and the value computed from a run, both in the exhibit's unit."""
+    """The value computed from a run for a cell, and the reference values that the cell has."""
 
     exhibit: str
     row: str
     column: str
     run: str
-    published: float | None
-    ours: float | None = None
+    ours: float | None = None  # in the exhibit's unit
     ci95: tuple[float, float] | None = None
     n: int = 0
-    verdict: Verdict
-    why: str = ""  # why the cell is not comparable
+    paper: Comparison | None = None
+    official: Comparison | None = None
+    why: str = ""  # why our value is not comparable with any other
+
+    def comparisons(self) -> Iterator[tuple[str, Comparison]]:
+        """Yield the name of each reference (see `REFERENCES`) that has a value, and the verdict."""
+        for reference in REFERENCES:
+            comparison = getattr(self, reference)
+            if comparison is not None:
+                yield reference, comparison
 
 
 def read_study(path: Path) -> Study:
     """Read a study from its YAML file."""
     study = validated(Study, read(path, "study", _FORM), str(path))
     for exhibit in study.exhibits:
-        for _, _, lookup, _ in exhibit.cells():
-            if lookup.run.partition(".")[0] not in study.runs:
-                problem = f"{path}: {exhibit.name} names the run {lookup.run!r}."
-                raise ConfigError(problem, nearest(lookup.run, study.runs))
+        for cell in exhibit.cells():
+            run = cell.lookup.run
+            if run.partition(".")[0] not in study.runs:
+                problem = f"{path}: {exhibit.name} names the run {run!r}."
+                raise ConfigError(problem, nearest(run, study.runs))
     return study
 
 
@@ -148,40 +227,72 @@ def findings(study: Study, runs: Mapping[str, Run]) -> list[Finding]:
 
 
 def _finding(study: Study, exhibit: Exhibit, cell: Cell, runs: Mapping[str, Run]) -> Finding:
-    row, column, lookup, published = cell
-    run, source = runs.get(lookup.run), study.runs[lookup.run.partition(".")[0]]
+    lookup = cell.lookup
+    run = runs.get(lookup.run)
+    source = study.runs[lookup.run.partition(".")[0]]
     if run is not None and lookup.model not in ("", run[0].metrics.model):
         run = None
-    found = SampleStatistic() if run is None else look_up(run[1], lookup)
-    scale = {"fraction": 1.0, "percent": 100.0, "count": float(found.n)}[exhibit.unit]
-    ours = None if found.mean is None else found.mean * scale
-    ci95 = None if found.ci95 is None else (found.ci95[0] * scale, found.ci95[1] * scale)
+    statistic = SampleStatistic() if run is None else look_up(run[1], lookup)
+    scale = {"fraction": 1.0, "percent": 100.0, "count": float(statistic.n)}[exhibit.unit]
+    ours = None if statistic.mean is None else statistic.mean * scale
+    ci95 = None
+    if statistic.ci95 is not None:
+        ci95 = statistic.ci95[0] * scale, statistic.ci95[1] * scale
     why = _incomparable(run, source, exhibit.not_comparable)
-    verdict: Verdict = "not comparable"
-    if why or ours is None or published is None:
-        why = why or ("no value in the run" if ours is None else "no published value")
-    elif abs(ours - published) <= 0.5 * 10**-exhibit.digits * (1 + 1e-9):
-        verdict = "equal"
-    elif ci95 is None:
-        why = "our value differs and has no 95% interval"
-    else:
-        verdict = "within" if ci95[0] <= published <= ci95[1] else "outside"
-    return Finding(
+    if not why and ours is None:
+        why = "no value in the run"
+    finding = Finding(
         exhibit=exhibit.name,
-        row=row,
-        column=column,
+        row=cell.row,
+        column=cell.column,
         run=lookup.run,
-        published=published,
         ours=ours,
         ci95=ci95,
-        n=found.n,
-        verdict=verdict,
+        n=statistic.n,
         why=why,
+    )
+    replayed = run is not None and run[0].settings.get("model.backend") == REPLAY
+    return structs.replace(
+        finding,
+        paper=_compared(finding, cell.paper, exhibit.decimals("paper")),
+        official=_compared_with_code(finding, cell.official, exhibit.digits, source, replayed),
     )
 
 
+def _compared(finding: Finding, value: float | None, digits: int) -> Comparison | None:
+    """Compare our value with a value of other answers, or of the same ones."""
+    if value is None:
+        return None
+    if finding.why or finding.ours is None:
+        return Comparison(value, "not comparable")
+    if _equal(finding.ours, value, digits):
+        return Comparison(value, "equal")
+    if finding.ci95 is None:
+        return Comparison(value, "not comparable", "our value differs and has no 95% interval")
+    lower, upper = finding.ci95
+    return Comparison(value, "within" if lower <= value <= upper else "outside")
+
+
+def _compared_with_code(
+    finding: Finding, value: float | None, digits: int, source: StudyRun, replayed: bool
+) -> Comparison | None:
+    """Compare our value with that of the authors' code.
+
+    If there are recorded answers, both values must be computed from them: no interval applies.
+    """
+    if value is None or finding.why or finding.ours is None or not source.recorded:
+        return _compared(finding, value, digits)
+    if not replayed:
+        return Comparison(value, "not comparable", "the official code scored the recorded answers")
+    return Comparison(value, "equal" if _equal(finding.ours, value, digits) else "differs")
+
+
+def _equal(ours: float, value: float, digits: int) -> bool:
+    return abs(ours - value) <= 0.5 * 10.0**-digits * (1 + 1e-9)
+
+
 def _incomparable(run: Run | None, source: StudyRun, known: str) -> str:
-    """Return why a run cannot be compared with the paper's run, or "" if it can."""
+    """Return why a run cannot be compared with the authors' run, or "" if it can."""
     if run is None:
         return "not run"
     metrics = run[0].metrics
@@ -190,13 +301,13 @@ def _incomparable(run: Run | None, source: StudyRun, known: str) -> str:
     if known:
         return known
     if source.model and metrics.model != source.model:
-        return f"answers of {metrics.model}; the published ones are those of {source.model}"
+        return f"answers of {metrics.model}; the authors' are those of {source.model}"
     settings = dict(run[0].settings)
     for value in run[0].settings.values():  # judges and panels have their own mappings
         settings |= value if isinstance(value, dict) else {}
     for key, value in source.needs.items():
         if settings.get(key) != value:
-            return f"{key} is {settings.get(key)}; for the published values it is {value}"
+            return f"{key} is {settings.get(key)}; for the authors' values it is {value}"
     return "" if metrics.complete else f"incomplete: {metrics.progress}"
 
 
@@ -209,7 +320,7 @@ def look_up(attempts: AttemptTable, lookup: Lookup) -> SampleStatistic:
         samples = attempts.last_rounds() if number is None else of_round(attempts, number)
     if not has_score(attempts, lookup.score):
         return SampleStatistic()
-    samples = scored(samples, lookup.score)
+    samples = _without(scored(samples, lookup.score), lookup.without)
     labels = tuple(lookup.group)
     over = (*labels, lookup.mean_over) if lookup.mean_over else labels
     if lookup.f1_of:
@@ -225,3 +336,13 @@ def look_up(attempts: AttemptTable, lookup: Lookup) -> SampleStatistic:
     means = np.array([one.mean for one in groups])
     estimate = clustered_mean(means, np.arange(len(means)))
     return estimate.over_samples(estimate.clipped_ci95(0.0, 1.0), len(groups))
+
+
+def _without(samples: AttemptTable, groups: Mapping[str, str]) -> AttemptTable:
+    """Return the samples that are in none of the groups, which are given by label."""
+    for label, group in groups.items():
+        codes, names = group_codes(samples.instances.groupings, (label,))
+        if (group,) in names:
+            code = codes[samples.instances.grouping[samples.instance]]
+            samples = samples.take(code != names.index((group,)))
+    return samples

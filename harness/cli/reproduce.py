@@ -1,4 +1,4 @@
-"""`harness reproduce`: a paper's tables and figures, with our values next to the published ones."""
+"""`harness reproduce`: a paper's tables and figures, compared with the paper and official code."""
 
 import time
 from functools import partial
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from harness.analysis.study import Study, read_study
-from harness.cli.console import Overrides, say, show
+from harness.cli.console import Format, Overrides, say, show
 from harness.cli.live import Display, attended, early_end
 from harness.cli.published import fetch_published
 from harness.config import shipped
@@ -32,13 +32,14 @@ def reproduce(
     name: Annotated[str, typer.Option(metavar="NAME")] = "",
     output: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     verify: Annotated[Path | None, typer.Option(metavar="PAGE")] = None,
+    form: Format = "table",
 ) -> None:
-    """Reproduce a paper's tables and figures, with our values next to the published ones.
+    """Reproduce a paper's tables and figures, and compare them with the paper and official code.
 
     Replays recorded answers where they exist. Other runs are simulated unless --model is set.
-    Writes an HTML page and its record, a JSON file with a hash of every reply. To resume an
-    interrupted study, repeat the command. Exit codes: 0 finished, 1 failed, 3 the budget is spent
-    or a verified page does not match its runs.
+    Prints a summary, or every cell with --format csv or json. Writes an HTML page and its record, a
+    JSON file with a hash of every reply. To resume an interrupted study, repeat the command. Exit
+    codes: 0 finished, 1 failed, 3 the budget is spent or a verified page does not match its runs.
 
     Args:
         model: Ask this model instead, such as openai/gpt-4o-mini.
@@ -83,7 +84,7 @@ def reproduce(
     made = record(loaded, {name: job.folder for name, job in jobs.items()}, time.time())
     write_json(page.with_suffix(".json"), made)
     write_whole(page, _page(made).encode())
-    show(study_document(loaded, made.findings))
+    show(study_document(loaded, made.findings), form)
     say(f"Page in {page}; check it with: harness reproduce --verify {page}")
 
 

@@ -14,6 +14,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,12 @@ FILTERS = frozenset(
 LONGEST_TEMPLATE = 100_000
 LONGEST_PROMPT = 10_000_000  # maximum characters of a prompt, and of a ``replace`` or ``join``
 MOST_STEPS = 100_000  # maximum loop steps per prompt, over all of its loops
+
+
+ROLES = ("system", "user", "assistant")
+_OTHER_ROLES = {"ai", "bot", "developer", "human", "model", "tool"}
+_HEADER = re.compile(r"(?m)^== (system|user|assistant) ==\n")
+"""A line that begins a message (see `conversation`)."""
 
 
 class _TooLong(Exception):
@@ -58,6 +65,8 @@ class Template:
         self.text, self.name = text, name
         if len(text) > LONGEST_TEMPLATE:
             raise ConfigError(f"{name} has more than {LONGEST_TEMPLATE:,} characters.")
+        self._first_header = _HEADER.search(text)
+        _refuse_near_headers(text, name, several=self._first_header is not None)
         try:
             tree = _environment().parse(text)
             _restrict(tree, name)
@@ -96,10 +105,19 @@ class Template:
         """Return the prompt for a row.
 
         Raises:
+            ConfigError: If a line of the template begins a message (see `conversation`).
             DataInvalid: If a field is missing or unsuitable, or if the prompt is too long.
         """
         from jinja2 import TemplateError, UndefinedError
 
+        if self._first_header:
+            line = self.text.count("\n", 0, self._first_header.start()) + 1
+            raise ConfigError(
+                f"{self.name}, line {line}: {self._first_header[0].strip()!r} would be sent as "
+                "text, because this prompt is a single message.",
+                "Remove the line. A system message belongs into its own key (such as task.system), "
+                "if there is one.",
+            )
         pieces: list[str] = []
         length = 0
         try:
@@ -121,6 +139,30 @@ class Template:
         except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
             raise DataInvalid(f"{self.name}: a value does not fit ({error}).") from None
         return "".join(pieces)
+
+
+def _refuse_near_headers(text: str, name: str, *, several: bool) -> None:
+    """Raise ConfigError if a line is almost the beginning of a message, such as `=== User ===`.
+
+    ``several`` says whether other lines begin messages. Names of other roles are then refused too.
+    """
+    for number, line in enumerate(text.split("\n"), start=1):
+        near = re.fullmatch(r"=+(\w+)=*:?", "".join(line.split()))
+        if near is None or line.count("=") < 2:
+            continue
+        word = near[1].lower()
+        roles = get_close_matches(word, ROLES, n=1, cutoff=0.8)
+        if not roles and not (several and word in _OTHER_ROLES):
+            continue
+        headers = " or ".join(f"'== {role} =='" for role in roles or ROLES)
+        if not _HEADER.fullmatch(f"{line}\n"):
+            raise ConfigError(
+                f"{name}, line {number}: {line.strip()!r:.60} does not begin a message.",
+                f"Write {headers}, without other characters in the line. To send the line as text, "
+                f"write {{{{ {line.strip()!r:.60} }}}}.",
+            )
+        if number == text.count("\n") + 1:
+            raise ConfigError(f"{name}, line {number}: the message has no text.", "Add it below.")
 
 
 _STEPS = "harness_loop_steps"  # name of the counter of loop steps in a template's context
@@ -258,15 +300,16 @@ def read(name: str) -> Template:
 def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, ...]:
     """Return the messages that a template gives for a row.
 
-    In the template, a line such as ``== system ==`` begins each message. Without such lines, a
-    template is one user message. Lines in the values of a row never begin a message.
+    In the template, each message begins with the line ``== system ==``, ``== user ==`` or
+    ``== assistant ==``. Without such lines, a template is one user message. Lines in the values of
+    a row never begin a message. Similar lines, such as ``=== User ===``, are refused.
 
     Raises:
         ConfigError: If there is text before the first message, or a message's text is not a valid
             template.
         DataInvalid: As in `Template.render`.
     """
-    first, *turns = re.split(r"(?m)^== (system|user|assistant) ==\n", template.text)
+    first, *turns = _HEADER.split(template.text)
     if turns and Template(first, template.name).render(row).strip():
         problem = f"{template.name}: there is text before the first line '== {turns[0]} =='."
         raise ConfigError(problem, "Remove it, or begin it with a line such as '== system =='.")

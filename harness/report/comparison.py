@@ -12,7 +12,7 @@ from harness.analysis.breakdown import explained
 from harness.analysis.comparable import SERIOUS
 from harness.analysis.comparison import Comparison
 from harness.analysis.metrics import PASS_RATE, Interval, SampleStatistic
-from harness.analysis.rankings import InducedRankings
+from harness.analysis.rankings import SATISFIED, InducedRankings, Scoring
 from harness.analysis.run_comparison import STARRED, Against, MatrixRow, PairMatrix, RunComparison
 from harness.report.runs import ReportedRun
 from harness.report.table import (
@@ -269,7 +269,7 @@ def _several(runs: Sequence[ReportedRun], key: str, found: Sequence[int]) -> str
 _VALUES = tuple(name for name in SampleStatistic.__struct_fields__ if name != "ci95")
 _COMPARED = tuple(name for name in Comparison.__struct_fields__ if name != "ci95")
 _KEYS = (
-    *("row", "name", "against", "marks", "starred"),
+    *("row", "name", "against", "score", "marks", "starred"),
     *(*_COMPARED, "ci95_low", "ci95_high"),
     *(f"value_{name}" for name in _VALUES),
     *("tau_b", "tau_p_value", "n_runs"),
@@ -292,7 +292,10 @@ def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None)
         if rankings.label:
             groups = [one for one in rankings.scorings if one.kind == "group"]
             means = [[one.name, *map(_mean, one.values)] for one in groups]
-            parts.append(_numbered(rankings.label, means))
+            heading = rankings.label
+            if rankings.of == "constraints":  # not the score that the title names
+                heading = f"{SATISFIED}, by {rankings.label}"
+            parts.append(_numbered(heading, means))
         if several:
             parts.append(_numbered("tau-b", _taus(rankings)))
     captions = [*_matrix_captions(matrix), *(_ranking_captions(rankings) if rankings else ())]
@@ -406,21 +409,24 @@ def _matrix_records(
         marks = "; ".join([*one.marks, *other.marks])
         named = {"row": "pair", "name": other.run, "against": one.run, "marks": marks}
         yield named | {"starred": pair.starred} | flat(pair.comparison)
-    scorings: dict[str, Sequence[SampleStatistic | None]] = {
-        f"all: {matrix.score}": [row.value for row in matrix.rows]
+    overall: list[SampleStatistic | None] = [row.value for row in matrix.rows]
+    scorings = {
+        f"all: {matrix.score}": Scoring(
+            name=matrix.score, kind="all", score=matrix.score, values=overall
+        )
     }
     if rankings is not None:
-        values = [one.values for one in rankings.scorings]
-        scorings = dict(zip(_scoring_names(rankings), values, strict=True))
-    for name, of_runs in scorings.items():
-        for row, value in zip(matrix.rows, of_runs, strict=True):
+        scorings = dict(zip(_scoring_names(rankings), rankings.scorings, strict=True))
+    for name, scoring in scorings.items():
+        for row, value in zip(matrix.rows, scoring.values, strict=True):
             if value is not None:
                 marks = "; ".join(row.marks)
                 figures = {
                     key if key.startswith("ci95") else f"value_{key}": figure
                     for key, figure in flat(value).items()
                 }
-                yield {"row": "value", "name": row.run, "against": name, "marks": marks} | figures
+                named = {"row": "value", "name": row.run, "against": name, "marks": marks}
+                yield named | {"score": scoring.score} | figures
     names = list(scorings)
     for tau in rankings.taus if rankings is not None else ():
         named = {"row": "tau", "name": names[tau.second], "against": names[tau.first], "marks": ""}

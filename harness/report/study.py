@@ -1,7 +1,8 @@
 """Presents a study: in a terminal, and as an HTML page that loads nothing from the network.
 
-For each cell, the page draws our value, its interval and the published value on an axis that all
-cells of the exhibit share. The drawings use style sheets, and no script.
+Each cell has our value, the number in the paper and the result of the official code, as far as they
+exist. The page draws them, with our interval, on an axis that all cells of the exhibit share. The
+drawings use style sheets, and no script.
 """
 
 from __future__ import annotations
@@ -14,47 +15,130 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from harness.analysis.study import VERDICTS, Exhibit, Finding, Study, Verdict
+from harness.analysis.study import (
+    REFERENCES,
+    VERDICTS,
+    Comparison,
+    Exhibit,
+    Finding,
+    Study,
+    Verdict,
+)
 from harness.report.html.inline import asset, built, marked, visible
-from harness.report.table import Cell, Column, Note, Table, TableDocument, table
+from harness.report.table import Cell as TableCell
+from harness.report.table import Column, Note, Table, TableDocument, table
 from harness.report.text import interval, number
 
-STYLES = {"equal": "green", "within": "green", "outside": "bold red", "not comparable": "dim"}
+STYLES = {
+    "equal": "green",
+    "within": "green",
+    "outside": "bold red",
+    "differs": "bold red",
+    "not comparable": "dim",
+}
+UNEQUAL = ("within", "outside", "differs")  # verdicts of cells that are listed
 
-_MOST = 30  # maximum number of cells outside the interval to list
+_MOST = 30  # maximum number of cells to list
+
+LEGEND = (
+    f"{REFERENCES['paper']}: the number printed in the paper. {REFERENCES['official']}: what the "
+    "authors' code gives. equal: in all digits. within, outside: the value is in, or not in, our "
+    "95% interval. differs: not equal, although computed from the same answers."
+)
 
 
 def study_document(study: Study, found: Sequence[Finding]) -> TableDocument:
-    """Build a study's summary: counts of cells by verdict, and up to `_MOST` cells "outside"."""
-    counts = {exhibit.name: Counter[str]() for exhibit in study.exhibits}
-    for one in found:
-        counts[one.exhibit][one.verdict] += 1
-    rows = [
-        [exhibit.name, exhibit.shows, *(_count(counts[exhibit.name], v) for v in VERDICTS)]
-        for exhibit in study.exhibits
-    ]
-    note = (
-        "equal: to the published digits. within, outside: the published value is in, or not in, "
-        "our 95% interval."
+    """Build a study's summary: counts of verdicts, and up to `_MOST` cells that are not equal.
+
+    Its CSV and JSON have all cells.
+    """
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    without_reference = 0
+    for finding in found:
+        comparisons = list(finding.comparisons())
+        without_reference += not comparisons
+        for reference, comparison in comparisons:
+            counts.setdefault((finding.exhibit, reference), Counter())[comparison.verdict] += 1
+    rows = []
+    for exhibit in study.exhibits:
+        for reference, heading in REFERENCES.items():
+            if verdicts := counts.get((exhibit.name, reference)):
+                cells = [_count(verdicts, verdict) for verdict in VERDICTS]
+                rows.append([exhibit.name, exhibit.shows, heading, *cells])
+    columns = ["exhibit", Column("shows", text=True), "compared with", *VERDICTS]
+    parts: list[Table | Note] = [table(columns, rows, notes=[LEGEND])]
+    parts += _unequal_cells(study, found)
+    reasons = Counter(
+        comparison.why or finding.why
+        for finding in found
+        for _, comparison in finding.comparisons()
+        if comparison.verdict == "not comparable"
     )
-    columns = ["exhibit", Column("shows", text=True), *VERDICTS]
-    parts: list[Table | Note] = [table(columns, rows, notes=[note])]
-    outside = [one for one in found if one.verdict == "outside"]
-    if outside:
-        digits = {exhibit.name: exhibit.digits for exhibit in study.exhibits}
-        parts.append(table(
-            ["outside", "row", "column", "published", "ours", "95%"],
-            [[one.exhibit, one.row, one.column, number(one.published, digits[one.exhibit]),
-              number(one.ours, digits[one.exhibit]), interval(one.ci95, digits[one.exhibit])]
-             for one in outside[:_MOST]],
-        ))  # fmt: skip
-    reasons = Counter(one.why for one in found if one.verdict == "not comparable")
-    parts += [Note(f"Not comparable: {n:,} cells, {why}.") for why, n in reasons.most_common()]
-    return TableDocument(title=study.title, parts=parts)
+    parts += [Note(f"Not comparable: {n:,} values, {why}.") for why, n in reasons.most_common()]
+    if without_reference:
+        parts.append(Note(f"Cells without a value to compare with: {without_reference:,}."))
+    records = [_record(finding) for finding in found]
+    return TableDocument(title=study.title, parts=parts, records=records, data=found)
 
 
-def _count(counts: Counter[str], verdict: Verdict) -> Cell:
-    return Cell(counts[verdict] or "", style=STYLES[verdict] if counts[verdict] else "")
+def _record(finding: Finding) -> dict[str, object]:
+    """Return a cell as a row of a CSV file."""
+    record: dict[str, object] = {
+        "exhibit": finding.exhibit,
+        "row": finding.row,
+        "column": finding.column,
+        "ours": finding.ours,
+        "ci95_low": finding.ci95[0] if finding.ci95 else None,
+        "ci95_high": finding.ci95[1] if finding.ci95 else None,
+        "n": finding.n,
+        "run": finding.run,
+        "why": finding.why,
+    }
+    for reference in REFERENCES:
+        comparison: Comparison | None = getattr(finding, reference)
+        record[reference] = comparison.value if comparison else None
+        record[f"{reference}_verdict"] = comparison.verdict if comparison else None
+        record[f"{reference}_why"] = comparison.why if comparison else None
+    return record
+
+
+def _unequal_cells(study: Study, found: Sequence[Finding]) -> Iterator[Table | Note]:
+    """Yield a table of the cells whose reference values are not equal to ours, and reasons."""
+    exhibits = {exhibit.name: exhibit for exhibit in study.exhibits}
+    unequal = [
+        finding
+        for finding in found
+        if any(comparison.verdict in UNEQUAL for _, comparison in finding.comparisons())
+    ]
+    if not unequal:
+        return
+    rows = []
+    for finding in unequal[:_MOST]:
+        exhibit = exhibits[finding.exhibit]
+        values = [
+            value_text(getattr(finding, reference), exhibit.decimals(reference))
+            for reference in REFERENCES
+        ]
+        ours = number(finding.ours, exhibit.digits)
+        between = interval(finding.ci95, exhibit.digits)
+        rows.append([finding.exhibit, finding.row, finding.column, *values, ours, between])
+    yield table(["not equal", "row", "column", *REFERENCES.values(), "ours", "95%"], rows)
+    if len(unequal) > _MOST:
+        yield Note(f"… and {len(unequal) - _MOST:,} more cells (see the page).")
+    for name in dict.fromkeys(finding.exhibit for finding in unequal):
+        if exhibits[name].why:
+            yield Note(f"{name}: {exhibits[name].why}")
+
+
+def value_text(comparison: Comparison | None, digits: int) -> str:
+    """Return a reference value and its verdict, such as "0.66 (equal)", or ""."""
+    if comparison is None:
+        return ""
+    return f"{number(comparison.value, digits)} ({comparison.verdict})"
+
+
+def _count(counts: Counter[str], verdict: Verdict) -> TableCell:
+    return TableCell(counts[verdict] or "", style=STYLES[verdict] if counts[verdict] else "")
 
 
 def study_page(
@@ -72,13 +156,27 @@ def study_page(
         study=study,
         style=Markup(built("app.css") + asset("study.css")),  # noqa: S704 (ours)
         made_at=datetime.fromtimestamp(made_at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        totals=Counter(one.verdict for one in found),
+        totals=_totals(found),
+        references=REFERENCES,
         simulated=sorted({one.run for one in found if one.why == "simulated"}),
-        verdicts=VERDICTS,
         exhibits=[_shown(one, found) for one in study.exhibits],
         facts=facts,
         cautions=cautions,
     )
+
+
+def _totals(found: Sequence[Finding]) -> list[tuple[str, list[tuple[str, int]]]]:
+    """Return each reference's heading with its verdicts and their numbers, without zeros."""
+    counts = {reference: Counter[str]() for reference in REFERENCES}
+    for finding in found:
+        for reference, comparison in finding.comparisons():
+            counts[reference][comparison.verdict] += 1
+    return [
+        (heading, [(verdict, counts[reference][verdict]) for verdict in VERDICTS
+                   if counts[reference][verdict]])
+        for reference, heading in REFERENCES.items()
+        if counts[reference]
+    ]  # fmt: skip
 
 
 def _template() -> Template:
@@ -100,13 +198,18 @@ def _inert(value: Any) -> Any:
 
 
 def _shown(exhibit: Exhibit, found: Sequence[Finding]) -> tuple[Any, ...]:
-    own = [one for one in found if one.exhibit == exhibit.name]
-    ends = [end for one in own for end in (one.published, one.ours, *(one.ci95 or ()))]
-    known = [end for end in ends if end is not None]
-    low, high = min(known, default=0.0), max(known, default=1.0)
-    axis = [number(end, exhibit.digits) for end in (low, high)] if known else None
+    own = [finding for finding in found if finding.exhibit == exhibit.name]
+    ends: list[float] = []
+    for finding in own:
+        ends += [comparison.value for _, comparison in finding.comparisons()]
+        ends += finding.ci95 or ()
+        if finding.ours is not None:
+            ends.append(finding.ours)
+    low = min(ends, default=0.0)
+    high = max(ends, default=1.0)
+    axis = [number(end, exhibit.digits) for end in (low, high)] if ends else None
     rows = list(_rows(exhibit, own, low, (high - low) or 1.0))
-    return exhibit, exhibit.columns or ["value"], axis, rows
+    return exhibit, exhibit.column_names, axis, rows
 
 
 def _rows(
@@ -114,27 +217,37 @@ def _rows(
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Yield each row of an exhibit, with its cells. Positions are in per cent of a shared axis."""
 
-    def at(value: float | None) -> str:
-        return "" if value is None else f"{2 + 96 * (value - low) / width:.2f}%"
+    def position(value: float) -> str:
+        return f"{2 + 96 * (value - low) / width:.2f}%"
 
-    def precision(one: Finding) -> str:
-        if one.ci95:
-            return interval(one.ci95, exhibit.digits)
-        return f"n = {one.n}" if one.ours is not None else ""
+    def precision(finding: Finding) -> str:
+        if finding.ci95:
+            return interval(finding.ci95, exhibit.digits)
+        return f"n = {finding.n}" if finding.ours is not None else ""
 
-    for row in exhibit.published:
-        cells = [
-            {
-                "finding": one,
-                "ours": number(one.ours, exhibit.digits),
-                "precision": precision(one),
-                "published": number(one.published, exhibit.digits),
-                "dot": at(one.ours),
-                "mark": at(one.published),
-                "line": one.ci95
-                and (at(one.ci95[0]), f"{96 * (one.ci95[1] - one.ci95[0]) / width:.2f}%"),
-            }
-            for one in own
-            if one.row == row
-        ]
-        yield row, cells
+    def drawn(finding: Finding) -> dict[str, Any]:
+        references = []
+        for reference, comparison in finding.comparisons():
+            references.append({
+                "name": reference,
+                "heading": REFERENCES[reference],
+                "value": number(comparison.value, exhibit.decimals(reference)),
+                "verdict": comparison.verdict,
+                "why": comparison.why or finding.why,
+                "mark": position(comparison.value),
+            })  # fmt: skip
+        line = None
+        if finding.ci95:
+            length = 96 * (finding.ci95[1] - finding.ci95[0]) / width
+            line = position(finding.ci95[0]), f"{length:.2f}%"
+        return {
+            "finding": finding,
+            "ours": number(finding.ours, exhibit.digits),
+            "precision": precision(finding),
+            "references": references,
+            "dot": "" if finding.ours is None else position(finding.ours),
+            "line": line,
+        }
+
+    for row in exhibit.row_names:
+        yield row, [drawn(finding) for finding in own if finding.row == row]

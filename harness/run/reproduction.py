@@ -26,7 +26,7 @@ from harness.store.manifest import package_versions
 from harness.store.run_folder import RunFolder
 from harness.store.runs import in_run_name
 
-RECORD_VERSION = 1
+RECORD_VERSION = 2  # 1: a published value was the number in the paper or the code's result
 
 
 class Replies(Struct, frozen=True):
@@ -48,6 +48,10 @@ class StudyRecord(Struct, frozen=True, kw_only=True):
     study: Mapping[str, Any]
     runs: Mapping[str, Replies]
     findings: Sequence[Finding]
+
+
+class _Versioned(Struct):
+    schema_version: int
 
 
 # Called with the runs of a run file and the first part of their names, before they are prepared.
@@ -119,7 +123,7 @@ def _jobs(
 
 
 def record(study: Study, folders: Mapping[str, RunFolder], made_at: float) -> StudyRecord:
-    """Build a study's record: comparisons with published values, and hashes of all inputs."""
+    """Build a study's record: our values, what they are compared with, and hashes of all inputs."""
     return StudyRecord(
         made_at=made_at,
         packages=package_versions(),
@@ -165,7 +169,10 @@ def differences(path: Path, runs_dir: Path) -> Iterator[str]:
 def read_record(path: Path) -> StudyRecord:
     """Read a study's record from the JSON file next to its page."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=StudyRecord)
+        content = path.read_bytes()
+        version = msgspec.json.decode(content, type=_Versioned).schema_version
+        if version == RECORD_VERSION:
+            return msgspec.json.decode(content, type=StudyRecord)
     except OSError as error:
         raise ConfigError(
             f"Cannot read {path}: {error.strerror}.", "Name a study's page."
@@ -174,6 +181,11 @@ def read_record(path: Path) -> StudyRecord:
         raise DataInvalid(
             f"{path}: not the record of a study ({error}).", "Reproduce it again."
         ) from None
+    raise DataInvalid(
+        f"{path} is a record of version {version}; this version of the harness reads version "
+        f"{RECORD_VERSION}.",
+        "Reproduce the study again: its runs are reused.",
+    )
 
 
 def cautions(made: StudyRecord) -> list[str]:

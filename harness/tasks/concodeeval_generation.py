@@ -23,7 +23,7 @@ from harness.scoring.prompt_faults import reads
 from harness.scoring.validators import FORMATS, Format, Mode, Undecided, Violation
 from harness.scoring.validators.schemas import root_type_violated, score
 from harness.tasks.concodeeval.schema import Constraints, Representation, Wording
-from harness.tasks.concodeeval.setting import NAMES, SOURCE, ConCodeEval, SchemaRow
+from harness.tasks.concodeeval.setting import GENERATION_SOURCE, NAMES, ConCodeEval, SchemaRow
 
 
 class GenerationItem(NamedTuple):
@@ -80,7 +80,7 @@ class ConCodeEvalGeneration(ConCodeEval):
             TableFigure("unparseable", of="score", score="unparseable"),
             TableFigure("RTV%", of="score", score="root_type_violated"),
         ),
-        source=SOURCE,
+        source=GENERATION_SOURCE,
     )
 
     def __init__(

@@ -18,7 +18,13 @@ from harness.ports import PaperTable, TableFigure
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
 from harness.scoring.validators import Format, Violation, render, validator
 from harness.tasks.concodeeval.schema import sample_third
-from harness.tasks.concodeeval.setting import NAMES, SOURCE, ConCodeEval, Label, SchemaRow
+from harness.tasks.concodeeval.setting import (
+    NAMES,
+    VALIDATION_SOURCE,
+    ConCodeEval,
+    Label,
+    SchemaRow,
+)
 from harness.tasks.concodeeval.setting import Sample as SampleRow
 
 _ENDS = r"[*_`'\")\]}]*(?:[.,;:!?…]|\s*(?:[-\u2013\u2014]|\n|\Z|</|<\|))"
@@ -78,7 +84,7 @@ class ConCodeEvalValidation(ConCodeEval):
                 "Macro-F1, answered", of="macro_f1_answered", score="correct", label="label"
             ),
         ),
-        source=SOURCE,
+        source=VALIDATION_SOURCE,
     )
 
     def instances(self) -> Iterator[One]:

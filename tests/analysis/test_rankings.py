@@ -14,6 +14,7 @@ from harness.analysis.comparison import Pairs, pair
 from harness.analysis.rankings import (
     MAX_ORDERED,
     MAX_OUTER,
+    SATISFIED,
     InducedRankings,
     JudgedTables,
     Tau,
@@ -256,6 +257,8 @@ def test_constraints_of_a_judge_are_clustered_by_task(
     judged = JudgedTables("yes_no", list(zip(tables, [0, 3], strict=True)))
     found = induced_rankings(runs[:2], label="category", judged=judged)
     assert (found.of, found.judge, found.without) == ("constraints", "yes_no", [0, 3])
+    # The shares are not the score of the whole answers.
+    assert [one.score for one in found.scorings] == ["pass_rate", SATISFIED]
     first, second = found.scorings[1].values
     assert first is not None
     assert second is not None
@@ -270,6 +273,8 @@ def test_a_group_that_a_run_lacks_is_null(make: Make, table_of: TableOf) -> None
         (variant(name, {}), table_of([make("i", True, groups={"domain": group})]))
         for name, group in (("a", "Law"), ("b", "Arts"))
     ]
+    found = induced_rankings(made, label="domain", external={"mmlu": {"a": 0.5}})
+    assert [one.score for one in found.scorings] == ["pass_rate"] * 3 + [""]
     found = induced_rankings(made, label="domain")
     assert [[value is None for value in one.values] for one in found.scorings[1:]] == [
         [True, False], [False, True],

@@ -27,9 +27,27 @@ def on(folder: Path, data: Path | None = None) -> dict[str, str]:
     return os.environ | {name: str(value) for name, value in settings.items()}
 
 
-def verdicts(record: dict[str, Any], exhibit: str = "") -> Counter[str]:
-    cells = [one for one in record["findings"] if exhibit in ("", one["exhibit"])]
-    return Counter(one["verdict"] for one in cells)
+def verdicts(record: dict[str, Any], exhibit: str = "") -> dict[str, dict[str, int]]:
+    """Count the verdicts by reference; the reference "" has the cells without a value."""
+    counts: dict[str, Counter[str]] = {}
+    for finding in record["findings"]:
+        if exhibit not in ("", finding["exhibit"]):
+            continue
+        references = [name for name in ("paper", "official") if finding[name]]
+        for name in references:
+            counts.setdefault(name, Counter())[finding[name]["verdict"]] += 1
+        if not references:
+            counts.setdefault("", Counter())[finding["why"]] += 1
+    return {name: dict(counter) for name, counter in counts.items()}
+
+
+def values(record: dict[str, Any], exhibit: str) -> dict[str, float]:
+    """Our value by row of an exhibit with one column."""
+    return {
+        finding["row"]: round(finding["ours"], 4)
+        for finding in record["findings"]
+        if finding["exhibit"] == exhibit
+    }
 
 
 @pytest.mark.parametrize(
@@ -41,7 +59,8 @@ def verdicts(record: dict[str, Any], exhibit: str = "") -> Counter[str]:
 )
 def test_without_a_recording_a_study_is_simulated_and_says_so(study: str, tmp_path: Path) -> None:
     record = reproduced(study, tmp_path)
-    assert verdicts(record).keys() == {"not comparable"}
+    for reference, counts in verdicts(record).items():
+        assert not reference or counts.keys() == {"not comparable"}
     assert {one["why"] for one in record["findings"]} <= {"simulated", "not run"}
     page = tmp_path / f"{study}.html"
     assert "<strong>SIMULATED</strong>" in page.read_text()
@@ -58,39 +77,49 @@ def test_collie_from_the_recorded_generations(
         pytest.skip("no English Punkt parameters: set NLTK_DATA")
     monkeypatch.setenv("NLTK_DATA", str(tokeniser))
     record = reproduced("collie", tmp_path, data_dir)
-    assert verdicts(record) == {"equal": 73, "within": 1}
-    ours = {
-        one["row"]: round(one["ours"], 4)
-        for one in record["findings"]
-        if (one["exhibit"], one["column"]) == ("Figure 7b", "any round so far")
+    assert verdicts(record) == {
+        "paper": {"equal": 2, "within": 2, "outside": 1},
+        "official": {"equal": 86},
     }
+    ours = values(record, "Figure 7b")
     assert ours == {"1": 0.5125, "2": 0.6154, "3": 0.6486, "4": 0.6587}
+    # Figure 7a counts an instance that passed in any round, as the official verdicts do here.
+    expected = json.loads((data_dir / "collie/expected_gpt-4.json").read_text())["instances"]
+    with (data_dir / "collie/instances.jsonl").open() as lines:
+        structures = {row["id"]: row["structure"] for row in map(json.loads, lines)}
+    passed: dict[str, list[bool]] = {}
+    for instance in expected:
+        passed.setdefault(structures[instance["id"]], []).append(any(instance["verdicts"]))
+    rates = {name: round(sum(each) / len(each), 4) for name, each in passed.items()}
+    assert values(record, "Figure 7a") == rates
+    assert rates["word03"] == 1.0
 
 
 @pytest.mark.exhaustive
 def test_natural_instructions_from_the_recorded_answers(tmp_path: Path, data_dir: Path) -> None:
     record = reproduced("natural_instructions", tmp_path, data_dir)
-    assert verdicts(record, "Means") == {"equal": 17}
-    assert verdicts(record, "Tasks") == {"equal": 130, "not comparable": 31}
+    assert verdicts(record, "Means") == {"official": {"equal": 17}}
+    without = {"no value in the run": 31}
+    assert verdicts(record, "Tasks") == {"official": {"equal": 130}, "": without}
 
 
 @pytest.mark.exhaustive
 def test_concodeeval_from_the_recorded_samples(tmp_path: Path, data_dir: Path) -> None:
     record = reproduced("concodeeval", tmp_path, data_dir)
-    assert verdicts(record, "Recorded samples") == {"equal": 2}
+    assert verdicts(record, "Recorded samples") == {"official": {"equal": 2}}
 
 
 @pytest.mark.parametrize(
     ("study", "expected"),
     [
-        pytest.param("ifeval", {"within": 4}, marks=pytest.mark.exhaustive),
-        ("ifbench", {"equal": 4}),
-        ("followbench", {"equal": 25}),
+        pytest.param("ifeval", {"paper": {"within": 4}}, marks=pytest.mark.exhaustive),
+        ("ifbench", {"official": {"equal": 4}}),
+        ("followbench", {"official": {"equal": 25}}),
     ],
 )
 def test_benchmarks_from_the_recorded_answers(
     study: str,
-    expected: dict[str, int],
+    expected: dict[str, dict[str, int]],
     tmp_path: Path,
     data_dir: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -102,7 +131,7 @@ def test_benchmarks_from_the_recorded_answers(
 
 def test_an_altered_reply_is_named(tmp_path: Path, data_dir: Path) -> None:
     record = reproduced("last_letter", tmp_path, data_dir)
-    assert verdicts(record, "Readers") == {"equal": 3}
+    assert verdicts(record, "Readers") == {"official": {"equal": 3}}
     ours = [one["ours"] for one in record["findings"][:3]]
     assert ours == pytest.approx([53, 91, 86])
     page, environment = tmp_path / "last_letter.html", on(tmp_path, data_dir)

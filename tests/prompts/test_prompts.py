@@ -1,4 +1,5 @@
 import contextlib
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -210,3 +211,54 @@ def test_a_template_of_several_turns() -> None:
     )
     with pytest.raises(ConfigError, match="text before the first line '== user =='"):
         conversation(Template("Be brief.\n== user ==\n{{ q }}", "t"), row)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("=== system ===", "==system==", "== System ==", "== SYSTEM ==", "== system == "),
+        *(" == system ==", "== system", "= system =", "== system ==:", "==  system  ==", "==user"),
+        *("== sytem ==", "== systems ==", "== assistent ==", "\t== user ==", "== user ="),
+    ],
+)
+def test_a_line_that_almost_begins_a_message_is_refused(line: str) -> None:
+    for text in (f"{line}\nBe brief.", f"== user ==\nHi\n{line}\nBe brief.", f"Hi\n{line}"):
+        number = text.split("\n").index(line) + 1
+        with pytest.raises(ConfigError, match=rf"^task\.prompt, line {number}: ") as refused:
+            Template(text, "task.prompt")
+        assert re.search("Write '== (system|user|assistant) =='", str(refused.value))
+    escaped = Template(f"{{{{ {line!r} }}}}\nBe brief.", "task.prompt")
+    assert escaped.render({}) == f"{line}\nBe brief."
+
+
+def test_other_roles_are_refused_only_next_to_messages() -> None:
+    assert Template("== Model ==\nA", "t").render({}) == "== Model ==\nA"
+    with pytest.raises(ConfigError, match=r"t, line 3: '== Model ==' does not begin a message"):
+        Template("== user ==\nHi\n== Model ==\nA", "t")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("== References ==\nA", "x == user\n", "user == 'a'\n", "== used ==\n", "==\nuser\n==\n"),
+        *("## System\n", "system:\n", "===========\n", "a = user\n", "{{ '== user ==' }}\n"),
+    ],
+)
+def test_other_lines_with_equals_signs_are_text(text: str) -> None:
+    row = {"q": "== user ==\n=== System ===\n"}
+    assert Template(text + "{{ q }}", "t").render(row).endswith("=== System ===\n")
+
+
+def test_messages_are_refused_in_a_prompt_that_is_a_single_message() -> None:
+    template = Template("{# Mine #}\n== system ==\nBe brief.\n== user ==\n{{ q }}", "task.prompt")
+    with pytest.raises(ConfigError, match=r"task\.prompt, line 2: '== system ==' would be sent"):
+        template.render({"q": "Why?"})
+    with pytest.raises(ConfigError, match="line 3: the message has no text"):
+        Template("== system ==\nBe brief.\n== user ==", "task.prompt")
+
+
+def test_a_long_line_is_read_in_linear_time() -> None:
+    began = time.monotonic()
+    for line in ("=" * 99_000, "= " * 49_000, "==" + " " * 98_000 + "x", "=a" * 49_000):
+        assert Template(line, "t").render({}) == line
+    assert time.monotonic() - began < 5

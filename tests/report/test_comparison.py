@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from harness.analysis.comparable import Run
-from harness.analysis.rankings import InducedRankings, induced_rankings
+from harness.analysis.rankings import InducedRankings, JudgedTables, induced_rankings
 from harness.analysis.run_comparison import (
     Against,
     ComparisonOptions,
@@ -186,6 +186,20 @@ def test_files(matrix: PairMatrix, rankings: InducedRankings) -> None:
         FORMATS["json"](matrix_document(matrix, rankings)),
     ):
         assert "\x1b" not in text
+
+
+def test_shares_of_constraints_are_not_headed_by_the_score_of_answers(
+    runs: list[Run], matrix: PairMatrix, rankings: InducedRankings
+) -> None:
+    judged = JudgedTables("yes_no", [(table, 0) for _, table in runs])
+    of_constraints = matrix_document(matrix, induced_rankings(runs, label="n", judged=judged))
+    assert "| share of constraints satisfied, by n | 1 |" in FORMATS["markdown"](of_constraints)
+    assert "share of constraints" not in FORMATS["markdown"](matrix_document(matrix, rankings))
+    scores = {}
+    for row in csv.DictReader(io.StringIO(FORMATS["csv"](of_constraints))):
+        scores[row["row"], row["against"]] = row["score"]
+    assert scores["value", "all: pass_rate"] == "pass_rate"
+    assert scores["value", "n 1"] == "share of constraints satisfied"
 
 
 def test_latex_has_minus_signs_and_dashes_in_figures_but_not_in_names() -> None:

@@ -222,9 +222,11 @@ def specimen(rule: Rule, base: Base, where: str) -> Target:
 
 def _specimen(shape: Shape, base: Base) -> Target:
     if not isinstance(shape, Several):
-        return 1 if shape == "number" else "a"
+        return 2 if shape == "number" else "a"
     index = base.transformation.index if isinstance(base.transformation, grammar.Position) else None
-    size = len(index) if isinstance(index, tuple) and not base.input_level else 2
+    size = max(2, base.reduction_value or 0)
+    if isinstance(index, tuple) and not base.input_level:
+        size = len(index)
     return (_specimen(shape.of, base),) * size
 
 

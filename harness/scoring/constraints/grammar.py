@@ -2,7 +2,7 @@
 
 A `Specification` has a tree of constraints, their targets (in lists nested like the tree), and the
 level of the text to generate. `read` accepts untrusted data. It refuses unknown keys and
-operations, oversized trees, and constraints that cannot be checked.
+operations, oversized trees, and constraints that cannot be checked or cannot fail or pass.
 """
 
 from __future__ import annotations
@@ -272,9 +272,15 @@ def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
 
 
 def refuse_misfits(level: Level, constraint: Constraint, targets: Target, where: str) -> None:
-    """Raise DataInvalid if a constraint does not fit the text's level or its targets."""
+    """Raise DataInvalid if a constraint does not fit the text's level or its targets.
+
+    This includes constraints that no text satisfies, or that every text satisfies.
+    """
     if isinstance(constraint, Base):
-        if problem := _misfit(level, constraint, targets, where):
+        from harness.scoring.constraints import feasible  # it imports this module
+
+        problem = _misfit(level, constraint, targets, where)
+        if problem := problem or feasible.problem(constraint, targets):
             raise DataInvalid(f"{where}: {problem}.")
         return
     parts = constraint.constraints

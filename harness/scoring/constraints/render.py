@@ -32,6 +32,15 @@ _SCOPE = {"all": "all {}s", "any": "at least one {}", "none": "no {}"}
 _WITH_SPACES = ("sentence", "paragraph", "passage")
 """Levels of text that contain spaces. Instructions that count characters mention the spaces."""
 
+_PARA01 = Base(
+    target_level="word",
+    transformation=ForEach(grammar.Position(0)),
+    relation="==",
+    input_level="sentence",
+    reduction="all",
+)
+"""The constraint of the published structure para01: every sentence begins with a given word."""
+
 Nouns: TypeAlias = tuple[str, ...]
 
 
@@ -235,9 +244,9 @@ def feedback(specification: grammar.Specification, result: CheckResult) -> str:
     """Return feedback: that the text satisfies all constraints, or the task and what is wrong."""
     level, constraint = specification.level, specification.constraint
     if result.passed:
-        # Quirk: a single constraint on each of the text's parts names the part.
-        part = constraint.input_level if isinstance(constraint, Base) else None
-        return f"The generated {part or level} satisfies all constraints."
+        # Quirk: the recorded feedback on para01 calls the paragraph a sentence.
+        noun = "sentence" if (level, constraint) == ("paragraph", _PARA01) else level
+        return f"The generated {noun} satisfies all constraints."
     findings = result.findings
     clauses = [_missing(one) or _observed(one, specification) + place(one.base) for one in findings]
     joined = f" {clauses[0]}." if isinstance(constraint, Base) else f":\n{numbered(clauses)}"

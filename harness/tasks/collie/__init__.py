@@ -92,8 +92,8 @@ class CollieTask:
     on_truncated: Literal["fail", "grade"] = "fail"
     group_meanings: ClassVar = {"structure": _STRUCTURES}
     effects = (
-        Effect("position_effect", "structure", _POSITIONS, f"{_PAPER}, section 5"),
-        Effect("counting_level_effect", "structure", _COUNTS, f"{_PAPER}, section 5"),
+        Effect("position_effect", "structure", _POSITIONS, f"{_PAPER}, figure 5"),
+        Effect("counting_level_effect", "structure", _COUNTS, f"{_PAPER}, figure 6"),
     )
 
     def __init__(
@@ -192,7 +192,7 @@ class CollieTask:
                 (name, *(own[source] for source in sources), own.total(), len(prompts[name]))
                 for name, own in sorted(counts.items())
             ],
-            f"{_PAPER}, figure 2",
+            f"{_PAPER}, figures 2a and 9",
         )
         rows = [
             (f"{unit}s per {level}", *summary(lengths[level, unit]))
@@ -200,7 +200,7 @@ class CollieTask:
             for unit in get_args(Unit)
             if (level, unit) in lengths
         ]
-        yield DataTable(("length of examples", *SUMMARY), rows, f"{_PAPER}, figure 2")
+        yield DataTable(("length of examples", *SUMMARY), rows, f"{_PAPER}, figure 2c")
 
     def leaks(self, instance: One, shot: One) -> bool:
         """Return whether the shot's example also satisfies this instance's constraint."""

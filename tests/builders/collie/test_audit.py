@@ -122,7 +122,7 @@ def test_near_misses_change_the_part_that_a_constraint_is_about() -> None:
 
 
 def test_each_part_has_a_near_miss_and_a_vacuous_one_is_reported() -> None:
-    asked = whole((WORDS, 13), (HAS_NOT, "sun"), (AT_LEAST, 0))
+    asked = whole((WORDS, 13), (HAS_NOT, "sun"), (AT_LEAST, 1))
     found, unbroken = near_misses(asked, REFERENCE, UNITS)
     assert unbroken == [2]
     broken = [{n for n, f in enumerate(check(asked, text, UNITS).findings) if not f.passed}

@@ -87,6 +87,24 @@ def test_reductions(reduction: str, n: int | None, expected: bool) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("reduction", "n", "expected"),
+    [
+        ("all", None, False),
+        ("any", None, False),
+        ("none", None, True),
+        ("at least", 1, False),
+        ("at most", 0, True),
+        ("exactly", 0, True),
+    ],
+)
+def test_reductions_where_no_unit_meets_the_target(
+    reduction: str, n: int | None, expected: bool
+) -> None:
+    fields = {"relation": ">=", "reduction": reduction, "reduction_value": n}
+    assert passes(99, input_level="sentence", transformation=EACH, **fields) is expected
+
+
 def test_a_list_of_targets_needs_as_many_values() -> None:
     last = {"op": "for_each", "do": {"op": "position", "index": -1}}
     where: dict[str, Any] = {"input_level": "sentence", "transformation": last, "reduction": "all"}

@@ -132,7 +132,7 @@ def test_success() -> None:
     assert said(counted(), 4, "bird") == "The generated word satisfies all constraints."
 
 
-def test_success_of_a_single_constraint_on_parts_names_the_part() -> None:
+def test_success_of_para01_is_told_as_recorded() -> None:
     each = counted(
         input_level="sentence",
         target_level="word",
@@ -141,6 +141,34 @@ def test_success_of_a_single_constraint_on_parts_names_the_part() -> None:
     )
     assert said(each, "we", "We ran.", "paragraph") == (
         "The generated sentence satisfies all constraints."
+    )
+
+
+@pytest.mark.parametrize(
+    ("level", "fields"),
+    [
+        ("sentence", {"input_level": "word", "relation": ">=", "reduction": "all"}),
+        ("sentence", {"input_level": "word", "reduction": "at least", "reduction_value": 1}),
+        ("sentence", {"input_level": "word", "reduction": "exactly", "reduction_value": 2}),
+        ("sentence", {"input_level": "word", "reduction": "any"}),
+        ("passage", {"input_level": "word", "reduction": "any"}),
+        ("paragraph", {"input_level": "sentence", "target_level": "word", "reduction": "all"}),
+    ],
+)
+def test_success_names_the_text_and_not_its_parts(level: str, fields: dict[str, Any]) -> None:
+    each = counted(transformation={"op": "for_each", "do": COUNT}) | fields
+    assert said(each, 2, "We go.", level) == f"The generated {level} satisfies all constraints."
+
+
+def test_success_of_para01s_constraint_on_a_passage_names_the_passage() -> None:
+    each = counted(
+        input_level="sentence",
+        target_level="word",
+        transformation={"op": "for_each", "do": {"op": "position", "index": 0}},
+        reduction="all",
+    )
+    assert said(each, "we", "We ran.", "passage") == (
+        "The generated passage satisfies all constraints."
     )
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from harness.scoring.rules import recognise
+from harness.scoring.rules.contents import occurrences
 
 JSON, OBJECT = "Respond in JSON.", "Return a JSON object."
 NUMBERED, BULLETS = "Use a numbered list.", "Use bullet points."
@@ -40,6 +45,7 @@ QUOTES = "Put your response in quotation marks."
         (TABLE, "a | b\n1 | 2", False),
         (TABLE, "| a | b |\n|---|\n", False),
         (TABLE, "a\n---\nb", False),
+        (TABLE, "| a | b |\n| : | : |", False),
         ("Write in all caps.", "HELLO, 5!", True),
         ("Write in all caps.", "HELLo", False),
         ("Write in all caps.", "5", False),
@@ -94,3 +100,12 @@ def test_words(constraint: str, text: str, reason: str) -> None:
     rule = recognise(constraint)
     assert rule is not None
     assert rule.check(text) == reason
+
+
+@settings(max_examples=150)
+@given(st.sampled_from(["a", "ab", "a a", "ab a"]), st.text("ab _", max_size=14))
+@example("a a", "a a a")  # occurrences do not overlap
+@example("a a", "ba a a")  # one begins within what is not one
+def test_occurrences_are_those_of_a_pattern_of_whole_words(wanted: str, text: str) -> None:
+    found = re.findall(rf"(?<!\w){wanted}(?!\w)", text)
+    assert occurrences(wanted, text) == len(found)

@@ -54,6 +54,8 @@ TABLE: list[tuple[str, Any]] = [
     ("Maximum 20 words", length("word", None, 20)),
     ("20 words maximum", length("word", None, 20)),
     ("Answer in one word.", length("word", 1, 1)),
+    ("Answer in 5 words.", length("word", 5, 5)),
+    ("Answer in 6 words.", None),
     ("Please respond with a single word.", length("word", 1, 1)),
     ("The tweet must not be longer than 40 words.", length("word", None, 40)),
     ("Do not exceed 100 words.", length("word", None, 100)),
@@ -80,6 +82,8 @@ TABLE: list[tuple[str, Any]] = [
     # characters
     ("The tweet must be at most 280 characters.", length("character", None, 280)),
     ("Keep it under 160 characters.", length("character", None, 159)),
+    ("Use fewer than 20 characters.", length("character", None, 19)),
+    ("Use at most 18 characters.", None),  # of a story?
     ("The story should have at most 3 characters.", None),
     ("Write 280 characters.", None),
     # sentences

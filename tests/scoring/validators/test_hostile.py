@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from harness.errors import DataInvalid
 from harness.scoring.extraction import BlockExtraction, NoAnswerBlock
@@ -26,6 +27,7 @@ from harness.scoring.validators import (
     score_document,
     validator,
 )
+from harness.scoring.validators.limits import DEEPEST, check_json
 from harness.scoring.validators.paper import MOST_SECONDS, PaperValidator
 from harness.scoring.validators.strict import MOST_ROUTES, Routes
 from tests.scoring.validators.named import named
@@ -236,6 +238,32 @@ def test_ways_are_counted_by_depth() -> None:
     assert Routes(chain(1_000)).at(0) == MOST_ROUTES  # as long a chain is not followed
     tree = {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}}
     assert Routes(tree).at(90) < 1_000
+
+
+def test_ways_through_another_base_are_counted() -> None:
+    wide = {"$defs": {"wide": {"anyOf": [{"minimum": n} for n in range(50)]}}}
+    own = wide | {"$ref": "#/$defs/wide"}
+    base = "https://example.org/other.json"
+    other = {"$defs": {"other": wide | {"$id": base}}, "$ref": f"{base}#/$defs/wide"}
+    nowhere = {"$defs": {"other": wide | {"$id": base}}, "$ref": "#/$defs/wide"}
+    assert Routes(other).at(0) == Routes(own).at(0) > 50
+    assert Routes(nowhere).at(0) < 50
+    for value in (7, -7):
+        valid = Draft202012Validator(other).is_valid(value)
+        assert (validator(other).violations(value) == ()) == valid
+
+
+@pytest.mark.parametrize("beside", [0, "text", None])
+def test_depth_is_limited_next_to_shallow_values(beside: Any) -> None:
+    def nested_beside(levels: int) -> Any:
+        value: Any = 1
+        for _ in range(levels):
+            value = [beside, value]
+        return value
+
+    assert check_json(nested_beside(DEEPEST)) > DEEPEST
+    with pytest.raises(UnparseableDocument, match="nested deeper"):
+        check_json(nested_beside(DEEPEST + 1))
 
 
 JSON_VALUES = st.recursive(
