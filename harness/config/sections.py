@@ -188,6 +188,15 @@ class PlacementSection(Section):
     hang_s: float = Field(default=300, gt=0)  # silence after which a copy is replaced
 
 
+Caching = Literal["shared", "run", False]
+"""Which runs may use a model's cached replies.
+
+- ``shared``: all runs.
+- ``run``: only the run that made the call. Its instances that share a prompt share a reply.
+- ``False``: only the attempt for which the call was made, if its run is interrupted and resumed.
+"""
+
+
 class ModelSection(PluginSection):
     """Section ``model``: a backend, its options, the model's name, price and placement."""
 
@@ -196,6 +205,9 @@ class ModelSection(PluginSection):
     price: Price | None = None  # US dollars per million tokens; None: as listed
     placement: PlacementSection | None = None  # copies on a cluster; None: in this process
     headers: dict[str, str] | None = None  # of each request; $NAME is an environment variable
+    # Which runs may use its replies: all, this one, or none; None: run for your own code, or shared
+    cache: Caching | None = None
+    version: Annotated[str, Field(min_length=1)] | None = None  # asked again if it changes
 
     @model_validator(mode="before")
     @classmethod
@@ -224,9 +236,20 @@ class ModelSection(PluginSection):
         return headers or None
 
     @model_serializer(mode="wrap")
-    def _without_absent_headers(self, write: SerializerFunctionWrapHandler) -> Any:
-        tree = write(self)  # as in files older than the key
-        return tree if self.headers else {key: tree[key] for key in tree if key != "headers"}
+    def _without_absent_keys(self, write: SerializerFunctionWrapHandler) -> Any:
+        tree = write(self)  # as in files older than these keys
+        absent = [key for key in ("headers", "cache", "version") if getattr(self, key) is None]
+        return {key: tree[key] for key in tree if key not in absent}
+
+    def plugin_options(self, parameters: Collection[str]) -> dict[str, Any]:
+        """Return the plug-in's options.
+
+        If one of its ``parameters`` is named like a key of this section that is set, such as
+        ``version``, it gets the key's value.
+        """
+        both = {key: getattr(self, key) for key in ("name", "cache", "version")}
+        named = {key: value for key, value in both.items() if key in parameters}
+        return self.options | {key: value for key, value in named.items() if value is not None}
 
 
 class RoundsSection(Section):

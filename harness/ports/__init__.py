@@ -170,6 +170,19 @@ class KeyedByRequest(Protocol):
 
 
 @runtime_checkable
+class SharesReplies(Protocol):
+    """A backend that says whether other runs may use its cached replies.
+
+    It is the default of ``model.cache`` in run files. Without it, all runs may use the replies of
+    a built-in or installed backend, and only the same run those of your own file or function.
+    """
+
+    @property
+    def shares_replies(self) -> bool:
+        """Whether a reply depends on nothing but the request, the endpoint and the options."""
+
+
+@runtime_checkable
 class Fingerprinted(Protocol):
     """A backend or judge whose results depend on more than its options, such as weights."""
 
@@ -431,7 +444,7 @@ CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
     ),
     "backends": (
         *(Backend, Startable, PreferredConcurrency, CachesPrompts, Resumable, KeyedByRequest),
-        *(Fingerprinted, Batched, Elastic),
+        *(SharesReplies, Fingerprinted, Batched, Elastic),
     ),
     "judges": (Judge, Conversing, HasWarnings, Advising, ByCriteria, Simulatable, Fingerprinted),
     "checkers": (Checker,),
