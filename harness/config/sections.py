@@ -188,15 +188,6 @@ class PlacementSection(Section):
     hang_s: float = Field(default=300, gt=0)  # silence after which a copy is replaced
 
 
-Caching = Literal["shared", "run", False]
-"""Which runs may use a model's cached replies.
-
-- ``shared``: all runs.
-- ``run``: only the run that made the call. Its instances that share a prompt share a reply.
-- ``False``: only the attempt for which the call was made, if its run is interrupted and resumed.
-"""
-
-
 class ModelSection(PluginSection):
     """Section ``model``: a backend, its options, the model's name, price and placement."""
 
@@ -205,9 +196,8 @@ class ModelSection(PluginSection):
     price: Price | None = None  # US dollars per million tokens; None: as listed
     placement: PlacementSection | None = None  # copies on a cluster; None: in this process
     headers: dict[str, str] | None = None  # of each request; $NAME is an environment variable
-    # Which runs may use its replies: all, this one, or none; None: run for your own code, or shared
-    cache: Caching | None = None
-    version: Annotated[str, Field(min_length=1)] | None = None  # asked again if it changes
+    cache: Literal["shared", "run", False] | None = None  # runs that may use its cached replies
+    version: Annotated[str, Field(min_length=1)] | None = None  # yours; a new one is asked again
 
     @model_validator(mode="before")
     @classmethod

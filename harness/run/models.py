@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from msgspec import UNSET
@@ -23,7 +23,6 @@ from harness.config.prices import FREE, Price, load_prices
 from harness.config.run_file import RunFile, Shard
 from harness.config.sections import (
     VARIABLE,
-    Caching,
     LimitsSection,
     ModelSection,
     SecondModelSection,
@@ -141,11 +140,14 @@ class Model:
         return reply_cost(reply, self.price) if recorded is UNSET else recorded
 
     @property
-    def caching(self) -> Caching:
-        """Which runs may use the model's replies: as its section says, or else its backend.
+    def caching(self) -> Literal["shared", "run", False]:
+        """Which runs may use the model's cached replies, as set by its section or else its backend.
 
-        By default, only the same run may use those of the user's own code, because they may depend
-        on more than the harness knows, such as other files.
+        - ``shared``: all runs.
+        - ``run``: only the run that made the call. Its instances that share a prompt share a reply.
+          This is the default for the user's own code, whose answers may depend on more than the
+          harness knows, such as other files.
+        - ``False``: only the attempt for which the call was made, when its run is resumed.
         """
         if self.section.cache is not None:
             return self.section.cache

@@ -4,9 +4,8 @@ application, counts what it was asked."""
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,8 @@ import pytest
 import yaml
 
 from harness.mock import MockServer
+from harness.report.text import usd
 from tests.cli.command import begun, harness, mistake
-from tests.cli.test_batches import SLOW
 from tests.cli.test_batches import command as in_batches
 from tests.cli.test_run import attempts, metrics, runs, wait_until
 
@@ -46,8 +45,15 @@ class Project:
         source = APPLICATION.format(ledger=str(self._ledger), text=str(self.text))
         self.application.write_text(source)
 
-    def write(self, model: Mapping[str, Any], **sections: Any) -> None:
-        rows = [{"id": name, "prompt": prompt} for name, prompt in PROMPTS.items()]
+    def read(self) -> dict[str, Any]:
+        content: dict[str, Any] = yaml.safe_load(self.file.read_text())
+        return content
+
+    def write(
+        self, model: Mapping[str, Any], criteria: Sequence[str] = (), **sections: Any
+    ) -> None:
+        more = {"criteria": list(criteria)} if criteria else {}
+        rows = [{"id": name, "prompt": prompt, **more} for name, prompt in PROMPTS.items()]
         task = {"name": "jsonl", "rows": rows, "checks": [{"contains": {"target": "good"}}]}
         content = {"task": task, "model": dict(model), **sections}
         self.file.write_text(yaml.safe_dump(content))
@@ -246,18 +252,25 @@ def test_a_run_keeps_its_policy_and_its_version(runs: Path, project: Project, ke
     assert project.requests == 2
 
 
-def test_an_application_of_a_judge_must_not_change_within_a_run(
+def test_a_judges_application_is_asked_again_and_must_not_change_within_a_run(
     runs: Path, project: Project
 ) -> None:
-    template = "{{ text }} Is it good?"
-    (project.file.parent / "judge.jinja").write_text(template)
+    project.text.write_text("Yes")
     judge = {"name": "yes_no", "as": "judge", "model": {"backend": "app.py"}}
-    project.write({"backend": "simulated"}, judges=[judge])
-    first = harness("run", project.file, "--yes")
-    assert (runs / "quality" / "attempts.jsonl").exists(), first.stderr
+    with MockServer(answers=lambda *_: "good") as server:
+        project.of_provider(server)
+        project.write(project.read()["model"], judges=[judge], criteria=["Is it so?"])
+        run(project)
+        shutil.rmtree(runs)
+        said = run(project)
+        assert server.stats().requests == 2
+    assert project.requests == 4, "the new run asks the judge's application again"
+    found = metrics(runs, "quality")
+    assert (found["model_calls"]["n_cached_calls"], found["n_cached_calls"]) == (2, 2)
+    assert found["judges"]["judge"]["n_cached_calls"] == 0
+    assert "the model 2 calls (0 by this run, 2 from the cache)" in said
     project.application.write_text(project.application.read_text() + "\n# changed\n")
-    ended = harness("run", project.file, "--yes")
-    assert "app.py" in mistake(ended)
+    assert "app.py" in mistake(harness("run", project.file))
 
 
 def test_retries_are_asked_again_whatever_the_policy(runs: Path, project: Project) -> None:
@@ -275,14 +288,14 @@ def test_calls_for_several_samples_are_refused_if_each_attempt_has_its_own_call(
     runs: Path, project: Project
 ) -> None:
     with MockServer() as server:
-        project.of_provider(server, cache=False)
+        project.of_provider(server, cache=False, preset="openai")
         ended = harness("run", project.file, "-o", "limits.samples_per_call=2")
         assert "cache: false" in mistake(ended)
         assert server.stats().requests == 0
 
 
 CLASS = """
-from harness import Reply
+from harness.records import Reply
 
 class Application:
     features = frozenset({{"max_tokens"}})
@@ -331,19 +344,15 @@ def test_an_option_named_like_a_key_of_the_section_gets_its_value(
 
 
 def test_replies_of_a_deleted_runs_batch_are_cached_and_their_cost_counts(runs: Path) -> None:
-    with MockServer(**SLOW) as server:
-        words = [*in_batches(server, samples=1, **{"budget.usd": 3}), "--yes"]
+    with MockServer(batch_latency=8) as server:
+        words = [*in_batches(server, samples=1, **{"budget.usd": 3}), "--yes", "--limit", "20"]
         assert harness(*words, "--detach").returncode == 4
         shutil.rmtree(runs)
-        server.change(batch_latency=0)
-        (batch,) = json.loads(harness("batches", "--format", "json").stdout)
-        assert batch["requests"] == 130
         ended = harness(*words)
-        while ended.returncode == 4:
-            ended = harness(*words)
-        assert ended.returncode in (0, 3), ended.stderr
+        assert ended.returncode == 0, ended.stderr
+        assert server.stats().batches == 1
         found = metrics(runs, "gpt4_collie")
-        batched = [one for one in attempts(runs, "gpt4_collie").values()]
-        assert found["n_cached_calls"] == sum(one["cached"] for one in batched) == 130
+        assert found["n_calls"] == found["n_cached_calls"] == server.stats().answered
         assert found["paid_usd"] == 0 < found["cost_usd"]
-        assert os.environ["HARNESS_RUNS_DIR"] == str(runs)
+        spent = f"budget {usd(found['cost_usd'])[:5]}"
+        assert spent in ended.stderr, "the cap counts what the deleted run's batch has cost"
