@@ -71,16 +71,14 @@ def backend_key(
 
     The function has a parameter ``by_instance``, whose default value is the one given here.
     """
-    key = partial(
-        call_key, name, backend.endpoint, by_instance=by_instance, version=version, run=run
-    )
+    plain_key = partial(call_key, name, backend.endpoint, version=version, run=run)
     if not isinstance(backend, KeyedByRequest):
-        return key
+        return partial(plain_key, by_instance=by_instance)
 
-    def key_with_part(request: Request, **options: bool) -> str:
-        return key(request, part=backend.key_part(request), **options)
+    def key(request: Request, *, by_instance: bool = by_instance) -> str:
+        return plain_key(request, by_instance=by_instance, part=backend.key_part(request))
 
-    return key_with_part
+    return key
 
 
 def provider_seed(

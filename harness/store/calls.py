@@ -20,10 +20,10 @@ from harness.records import CONSTRAINT_REFUSED, OUTCOMES, Outcome, PlayedTurn, R
 from harness.store.attempt_lines import ATTEMPT
 from harness.store.columns import LARGEST, AttemptTable, LineName, changes
 from harness.store.index import AttemptIndex
-from harness.store.json_lines import LineKind, decoded
+from harness.store.json_lines import LineKind, decoded, read_json
 from harness.store.judgements import JUDGEMENT, JudgeCall, Judgement
 from harness.store.rows import Rows
-from harness.store.run_folder import JUDGEMENTS, JUDGES, REFERENCES, RunFolder, read_prices
+from harness.store.run_folder import JUDGEMENTS, JUDGES, REFERENCES, read_prices
 
 _TOKENS: tuple[str, ...] = Usage.__struct_fields__
 _UNKNOWN = -1
@@ -137,7 +137,8 @@ def read_calls(path: Path) -> CallTotals:
     found = _totals(path, by_model=judged)
     if not judged and found.user is not None:
         found = _totals(path, by_model=True)
-    if "imported" not in RunFolder(path.parent.parent, path.parent.name).read_manifest():
+    manifest = path.with_name("manifest.json")
+    if "imported" not in read_json(manifest, dict[str, Any], "Remove it and run again."):
         return found
     # Another tool made the calls of the run's model.
     model = found.model and replace(found.model, n_cached=0)

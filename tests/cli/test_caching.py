@@ -27,7 +27,7 @@ from pathlib import Path
 
 def answer(prompt):
     with open({ledger!r}, "a") as ledger:
-        ledger.write(prompt + "\\n")
+        ledger.write(repr(prompt) + "\\n")
     return Path({text!r}).read_text()
 """
 
@@ -261,10 +261,11 @@ def test_a_judges_application_is_asked_again_and_must_not_change_within_a_run(
         project.of_provider(server)
         project.write(project.read()["model"], judges=[judge], criteria=["Is it so?"])
         run(project)
+        once = project.requests
         shutil.rmtree(runs)
         said = run(project)
         assert server.stats().requests == 2
-    assert project.requests == 4, "the new run asks the judge's application again"
+    assert project.requests == 2 * once > 0, "the new run asks the judge's application again"
     found = metrics(runs, "quality")
     assert (found["model_calls"]["n_cached_calls"], found["n_cached_calls"]) == (2, 2)
     assert found["judges"]["judge"]["n_cached_calls"] == 0
