@@ -246,11 +246,15 @@ class Kind:
         For a checker, and a function that is a backend, the hash also covers the values and the
         user's code that it refers to.
         """
-        if not name.endswith(FILE) and (self.name, name) not in _registered:
+        if not self.is_own_code(name):
             return ""
         digest, plugin = self.origin(name)["sha256"], self.load(name)
         function = self.name == "backends" and hasattr(plugin, "__wrapped__")
         return with_references(digest, plugin) if self.name == "checkers" or function else digest
+
+    def is_own_code(self, name: str) -> bool:
+        """Return whether a plug-in is the user's own: registered, or in a Python file."""
+        return name.endswith(FILE) or (self.name, name) in _registered
 
     def registered(self) -> list[str]:
         """Return the names of the plug-ins that this process has registered."""

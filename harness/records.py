@@ -397,6 +397,18 @@ def messages_hash(messages: Sequence[Message]) -> str:
     return content_hash(messages)
 
 
+def account_of(run_id: str) -> str:
+    """Return the account to which a run's payments are booked: its id up to the first dot.
+
+    Runs that have had the same name have the same account, so that a budget is not reset by
+    deleting a run's folder.
+
+    >>> account_of("0c7e3f2a.b1d4")
+    '0c7e3f2a'
+    """
+    return run_id.partition(".")[0]
+
+
 def encodable(text: str) -> str:
     """Return text in a form that UTF-8 can encode.
 

@@ -751,7 +751,7 @@ def answer(prompt: str, ending: str = "") -> str:
 """
 
 
-def test_a_function_in_a_file_is_a_backend_whose_replies_are_cached_for_its_code(
+def test_a_function_in_a_file_is_a_backend_whose_shared_replies_are_those_of_its_code(
     tmp_path: Path,
 ) -> None:
     rows = [{"prompt": "a", "target": "a"}, {"prompt": "b", "target": "B"}]
@@ -763,8 +763,12 @@ def test_a_function_in_a_file_is_a_backend_whose_replies_are_cached_for_its_code
     assert run.metrics.pass_rate == 0.5
     assert run.config.model.name == "own_app"
     again = harness.run(file, name="again", progress=False)
-    assert [one.cached for one in again.samples()] == [True, True]
+    assert [one.cached for one in again.samples()] == [False, False]
+    shared = partial(harness.run, file, overrides={"model.cache": "shared"}, progress=False)
+    cached = [[one.cached for one in shared(name=name).samples()] for name in ("one", "two")]
+    assert cached == [[False, False], [True, True]]
     app.write_text(APP.replace("+ ending", "+ '!'"))
+    assert [one.text for one in shared(name="three").samples()] == ["a!", "b!"]
     with pytest.raises(RunConflict, match=r"own_app\.py.* all calls are made again"):
         harness.run(file, progress=False)
     changed = harness.run(file, fresh=True, progress=False)

@@ -56,7 +56,7 @@ from harness.config.sections import (
     beyond_a_rate,
 )
 from harness.errors import ConfigError, RunConflict, nearest
-from harness.store.calls import NO_CALLS, answers, read_calls, timed_calls
+from harness.store.calls import NO_CALLS, CallTotals, answers, read_calls, timed_calls
 from harness.store.columns import AttemptTable, natural
 from harness.store.index import AttemptIndex, read_attempts, read_names
 from harness.store.judgements import read_register
@@ -112,6 +112,8 @@ class Gate:
     unjudged: Sequence[Unjudged] = ()  # of the run and its baseline, if they have such samples
     too_few: Literal["pass", "fail"] | None = None  # what "too few to tell" counts as
     notes: Sequence[str] = ()  # how the run differs from its baseline
+    n_calls: int = 0  # of the run's own model
+    n_cached_calls: int = 0  # the part of them whose replies came from the cache
 
     @property
     def outcome(self) -> Outcome:
@@ -188,9 +190,10 @@ def _measure(
     scores, exact = list(asked.min), []
     figures = [one for name, low in asked.min.items() for one in _means(run, name, low, asked.by)]
     latencies: list[ToDecide] = []
+    calls = read_calls(folder.attempts)
     for name, most in asked.max.items():
         if name in (COST, COST_PER_SAMPLE):
-            exact.append(_cost(folder, run[0], name, most))
+            exact.append(_cost(folder, run[0], calls, name, most))
         elif found := LATENCY.fullmatch(name):
             latencies.append(_latency(folder, run[1], int(found[1]), most))
         else:
@@ -213,7 +216,12 @@ def _measure(
     if base and before:
         lacking.append(unjudged(base, before, [asked.score], asked.max_unjudged))
     counted = [one for one in lacking if one.failed_calls or one.no_judgement or one.final]
-    gate = Gate(run[0], before[0] if before else None, exact, counted, asked.too_few, notes)
+    own = calls.model or calls
+    gate = Gate(
+        *(run[0], before[0] if before else None, exact, counted, asked.too_few, notes),
+        n_calls=own.n,
+        n_cached_calls=own.n_cached,
+    )
     return gate, [*(partial(decided, one) for one in figures), *latencies]
 
 
@@ -234,8 +242,7 @@ def _refuse_unknown_figure(run: Run, name: str) -> None:
         raise ConfigError(said, nearest(name, known))
 
 
-def _cost(folder: RunFolder, run: Variant, name: str, most: float) -> Decision:
-    calls = read_calls(folder.attempts)
+def _cost(folder: RunFolder, run: Variant, calls: CallTotals, name: str, most: float) -> Decision:
     if calls.n_without_cost:
         unknown = f"{calls.n_without_cost:,} of {calls.n:,} calls"
         said = f"The cost of {unknown} of the run {run.name!r} is unknown."

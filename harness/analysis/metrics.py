@@ -123,6 +123,7 @@ class CallFigures(Struct, frozen=True, kw_only=True):
     """Usage and cost of some of a run's calls, with fields as in `Metrics`."""
 
     n_calls: int = 0
+    n_cached_calls: int = 0
     usage: Usage | None = None
     n_calls_without_usage: int = 0
     cost_usd: float | None = None
@@ -188,8 +189,8 @@ def all_from_cache(runs: str = "") -> str:
     If ``runs`` are named, it is about these. The judges' replies may be new.
     """
     which = f"The model's replies in {runs}" if runs else "The model's replies"
-    said = "all come from the cache: the calls were made by earlier runs."
-    return f"{which} {said} For new answers, set another seed."
+    said = "all come from the cache: the calls were made by other runs."
+    return f"{which} {said} For new answers, set another seed or model.version."
 
 
 class Metrics(Struct, frozen=True, kw_only=True):
@@ -210,7 +211,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     n_planned: int | None = None  # samples of the whole run; null if unknown
     n_owed: int | None = None  # unfinished samples; null if unknown
     n_unanswerable: int = 0  # instances of the run to which a simulated model knows no answer
-    from_cache: bool = False  # whether all of the model's replies were paid for by earlier runs
+    from_cache: bool = False  # whether all of the model's replies were paid for by other runs
     n_instances: int
     n_samples: int
     n_attempts: int
@@ -231,6 +232,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     rounds: Rounds
     turns: dict[int, TurnRate] = {}  # of scripted conversations, from 1; these have no rounds
     n_calls: int  # calls of all attempts, superseded ones included; a shared call counts once
+    n_cached_calls: int = 0  # calls made by other runs, whose replies came from the cache
     usage: Usage | None  # of the calls whose usage is known; null if there are none
     n_calls_without_usage: int
     cost_usd: float | None  # null if any call's cost is unknown

@@ -107,7 +107,7 @@ def measure(
         n_planned=planned,
         n_owed=folder.owed(),
         n_unanswerable=manifest.get("unanswerable", 0),
-        from_cache=own.n > own.n_paid == 0 and "imported" not in manifest,
+        from_cache=0 < own.n == own.n_cached,
         measure=score.removeprefix(PASS_RATE) or None,
     )
     weights = weights_of(facts.task) if len(attempts.scores) > 1 else {}
@@ -204,6 +204,7 @@ def _turns(attempts: AttemptTable, weights: Mapping[str, str]) -> Iterator[tuple
 def _call_figures(calls: CallTotals) -> dict[str, Any]:
     return {
         "n_calls": calls.n,
+        "n_cached_calls": calls.n_cached,
         "usage": calls.usage,
         "n_calls_without_usage": calls.n_without_usage,
         "cost_usd": None if calls.n_without_cost else calls.known_cost_usd,

@@ -18,7 +18,13 @@ from harness.errors import ConfigError, FatalCallError, HarnessError
 from harness.extras import import_extra
 from harness.plugin_interface import parameters
 from harness.plugins import kind
-from harness.ports import Backend, Fingerprinted, KeyedByRequest, PreferredConcurrency
+from harness.ports import (
+    Backend,
+    Fingerprinted,
+    KeyedByRequest,
+    PreferredConcurrency,
+    SharesReplies,
+)
 from harness.records import Reply, Request
 
 PLAIN = ("model", "concurrency", "timeout_s", "reply_mb")  # supplied to the copies as they are
@@ -49,6 +55,8 @@ class PlacedBackend:
     ) -> None:
         self.features, self.endpoint = inner.features, inner.endpoint
         self.cacheable = inner.cacheable
+        if isinstance(inner, SharesReplies):
+            self.shares_replies = inner.shares_replies
         self._inner, self._spec, self._placement, self._answers = inner, spec, placement, answers
         self._seats: int = spec.given["concurrency"]  # maximum calls in flight of each copy
         if isinstance(inner, PreferredConcurrency):

@@ -28,7 +28,7 @@ from harness.config.sections import BatchSection
 from harness.errors import BudgetBroken, CallError, FatalCallError, PromptRefused, TransientError
 from harness.ports import Batched, BatchState, BatchUnsure
 from harness.ports.batches import Outcome
-from harness.records import Reply, Request, Usage, encodable
+from harness.records import Reply, Request, Usage, account_of, encodable
 
 COMMITTED_TOGETHER = 500  # outcomes per transaction
 LEAST_BYTES = 1_000_000  # smallest limit on batches after a rate limit refuses the only open one
@@ -124,11 +124,11 @@ class BatchJobs:
     def unreserve(self, key: str, *, elsewhere: bool = False) -> None:
         """End a call's reservation.
 
-        If another process has taken the outcome (``elsewhere``), the amount that it has recorded as
-        paid by this run replaces the reservation.
+        If another process has taken the outcome (``elsewhere``), the amount that it has booked to
+        this run's account replaces the reservation.
         """
         if self.budget is not None:
-            paid = self.ledger.paid(key, self.run) if elsewhere else 0.0
+            paid = self.ledger.paid(key, account_of(self.run)) if elsewhere else 0.0
             self.budget.release(key, paid)
 
     async def create(self, tag: str, requests: Mapping[str, Request], size: int) -> None:
@@ -365,7 +365,7 @@ class BatchJobs:
             settled.append(Settled(call, reply, usd))
         await self.ledger.settle(settled)
         for one, (call, outcome) in zip(settled, found, strict=True):
-            if call.run == self.run:
+            if account_of(call.run) == account_of(self.run):  # else another run has reserved it
                 self._charge(one)
             self.deliver(call.key, one.reply or outcome)
 

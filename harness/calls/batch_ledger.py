@@ -15,7 +15,7 @@ import msgspec
 
 from harness.calls.database import Statement, Write
 from harness.calls.reply_cache import Payment, ReplyCache, payment_row, reply_row
-from harness.records import Decoding, Origin, Reply, Request, encodable
+from harness.records import Decoding, Origin, Reply, Request, account_of, encodable
 
 PREPARING, CREATING, CANCELLING = "preparing", "creating", "cancelling"
 """Statuses of a batch: not requested yet, requested with an uploaded file, being cancelled."""
@@ -112,10 +112,10 @@ class BatchLedger:
         """Return the keys of a batch's calls whose outcomes are not known yet."""
         return {call.key for call in self.calls(tag)}
 
-    def paid(self, key: str, run: str) -> float:
-        """Return the amount that a run has paid for a call (US dollars; 0 if nothing)."""
+    def paid(self, key: str, account: str) -> float:
+        """Return the amount that an account has paid for a call (US dollars; 0 if nothing)."""
         query = "SELECT usd FROM payments WHERE run = ? AND key = ?"
-        rows = self.replies.read(query, [encodable(run), bytes.fromhex(key)])
+        rows = self.replies.read(query, [encodable(account), bytes.fromhex(key)])
         return float(rows[0][0]) if rows else 0.0
 
     async def intend(
@@ -177,7 +177,7 @@ class BatchLedger:
                 paid = "UPDATE batches SET usd = usd + ? WHERE tag = ?"
                 statements.append((paid, [one.usd, call.tag]))
                 if call.usd:
-                    payments.append(payment_row(call.key, Payment(call.run, one.usd)))
+                    payments.append(payment_row(call.key, Payment(account_of(call.run), one.usd)))
         if failed and self.replies.shared is not None:
             own = {row[0] for row in replies}
             first = [row for row in payments if row[1] in own]
@@ -223,6 +223,11 @@ def batched_calls(replies: ReplyCache, where: str, *values: Any) -> list[Batched
     decode: Callable[[bytes], Any] = msgspec.msgpack.Decoder(tuple[int | None, bool]).decode
     rows = replies.read(query, values)
     return [BatchedCall(key.hex(), tag, run, usd, decode(how)) for key, tag, run, usd, how in rows]
+
+
+def calls_of_account(replies: ReplyCache, account: str) -> list[BatchedCall]:
+    """Return the calls in batches that an account pays for, including those of deleted runs."""
+    return batched_calls(replies, "run = ? OR run LIKE ? || '.%'", account, account)
 
 
 def recorded_batches(replies: ReplyCache, where: str = "", *values: Any) -> list[RecordedBatch]:

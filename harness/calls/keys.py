@@ -11,7 +11,14 @@ KEY_VERSION = 1  # part of every key; to be raised when keys change meaning
 
 
 def call_key(
-    backend: str, endpoint: str, request: Request, *, by_instance: bool = False, part: str = ""
+    backend: str,
+    endpoint: str,
+    request: Request,
+    *,
+    by_instance: bool = False,
+    part: str = "",
+    version: str | None = None,
+    run: str = "",
 ) -> str:
     """Return a call's key (32 hex digits). Calls with the same key share a reply.
 
@@ -21,9 +28,11 @@ def call_key(
         backend: The backend's name.
         endpoint: The backend's endpoint, such as a URL.
         request: The request.
-        by_instance: Whether the backend looks up its answers by instance. The key then includes
-            the request's origin.
+        by_instance: Whether each attempt has its own reply. The key then includes the request's
+            origin.
         part: Text that the backend adds to the key (`KeyedByRequest`).
+        version: The version of the model that the run file states (``model.version``), if any.
+        run: Id of the only run that may use the reply. Empty: all runs may.
     """
     parts: tuple[object, ...] = (
         KEY_VERSION,
@@ -41,19 +50,33 @@ def call_key(
         parts = (*parts, LOGLIKELIHOODS, request.window)
     if request.unsent_seed:  # not the default, 0
         parts = (*parts, "seed", request.unsent_seed)
+    if version is not None:
+        parts = (*parts, "version", version)
+    if run:
+        parts = (*parts, "run", run)
     if part:
         return content_hash((*parts, request.redraw, part))
     return content_hash((*parts, request.redraw) if request.redraw else parts)
 
 
-def backend_key(name: str, backend: Backend) -> Callable[..., str]:
-    """Return a function that computes `call_key` for requests to a backend."""
-    if not isinstance(backend, KeyedByRequest):
-        return partial(call_key, name, backend.endpoint)
+def backend_key(
+    name: str,
+    backend: Backend,
+    *,
+    by_instance: bool = False,
+    version: str | None = None,
+    run: str = "",
+) -> Callable[..., str]:
+    """Return a function that computes `call_key` for requests to a backend.
 
-    def key(request: Request, *, by_instance: bool = False) -> str:
-        part = backend.key_part(request)
-        return call_key(name, backend.endpoint, request, by_instance=by_instance, part=part)
+    The function has a parameter ``by_instance``, whose default value is the one given here.
+    """
+    plain_key = partial(call_key, name, backend.endpoint, version=version, run=run)
+    if not isinstance(backend, KeyedByRequest):
+        return partial(plain_key, by_instance=by_instance)
+
+    def key(request: Request, *, by_instance: bool = by_instance) -> str:
+        return plain_key(request, by_instance=by_instance, part=backend.key_part(request))
 
     return key
 

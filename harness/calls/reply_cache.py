@@ -48,9 +48,9 @@ class StoreBusy(StoreFailed):
 
 
 class Payment(NamedTuple):
-    """The id of the run that paid for a call, and the amount in US dollars."""
+    """The account that paid for a call, and the amount in US dollars."""
 
-    run: str
+    account: str
     usd: float
 
 
@@ -245,7 +245,7 @@ class ReplyCache:
         return self.write(database.Write([reply_row(key, reply, backend, model, run)], paid))
 
     def charge(self, name: str | bytes, payment: Payment) -> asyncio.Future[None]:
-        """Queue a payment without a reply. A run's amounts under the same ``name`` are added up."""
+        """Queue a payment without a reply. An account's amounts with the same ``name`` add up."""
         key = name.encode() if isinstance(name, str) else name
         return self.write(database.Write((), [payment_row(key.hex(), payment)]))
 
@@ -266,9 +266,11 @@ class ReplyCache:
         """
         return self._read(query, values, LOCKED_S)
 
-    def booked(self, run: str) -> dict[bytes, float]:
-        """Return a run's payments in US dollars, by call key or the name given to `charge`."""
-        rows = self._read("SELECT key, usd FROM payments WHERE run = ?", [encodable(run)], LOCKED_S)
+    def booked(self, account: str) -> dict[bytes, float]:
+        """Return an account's payments in US dollars, by call key or the name given to `charge`."""
+        rows = self._read(
+            "SELECT key, usd FROM payments WHERE run = ?", [encodable(account)], LOCKED_S
+        )
         for key, usd in rows:
             if not (isinstance(key, bytes) and isinstance(usd, float) and -1e-9 < usd < inf):
                 raise StoreFailed(
@@ -421,7 +423,7 @@ def reply_row(key: str, reply: Reply, backend: str, model: str, run: str) -> Rep
 
 def payment_row(key: str, payment: Payment) -> PaymentRow:
     """Return a payment's row in the cache. ``key`` is in hex digits."""
-    return encodable(payment.run), bytes.fromhex(key), payment.usd, time.time()
+    return encodable(payment.account), bytes.fromhex(key), payment.usd, time.time()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

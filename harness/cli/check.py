@@ -18,7 +18,7 @@ from harness.config.settings import Settings
 from harness.config.validation import validated
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError
-from harness.report.gate import decision_line, gate_document, unjudged_line
+from harness.report.gate import cached_lines, decision_line, gate_document, unjudged_line
 from harness.report.text import printable
 from harness.run.run_files import RUN_FILE, find_runs_and_files, run_named
 
@@ -141,8 +141,8 @@ def junit(gates: Sequence[Gate]) -> str:
             if kind:
                 found = ElementTree.SubElement(case, kind, {"message": message, "type": outcome})
                 found.text = text
-        if gate.notes:
-            said = "\n".join(map(printable, gate.notes))
+        if notes := [*cached_lines(gate), *gate.notes]:
+            said = "\n".join(map(printable, notes))
             ElementTree.SubElement(suite, "system-out").text = said
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'

@@ -197,6 +197,8 @@ class ModelSection(PluginSection):
     placement: PlacementSection | None = None  # copies on a cluster; None: in this process
     headers: dict[str, str] | None = None  # of each request; $NAME is an environment variable
     reasoning: ReasoningMarks = None  # marks around its reasoning; null: all known
+    cache: Literal["shared", "run", False] | None = None  # runs that may use its cached replies
+    version: Annotated[str, Field(min_length=1)] | None = None  # yours; a new one is asked again
 
     @model_validator(mode="before")
     @classmethod
@@ -226,9 +228,20 @@ class ModelSection(PluginSection):
 
     @model_serializer(mode="wrap")
     def _without_absent_keys(self, write: SerializerFunctionWrapHandler) -> Any:
-        tree = write(self)  # as in files older than the keys
-        absent = [key for key in ("headers", "reasoning") if getattr(self, key) is None]
+        tree = write(self)  # as in files older than these keys
+        keys = ("headers", "reasoning", "cache", "version")
+        absent = [key for key in keys if getattr(self, key) is None]
         return {key: tree[key] for key in tree if key not in absent}
+
+    def plugin_options(self, parameters: Collection[str]) -> dict[str, Any]:
+        """Return the plug-in's options.
+
+        If one of its ``parameters`` is named like a key of this section that is set, such as
+        ``version``, it gets the key's value.
+        """
+        both = {key: getattr(self, key) for key in ("name", "cache", "version")}
+        named = {key: value for key, value in both.items() if key in parameters}
+        return self.options | {key: value for key, value in named.items() if value is not None}
 
 
 class RoundsSection(Section):

@@ -12,6 +12,9 @@ from harness.ports.batches import Batched as Batched
 from harness.ports.batches import BatchLimits as BatchLimits
 from harness.ports.batches import BatchState as BatchState
 from harness.ports.batches import BatchUnsure as BatchUnsure
+from harness.ports.caching import CachesPrompts as CachesPrompts
+from harness.ports.caching import KeyedByRequest as KeyedByRequest
+from harness.ports.caching import SharesReplies as SharesReplies
 from harness.ports.conversations import Played as Played
 from harness.ports.conversations import Scripted as Scripted
 from harness.ports.judges import Advising as Advising
@@ -150,23 +153,6 @@ class Elastic(Protocol):
     @property
     def capacity(self) -> int:
         """The number of calls that may be in flight now."""
-
-
-@runtime_checkable
-class CachesPrompts(Protocol):
-    """A backend that can make use of its provider's prompt cache."""
-
-    @property
-    def prompt_caching(self) -> bool:
-        """Whether to send one call ahead of the others that share its prompt's beginning."""
-
-
-@runtime_checkable
-class KeyedByRequest(Protocol):
-    """A backend whose options may change what it sends to an endpoint for the same request."""
-
-    def key_part(self, request: Request) -> str:
-        """Return text to add to a request's cache key, or "" if the request has its usual form."""
 
 
 @runtime_checkable
@@ -431,7 +417,7 @@ CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
     ),
     "backends": (
         *(Backend, Startable, PreferredConcurrency, CachesPrompts, Resumable, KeyedByRequest),
-        *(Fingerprinted, Batched, Elastic),
+        *(SharesReplies, Fingerprinted, Batched, Elastic),
     ),
     "judges": (Judge, Conversing, HasWarnings, Advising, ByCriteria, Simulatable, Fingerprinted),
     "checkers": (Checker,),

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.analysis.gate import Decision, Gate, Outcome, worst
+from harness.analysis.metrics import all_from_cache
 from harness.analysis.unjudged import Unjudged
 from harness.config.sections import COST, COST_PER_SAMPLE, LATENCY
 from harness.report.comparison import bounds_line
 from harness.report.run_tables import WITHOUT_SCORE, of_groups
 from harness.report.table import Cell, Column, Note, TableDocument, flat, table
-from harness.report.text import UNKNOWN, clusters_text, interval, number, printable, usd
+from harness.report.text import UNKNOWN, clusters_text, interval, number, percent, printable, usd
 
 _STYLES = {"passed": "green", "failed": "red", "too few to tell": "yellow"}
+
+ALL_CACHED = "ALL REPLIES FROM THE CACHE"
 
 _TOO_FEW = " Too few are judged to tell, whatever max_unjudged allows."
 
@@ -73,7 +76,7 @@ def gate_document(gates: Sequence[Gate]) -> TableDocument:
         notes.append(WITHOUT_SCORE)
     for gate in gates:
         notes += [unjudged_line(one, gate, len(gates) > 1) for one in gate.unjudged]
-        notes += gate.notes
+        notes += [*cached_lines(gate, len(gates) > 1), *gate.notes]
         if gate.outcome == "failed":
             notes.append(f"What fails: harness show {gate.run.name} --failed")
     outcome, overall = worst({one.outcome for one in gates}), worst({one.result for one in gates})
@@ -95,6 +98,8 @@ def gate_document(gates: Sequence[Gate]) -> TableDocument:
                     "result": gate.result,
                     "decisions": list(gate.decisions),
                     "unjudged": list(gate.unjudged),
+                    "calls": gate.n_calls,
+                    "cached_calls": gate.n_cached_calls,
                     "notes": list(gate.notes),
                 }
                 for gate in gates
@@ -179,6 +184,22 @@ def unjudged_line(one: Unjudged, gate: Gate, named: bool = False) -> str:
     return f"{n:,} of {one.n_samples:,} samples{of} {have} no verdict ({why}): {remedy}."
 
 
+def cached_lines(gate: Gate, named: bool = False) -> list[str]:
+    """Return a line on how many of the model's replies came from the cache, or [] if none did.
+
+    It names the run if ``named`` is true.
+    """
+    total, cached = gate.n_calls, gate.n_cached_calls
+    run = gate.run.name if named else ""
+    if not cached:
+        return []
+    if cached == total:
+        return [all_from_cache(run)]
+    of_run = f" of {run}" if run else ""
+    share = f"{cached:,} of {total:,} replies{of_run} ({percent(cached, total)})"
+    return [f"{share} came from the cache: these calls were made by other runs."]
+
+
 def _title(gate: Gate) -> str:
     against = f" against {gate.baseline.name}" if gate.baseline else ""
     return f"{gate.run.name}{against}: {_decided(gate.outcome, gate.result)}"
@@ -193,6 +214,8 @@ def _marks(gate: Gate) -> list[str]:
     for run in filter(None, (gate.run, gate.baseline)):
         failed = run.metrics.outcomes.get("error", 0)
         marks = [*run.marks, *([f"{failed:,} FAILED CALLS EXCLUDED"] if failed else [])]
+        if run is gate.run and 0 < gate.n_calls == gate.n_cached_calls:
+            marks.append(ALL_CACHED)
         if marks:
             found[run.name] = f"{run.name}: {', '.join(marks)}"
     return sorted(found.values())

@@ -305,7 +305,7 @@ def turn_table(metrics: Metrics) -> Table:
 
 def cost_facts(metrics: Metrics) -> Iterator[tuple[str, str]]:
     """Yield a run's calls, tokens and cost, each as a name and a text."""
-    yield "calls", f"{metrics.n_calls:,}"
+    yield "calls", _number_of_calls(metrics)
     usage, uncounted = metrics.usage, metrics.n_calls_without_usage
     missing = f", {counted(uncounted, 'call')} not counted" if uncounted else ""
     if usage is None:
@@ -328,10 +328,19 @@ def cost_facts(metrics: Metrics) -> Iterator[tuple[str, str]]:
         asking = {name: one for name, one in metrics.judges.items() if one.n_calls or one.model}
         shares |= {f"  judge {name}": judge for name, judge in asking.items()}
         for name, part in shares.items():
-            yield name, f"{counted(part.n_calls, 'call')}, {_sum_of_money(part)}"
+            calls = _number_of_calls(part, "call")
+            yield name, f"{calls}, {_sum_of_money(part)}"
     if metrics.cost_per_solved_usd:
         each = f"{usd(metrics.cost_per_solved_usd)} ({metrics.n_solved:,} solved)"
         yield "per solved instance", each
+
+
+def _number_of_calls(calls: Metrics | CallFigures, unit: str = "") -> str:
+    number = counted(calls.n_calls, unit) if unit else f"{calls.n_calls:,}"
+    if not calls.n_cached_calls:
+        return number
+    made = calls.n_calls - calls.n_cached_calls
+    return f"{number} ({made:,} by this run, {calls.n_cached_calls:,} from the cache)"
 
 
 def _sum_of_money(calls: Metrics | CallFigures) -> str:

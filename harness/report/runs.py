@@ -18,7 +18,7 @@ from harness.analysis.comparable import refuse_unknown_score, variant_of
 from harness.analysis.constraints import NO_FINDINGS, ConstraintKind, kinds, read_findings
 from harness.analysis.failures import NO_FAILURES, Failures, merged, read_failures
 from harness.analysis.judge_validation import JudgeValidation, against_people, against_rules
-from harness.analysis.metrics import PASS_RATE, Metrics, from_json, plugin_of
+from harness.analysis.metrics import PASS_RATE, Metrics, all_from_cache, from_json, plugin_of
 from harness.analysis.panels import PanelFindings, read_panels
 from harness.analysis.rankings import InducedRankings, induced_rankings
 from harness.analysis.run_comparison import (
@@ -320,9 +320,14 @@ def runs_table(
     if any(metrics and metrics.computed_usd for metrics in runs.values()):
         notes.append(COMPUTED)
     if lacking := [name for name, metrics in runs.items() if metrics and metrics.unanswerable]:
-        named = ", ".join(lacking[:3]) + f" and {len(lacking) - 3:,} more" * (len(lacking) > 3)
-        notes.append(f"{_UNANSWERABLE} {named}.")
+        notes.append(f"{_UNANSWERABLE} {_first_names(lacking)}.")
+    if cached := [name for name, metrics in runs.items() if metrics and metrics.from_cache]:
+        notes.append(all_from_cache(_first_names(cached)))
     return table(columns, rows, notes=notes)
+
+
+def _first_names(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + f" and {len(names) - 3:,} more" * (len(names) > 3)
 
 
 def runs_document(
@@ -380,6 +385,7 @@ def _any_passed(metrics: Metrics) -> str:
 
 def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
     """Build a table of runs' calls, tokens, latencies (s) and costs."""
+    cached = any(metrics.own_calls.n_cached_calls for metrics, _ in runs)
     played = any(metrics.user_calls for metrics, _ in runs)
     judged = any(judge.n_calls for metrics, _ in runs for judge in metrics.judges.values())
     rows: list[list[object]] = []
@@ -390,16 +396,18 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
         each = f"{usage.output_tokens / counted:,.1f}" if usage and counted else None
         seconds = f"{took.median:.2f}, {took.quantiles[95]:.2f}" if took else None
         cost = None if own.cost_usd is None else usd(own.cost_usd, computed=own.computed_usd)
-        calls = [own.n_calls, metrics.outcomes["error"]]
+        calls = [own.n_calls, own.n_cached_calls, metrics.outcomes["error"]]
         others = [None if user is None else usd(user.cost_usd), usd(metrics.judging_usd)]
         rows.append([metrics.run, *calls, tokens, each, seconds, cost, *others])
     note = (
-        "Each call counts once, even if attempts share it. Seconds: median and 95th percentile of "
+        "Each call counts once, even if attempts share it. cached: calls made by other runs, at "
+        "the cost that these paid. Seconds: median and 95th percentile of "
         "successful calls, excluding answers from the cache. failed: attempts without an answer."
     )
     notes = [note, *[COMPUTED] * any(metrics.own_calls.computed_usd for metrics, _ in runs)]
     columns: list[Column | str | None] = [
-        *("run", "calls", "failed", "tokens in, out", "out a call", "median, 95% s", "cost"),
+        *("run", "calls", Column("cached") if cached else None, "failed"),
+        *("tokens in, out", "out a call", "median, 95% s", "cost"),
         "user's cost" if played else None,
         "judges' cost" if judged else None,
     ]

@@ -6,7 +6,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -20,7 +19,6 @@ from harness.calls.claims import ClaimedCalls
 from harness.calls.code_errors import CodeErrors
 from harness.calls.concurrency import START, ConcurrencyLimiter
 from harness.calls.joint_draws import JointDraws
-from harness.calls.keys import backend_key
 from harness.calls.prompt_cache import PromptCaching
 from harness.calls.reply_cache import Payment
 from harness.calls.retries import Retry
@@ -60,14 +58,14 @@ def call_stack(model: Model, session: Session) -> Calls:
     name, replies, budget = model.section.backend, session.replies, session.budget
     source = model.section.name or name
     status = session.notices.status(source)
-    key = backend_key(name, backend)
+    key = model.key(session.run_id)
     asking: Ask = Timed(CodeErrors(backend, session.first), limits.timeout_s)
     claim = budgeted = ledger = None
     if backend.cacheable and replies is not None:
         if budget is not None and price not in (None, FREE):
 
             def charge(usd: float) -> asyncio.Future[None]:
-                return replies.charge(uuid4().hex, Payment(session.run_id, usd))
+                return replies.charge(uuid4().hex, Payment(session.account, usd))
 
             # The provider may answer in the standard tier instead of the one asked for.
             prices = [price, price.tier(model.tier) or price]
@@ -117,8 +115,7 @@ def call_stack(model: Model, session: Session) -> Calls:
 
     top: Ask = retry
     if claim is None:
-        uncached = UncachedCalls(ask, partial(key, by_instance="by_instance" in backend.features))
-        return _separated(uncached, model, session)
+        return _separated(UncachedCalls(ask, key), model, session)
     if ledger is not None:
         top = _lane(model, session, retry, ledger, key, budgeted is not None)
     cached = CachedCalls(

@@ -256,8 +256,10 @@ def check_changes(job: Job) -> Differences | None:
     if rescorable and (job.rescore or scored):
         return found
     backend, code = job.model.backend, f"backends/{job.run.model.backend}_sha256"
+    shared = backend.cacheable and job.model.caching == "shared"
     other = isinstance(backend, KeyedByRequest) and code in found.inputs  # replies have other keys
-    said = {"cached": backend.cacheable and not other, "rescorable": rescorable}
+    other |= "model.version" in found.settings
+    said = {"cached": shared and not other, "rescorable": rescorable}
     raise found.conflict(job.folder.name, **said, data=_named_data(job))
 
 

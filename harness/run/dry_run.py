@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from harness.analysis.rescoring import first_reason
 from harness.calls.database import LOCKED_S
-from harness.calls.keys import backend_key
 from harness.ports import Batched
 from harness.records import Instance, Message, Origin, Question, Reply, Request, messages_hash
 from harness.run.assessment import judged_outcomes, reply_outcome
@@ -89,9 +88,10 @@ class _JudgeCalls:
     key: Callable[[Request], str]
 
     @classmethod
-    def of(cls, judge: JudgeModel, cached: Callable[[str], bool]) -> Self:
+    def of(cls, judge: JudgeModel, cached: Callable[[str], bool], run_id: str) -> Self:
         """Return empty totals. ``cached`` says whether a call's id is in the cache."""
-        return cls(judge, cached, CallBounds(judge.model), request_key(judge.model))
+        key = judge.model.key(run_id)
+        return cls(judge, cached, CallBounds(judge.model), key)
 
     def add(self, requests: Iterable[Request], seen: set[str]) -> None:
         """Add the requests whose ids are not in ``seen``, and extend ``seen``."""
@@ -106,19 +106,15 @@ class _JudgeCalls:
                 self.total.add(request.messages, request.decoding.max_tokens, certain=True)
 
 
-def request_key(model: Model) -> Callable[[Request], str]:
-    """Return a function that computes the id of a request's call to a model."""
-    by_instance = "by_instance" in model.backend.features
-    return partial(backend_key(model.section.backend, model.backend), by_instance=by_instance)
-
-
 def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = True) -> DryRun:
     """Estimate a run's calls and cost.
 
     Calls whose ids are in ``before`` count as cached. ``references`` says whether to score the
     reference answers too, which takes time.
     """
-    plan, key = job.plan(), request_key(job.model)
+    plan = job.plan()
+    run_id = job.folder.run_id()
+    key = job.model.key(run_id)
     models = [job.model, *(judge.model for judge in job.judges)]
     with _replies(models, job.settings) as reply:
 
@@ -130,7 +126,7 @@ def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = T
         if not job.judges:
             return found
         judges = [
-            _JudgeCalls.of(one, lambda name: name in before or reply(name) is not None)
+            _JudgeCalls.of(one, lambda name: name in before or reply(name) is not None, run_id)
             for one in job.judges
         ]
         judged = _add_judge_calls(job, plan, judges, key, reply)
@@ -174,7 +170,8 @@ def estimate_judge(
         return 0, EstimateRange()
     (judge,), seen = job.judges.models, set[str]()
     with _replies([job.model], job.settings) as reply:
-        calls = _JudgeCalls.of(judge, lambda name: reply(name) is not None)
+        run_id = job.folder.run_id()
+        calls = _JudgeCalls.of(judge, lambda name: reply(name) is not None, run_id)
         for requests in job.owed(retried):
             calls.add(requests, seen)
     return round(calls.total.calls.high), calls.total.usd

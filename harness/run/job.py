@@ -288,7 +288,6 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
         open_session(
             job.models,
             job.settings,
-            folder.run_id(),
             folder=folder,
             usd=run.budget_usd,
             shared=run.budget.shared,

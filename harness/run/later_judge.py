@@ -211,7 +211,7 @@ async def judge_later(
     folder, place = job.folder, job.folder
     models = [judge.model for judge in job.judges.models]
     async with open_session(
-        models, job.settings, folder.run_id(), folder=folder, usd=job.usd, shared=job.shared
+        models, job.settings, folder=folder, usd=job.usd, shared=job.shared
     ) as session:
         try:
             # New judgements also affect the panels that include the judge.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from msgspec import UNSET
@@ -15,17 +15,32 @@ from msgspec import UNSET
 from harness.backends._model_files import Hashes
 from harness.backends._processes import OwnedServers
 from harness.calls.budget import reply_cost
+from harness.calls.keys import backend_key
 from harness.calls.prompt_cache import SharedBeginnings
 from harness.calls.rate_limits import LIMIT_KEYS, RateLimits
 from harness.calls.sliding_window import Unit
 from harness.config.prices import FREE, Price, load_prices
 from harness.config.run_file import RunFile, Shard
-from harness.config.sections import VARIABLE, LimitsSection, ModelSection, SecondModelSection
+from harness.config.sections import (
+    VARIABLE,
+    LimitsSection,
+    ModelSection,
+    SecondModelSection,
+)
 from harness.config.settings import Settings, is_set, secret
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError, keys_of
+from harness.plugin_interface import parameters
 from harness.plugins import kind
-from harness.ports import SAMPLES_PER_CALL, Backend, Batched, Fallible, PreferredConcurrency, Task
+from harness.ports import (
+    SAMPLES_PER_CALL,
+    Backend,
+    Batched,
+    Fallible,
+    PreferredConcurrency,
+    SharesReplies,
+    Task,
+)
 from harness.records import (
     Allowance,
     Decoding,
@@ -126,6 +141,33 @@ class Model:
         """Return a reply's recorded cost, or else its cost at the current price."""
         recorded = reply.cost_usd
         return reply_cost(reply, self.price) if recorded is UNSET else recorded
+
+    @property
+    def caching(self) -> Literal["shared", "run", False]:
+        """Which runs may use the model's cached replies, as set by its section or else its backend.
+
+        - ``shared``: all runs.
+        - ``run``: only the run that made the call. Its instances that share a prompt share a reply.
+          This is the default for the user's own code, whose answers may depend on more than the
+          harness knows, such as other files.
+        - ``False``: only the attempt for which the call was made, when its run is resumed.
+        """
+        if self.section.cache is not None:
+            return self.section.cache
+        if isinstance(self.backend, SharesReplies):
+            return "shared" if self.backend.shares_replies else "run"
+        return "run" if kind("backends").is_own_code(self.section.backend) else "shared"
+
+    def key(self, run_id: str) -> Callable[..., str]:
+        """Return a function that computes the id of a request's call, under which it is cached."""
+        by_instance = "by_instance" in self.backend.features or self.caching is False
+        return backend_key(
+            self.section.backend,
+            self.backend,
+            by_instance=by_instance,
+            version=self.section.version,
+            run=run_id if self.backend.cacheable and self.caching != "shared" else "",
+        )
 
     @property
     def tier(self) -> str | None:
@@ -234,7 +276,8 @@ class ModelBuilder:
                 "logs": self.logs / where.removesuffix(".model"),
                 "hashes": Hashes(settings.cache_dir / "model_files.json"),
             }
-            options = {**section.options, **own}
+            names = parameters(kind("backends").load(section.backend), given=False)
+            options = {**section.plugin_options(names), **own}
             backend: Backend
             stated = "concurrency" in limits.model_fields_set
             if section.placement is None:
@@ -324,6 +367,14 @@ def _supported_limits(
                 f"{where}: the backend {section.backend!r} draws one sample per call, or its "
                 "provider is not known to draw more (limits.samples_per_call).",
                 "'harness docs providers' lists those that do. Remove limits.samples_per_call.",
+            )
+    elif limits.samples_per_call > 1 and section.cache is False:
+        changes["samples_per_call"] = 1
+        if own is not None and own.samples_per_call > 1:
+            raise ConfigError(
+                f"{where}: cache: false makes a call for each attempt, and limits.samples_per_call "
+                "draws several with one call.",
+                "Remove one of them.",
             )
     return limits.model_copy(update=changes) if changes else limits
 

@@ -104,7 +104,11 @@ def build_task(
 
 def code_hashes(run: RunFile) -> dict[str, str]:
     """Return the hashes of a run's plug-ins that are registered or in Python files, by name."""
-    named = [("tasks", run.task.name), ("backends", run.model.backend)]
+    models = [run.model, *(judge.model for judge in run.judges)]
+    models += [run.polish] if run.polish else []
+    models += [run.user.model] if run.user else []
+    named = [("tasks", run.task.name)]
+    named += [("backends", model.backend) for model in models]
     named += [("judges", judge.name) for judge in run.judges]
     found = {f"{plugins}/{name}_sha256": kind(plugins).own_sha256(name) for plugins, name in named}
     return {key: digest for key, digest in found.items() if digest}
@@ -136,8 +140,12 @@ def resolved_judge(section: JudgeSection) -> JudgeSection:
 
 
 def _resolved(section: S) -> S:
-    named = {field: getattr(section, field) for field in type(section).model_fields}
-    return type(section)(**named, **_options("backends", section.backend, section.options))
+    fields = {field: getattr(section, field) for field in type(section).model_fields}
+    names = parameters(kind("backends").load(section.backend), given=False)
+    options = _options("backends", section.backend, section.plugin_options(names))
+    if section.version is None and isinstance(options.get("version"), str):
+        fields["version"] = options["version"]  # the default of the plug-in's option
+    return type(section)(**options | fields)
 
 
 def _options(kind_name: str, name: str, options: dict[str, Any]) -> dict[str, Any]:

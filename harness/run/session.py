@@ -11,7 +11,7 @@ from typing import Literal
 from uuid import uuid4
 
 from harness.calls.batch_lane import BatchLane
-from harness.calls.batch_ledger import batched_calls
+from harness.calls.batch_ledger import calls_of_account
 from harness.calls.budget import Budget
 from harness.calls.calls import Unused
 from harness.calls.concurrency import ConcurrencyLimiter
@@ -20,6 +20,7 @@ from harness.calls.reply_cache import Payment, ReplyCache
 from harness.calls.signals import Notices, Stop
 from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed
+from harness.records import account_of
 from harness.run.call_stack import BoundModel, call_stack
 from harness.run.models import Model, apply_limits
 from harness.run.reasoning import mark_warnings
@@ -33,7 +34,7 @@ OPENING_S = 15.0  # seconds that a session waits for the team's database
 class Session:
     """Resources shared by all work of a session."""
 
-    run_id: str  # in payment records
+    run_id: str  # which the run's paid replies carry in the cache
     stop: Stop  # asks the session to end after the calls in flight
     notices: Notices
     replies: ReplyCache | None = None  # None: no backend is cacheable
@@ -51,6 +52,11 @@ class Session:
         if id(model) not in self._bound:
             self._bound[id(model)] = BoundModel(model, call_stack(model, self))
         return self._bound[id(model)]
+
+    @property
+    def account(self) -> str:
+        """The account to which the run's payments are booked."""
+        return account_of(self.run_id)
 
     def busy(self) -> bool:
         """Return whether any call outside batches is in flight or waiting."""
@@ -72,7 +78,7 @@ class Session:
 async def open_session(
     models: Sequence[Model],
     settings: Settings,
-    run_id: str,
+    run_id: str = "",
     *,
     folder: RunFolder | None = None,
     usd: float | None = None,
@@ -81,9 +87,9 @@ async def open_session(
 ) -> AsyncIterator[Session]:
     """Lock a run, and yield a session with its cache and budget.
 
-    Payments are recorded under ``run_id``. ``folder`` is None if the caller already holds a lock.
-    ``usd`` is the budget in US dollars (None: no cap), which the runs in ``sharing`` share.
-    ``shared`` names a budget that a team shares instead.
+    The run is that of ``folder`` or, if the caller already holds a lock, that with the id
+    ``run_id``. ``usd`` is the budget in US dollars (None: no cap), which the runs in ``sharing``
+    share. ``shared`` names a budget that a team shares instead.
     """
     begun = folder is None or folder.begun()
     session = Session(run_id, Stop(), Notices(), first=not begun)
@@ -91,6 +97,7 @@ async def open_session(
     async with contextlib.AsyncExitStack() as stack:
         if folder is not None:
             stack.enter_context(folder.hold())
+            session = replace(session, run_id=folder.run_id())  # only now: it may be a new id
         for model in {id(model): model for model in models}.values():
             stack.push_async_callback(model.backend.aclose)
             stack.push_async_callback(model.rates.aclose)
@@ -99,7 +106,8 @@ async def open_session(
             replies = stack.enter_context(open_cache(settings, status("cache")))
             replies.check_room()
             used = None if folder is None else partial(_used_calls, folder)
-            session = replace(session, replies=replies, unused=Unused(replies, run_id, used))
+            unused = Unused(replies, session.run_id, used)
+            session = replace(session, replies=replies, unused=unused)
             if usd is not None:
                 if shared is None:
                     budget = await _open_budget(session, replies, usd, folder, sharing)
@@ -131,16 +139,20 @@ async def _open_budget(
     sharing: Sequence[RunFolder],
 ) -> Budget:
     """Build a session's budget, counting what the runs that share it have paid."""
-    run_id, payer = session.run_id, uuid4().hex
-    own = await _paid(folder, replies, run_id)
-    others = [await _paid(one, replies, one.run_id()) for one in sharing]
-    others += [(_in_batches(replies, one.run_id()), 0.0) for one in sharing]
+    account = session.account
+    payer = uuid4().hex
+    own = await _paid(folder, replies, account)
+    others = []
+    for run in sharing:
+        sharing_account = account_of(run.run_id())
+        others.append(await _paid(run, replies, sharing_account))
+        others.append((_in_batches(replies, sharing_account), 0.0))
     spent, unsure = (fsum(column) for column in zip(own, *others, strict=True))
 
     async def record(more: float, most: float) -> None:
         # A killed run's calls in flight then count as paid, even if the cache or the folder is
         # deleted.
-        await replies.charge(SESSION + payer.encode(), Payment(run_id, more))
+        await replies.charge(SESSION + payer.encode(), Payment(account, more))
         if folder is not None:
             await asyncio.to_thread(folder.write_spending, payer, most)
 
@@ -153,7 +165,7 @@ async def _open_budget(
         record=record,
         status=session.notices.status("budget"),
     )
-    for call in batched_calls(replies, "run = ?", run_id):
+    for call in calls_of_account(replies, account):
         budget.hold(call.key, call.usd)
     return budget
 
@@ -175,9 +187,9 @@ async def _join_budget(
 
     database = TeamDatabase(settings.cache_url.get_secret_value())
     stack.callback(database.close)
-    team = TeamBudget(database, name, session.run_id, usd)
+    team = TeamBudget(database, name, session.account, usd)
     spent = await asyncio.to_thread(database.transact, team.open, OPENING_S)
-    in_batches = list(batched_calls(replies, "run = ?", session.run_id))
+    in_batches = calls_of_account(replies, session.account)
     held = fsum(call.usd for call in in_batches)
     budget = Budget(
         usd,
@@ -215,8 +227,8 @@ def _used_calls(folder: RunFolder) -> set[str]:
     return read_paid(folder.attempts)
 
 
-def _in_batches(replies: ReplyCache, run_id: str) -> float:
-    return fsum(call.usd for call in batched_calls(replies, "run = ?", run_id))
+def _in_batches(replies: ReplyCache, account: str) -> float:
+    return fsum(call.usd for call in calls_of_account(replies, account))
 
 
 async def _close(budget: Budget) -> None:
@@ -224,7 +236,7 @@ async def _close(budget: Budget) -> None:
         await budget.close()
 
 
-async def _paid(folder: RunFolder | None, replies: ReplyCache, run_id: str) -> tuple[float, float]:
+async def _paid(folder: RunFolder | None, replies: ReplyCache, account: str) -> tuple[float, float]:
     """Return a run's spending, and the part of it that no recorded call accounts for (US dollars).
 
     The payment records include failed calls that may be billed, and amounts reserved by sessions
@@ -234,13 +246,13 @@ async def _paid(folder: RunFolder | None, replies: ReplyCache, run_id: str) -> t
     """
     from harness.store.calls import read_payments  # NumPy takes 0.2 s to import
 
-    booked = replies.booked(run_id)
+    booked = replies.booked(account)
     recorded = {} if folder is None else read_payments(folder.attempts)
     unsure = fsum(usd for key, usd in booked.items() if key not in recorded)
     spent = fsum(booked.get(key, usd) for key, usd in recorded.items()) + unsure
     spending = Spending() if folder is None else folder.read_spending()
     lost = spending.usd - spent
     if lost > 0 and (key := SESSION + spending.session.encode()) not in booked:
-        await replies.charge(key, Payment(run_id, lost))
+        await replies.charge(key, Payment(account, lost))
         spent, unsure = spent + lost, unsure + lost
     return spent, unsure

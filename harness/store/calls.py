@@ -20,7 +20,7 @@ from harness.records import CONSTRAINT_REFUSED, OUTCOMES, Outcome, PlayedTurn, R
 from harness.store.attempt_lines import ATTEMPT
 from harness.store.columns import LARGEST, AttemptTable, LineName, changes
 from harness.store.index import AttemptIndex
-from harness.store.json_lines import LineKind, decoded
+from harness.store.json_lines import LineKind, decoded, read_json
 from harness.store.judgements import JUDGEMENT, JudgeCall, Judgement
 from harness.store.rows import Rows
 from harness.store.run_folder import JUDGEMENTS, JUDGES, REFERENCES, read_prices
@@ -35,7 +35,7 @@ class CallTotals:
     """The number, tokens and cost of a run's calls. Calls of superseded attempts are included."""
 
     n: int = 0
-    n_paid: int = 0  # calls that the run paid for; the replies of the others came from the cache
+    n_cached: int = 0  # replies that only came from the cache: other runs made these calls
     usage: Usage | None = None  # of the calls that report it; None if none does; 0 without calls
     n_without_usage: int = 0
     known_cost_usd: float = 0.0  # of the calls whose cost is known
@@ -93,7 +93,7 @@ class CallCounter:
         paid = largest("paid") != 0
         return CallTotals(
             n=len(starts),
-            n_paid=int(paid.sum()),
+            n_cached=len(starts) - int(paid.sum()),
             usage=Usage(*map(int, tokens)) if n_counted or not len(starts) else None,
             n_without_usage=len(starts) - n_counted,
             # Exact (fsum), because calls come in no particular order.
@@ -135,7 +135,15 @@ def read_calls(path: Path) -> CallTotals:
     """
     judged = path.with_name(JUDGES).exists()
     found = _totals(path, by_model=judged)
-    return found if judged or found.user is None else _totals(path, by_model=True)
+    if not judged and found.user is not None:
+        found = _totals(path, by_model=True)
+    manifest = path.with_name("manifest.json")
+    if "imported" not in read_json(manifest, dict[str, Any], "Remove it and run again."):
+        return found
+    # Another tool made the calls of the run's model.
+    model = found.model and replace(found.model, n_cached=0)
+    judges = sum(judge.n_cached for judge in found.judges.values())
+    return replace(found, n_cached=judges, model=model)
 
 
 def _totals(path: Path, *, by_model: bool) -> CallTotals:

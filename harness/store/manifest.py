@@ -77,7 +77,7 @@ class Manifest:
 
     @property
     def run_id(self) -> str:
-        """The run's id in payment records, the same in all sessions."""
+        """The run's id, the same in all sessions (see `RunFolder.run_id`)."""
         return str(self._content["id"])
 
     @property

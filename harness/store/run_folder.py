@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
+from uuid import uuid4
 
 import msgspec
 import yaml
@@ -144,6 +145,12 @@ class RunFolder:
             # Version 0.1.0 wrote this removed task option into every run's folder.
             case {"name": "natural_instructions", "token_table": None}:
                 del tree["task"]["token_table"]
+        if isinstance(model := tree.get("model"), dict):
+            # Earlier versions had no such keys: these values are options of the user's backend.
+            if model.get("cache", "run") not in ("shared", "run", False):
+                del model["cache"]
+            if not isinstance(model.get("version", ""), str):
+                del model["version"]
         if tree.get("folder") == ".":  # the run's own copy of its rows
             tree |= {"folder": None, "task": {**tree["task"], "path": str(self.path / ROWS)}}
         return validated(RunFile, tree, str(self.config))
@@ -219,16 +226,21 @@ class RunFolder:
         return found
 
     def run_id(self) -> str:
-        """Return the run's id in payment records.
+        """Return the run's id, or a new one if the folder has no manifest yet.
 
-        If none is recorded, it is a hash of the path (version 0.1.0), or of the path and the
-        machine's name: in a team, the runs of two machines may have the same path.
+        A new id is random, except for its account (`account_of`), to which payments are booked.
+        If the folder is deleted, a run of the same name is therefore another run, but its budget
+        counts what the deleted run has spent. The account is a hash of the path and the machine's
+        name: in a team, the runs of two machines may have the same path. If the manifest has no id
+        (version 0.1.0), the id is a hash of the path.
         """
-        manifest, path = self.read_manifest(), str(self.path.absolute())
+        manifest = self.read_manifest()
+        path = str(self.path.absolute())
+        if id_ := manifest.get("id"):
+            return str(id_)
         where = path if manifest else f"{platform.node()} {path}"
-        hashed = blake2b(where.encode(errors="surrogateescape"), digest_size=16).hexdigest()
-        id_: str = manifest.get("id") or hashed
-        return id_
+        account = blake2b(where.encode(errors="surrogateescape"), digest_size=16).hexdigest()
+        return account if manifest else f"{account}.{uuid4().hex[:16]}"
 
     def read_spending(self) -> Spending:
         """Read the recorded upper bound on the run's cost, 0 if none is recorded."""

@@ -59,7 +59,7 @@ def test_a_run_without_a_call_says_that_its_replies_come_from_the_cache(runs: Pa
     with MockServer() as server:
         url = f"model.base_url={server.base_url}"
         words = (*GPT4, "-o", url, "--limit", "2", "--fresh", "-o")
-        said = "come from the cache: the calls were made by earlier runs."
+        said = "come from the cache: the calls were made by other runs."
         first, again = (harness(*words, "samples=1") for _ in range(2))
         assert first.returncode == again.returncode == 0
         assert said not in first.stdout

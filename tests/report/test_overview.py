@@ -269,8 +269,8 @@ def test_runs_wholly_from_the_cache_are_named(tmp_path: Path) -> None:
     before, after = two_runs(tmp_path)
     assert not any("cache" in said for said in of(before, after).warnings)
     after = replace(after, metrics=replaced(after.metrics, from_cache=True))
-    said = "come from the cache: the calls were made by earlier runs. For new answers, set"
-    assert of(before, after).warnings[0] == f"The model's replies in after all {said} another seed."
+    said = of(before, after).warnings[0]
+    assert said.startswith("The model's replies in after all come from the cache")
 
 
 def test_a_judge_that_was_not_validated_is_named(tmp_path: Path) -> None:

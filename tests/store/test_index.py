@@ -239,7 +239,7 @@ def test_shared_calls_are_one_row(file: Path) -> None:
     )
     assert calls == CallTotals(
         n=2,
-        n_paid=2,
+        n_cached=0,
         usage=Usage(10, 5, 2, 1),
         n_without_usage=1,
         known_cost_usd=0.5,

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError, RunConflict, StoreFailed, for_python
+from harness.records import account_of
 from harness.store.files import write_json, write_whole
 from harness.store.run_folder import RunFolder, change
 from harness.store.runs import fresh_base
@@ -371,3 +373,30 @@ def test_an_option_that_0_1_0_wrote_and_is_gone_is_not_read(tmp_path: Path) -> N
         with folder.hold():
             folder.write_config(run(task=task | {"token_table": table}))
         assert folder.read_config().task.options == kept
+
+
+def test_a_folder_that_is_deleted_and_made_again_is_another_run_with_the_same_account(
+    folder: RunFolder,
+) -> None:
+    first, second = folder.run_id(), folder.run_id()
+    assert first != second
+    assert account_of(first) == account_of(second)
+    folder.path.mkdir(parents=True)
+    write_json(folder.manifest, {"id": first})
+    assert folder.run_id() == first
+    write_json(folder.manifest, {"id": account_of(first)})  # of an earlier version
+    assert folder.run_id() == account_of(folder.run_id()) == account_of(first)
+
+
+def test_options_of_earlier_versions_that_are_now_keys_of_the_section_are_not_read(
+    folder: RunFolder,
+) -> None:
+    folder.path.mkdir(parents=True)
+    folder.write_config(run())
+    tree = yaml.safe_load(folder.config.read_text())
+    for options in ({"cache": True, "version": 3}, {"cache": "disk", "version": None}):
+        folder.config.write_text(yaml.safe_dump(tree | {"model": tree["model"] | options}))
+        section = folder.read_config().model
+        assert (section.cache, section.version) == (None, None)
+    folder.config.write_text(yaml.safe_dump(tree | {"model": tree["model"] | {"cache": False}}))
+    assert folder.read_config().model.cache is False

@@ -132,9 +132,9 @@ class TeamReplyCache(ReplyCache):
         super().release(key)
         self._team.release(bytes.fromhex(key))
 
-    def booked(self, run: str) -> dict[bytes, float]:
-        """Return a run's payments in US dollars, made on any machine, like `ReplyCache.booked`."""
-        here, shared = super().booked(run), self._team.booked(encodable(run))
+    def booked(self, account: str) -> dict[bytes, float]:
+        """Return an account's payments on all machines, as `ReplyCache.booked` does."""
+        here, shared = super().booked(account), self._team.booked(encodable(account))
         # Payments from before the machine belonged to the team are only here.
         return {key: max(here.get(key, 0.0), shared.get(key, 0.0)) for key in here | shared}
 
