@@ -20,7 +20,13 @@ from harness.calls.rate_limits import LIMIT_KEYS, RateLimits
 from harness.calls.sliding_window import Unit
 from harness.config.prices import FREE, Price, load_prices
 from harness.config.run_file import RunFile, Shard
-from harness.config.sections import VARIABLE, LimitsSection, ModelSection, SecondModelSection
+from harness.config.sections import (
+    VARIABLE,
+    EvaluatedModelSection,
+    LimitsSection,
+    ModelSection,
+    SecondModelSection,
+)
 from harness.config.settings import Settings, is_set, secret
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError, keys_of
@@ -140,6 +146,11 @@ class Model:
     def simulated(self) -> bool:
         """Whether the model's answers are simulated."""
         return "simulated" in self.backend.features
+
+    @property
+    def counts_crashes(self) -> bool:
+        """Whether the model is the application that is tested, and its crashes are failures."""
+        return isinstance(self.section, EvaluatedModelSection) and self.section.on_error == "fail"
 
     @property
     def host(self) -> str:
