@@ -2,8 +2,9 @@
 
 A `UserError` ends the command and is shown to the user in one or two lines: what happened, where,
 and what to do next. A `CallError` is a failure of a call to a provider. A `TransientError` is
-retried, a `FatalCallError` ends the run, a `PromptRefused` counts as an answer, and any other
-`CallError` becomes an attempt with outcome ``error``.
+retried, a `FatalCallError` ends the run, a `PromptRefused` counts as an answer, a `Crashed` is a
+failure of the system under test (the outcome ``crashed``), and any other `CallError` becomes an
+attempt with outcome ``error``.
 """
 
 import contextlib
@@ -89,6 +90,7 @@ class CallError(HarnessError):
 
     partial = ""
     billed = False  # whether the provider has answered, so that it may bill the call
+    exception = ""  # in a backend's code: its type and place, such as "KeyError at app.py:12"
 
 
 class RequestRejected(CallError):
@@ -97,6 +99,10 @@ class RequestRejected(CallError):
 
 class PromptRefused(RequestRejected):
     """The provider's content filter refuses this prompt: the outcome ``refused``."""
+
+
+class Crashed(CallError):
+    """The system under test raised an exception or hung: the outcome ``crashed``, a failure."""
 
 
 FailureKind = Literal[

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from harness.errors import ConfigError
+from harness.ports import APPLICATION
 from harness.records import Reply, Request, content_hash
 
 OPTIONS = (str, int, float, list, tuple, dict, Path)  # types of options in a run file
@@ -50,7 +51,7 @@ def backend_of(
 
     class FunctionBackend:
         # Estimates and budgets also use a limit that the function does not take.
-        features = frozenset(taken | {"max_tokens"})
+        features = frozenset(taken | {"max_tokens", APPLICATION})
         endpoint = ""
         cacheable = True
         function_name = called

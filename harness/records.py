@@ -10,19 +10,23 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, cast
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 SCHEMA_VERSION = 1  # ``v`` of a line in attempts.jsonl
+CRASH_VERSION = 2  # ``v`` of a line with the outcome ``crashed``, which version 1 does not have
 METRICS_VERSION = 1  # ``schema_version`` of metrics.json
 
 Role = Literal["system", "user", "assistant"]
-Outcome = Literal["ok", "truncated", "refused", "empty", "unparseable", "error"]
-OUTCOMES: tuple[Outcome, ...] = ("ok", "truncated", "refused", "empty", "unparseable", "error")
+Outcome = Literal["ok", "truncated", "refused", "empty", "unparseable", "crashed", "error"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+WITHOUT_REPLY: tuple[Outcome, ...] = ("crashed", "error")  # the call itself failed
 
 REFUSALS = frozenset({"refusal", "content_filter"})  # finish reasons; the text may be empty
+TOOL_CALLS = frozenset({"tool_calls", "tool_use", "function_call"})
+"""Finish reasons of an answer that calls tools. Its text is JSON with the calls."""
 CONSTRAINT_REFUSED = "constraint_refused"
 """The finish reason if the provider refused the decoding constraint; its message is the text."""
 
@@ -374,6 +378,7 @@ class Attempt(Struct, frozen=True):
     user: tuple[PlayedTurn, ...] | UnsetType = UNSET  # what the played user says next
     reasoning_state: str | UnsetType = UNSET  # of the reply, in a run with several rounds
     partial: str | UnsetType = UNSET  # of a failed call: the part of the answer that arrived
+    exception: str | UnsetType = UNSET  # in a backend's code: "KeyError at app.py:12"
 
     def __repr__(self) -> str:
         """Return a short description: full values would fill pages in a list."""
@@ -382,6 +387,11 @@ class Attempt(Struct, frozen=True):
         verdict = {True: "passed", False: "failed", None: "no verdict"}[self.passed]
         place = f"{self.instance!r}, sample={self.sample}, round={self.round}"
         return f"Attempt({place}, {self.outcome}, {verdict}, {said})"
+
+
+def with_example(exception: str, error: str) -> str:
+    """Describe calls that failed with the same exception by the error of one of them."""
+    return f"{exception}, such as: {error}" if exception else error
 
 
 _canonical = msgspec.json.Encoder(order="deterministic")

@@ -115,7 +115,7 @@ SECTIONS = {
     "": run_file.RunFile,
     "task": sections.TaskSection,
     "task.shots": sections.ShotsSection,
-    "model": sections.ModelSection,
+    "model": sections.EvaluatedModelSection,
     "decoding": Decoding,
     "decoding.constraint": DecodingConstraint,
     "rounds": sections.RoundsSection,

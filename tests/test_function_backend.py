@@ -84,9 +84,9 @@ async def test_a_function_gets_the_token_limit_only_if_it_has_a_parameter_for_it
 
     build = backend_of(limited, str)
     assert (await build().generate(request("a"))).text == "a7"
-    assert build().features == {"max_tokens", "max_tokens_required"}
+    assert build().features == {"application", "max_tokens", "max_tokens_required"}
     assert not inspect.signature(build).parameters, "it is no option"
     unlimited = backend_of(lambda prompt: prompt, str)
     assert (await unlimited().generate(request("a"))).text == "a"
-    assert unlimited().features == {"max_tokens"}
+    assert unlimited().features == {"application", "max_tokens"}
     assert unlimited.features == frozenset(), "harness eval sets no limit"

@@ -14,7 +14,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from harness.analysis.constraints import LONGEST, ScoreDetails, constraint_kind
-from harness.records import OUTCOMES, Outcome
+from harness.records import OUTCOMES, Outcome, with_example
 from harness.scoring import cut
 from harness.store.index import AttemptIndex
 
@@ -48,6 +48,7 @@ class FailedAttempt(Struct, frozen=True):
     outcome: Outcome
     reason: str
     answer: str | None
+    exception: str = ""  # in the application's code: "KeyError at app.py:12"
 
 
 class FailedLine(Struct, gc=False):
@@ -59,6 +60,7 @@ class FailedLine(Struct, gc=False):
     outcome: Outcome
     text: str | None = None
     error: str | None = None
+    exception: str = ""
     scores: dict[str, ScoreDetails] = {}
 
     @property
@@ -81,7 +83,8 @@ class AnswerLine(FailedLine, gc=False):
 class Failures:
     """A run's distinct reasons for failures, and which of them each failed attempt has.
 
-    Reasons that differ only in numbers count as one.
+    Reasons that differ only in numbers count as one, and so do exceptions of the same type that
+    were raised in the same line.
     """
 
     kinds: tuple[str, ...]  # the reasons with N for every number, which tell them apart
@@ -117,9 +120,28 @@ def read_failed(index: AttemptIndex, first: Iterable[str] = ()) -> list[FailedAt
     Their reasons leave out judges that do not decide what passes.
     """
     return [
-        FailedAttempt(one.instance, one.sample, one.round, one.outcome, one.reason, one.text)
+        FailedAttempt(
+            *(one.instance, one.sample, one.round, one.outcome, one.reason, one.text),
+            exception=one.exception,
+        )
         for _, one in _read(index, index.listed(first))
     ]
+
+
+def by_reason(failed: Iterable[FailedAttempt]) -> list[tuple[int, Outcome, str]]:
+    """Return how many attempts failed for each reason, with the outcome, the most frequent first.
+
+    Reasons are grouped as in `Failures`.
+    """
+    counts = Counter[tuple[Outcome, str]]()
+    texts: dict[tuple[Outcome, str], str] = {}
+    for one in failed:
+        reason = without_values(one.reason)
+        kind = one.outcome, one.exception or reason
+        text = with_example(one.exception, _line(one.reason)) if one.exception else reason
+        texts.setdefault(kind, text)
+        counts[kind] += 1
+    return [(n, kind[0], texts[kind]) for kind, n in counts.most_common()]
 
 
 def fence_hint(index: AttemptIndex, settings: object) -> str:
@@ -141,7 +163,7 @@ def read_failures(index: AttemptIndex) -> Failures:
     for row, one in _read(index, index.in_order()):
         own = [*_reasons(one, index)] or [(UNKNOWN, UNKNOWN, "")]
         for kind, line, _ in own:
-            lines[kind] = _common(lines.get(kind, line), line)
+            lines[kind] = _common(kind, lines.get(kind, line), line)
         kinds = dict.fromkeys(kind for kind, *_ in own)
         of[row] = tuple(places.setdefault(kind, len(places)) for kind in kinds)
         names[row] = one.instance, one.sample, one.round
@@ -149,9 +171,12 @@ def read_failures(index: AttemptIndex) -> Failures:
     return Failures(tuple(places), tuple(map(lines.__getitem__, places)), of, names, told)
 
 
-def _common(one: str, other: str) -> str:
-    """Return one of two reasons, with N for the numbers in which they differ."""
-    if one == other:
+def _common(kind: str, one: str, other: str) -> str:
+    """Return one of two reasons of a kind, with N for the numbers in which they differ.
+
+    Of two errors with the same exception, the first is an example.
+    """
+    if one == other or one.startswith(with_example(kind, "")):
         return one
     parts = zip(_PARTS.split(one), _PARTS.split(other), strict=False)
     return "".join(part if part == same else "N" for part, same in parts)
@@ -186,7 +211,7 @@ def merged(runs: Sequence[Failures]) -> list[Failures]:
     for run in runs:
         for kind, reason in zip(run.kinds, run.reasons, strict=True):
             line = reason if new[kind] == kind else _QUOTED.sub("'…'", reason)
-            lines[new[kind]] = _common(lines.get(new[kind], line), line)
+            lines[new[kind]] = _common(new[kind], lines.get(new[kind], line), line)
     found = []
     for run in runs:
         said = [new[kind] for kind in run.kinds]
@@ -209,7 +234,8 @@ def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str
     """Yield the kind of each reason, the reason on one line, and the full text."""
     if failed.outcome != "ok":
         said = "" if failed.text is None else failed.reason
-        kind, line = without_values(failed.reason), _line(failed.reason)
+        kind = failed.exception or without_values(failed.reason)
+        line = with_example(failed.exception, _line(failed.reason))
         yield f"{failed.outcome}: {kind or UNKNOWN}", f"{failed.outcome}: {line or UNKNOWN}", said
     judged = index.judgements is not None
     for name, score in failed.scores.items() if failed.outcome in ("ok", "truncated") else ():

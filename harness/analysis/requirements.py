@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from harness.extras import import_extra
-from harness.records import CONSTRAINT_REFUSED, Criterion, Outcome
+from harness.records import CONSTRAINT_REFUSED, WITHOUT_REPLY, Criterion, Outcome
 from harness.scoring.validators.schemas import features
 from harness.store.index import AttemptIndex
 
@@ -186,7 +186,7 @@ class _Asked(Struct, gc=False):
     def problem(self) -> str | None:
         if self.finish_reason == CONSTRAINT_REFUSED:
             return f"{REJECTED}{self.text}"
-        return self.error if self.outcome == "error" else None
+        return self.error if self.outcome in WITHOUT_REPLY else None
 
 
 def read_asked(

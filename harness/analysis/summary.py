@@ -155,7 +155,11 @@ def summarise(
         n_samples=int(attempts.sample_starts().sum()),
         n_attempts=len(attempts),
         n_clusters=int(np.count_nonzero(np.bincount(attempts.cluster))),
-        outcomes=dict(zip(OUTCOMES, outcomes, strict=True)),
+        outcomes={
+            outcome: n
+            for outcome, n in zip(OUTCOMES, outcomes, strict=True)
+            if n or outcome != "crashed"  # which earlier versions cannot read
+        },
         groups={
             label: _groups(attempts, label, facts.measure or "", weights)
             for label in (attempts.labels() if grouped else ())

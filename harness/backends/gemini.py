@@ -189,6 +189,7 @@ def _reply(content: bytes, found: _Response, place: int, request: Request) -> Re
         state = _bodies.state_in(content, SIGNED, "candidates", place, "content", "parts")
     text = "".join(_bodies.text_of(part.text) for part in parts if not part.thought)
     called = [part.function_call for part in parts if part.function_call]
+    reason = "tool_calls" if called and reason == "STOP" else reason
     return Reply(
         _bodies.with_tool_calls(text, ((one.name, one.args) for one in called)),
         FINISH_REASONS.get(reason, reason.lower()),

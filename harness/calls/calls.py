@@ -74,6 +74,7 @@ class CachedCalls:
         run: Id of the run, recorded with each reply as its payer.
         unused: The replies that the run has paid for, but not used. None if it has none.
         budgeted: The budget layer among these layers, or None without a budget.
+        on_cached: Called for each reply from the cache.
     """
 
     ask: Ask
@@ -84,6 +85,7 @@ class CachedCalls:
     run: str = ""
     unused: Unused | None = None
     budgeted: Budgeted | None = None
+    on_cached: Callable[[], None] = lambda: None
 
     async def __call__(self, request: Request) -> Call:
         """Return the call. Its reply may come from the cache or an identical call in flight.
@@ -125,6 +127,7 @@ class CachedCalls:
 
     def _cached(self, key: str, reply: Reply) -> Call:
         now = time.time()
+        self.on_cached()
         return Call(key, reply, not (self.unused and self.unused.take(key)), now, now)
 
     async def _made(self, key: str, request: Request) -> Call:

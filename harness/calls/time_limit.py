@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from harness.calls.signals import Ask
-from harness.errors import PromptRefused, TransientError
+from harness.errors import CallError, PromptRefused, TransientError
 from harness.records import Reply, Request, Usage, encodable
 
 LATE_S = 0.1  # if the timer fires more than this many seconds late, the process has been paused
@@ -30,11 +30,19 @@ In each turn, the loop reads data that has arrived at the sockets.
 
 @dataclass(eq=False)
 class Timed:
-    """The layer that waits for the backend for at most ``timeout_s`` seconds."""
+    """The layer that waits for the backend for at most ``timeout_s`` seconds.
+
+    ``hung`` returns the error of a call that takes longer (default: one that is retried).
+    """
 
     ask: Ask
     timeout_s: float
     clock: Callable[[], float] = time.perf_counter
+    hung: Callable[[float], CallError] = lambda seconds: TransientError(
+        f"No complete answer within {seconds:g} s.",
+        "Raise limits.timeout_s if the model is slow.",
+        kind="timed_out",
+    )
 
     async def __call__(self, request: Request) -> Reply:
         """Return the backend's reply with the call's latency. A refused prompt counts as a reply.
@@ -47,11 +55,7 @@ class Timed:
             async with TimeLimit(self.timeout_s):
                 reply = await self.ask(request)
         except TimeoutError:
-            raise TransientError(
-                f"No complete answer within {self.timeout_s:g} s.",
-                "Raise limits.timeout_s if the model is slow.",
-                kind="timed_out",
-            ) from None
+            raise self.hung(self.timeout_s) from None
         except PromptRefused as error:  # an answer, always the same: cached like any other
             reply = Reply(error.message, "content_filter", Usage())
         latency_s = self.clock() - sent

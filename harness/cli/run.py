@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -35,7 +36,7 @@ from harness.report.text import usd
 from harness.run.checks import LOOKED_AT
 from harness.run.job import Job, execute, prepare_all
 from harness.run.models import Resources, ignored_urls
-from harness.run.progress import OTHER_ERRORS
+from harness.run.progress import OTHER_ERRORS, Tally
 from harness.run.remote import set_copies_aside
 from harness.run.run_files import read_runs
 from harness.run.turns import assessed_references
@@ -77,7 +78,7 @@ def run(
         detach: Like --batch, but end when all calls are in batches; repeat the command to continue.
         dry_run: Print the plan and estimated cost without running.
         retry: Retry attempts with these outcomes, separated by commas: truncated, refused, empty,
-            unparseable. Failed calls (error) are always retried.
+            unparseable, crashed. Failed calls (error) are always retried.
         yes: Do not ask before a run that may cost more than HARNESS_ASK_ABOVE_USD.
     """
     settings = Settings()
@@ -336,17 +337,30 @@ def _run(job: Job, again: str, display: Display, alone: bool) -> tuple[Metrics, 
         told = f"{cut:,} of {attempts:,} answers reached the token limit: see decoding.max_tokens."
         say(f"{name}: {told}", "yellow")
     say_verdictless(name, tally, "and run again with --fresh.")
+    if crashes := metrics.outcomes.get("crashed", 0):
+        say(
+            f"{name}: {crashes:,} of {attempts:,} attempts crashed: they count as failed.", "yellow"
+        )
+        _say_errors(tally, "crashed")
+        retry = again if "--retry" in again else f"{again} --retry crashed"
+        say(f"To read them: harness show {name} --failed. To try them again: {retry}")
     if failed := metrics.outcomes["error"]:
         say(f"{name}: {failed:,} attempt{'s' * (failed != 1)} failed:")
-        kinds = [kind for kind in tally.errors.most_common() if kind[0] != OTHER_ERRORS][:5]
-        for error, count in kinds:
-            say(f"  {count:,} x {error}")
-        if more := tally.errors.total() - sum(count for _, count in kinds):
-            say(f"  and {more:,} with other errors")
+        _say_errors(tally, "error")
         say(f"To retry them: {again}")
     elif tally.failed_judgements:  # the run's notice reported them
         say(f"To retry the failed judgements: {again}")
     return metrics, int(bool(failed or tally.failed_judgements))
+
+
+def _say_errors(tally: Tally, outcome: Outcome) -> None:
+    """Print the session's most frequent errors of attempts with an outcome."""
+    counts = Counter({error: n for (kind, error), n in tally.errors.items() if kind == outcome})
+    kinds = [kind for kind in counts.most_common() if kind[0] != OTHER_ERRORS][:5]
+    for error, count in kinds:
+        say(f"  {count:,} x {error}")
+    if more := counts.total() - sum(count for _, count in kinds):
+        say(f"  and {more:,} with other errors")
 
 
 def _say_saved(job: Job) -> None:

@@ -20,6 +20,9 @@ MAY_CHANGE = (
 )
 """Keys that may change when a run is resumed. The keys below them may change too."""
 
+ON_ERROR = "model.on_error"
+"""A key that may change to ``fail`` only: crashes that count already would still count."""
+
 MAY_CHANGE_OF_MODEL = ("path", "api_key_env", "price", "limits", "placement", "headers")
 """Keys that may change in each model's section when a run is resumed.
 
@@ -42,7 +45,8 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
         was, is_now = old.get(key), new.get(key)
         # null means no limit
         grew = key in GROWING and (is_now is None or (was is not None and is_now >= was))
-        if was == is_now or grew or is_below(key, free):
+        counts_now = key == ON_ERROR and was != "fail"
+        if was == is_now or grew or counts_now or is_below(key, free):
             continue
         parts = key.split(".")
         renamed = parts[0] in NAMED and parts[1:2] and parts[1] in names[0] ^ names[1]

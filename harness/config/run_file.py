@@ -18,9 +18,9 @@ from harness.config.sections import (
     BudgetSection,
     CheckSection,
     Count,
+    EvaluatedModelSection,
     JudgeSection,
     LimitsSection,
-    ModelSection,
     PanelSection,
     PolishSection,
     RoundsSection,
@@ -66,7 +66,7 @@ class RunFile(Section):
     """A complete run file, with defaults filled in."""
 
     task: TaskSection  # the benchmark
-    model: ModelSection  # the model that is evaluated
+    model: EvaluatedModelSection  # the model that is evaluated
     decoding: Decoding = Field(default_factory=Decoding)  # sampling parameters
     samples: Annotated[Count, Field(le=MOST_SAMPLES)] = 1  # independent answers per instance
     measure: str | None = None  # a score, or such as pass@4; None: the task's primary metric

@@ -26,7 +26,7 @@ from harness.analysis.metrics import to_json
 from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict, StoreFailed, nearest
-from harness.records import SCHEMA_VERSION, Attempt, Score
+from harness.records import CRASH_VERSION, SCHEMA_VERSION, Attempt, Score
 from harness.store.files import RUN_REMEDY, write_json, write_whole
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.manifest import package_versions
@@ -234,7 +234,7 @@ def _fill(folder: RunFolder, source: Path, imported: Imported) -> None:
 
 
 def _refuse_unusable(where: str, attempt: Attempt) -> None:
-    if attempt.v != SCHEMA_VERSION:
+    if attempt.v not in (SCHEMA_VERSION, CRASH_VERSION):
         raise invalid(where, f"an attempt of schema version {attempt.v}")
     if not 0 <= attempt.sample < 2**31 or not 1 <= attempt.round < 2**31:
         raise invalid(where, f"not a valid attempt: sample {attempt.sample}, round {attempt.round}")

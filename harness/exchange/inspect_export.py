@@ -69,7 +69,7 @@ def _sample(rounds: Sequence[Attempt], model: str, uuid: str) -> dict[str, Any]:
     costs = [attempt.cost_usd for attempt in rounds]
     cost = None if None in costs else math.fsum(cost or 0.0 for cost in costs)
     error = None
-    if last.outcome == "error":
+    if last.outcome == "error":  # a crash is a failed sample with a score
         message = last.error or "the call failed"
         error = {"message": message, "traceback": message, "traceback_ansi": message}
     return {

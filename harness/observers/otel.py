@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from harness.extras import import_extra
-from harness.records import Attempt, ObservedRun, Score
+from harness.records import WITHOUT_REPLY, Attempt, ObservedRun, Score
 
 NANOSECONDS = 1_000_000_000
 REQUEST = ("temperature", "top_p", "max_tokens")  # decoding parameters with an attribute
@@ -65,7 +65,7 @@ class OpenTelemetry:
         ended = int(max(attempt.started_at, attempt.ended_at) * NANOSECONDS)
         for name, score in attempt.scores.items():
             span.add_event("gen_ai.evaluation.result", self._evaluation(name, score), ended)
-        if attempt.outcome == "error":
+        if attempt.outcome in WITHOUT_REPLY:
             span.set_status(self._api.StatusCode.ERROR, _error_type(attempt))
         span.end(ended)
 
@@ -142,7 +142,7 @@ def _attributes(attempt: Attempt) -> dict[str, Any]:
         "gen_ai.request.stop_sequences": list(decoding.get("stop", ())) or None,
         "gen_ai.request.seed": attempt.request.get("seed"),
         "gen_ai.response.finish_reasons": [reason] if reason else None,
-        "error.type": _error_type(attempt) if attempt.outcome == "error" else None,
+        "error.type": _error_type(attempt) if attempt.outcome in WITHOUT_REPLY else None,
         "harness.instance": attempt.instance,
         "harness.sample": attempt.sample,
         "harness.round": attempt.round,

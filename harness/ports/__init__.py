@@ -69,6 +69,7 @@ PROMPT_LOGPROBS = "prompt_logprobs"
 LOGLIKELIHOODS = "loglikelihoods"
 OWN_DRAWS = "own_draws"
 SAMPLES_PER_CALL = "samples_per_call"
+APPLICATION = "application"
 
 
 @runtime_checkable
@@ -94,6 +95,8 @@ class Backend(Protocol):
           (`Request.others`), so that the prompt is paid for once.
         - ``free``: calls cost no money (a local server).
         - ``recorded``: answers were recorded earlier, and decoding parameters are ignored.
+        - ``application``: it is the system under test itself, so an exception in its code is a
+          failure, and not one of the infrastructure (``model.on_error``).
         - ``simulated``: answers come from a simulated model, and every table says so.
         """
 

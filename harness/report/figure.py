@@ -35,8 +35,8 @@ SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross"
 """Shapes of runs: seven, so that no combination with the eight colours repeats before run 57."""
 
 # In the order of harness.records.OUTCOMES. Only `ok` has a calm colour: the others need attention.
-_OUTCOMES_LIGHT = ("#5b8fb9", "#b58900", "#8e4fa8", "#8a8f98", "#c2571a", "#7a1f2b")
-_OUTCOMES_DARK = ("#5b8fb9", "#e0b431", "#c08ad6", "#9aa1ab", "#f28e52", "#c9364a")
+_OUTCOMES_LIGHT = ("#5b8fb9", "#b58900", "#8e4fa8", "#8a8f98", "#c2571a", "#d6336c", "#7a1f2b")
+_OUTCOMES_DARK = ("#5b8fb9", "#e0b431", "#c08ad6", "#9aa1ab", "#f28e52", "#ff8fb3", "#c9364a")
 
 RAMP = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725")
 """Colours of heat maps, from low to high: viridis (Smith and van der Walt 2015)."""

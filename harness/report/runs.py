@@ -35,6 +35,7 @@ from harness.analysis.summary import Latencies, latencies, measure
 from harness.errors import ConfigError, HarnessError
 from harness.plugins import kind
 from harness.ports import Effect, Explained, Pictured
+from harness.records import WITHOUT_REPLY
 from harness.report.judges import REFERENCE_COLUMNS, reference_cells
 from harness.report.run_tables import PARTIAL
 from harness.report.table import Cell, Column, ShownUnit, Table, TableDocument, table
@@ -396,7 +397,8 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
         each = f"{usage.output_tokens / counted:,.1f}" if usage and counted else None
         seconds = f"{took.median:.2f}, {took.quantiles[95]:.2f}" if took else None
         cost = None if own.cost_usd is None else usd(own.cost_usd, computed=own.computed_usd)
-        calls = [own.n_calls, own.n_cached_calls, metrics.outcomes["error"]]
+        failed = sum(metrics.outcomes.get(outcome, 0) for outcome in WITHOUT_REPLY)
+        calls = [own.n_calls, own.n_cached_calls, failed]
         others = [None if user is None else usd(user.cost_usd), usd(metrics.judging_usd)]
         rows.append([metrics.run, *calls, tokens, each, seconds, cost, *others])
     note = (

@@ -6,7 +6,6 @@ Control characters are escaped.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, permutations
 from shlex import quote
@@ -18,7 +17,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from harness.analysis.failures import AnswerLine, FailedAttempt, without_values
+from harness.analysis.failures import AnswerLine, FailedAttempt, by_reason
 from harness.analysis.rescoring import VerdictChange, VerdictChanges, VerdictCounts
 from harness.records import Attempt
 from harness.report.run_tables import MOST_GROUPS
@@ -151,9 +150,9 @@ def failed_document(
     n_errors = sum(one.outcome == "error" for one in failed)
     also = f", and the calls of {n_errors:,} failed" if n_errors else ""
     parts.append(Note(f"{len(failed) - n_errors:,} of {n:,} attempts failed{also}."))
-    kinds = Counter((one.outcome, without_values(one.reason)) for one in failed)
+    kinds = by_reason(failed)
     if len(kinds) < len(failed):
-        every = [[n, *kind] for kind, n in kinds.most_common(_MOST_KINDS)]
+        every = [list(kind) for kind in kinds[:_MOST_KINDS]]
         left = len(kinds) - len(every)
         notes = [f"{left:,} rarer reasons are not shown."] if left else []
         heads = ("failed", Column("outcome", text=True), why)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # Outcomes without an answer: a judge then gives no verdict, and a conversation ends.
 UNANSWERED: frozenset[Outcome] = frozenset(["refused", "empty"])
+FINAL: frozenset[Outcome] = frozenset(["crashed"])  # ends a sample, even if it may have rounds left
 
 # The user's next turn after an answer that the task does not score, by outcome.
 FEEDBACK: Mapping[Outcome, str] = {
@@ -87,6 +88,11 @@ def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment
         found = _unanswered(task, instance, "unparseable", str(error))
         return found._replace(scores={**found.scores, **error.scores})
     return Assessment(outcome, verdict(scores), scores)
+
+
+def crashed(task: Task[Any], instance: Instance[Any], problem: str) -> Assessment:
+    """Return the assessment of a call in which the system under test crashed."""
+    return _unanswered(task, instance, "crashed", problem)
 
 
 def _unanswered(

@@ -59,7 +59,11 @@ def call_stack(model: Model, session: Session) -> Calls:
     source = model.section.name or name
     status = session.notices.status(source)
     key = model.key(session.run_id)
-    asking: Ask = Timed(CodeErrors(backend, session.first), limits.timeout_s)
+    code = CodeErrors(backend, session.first, model.counts_crashes)
+    timed = Timed(code, limits.timeout_s)
+    if model.counts_crashes:
+        timed.hung = code.hung
+    asking: Ask = timed
     claim = budgeted = ledger = None
     if backend.cacheable and replies is not None:
         if budget is not None and price not in (None, FREE):
@@ -126,6 +130,7 @@ def call_stack(model: Model, session: Session) -> Calls:
         run=session.run_id,
         unused=session.unused,
         budgeted=budgeted,
+        on_cached=code.count_answer,
     )
     return _separated(cached, model, session)
 
@@ -154,7 +159,7 @@ def _lane(
         ledger,
         batching,
         run=session.run_id,
-        section=section.model_dump_json(exclude={"limits"}).encode(),
+        section=section.model_dump_json(exclude={"limits", "on_error"}).encode(),
         price=model.price,
         budget=session.budget if priced else None,
         outage_s=limits.outage_s,

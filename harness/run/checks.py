@@ -29,6 +29,7 @@ from harness.ports import (
 )
 from harness.records import Decoding, DecodingConstraint, Origin, Request
 from harness.run.models import Model
+from harness.run.plan import refuse_tools
 from harness.run.reasoning import REASONING
 from harness.run.resolving import resolved
 from harness.run.run_files import own_rows
@@ -79,6 +80,10 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
     if "conversation" not in backend.features and run.rounds.max > 1:
         problem = f"The backend {name!r} accepts a single prompt, not a conversation."
         raise ConfigError(problem, "Set rounds.max to 1.")
+    if run.rounds.max > 1:
+        refuse_tools(run.decoding, f"rounds.max is {run.rounds.max}")
+    if run.user is not None:
+        refuse_tools(run.decoding, "a model plays the user")
     if model.limits.samples_per_call > 1 and run.seed is not None and "seed" in backend.features:
         problem = "limits.samples_per_call is set, but each sample has a seed of its own."
         raise ConfigError(problem, "Set seed: null to draw samples together, without seeds.")

@@ -20,6 +20,7 @@ from harness.ports import Fingerprinted, Measured, Observer, Task
 from harness.records import Attempt, Instance, Outcome, content_hash
 from harness.run import models
 from harness.run.checks import check_changes, check_splitter, check_supported
+from harness.run.crashes import HeldCrashes, with_on_error
 from harness.run.heartbeat import Heartbeat
 from harness.run.long_answers import LongAnswers
 from harness.run.observing import Observation, build_observers, observed_run
@@ -188,7 +189,7 @@ def prepare(
     builder = models.ModelBuilder(
         *(resources, run.limits, folder.servers, task, asked), run.folder, run.part
     )
-    model = builder.build(run.model)
+    run, model = with_on_error(run, builder.build(run.model), folder)
     check_supported(run, model, task)
     paraphraser = builder.build(run.polish, "polish") if run.polish else None
     user = None
@@ -382,11 +383,13 @@ async def _work(
 
             user = PlayedUser(job.task, job.user, session.bind(job.user.model))
 
-        def record(attempt: Attempt, passed: bool | None, before: Verdicts) -> None:
+        def write(attempt: Attempt, passed: bool | None, before: Verdicts) -> None:
             writer.append(attempt)
             tally.record(attempt, passed, before)
             observation.attempt(attempt)
 
+        replied = plan.index is not None and bool(plan.index.attempts.replied.any())
+        crashes = HeldCrashes(write, answered=replied)
         try:
             watching = listener(tally, stop, session.notices) if listener else None
             with watching or contextlib.nullcontext(), Heartbeat(job.folder, tally, session):
@@ -406,6 +409,7 @@ async def _work(
                 report = session.notices.status("scoring")
                 long = LongAnswers(job.task, job.run, job.settings, report)
                 stack.callback(long.close)
+                record = crashes.record
                 samples = Samples(plan, model, record, stop, judging, paraphraser, long, user)
 
                 async def finish(sample: OwedSample) -> None:
@@ -413,6 +417,7 @@ async def _work(
 
                 await work_off(plan.owed(), finish, workers=workers, stop=stop)
         finally:
+            crashes.release()
             manifest.left(tally.left + work.later)
     if failed := tally.failed_judgements:
         session.notices.status("judges")(

@@ -23,6 +23,7 @@ from harness.config.prices import FREE, Price, load_prices
 from harness.config.run_file import RunFile, Shard
 from harness.config.sections import (
     VARIABLE,
+    EvaluatedModelSection,
     LimitsSection,
     ModelSection,
     SecondModelSection,
@@ -185,6 +186,11 @@ class Model:
     def simulated(self) -> bool:
         """Whether the model's answers are simulated."""
         return "simulated" in self.backend.features
+
+    @property
+    def counts_crashes(self) -> bool:
+        """Whether the model is the application that is tested, and its crashes are failures."""
+        return isinstance(self.section, EvaluatedModelSection) and self.section.on_error == "fail"
 
     @property
     def host(self) -> str:

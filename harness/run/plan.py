@@ -20,8 +20,8 @@ from harness.config.run_file import RunFile, Shard
 from harness.config.sections import MOST
 from harness.errors import ConfigError
 from harness.ports import OWN_DRAWS, Constraining, Requesting, Task
-from harness.records import Instance, Message, Origin, Outcome, Request, messages_hash
-from harness.run.assessment import UNANSWERED
+from harness.records import Decoding, Instance, Message, Origin, Outcome, Request, messages_hash
+from harness.run.assessment import FINAL, UNANSWERED
 from harness.run.progress import NO_VERDICTS, Verdicts
 from harness.run.turns import most_turns, user_role
 
@@ -138,6 +138,21 @@ def run_instances(run: RunFile, data: HeldInstances) -> Iterable[Instance[Any]]:
     return chosen if run.part is None else ShardInstances(chosen, data.task, run.part)
 
 
+TOOLS = ("tools", "functions", "toolConfig", "tool_config")  # fields of providers' requests
+
+
+def refuse_tools(decoding: Decoding, conversation: str) -> None:
+    """Raise ConfigError if a conversation's requests would offer tools to the model.
+
+    ``conversation`` says what makes it one: "rounds.max is 3".
+    """
+    for key in TOOLS:
+        if key in decoding.extra:
+            problem = f"decoding.extra.{key} offers tools to the model, and {conversation}."
+            remedy = "The results of tool calls cannot be sent: remove the tools, or use one turn."
+            raise ConfigError(problem, remedy)
+
+
 class OwedSample(NamedTuple):
     """An unfinished sample and its first missing round."""
 
@@ -251,6 +266,7 @@ class RunPlan:
             raise ConfigError(problem, "Set rounds.max to 1, or give each row one turn.")
         if run.task.shots.n:
             raise ConfigError(f"{of}, which takes no shots.", "Remove task.shots.")
+        refuse_tools(run.decoding, of)
         if run.polish is not None:
             raise ConfigError(f"{of}, which is not paraphrased.", "Remove polish.")
         if "conversation" not in self.features:
@@ -267,7 +283,7 @@ class RunPlan:
             rounds=max(turns, rounds.max),
             stop_on_pass=rounds.stop_on_pass and turns == 1,
             retried=self.retried,
-            final=UNANSWERED if turns > 1 else (),
+            final=FINAL | UNANSWERED if turns > 1 else FINAL,
         )
 
     def request(

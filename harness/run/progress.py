@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from harness.calls.budget import Budget
 from harness.calls.signals import Notices, Stop
-from harness.records import Attempt, PlayedTurn, Rewriting, Usage
+from harness.records import WITHOUT_REPLY, Attempt, PlayedTurn, Rewriting, Usage, with_example
 
 if TYPE_CHECKING:
     from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
@@ -66,7 +66,9 @@ class Tally:
     verdictless: Counter[tuple[str, str]] = field(default_factory=Counter)
     reasons: dict[tuple[str, str], str] = field(default_factory=dict)
     outcomes: Counter[str] = field(default_factory=Counter)
-    errors: Counter[str] = field(default_factory=Counter)
+    # Failed calls and crashes, by outcome and error; those with the same exception count together.
+    errors: Counter[tuple[str, str]] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)  # an error, by exception
     usage: Usage = Usage()  # noqa: RUF009 (frozen)
     cost_usd: float = 0.0  # paid in this session
     paid_before: float = 0.0  # by earlier sessions of the run, in US dollars
@@ -104,15 +106,20 @@ class Tally:
         if passed is None and attempt.outcome == "ok":
             self._count_score(attempt)
         self.outcomes[attempt.outcome] += 1
-        if attempt.outcome == "error" and attempt.error:
-            self.last_error = attempt.error
-            known = attempt.error in self.errors or len(self.errors) < MAX_ERROR_KINDS
-            self.errors[attempt.error if known else OTHER_ERRORS] += 1
+        if attempt.outcome in WITHOUT_REPLY and attempt.error:
+            self._count_error(attempt.outcome, attempt.error, attempt.exception or "")
         calls: tuple[Attempt | Rewriting | PlayedTurn, ...]
         calls = (attempt, *attempt.polish, *(attempt.user or ()))
         for call in calls:
             if call.cached or call.call_id is not None:
                 self.count_call(call.usage, call.cost_usd, cached=call.cached)
+
+    def _count_error(self, outcome: str, error: str, exception: str) -> None:
+        self.last_error = error
+        example = self.examples.setdefault(exception, error) if exception else error
+        kind = outcome, with_example(exception, example)
+        counted = kind in self.errors or len(self.errors) < MAX_ERROR_KINDS
+        self.errors[kind if counted else (outcome, OTHER_ERRORS)] += 1
 
     def _count_score(self, attempt: Attempt) -> None:
         numbers = {n: s.value for n, s in attempt.scores.items() if type(s.value) in (int, float)}

@@ -34,8 +34,8 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import DataMissing, RunConflict, option
 from harness.ports import Constraining, Task
-from harness.records import SCHEMA_VERSION, Attempt, Instance, Outcome, Reply, messages_hash
-from harness.run.assessment import Assessment, feedback
+from harness.records import WITHOUT_REPLY, Attempt, Instance, Outcome, Reply, messages_hash
+from harness.run.assessment import Assessment, crashed, feedback
 from harness.run.long_answers import LongAnswers
 from harness.run.plan import Opening
 from harness.run.reasoning import Answers, RecordedReasoning
@@ -228,7 +228,13 @@ def _assessing(
     recorded: RecordedRounds,
     assess: Callable[[Instance[Any], Reply], Assessment],
 ) -> AttemptAssessor:
-    return lambda attempt, reply: assess(answered(task, instance, attempt, recorded), reply)
+    def assess_attempt(attempt: Attempt, reply: Reply) -> Assessment:
+        asked = answered(task, instance, attempt, recorded)
+        if attempt.outcome == "crashed":
+            return crashed(task, asked, attempt.error or "")
+        return assess(asked, reply)
+
+    return assess_attempt
 
 
 decode_attempt = msgspec.json.Decoder(Attempt).decode
@@ -265,7 +271,7 @@ def _rescored(assess: AttemptAssessor | None, attempt: Attempt) -> Rescored:
         reply = Reply(attempt.text or "", attempt.finish_reason or "")
         outcome, passed, scores, problem = assess(attempt, reply)
         now = (outcome, passed, scores, problem or None)
-    return Rescored(SCHEMA_VERSION, attempt.instance, attempt.sample, attempt.round, *now)
+    return Rescored(attempt.v, attempt.instance, attempt.sample, attempt.round, *now)
 
 
 class ScoredAgain(NamedTuple):
@@ -394,7 +400,7 @@ def _sample(
 
 def _same_feedback(job: Job, instance: Instance[Any], attempt: Attempt) -> bool:
     stops = attempt.passed is True and job.run.rounds.stop_on_pass
-    if stops or job.judges or job.paraphraser is not None or attempt.outcome == "error":
+    if stops or job.judges or job.paraphraser is not None or attempt.outcome in WITHOUT_REPLY:
         return False
     reply = Reply(attempt.text or "", attempt.finish_reason or "")
     found = Assessment(attempt.outcome, attempt.passed, attempt.scores, attempt.error or "")

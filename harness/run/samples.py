@@ -13,11 +13,13 @@ from msgspec.structs import replace
 
 from harness.calls.calls import ReplyUnsaved
 from harness.calls.signals import Stop, Stopping
-from harness.errors import CallError, FatalCallError
+from harness.errors import CallError, Crashed, FatalCallError
 from harness.ports import ScoresRefusedConstraint
 from harness.records import (
     CONSTRAINT_REFUSED,
+    CRASH_VERSION,
     SCHEMA_VERSION,
+    TOOL_CALLS,
     Attempt,
     Call,
     Instance,
@@ -36,6 +38,7 @@ from harness.run.assessment import (
     AnswerVerdict,
     Assessment,
     assess,
+    crashed,
     feedback,
     refuses_constraint,
     reply_outcome,
@@ -58,6 +61,8 @@ if TYPE_CHECKING:
     from harness.run.judging import Judging  # not imported for a run without judges
     from harness.run.paraphrase import Paraphraser
     from harness.run.played_user import PlayedUser
+
+CALLED_A_TOOL = "The model called a tool, so the conversation cannot continue without its result."
 
 Messages = tuple[Message, ...]
 Rewritings = tuple[Rewriting, ...]
@@ -130,13 +135,26 @@ class Samples:
                 raise
             except CallError as error:
                 refusal = self._refusal(error, request, begun)
+                if isinstance(error, Crashed):
+                    self.record(self._crash(begun, asked, error), False, before)
+                    break
                 if refusal is None:
                     problem = f"{type(error).__name__}: {error}"
                     partial, now = error.partial or UNSET, time.time()
-                    failed = replace(begun, ended_at=now, error=problem, partial=partial)
+                    failed = replace(
+                        begun,
+                        ended_at=now,
+                        error=problem,
+                        partial=partial,
+                        exception=error.exception or UNSET,
+                    )
                     self.record(failed, None, before)
                     break
                 call = refusal
+            if number < last and call.reply.finish_reason in TOOL_CALLS:
+                unanswerable = Assessment("error", None, {}, CALLED_A_TOOL)
+                self.record(self._answered(begun, call, unanswerable), None, before)
+                break
             turn: str | None = None  # the user's next turn; without one, the sample ends
             if played:
                 said_next = await self._said_next(instance, messages, call, request.origin)
@@ -264,6 +282,19 @@ class Samples:
         reply = Reply(error.message, CONSTRAINT_REFUSED, Usage(), request.model)
         name = content_hash([begun.request, begun.instance, begun.sample, begun.round])
         return Call(name, reply, False, begun.started_at, time.time())
+
+    def _crash(self, begun: Attempt, instance: Instance[Any], error: Crashed) -> Attempt:
+        found = crashed(self.plan.task, instance, str(error))
+        return replace(
+            begun,
+            v=CRASH_VERSION,
+            outcome=found.outcome,
+            passed=found.passed,
+            scores=found.scores,
+            ended_at=time.time(),
+            error=found.problem,
+            exception=error.exception or UNSET,
+        )
 
     def _answered(self, begun: Attempt, call: Call, found: Assessment) -> Attempt:
         reply = call.reply

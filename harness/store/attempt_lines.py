@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataInvalid
-from harness.records import OUTCOMES, Usage
+from harness.records import Usage
 from harness.store.columns import (
     LARGEST,
     AttemptTable,
@@ -91,7 +91,7 @@ class _LinesState(msgspec.Struct):
     version: int
 
 
-_VERSION = 5
+_VERSION = 6
 _ALIGNED = 8  # bytes, at a multiple of which every saved array begins
 _COLUMNS = ("instance", "sample", "round", "outcome", "passed")
 _OF_INSTANCES = ("digest", "cluster", "grouping")
@@ -333,7 +333,7 @@ def _resolve(table: AttemptTable, number: Ints) -> tuple[Bools, Ints]:
     The number says how many times the round has been answered since its conversation last changed.
     ``table`` is sorted by instance, sample and round. ``number`` has the line number of each row.
     """
-    answered = table.outcome != OUTCOMES.index("error")
+    answered = table.replied
     counting, answers = np.ones(len(table), np.bool_), answered.astype(np.int32)
     sample = np.cumsum(table.sample_starts(), dtype=np.int32)
     again = (np.diff(sample) == 0) & (np.diff(table.round) == 0)

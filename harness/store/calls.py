@@ -16,7 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.config.prices import Price
-from harness.records import CONSTRAINT_REFUSED, OUTCOMES, Outcome, PlayedTurn, Rewriting, Usage
+from harness.records import (
+    CONSTRAINT_REFUSED,
+    WITHOUT_REPLY,
+    Outcome,
+    PlayedTurn,
+    Rewriting,
+    Usage,
+)
 from harness.store.attempt_lines import ATTEMPT
 from harness.store.columns import LARGEST, AttemptTable, LineName, changes
 from harness.store.index import AttemptIndex
@@ -216,8 +223,8 @@ class _Timed(msgspec.Struct, gc=False):
     @property
     def duration(self) -> float | None:
         """The call's duration in seconds, even if cached, or None if unknown or not answered."""
-        answered = self.outcome != "error" and self.finish_reason != CONSTRAINT_REFUSED
-        return self.latency_s if answered else None
+        replied = self.outcome not in WITHOUT_REPLY
+        return self.latency_s if replied and self.finish_reason != CONSTRAINT_REFUSED else None
 
     @property
     def seconds(self) -> float | None:
@@ -268,7 +275,7 @@ def answers(index: AttemptIndex) -> dict[tuple[str, int, int], int]:
 
     The hashes are valid only in this process.
     """
-    rows = np.flatnonzero(index.attempts.outcome != OUTCOMES.index("error"))
+    rows = np.flatnonzero(index.attempts.replied)
     return {
         (line.instance, line.sample, line.round): hash((line.call_id, line.text))
         for line in index.read(_Answer, rows)

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.records import OUTCOMES, Outcome
+from harness.records import OUTCOMES, WITHOUT_REPLY, Outcome
 from harness.store.rows import Rows
 
 Ints = NDArray[np.int32]
@@ -81,6 +81,12 @@ class AttemptTable:
     def judged(self) -> Bools:
         """An (n,) mask of the attempts that have a verdict."""
         return np.asarray(self.passed != NOT_JUDGED)
+
+    @property
+    def replied(self) -> Bools:
+        """An (n,) mask of the attempts whose call gave a reply."""
+        codes = [OUTCOMES.index(outcome) for outcome in WITHOUT_REPLY]
+        return np.isin(self.outcome, codes, invert=True)
 
     def measured(self, name: str) -> Bools:
         """Return an (n,) mask of the attempts for which the named score has a value."""

@@ -7,16 +7,17 @@ import numpy as np
 from harness.records import OUTCOMES
 from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, Ints
 
-_LAST = [OUTCOMES.index(outcome) for outcome in ("refused", "empty")]  # end a conversation
+_LAST = [OUTCOMES.index(outcome) for outcome in ("refused", "empty", "crashed")]  # end it
 
 
 def of_conversations(table: AttemptTable, turns: Ints, neutral: Bools) -> AttemptTable:
     """Return a table with one verdict per conversation, in the row of its last answer.
 
     A finished conversation fails if an answer has failed, and passes otherwise. A refused or empty
-    answer ends a conversation. There is no verdict if a conversation is unfinished, if an answer
-    could not be judged, or if nothing judges any of the answers. The scores are those of the last
-    turn, if that was reached. The turns' own verdicts and scores are in the result's ``turns``.
+    answer ends a conversation, and so does a crash. There is no verdict if a conversation is
+    unfinished, if an answer could not be judged, or if nothing judges any of the answers. The
+    scores are those of the last turn, if that was reached. The turns' own verdicts and scores are
+    in the result's ``turns``.
 
     Args:
         table: The attempts, with each turn's own verdict and scores.

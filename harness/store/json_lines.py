@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from harness.errors import DataInvalid, StoreFailed, option
-from harness.records import SCHEMA_VERSION, encodable
+from harness.records import CRASH_VERSION, SCHEMA_VERSION, encodable
 from harness.store.files import sync_folder
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # from damaged lines
@@ -123,10 +123,10 @@ def read_json(path: Path, shape: type[S], remedy: str) -> S:
 
 
 def _check_version(path: Path, number: int, version: int) -> None:
-    if version != SCHEMA_VERSION:
+    if version not in (SCHEMA_VERSION, CRASH_VERSION):
         raise DataInvalid(
             f"{path}, line {number}: schema version {version}, but this harness reads and writes "
-            f"version {SCHEMA_VERSION}.",
+            f"versions {SCHEMA_VERSION} and {CRASH_VERSION}.",
             "Use the version of the harness that wrote the run, or start a new run: "
             f"{option('fresh')}.",
         )

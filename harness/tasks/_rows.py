@@ -119,6 +119,22 @@ class _Turn(msgspec.Struct, forbid_unknown_fields=True):
     content: str
 
 
+_TOOL_KEYS = ("tool_calls", "tool_call_id", "function_call")
+_TOOL_ROLES = ("tool", "function")
+
+
+def refuse_tool_calls(turn: object, where: str) -> None:
+    """Raise DataInvalid if a turn of a conversation is a tool call, or a tool's result."""
+    if not isinstance(turn, Mapping):
+        return
+    keys = [key for key in _TOOL_KEYS if turn.get(key)]
+    role = turn.get("role")
+    keys += [f"role: {role}"] if role in _TOOL_ROLES else []
+    if keys:
+        problem = f"{where}: {keys[0]!r} is of a tool call, which a conversation cannot have yet."
+        raise DataInvalid(problem, "Leave the row out, or write the call and its result as text.")
+
+
 def turns_of(row: Row) -> tuple[Message, ...]:
     """Return the conversation in a row's ``messages``, or its ``prompt`` as a user message."""
     if isinstance(row.get("prompt"), str) and "messages" not in row:
@@ -127,8 +143,11 @@ def turns_of(row: Row) -> tuple[Message, ...]:
         remedy = nearest("prompt", ["messages", *map(str, row)])
         remedy = f"{remedy} Or set task.prompt: '{{{{ question }}}}'."
         raise DataInvalid("the row has neither 'prompt', as text, nor 'messages'.", remedy)
+    messages = row["messages"]
+    for number, message in enumerate(messages if isinstance(messages, list) else (), start=1):
+        refuse_tool_calls(message, f"'messages', {number}")
     try:
-        turns = msgspec.convert(row["messages"], Annotated[list[_Turn], msgspec.Meta(min_length=1)])
+        turns = msgspec.convert(messages, Annotated[list[_Turn], msgspec.Meta(min_length=1)])
     except msgspec.ValidationError as error:
         problem = encodable(str(error))
         raise DataInvalid(f"'messages' must be a list of {{role, content}}: {problem}.") from None

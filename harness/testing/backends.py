@@ -31,6 +31,7 @@ FEATURES = {
     *ports.CONSTRAINTS,
     *(ports.LOGPROBS, ports.PROMPT_LOGPROBS, ports.OWN_DRAWS, ports.SAMPLES_PER_CALL),
     *("max_tokens_required", "conversation", "by_instance", "free", "recorded", "simulated"),
+    ports.APPLICATION,
 }
 
 # Two values of each decoding parameter, for which a backend must send different bodies.

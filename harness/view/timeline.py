@@ -9,7 +9,6 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from harness.records import OUTCOMES
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
@@ -75,7 +74,7 @@ def timeline(folder: RunFolder, index: AttemptIndex, session: int = -1) -> Timel
     latency = index.calls["latency_s"][rows]
     slow = rows[np.argsort(-np.nan_to_num(latency, nan=-1.0), kind="stable")[:MOST_LISTED]]
     slow = slow[~np.isnan(index.calls["latency_s"][slow])]
-    failed = rows[index.attempts.outcome[rows] == OUTCOMES.index("error")]
+    failed = rows[~index.attempts.replied[rows]]
     failed = failed[np.argsort(-ended_at[failed])[:MOST_LISTED]]
     return Timeline(
         run=folder.name,
@@ -105,7 +104,7 @@ def _bins(index: AttemptIndex, rows: NDArray[np.intp]) -> TimelineBins:
         start=start,
         step_s=step,
         attempts=np.bincount(places, minlength=n).tolist(),
-        errors=_whole(total(table.outcome[rows] == OUTCOMES.index("error"))),
+        errors=_whole(total(~table.replied[rows])),
         judged=_whole(total(judged)),
         passed=_whole(total(passed)),
         cost_usd=total(index.calls["cost_usd"][rows]).tolist(),

@@ -198,8 +198,8 @@ def test_tables_have_percentages_numbers_to_sort_by_and_links(tmp_path: Path) ->
         *("results", "comparison", "rounds", "outcomes", "cost")
     ]
     assert texts(tables(found, "outcomes")[0]) == [
-        ["before", "12", *["0"] * 5],
-        ["after", "24", *["0"] * 5],
+        ["before", "12", *["0"] * 6],
+        ["after", "24", *["0"] * 6],
     ]
 
 

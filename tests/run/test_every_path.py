@@ -17,7 +17,7 @@ CHOICES = ["Etna", "Rhine", "Sahara", "Everest"]
 CASES: list[Case] = [
     {"check": "numeric_match", "target": "1800", "answer": "合計は1,800円です。", "pass": True},
     {"check": "numeric_match", "target": "800", "answer": "合計は1,800円です。", "pass": False},
-    {"check": "numeric_match", "target": "5", "answer": "<think>It is 5.</think>Hm.", "pass": False},
+    {"check": "numeric_match", "target": "5", "answer": "<think>5.</think>Hm.", "pass": False},
     {"check": {"contains": {"target": "naïve"}}, "answer": "a nai\u0308ve idea", "pass": True},
     {"check": {"ifeval:punctuation/no_comma": {}}, "answer": "[THINK]a, b[/THINK]c", "pass": True},
     {"check": {"ifeval:punctuation/no_comma": {}}, "answer": "<think>a", "pass": False},

@@ -65,8 +65,8 @@ def test_errors_are_counted_by_their_message() -> None:
         tally.record(structs.replace(attempt("error", None), error=str(number // 2)))
     for number in range(100):
         tally.record(structs.replace(attempt("error", None), error=f"id {number}"))
-    assert tally.errors["3"] == 2
-    assert tally.errors["other errors"] == 95
+    assert tally.errors["error", "3"] == 2
+    assert tally.errors["error", "other errors"] == 95
     assert len(tally.errors) == 21
 
 

@@ -121,6 +121,8 @@ def _result(work: Coroutine[Any, Any, Any]) -> Any:
 def _message(one: InspectSample, message: Any) -> Message:
     if not isinstance(message.content, str) or message.role == "tool":
         raise ConfigError(f"{_where(one)} has a message that is not text.")
+    if getattr(message, "tool_calls", None):
+        raise ConfigError(f"{_where(one)} has a message with tool calls.")
     return Message(message.role, message.content)
 
 

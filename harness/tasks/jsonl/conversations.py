@@ -11,7 +11,7 @@ from harness.errors import ConfigError, DataInvalid, raised_as
 from harness.prompts import Template
 from harness.records import Instance, Message, UserRole
 from harness.scoring.checks import FROM_ROW
-from harness.tasks._rows import Row, converted
+from harness.tasks._rows import Row, converted, refuse_tool_calls
 from harness.tasks.jsonl.choices import SCORES
 from harness.tasks.jsonl.items import CRITERIA, JsonlItem
 
@@ -38,6 +38,7 @@ def turn_rows(row: Row) -> list[Row]:
     common = {key: value for key, value in row.items() if key != "turns"}
     found = []
     for number, turn in enumerate(turns, start=1):
+        refuse_tool_calls(turn, f"'turns', {number}")
         own = {"content": turn} if isinstance(turn, str) else turn
         content = own.get("content") if isinstance(own, Mapping) else None
         if not isinstance(content, str) or not content.strip():

@@ -1,0 +1,87 @@
+"""Crashes of the system under test: which backends can crash, and when a crash counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from msgspec import structs
+
+from harness.config.run_file import RunFile
+from harness.errors import ConfigError
+from harness.plugins import FILE, kind
+from harness.ports import APPLICATION, Backend
+from harness.records import SCHEMA_VERSION, Attempt
+from harness.run.models import Model
+from harness.run.progress import NO_VERDICTS, Verdicts
+from harness.store.run_folder import RunFolder
+
+Record = Callable[[Attempt, bool | None, Verdicts], None]
+
+
+def with_on_error(run: RunFile, model: Model, folder: RunFolder) -> tuple[RunFile, Model]:
+    """Return a run file and its model with ``on_error`` filled in.
+
+    By default, crashes count as failures if the backend is an application. A run that began in an
+    earlier version, which excluded them, continues to do so.
+
+    Raises:
+        ConfigError: If crashes shall count, but the backend calls a provider.
+    """
+    section, value = run.model, run.model.on_error
+    own = section.backend.endswith(FILE) or section.backend in kind("backends").registered()
+    if value == "fail" and not (own or APPLICATION in model.backend.features):
+        problem = f"model.on_error: fail is for your own application, not for {section.backend!r}."
+        remedy = "Remove it: a provider's failed calls have no verdict, and are made again."
+        raise ConfigError(problem, remedy)
+    if value is None and is_application(own, model.backend):
+        value = "fail"
+        if folder.begun():
+            value = folder.read_config().model.on_error or "exclude"
+    section = section.model_copy(update={"on_error": value})
+    return run.model_copy(update={"model": section}), replace(model, section=section)
+
+
+def is_application(own: bool, backend: Backend) -> bool:
+    """Return whether a backend is the system under test itself, rather than a way to reach it.
+
+    It is if it is a function, or if it is the user's ``own`` class and names no server.
+    """
+    return APPLICATION in backend.features or (own and not backend.endpoint)
+
+
+class HeldCrashes:
+    """Records attempts, but holds back crashes until any call of the run has been answered.
+
+    If all calls crash, the cause is probably outside the prompts, such as a failed import or an
+    outage. The crashes are then failed calls, which count for nothing and are made again.
+
+    Args:
+        record: Writes and counts an attempt, given its verdict and the sample's earlier ones.
+        answered: Whether an earlier session has recorded an answer.
+    """
+
+    def __init__(self, record: Record, *, answered: bool) -> None:
+        self._record, self._answered = record, answered
+        self._held: list[Attempt] = []
+
+    def record(self, attempt: Attempt, passed: bool | None, before: Verdicts) -> None:
+        """Record an attempt, or hold it back if it is a crash and no call has been answered."""
+        if attempt.outcome == "crashed" and not self._answered:
+            self._held.append(attempt)
+            return
+        self._record(attempt, passed, before)
+        if attempt.call_id is not None and not self._answered:
+            self._answered = True
+            for crash in self._held:
+                self._record(crash, crash.passed, NO_VERDICTS)
+            self._held.clear()
+
+    def release(self) -> None:
+        """Record the crashes still held as failed calls, because no call has been answered."""
+        for crash in self._held:
+            failed = structs.replace(
+                crash, v=SCHEMA_VERSION, outcome="error", passed=None, scores={}
+            )
+            self._record(failed, None, NO_VERDICTS)
+        self._held.clear()
