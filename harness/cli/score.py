@@ -20,6 +20,7 @@ from harness.config.settings import Settings
 from harness.errors import DataMissing
 from harness.records import SCHEMA_VERSION
 from harness.report.transcript import change_line, changes_document
+from harness.run.assessment import ScoreWarnings, warning_lines
 from harness.run.checks import check_splitter
 from harness.run.rescoring import Rescorer, ScoredBatch, batches
 from harness.run.resolving import build_task
@@ -80,6 +81,7 @@ def score(
         remote = ClusterRescorer.of(task, config, settings, recorded)
         work, pieces = remote.score, map(remote.read, batches(task, recorded))
     hidden = show_all or not messages.is_terminal
+    score_warnings = ScoreWarnings()
     first: list[VerdictChange] = []
     with (
         replacing(path) as temporary,
@@ -93,6 +95,7 @@ def score(
         for scored in workers.in_order(work, pieces):
             file.write(scored.lines)
             changes.add(scored.changes)
+            score_warnings.update(scored.warnings)
             for problem in scored.unscored:
                 say(problem)
             if show_all:  # printed immediately: there may be one per attempt
@@ -110,6 +113,8 @@ def score(
         output.print()
     versions = manifest.get("packages", {}).get("harness", "unknown"), packages["harness"]
     show(changes_document(changes, versions))
+    for name, warning in warning_lines(score_warnings):
+        say(f"{name}: {warning}", "yellow")
     say(f"Scores in {path}")
     if changed_inputs:
         say("To continue the run with these scores, run its run file again.")
