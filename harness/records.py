@@ -284,6 +284,10 @@ class Call(Struct, frozen=True):
     ended_at: float
 
 
+WARNING = "warning"
+"""Key of a score's details: why the value may be wrong, which the run reports."""
+
+
 class Score(Struct, frozen=True):
     """A score of an answer, from a task, checker, validator or judge."""
 

@@ -22,6 +22,7 @@ from harness.config.settings import Settings
 from harness.errors import DataMissing, option
 from harness.records import SCHEMA_VERSION
 from harness.report.transcript import change_line, changes_document
+from harness.run.assessment import ScoreWarnings, warning_lines
 from harness.run.checks import check_splitter
 from harness.run.reasoning import mark_warnings
 from harness.run.rescoring import Rescorer, ScoredBatch, batches
@@ -85,6 +86,7 @@ def score(
         remote = ClusterRescorer.of(task, config, settings, recorded)
         work, pieces = remote.score, map(remote.read, batches(task, recorded))
     hidden = show_all or not messages.is_terminal
+    score_warnings = ScoreWarnings()
     first: list[VerdictChange] = []
     with (
         replacing(path) as temporary,
@@ -100,6 +102,7 @@ def score(
             changes.add(scored.changes)
             separated += scored.separated
             unknown_marks.update(scored.unknown_marks)
+            score_warnings.update(scored.warnings)
             for problem in scored.unscored:
                 say(problem)
             if show_all:  # printed immediately: there may be one per attempt
@@ -117,6 +120,8 @@ def score(
         output.print()
     versions = manifest.get("packages", {}).get("harness", "unknown"), packages["harness"]
     show(changes_document(changes, versions))
+    for name, warning in warning_lines(score_warnings):
+        say(f"{name}: {warning}", "yellow")
     say(f"Scores in {path}")
     for warning in mark_warnings(unknown_marks):
         say(warning, "yellow")

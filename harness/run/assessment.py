@@ -6,14 +6,16 @@ All functions are pure, to allow re-scoring.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from harness.errors import CallError, RequestRejected, Unparseable
 from harness.ports import ScoresNoAnswer, ScoresRefusedConstraint, Task
 from harness.records import (
     CONSTRAINT_REFUSED,
     REFUSALS,
+    WARNING,
     DecodingConstraint,
     Instance,
     Outcome,
@@ -108,6 +110,24 @@ def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, found: Asse
     if found.outcome == "ok" or graded:
         return task.feedback(instance, reply.text, found.scores)
     return found.problem or FEEDBACK[found.outcome]
+
+
+ScoreWarnings: TypeAlias = Counter[tuple[str, str]]
+"""Numbers of answers by the name of a score and a warning about its value."""
+
+
+def warnings_of(scores: Mapping[str, Score]) -> Iterator[tuple[str, str]]:
+    """Yield the name and the warning of each score whose value is missing or may be wrong."""
+    for name, score in scores.items():
+        if isinstance(warning := score.details.get(WARNING), str):
+            verdict = "may be wrong" if score.value is not None else "is missing"
+            yield name, f"{verdict}: {warning}"
+
+
+def warning_lines(warnings: ScoreWarnings) -> Iterator[tuple[str, str]]:
+    """Yield the name of each score with warnings, and a text with the number of answers."""
+    for (name, warning), n in warnings.items():
+        yield name, f"on {n:,} answer{'s' * (n != 1)}, the score {warning}"
 
 
 _CONSTRAINT = re.compile(

@@ -19,6 +19,7 @@ from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError, 
 from harness.ports import Fingerprinted, Measured, Observer, Task
 from harness.records import Attempt, Instance, Outcome, content_hash
 from harness.run import models
+from harness.run.assessment import ScoreWarnings, warning_lines, warnings_of
 from harness.run.checks import check_changes, check_splitter, check_supported
 from harness.run.crashes import HeldCrashes, with_on_error
 from harness.run.heartbeat import Heartbeat
@@ -383,8 +384,11 @@ async def _work(
 
             user = PlayedUser(job.task, job.user, session.bind(job.user.model))
 
+        score_warnings = ScoreWarnings()
+
         def write(attempt: Attempt, passed: bool | None, before: Verdicts) -> None:
             writer.append(attempt)
+            score_warnings.update(warnings_of(attempt.scores))
             tally.record(attempt, passed, before)
             observation.attempt(attempt)
 
@@ -419,6 +423,8 @@ async def _work(
         finally:
             crashes.release()
             manifest.left(tally.left + work.later)
+    for name, warning in warning_lines(score_warnings):
+        session.notices.status(name)(warning)
     if failed := tally.failed_judgements:
         session.notices.status("judges")(
             f"{failed:,} judgement{'s' * (failed != 1)} failed; the last error: "

@@ -35,7 +35,7 @@ from harness.config.settings import Settings
 from harness.errors import DataMissing, RunConflict, option
 from harness.ports import Constraining, Task
 from harness.records import WITHOUT_REPLY, Attempt, Instance, Outcome, Reply, messages_hash
-from harness.run.assessment import Assessment, crashed, feedback
+from harness.run.assessment import Assessment, ScoreWarnings, crashed, feedback, warnings_of
 from harness.run.long_answers import LongAnswers
 from harness.run.plan import Opening
 from harness.run.reasoning import Answers, RecordedReasoning
@@ -79,6 +79,7 @@ class ScoredBatch(NamedTuple):
     unscored: Sequence[str]  # messages about answers whose scoring took too long
     separated: int  # attempts whose recorded text contained their reasoning
     unknown_marks: Answers
+    warnings: ScoreWarnings
 
 
 def batches(task: Task[Any], recorded: AttemptIndex) -> Iterator[Batch]:
@@ -178,19 +179,23 @@ class Rescorer:
         rounds = SampleRounds(reasoning)
         found = zip(rounds.of(attempts), said, strict=True)
         changes, changed, lines = VerdictChanges(), list[VerdictChange](), bytearray()
+        warnings = ScoreWarnings()
         for instance, n in instances:
             assess = None
             if instance is not None:
                 assess = _assessing(self._task, instance, rounds, self._long_answers.assess)
             for attempt, scored, verdicts in _again(islice(found, n), self._judged, assess):
                 lines += line(scored) + b"\n"
+                warnings.update(warnings_of(scored.scores))
                 if change := changes.record(attempt, scored, verdicts):
                     changed.append(change)
         unscored = list(self._unscored)
         self._unscored.clear()
         n = sum(n for _, n in instances)
         separated, unknown = reasoning.separated, reasoning.unknown
-        return ScoredBatch(n, bytes(lines), changes, changed, unscored, separated, unknown)
+        return ScoredBatch(
+            n, bytes(lines), changes, changed, unscored, separated, unknown, warnings
+        )
 
 
 @lru_cache(maxsize=1)

@@ -15,10 +15,15 @@ import string
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache, lru_cache
+from typing import Any
+
+from harness.scoring.text import comparable, folded
+from harness.scoring.text import words as text_words
 
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _WORD = re.compile(r"[a-z0-9]+")
+_NOT_ASCII_WORD = re.compile(r"[^\W\x00-\x7f]")
 
 MEMORABLE = 2_000  # maximum characters of a text whose words are cached
 
@@ -85,6 +90,24 @@ def rouge_l(answer: str, references: Iterable[str]) -> float:
     return max((_f_measure(tokens(reference), words) for reference in references), default=0.0)
 
 
+def rouge_l_unicode(answer: str, references: Iterable[str]) -> float:
+    """Return the highest ROUGE-L over the references, with words of all scripts.
+
+    It equals `rouge_l` if all letters are ASCII.
+
+    Raises:
+        Uncountable: If a text cannot be divided into words (`harness.scoring.text`).
+    """
+    words = unicode_tokens(answer)
+    values = (_f_measure(unicode_tokens(reference), words) for reference in references)
+    return max(values, default=0.0)
+
+
+def drops_words(texts: Iterable[str]) -> bool:
+    """Return whether `tokens` ignores letters or digits of a text, because they are not ASCII."""
+    return any(not text.isascii() and _NOT_ASCII_WORD.search(text) for text in texts)
+
+
 def covered(text: str, source: str) -> tuple[int, int]:
     """Return the number of `tokens` in ``text``, and how many occur in ``source`` in this order."""
     words = tokens(text)
@@ -103,6 +126,28 @@ def _tokens(text: str) -> tuple[str, ...]:
     stem = _stems()
     words = _WORD.findall(text.lower())
     return tuple([word if len(word) < 4 else stem(word) for word in words])
+
+
+def unicode_tokens(text: str) -> tuple[str, ...]:
+    """Return the words of any script, ignoring case. English words are stemmed as by `tokens`.
+
+    Raises:
+        Uncountable: As in `rouge_l_unicode`.
+    """
+    if text.isascii():
+        return tokens(text)
+    found: list[str] = []
+    for word in text_words(folded(comparable(text))):
+        for part in _unicode_word().findall(word):
+            found += tokens(part) if part.isascii() else (part,)
+    return tuple(found)
+
+
+@cache
+def _unicode_word() -> Any:
+    import regex  # takes 20 ms
+
+    return regex.compile(r"[\p{L}\p{M}\p{N}]+")
 
 
 _cached_tokens = lru_cache(2**12)(_tokens)  # references and answers repeat

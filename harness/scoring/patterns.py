@@ -35,16 +35,26 @@ class PatternTooSlow(HarnessError):
 class Pattern:
     """A compiled regular expression, searched within ``timeout_s`` seconds of CPU time.
 
-    Error messages begin with ``where``, such as "The option 'a'".
+    Error messages begin with ``where``, such as "The option 'a'". With ``full_case``, ignoring case
+    also treats ``ß`` and ``ss`` as equal.
     """
 
     def __init__(
-        self, pattern: str, where: str, *, ignore_case: bool = False, timeout_s: float = TIMEOUT_S
+        self,
+        pattern: str,
+        where: str,
+        *,
+        ignore_case: bool = False,
+        full_case: bool = False,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         import regex  # takes 20 ms, and most runs need no patterns
 
         self.pattern, self._where = pattern, where
         self._timeout_s, self._timeouts = timeout_s, 0
+        flags = regex.IGNORECASE if ignore_case else 0
+        if full_case and ignore_case:
+            flags |= regex.FULLCASE
         if len(pattern) > LONGEST_PATTERN:
             raise ConfigError(f"{where}: the pattern has more than {LONGEST_PATTERN:,} characters.")
         if parts(pattern) > MOST_PARTS:
@@ -55,7 +65,7 @@ class Pattern:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about syntax whose meaning may change
-                self._compiled: Any = regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
+                self._compiled: Any = regex.compile(pattern, flags)
         except (regex.error, RecursionError, OverflowError, MemoryError, ValueError) as error:
             raise ConfigError(
                 f"{where}: {cut(pattern, 60)!r} is not a regular expression "

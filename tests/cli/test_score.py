@@ -94,6 +94,29 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
 
 
+def test_scores_that_are_missing_or_may_be_wrong_are_reported(tmp_path: Path) -> None:
+    answers = {"bo": "བོད་ཡིག", "hi": "यह है। वह है।", "en": "One. Two."}
+    lines = (json.dumps({"id": name, "text": text}) for name, text in answers.items())
+    (tmp_path / "answers.jsonl").write_text("\n".join(lines))
+    (tmp_path / "scripts.yaml").write_text("""
+task:
+  rows: [{id: bo, prompt: a}, {id: hi, prompt: b}, {id: en, prompt: c}]
+  checks:
+    - word_count: {at_most: 9}
+    - ifeval:length_constraints/number_sentences: {num_sentences: 2, relation: at least}
+model:
+  {backend: replay, path: answers.jsonl, match: instance, columns: {instance: id, text: text}}
+decoding: {max_tokens: 100}
+""")
+    environment = os.environ | {"HARNESS_RUNS_DIR": "runs"}
+    for command in (("run", "scripts.yaml"), ("score", "scripts")):
+        ended = harness(*command, cwd=tmp_path, env=environment)
+        assert ended.returncode == 0, ended.stderr
+        told = " ".join((ended.stdout + ended.stderr).split())
+        assert "word_count: on 1 answer, the score is missing: There are no rules" in told
+        assert "number_sentences: on 2 answers, the score may be wrong: the official" in told
+
+
 def test_a_quickstart_has_not_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_RUNS_DIR", str(tmp_path))
     harness("run", "configs/quickstart.yaml", "--limit", "26")

@@ -2,6 +2,7 @@
 
 import random
 import time
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import example, given, settings
@@ -12,10 +13,12 @@ from harness.scoring.overlap import (
     MEMORABLE,
     bare,
     before_stop,
+    drops_words,
     exact_match,
     first_line,
     named_label,
     rouge_l,
+    rouge_l_unicode,
     token_f1,
     tokens,
 )
@@ -54,6 +57,35 @@ def test_measures_stay_within_bounds_and_agree(answer: str, references: list[str
     assert 0 <= f1 <= 1
     if exact_match(answer, references):
         assert f1 == 1 or not references
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "official", "unicode"),
+    [
+        ("Привет, мир", "привет мир", 0, 1),
+        ("the café was nice", "the cafe\u0301 was nice", 0.75, 1),
+        ("he’s running", "he’s run", 1, 1),
+        ("मुझे पसंद है", "मुझे पसंद है।", 0, 1),
+    ],
+)
+def test_rouge_l_of_words_that_the_official_one_ignores(
+    answer: str, reference: str, official: float, unicode: float
+) -> None:
+    assert rouge_l(answer, [reference]) == official
+    assert rouge_l_unicode(answer, [reference]) == unicode
+
+
+@pytest.mark.skipif(find_spec("icu4py") is None, reason="needs the extra icu")
+def test_rouge_l_divides_scripts_without_spaces() -> None:
+    assert rouge_l_unicode("我喜欢猫", ["我喜欢狗"]) == pytest.approx(2 / 3)
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(max_codepoint=127)), st.text(st.characters(max_codepoint=127)))
+def test_both_rouge_l_are_equal_for_ascii(answer: str, reference: str) -> None:
+    assert rouge_l_unicode(answer, [reference]) == rouge_l(answer, [reference])
+    assert rouge_l_unicode(f"“{answer}”", [reference]) == rouge_l(answer, [reference])
+    assert not drops_words([f"“{answer}”", reference])
 
 
 LABELS = {"yes", "no", "not sure"}

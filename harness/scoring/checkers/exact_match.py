@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Any
 
 from harness.errors import ConfigError
 from harness.records import Instance, Score
 from harness.scoring import cut
+from harness.scoring.text import Comparison, Normalization
+
+_SIGN = "[-\u2010\u2011\u2013\u2212\ufe63\uff0d]"  # hyphens, the en dash and minus signs
+_MINUS = re.compile(rf"(?<![^\W\d_]{{2}})(?<![A-Z]){_SIGN}(?=[$€£¥]?\.?\d)")
+"""Matches the sign of a number, or a hyphen between numbers (``2-1``) or after a variable
+(``x-1``). After a word or a capital letter, as in ``covid-19``, a hyphen is punctuation."""
+_GROUPS = re.compile(
+    r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])|[1-9]\d{0,2}(?:['\u2019_]\d{3})+(?!\d)"
+)
+_IN_NUMBERS = re.compile(
+    r"(?<=\d)(?:[^\w\s]|_)+(?=\d)"  # 1.5, 3:30, 1/2
+    r"|(?<![\w.])\.(?=\d)"  # .5
+    r"|(?<=\d)[%‰٪]|(?<=\d\s)[%‰٪]"
+    r"|(?<=[^\W\d_])\#"  # C#
+)
+"""Matches punctuation that changes the meaning of a number or name."""
 
 
 class ExactMatchChecker:
@@ -16,8 +33,13 @@ class ExactMatchChecker:
     Args:
         target: The expected text, or a list of alternatives.
         ignore_case: Treat ``paris`` and ``Paris`` as equal.
-        ignore_punctuation: Treat ``Paris.`` and ``Paris`` as equal.
+        ignore_punctuation: Treat ``Paris.`` and ``Paris`` as equal, and ``1,000`` and ``1000``.
+            Signs, separators between digits, percent signs after numbers and the ``#`` of ``C#``
+            still count: ``-5`` does not equal ``5``, nor ``1.5`` ``15``.
         ignore_space: Treat any run of spaces and line breaks as one space.
+        normalize: Unicode form in which texts are compared. NFKC also treats full-width characters
+            and ligatures as equal to plain ones, and ``x²`` as equal to ``x2``.
+        straight_quotes: Treat curly quotes and apostrophes as equal to straight ones.
     """
 
     def __init__(
@@ -26,8 +48,11 @@ class ExactMatchChecker:
         ignore_case: bool = False,
         ignore_punctuation: bool = False,
         ignore_space: bool = False,
+        normalize: Normalization = "NFC",
+        straight_quotes: bool = False,
     ) -> None:
-        self._ignore_case, self._ignore_space = ignore_case, ignore_space
+        self._form = Comparison(ignore_case, normalize, straight_quotes)
+        self._ignore_space = ignore_space
         self._ignore_punctuation = ignore_punctuation
         if not (targets := target if isinstance(target, list) else [target]):
             raise ConfigError("The checker 'exact_match' has an empty list of targets.")
@@ -42,14 +67,25 @@ class ExactMatchChecker:
         return Score(passed, passed, "" if passed else reason)
 
     def _bare(self, text: str) -> str:
-        text = unicodedata.normalize("NFC", text)
-        if self._ignore_case:
-            text = text.casefold()
-        if self._ignore_punctuation:
-            text = "".join(c for c in text if not unicodedata.category(c).startswith("P"))
+        if self._ignore_punctuation:  # capital letters tell names from variables
+            text = _without_punctuation(text)
+        text = self._form(text)
         if self._ignore_space:
             text = " ".join(text.split())
         return text.strip()
+
+
+def _without_punctuation(text: str) -> str:
+    text = _GROUPS.sub(lambda number: re.sub(r"\D", "", number[0]), text)
+    text = _MINUS.sub("\u2212", text)  # a mathematical symbol, not punctuation
+    kept = set[int]()
+    for match in _IN_NUMBERS.finditer(text):
+        kept.update(range(*match.span()))
+    return "".join(
+        character
+        for offset, character in enumerate(text)
+        if offset in kept or not unicodedata.category(character).startswith("P")
+    )
 
 
 plugin = ExactMatchChecker

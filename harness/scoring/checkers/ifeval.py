@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from harness.errors import ConfigError, raised_as
-from harness.records import Instance, Score
+from harness.records import WARNING, Instance, Score
 from harness.scoring.instructions import CHECKS, Verdicts, instruction, judge, parameters
 from harness.scoring.instructions.texts import IFEVAL
 from harness.scoring.patterns import PatternTooSlow
+from harness.scoring.text import MayCountWords, Uncountable
 
 
-class InstructionChecker:
+class InstructionChecker(MayCountWords):
     """Passes text that follows a verifiable instruction, given by its id and arguments.
 
     ``verdicts`` is ``official`` to agree with the published code, or ``corrected`` to fix its known
@@ -32,17 +33,28 @@ class InstructionChecker:
             self._instruction = instruction(name, arguments, verdicts)
         self._loose = loose
 
+    @property
+    def counts_words(self) -> bool:
+        """Whether the check divides text of any script into words."""
+        return self._instruction.counts_words
+
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return a score of True or False. If False, its reason says what is wrong.
 
-        The score has no value if searching for a pattern takes too long.
+        The score has no value if searching for a pattern takes too long, or if a corrected check
+        cannot divide the text into words or sentences. An official verdict on such a text has a
+        ``warning`` in its details.
         """
         try:
             [found] = judge([self._instruction], text)
         except PatternTooSlow as error:
             return Score(None, None, error.message)
+        except Uncountable as error:
+            return error.score()
         passed = found.loose if self._loose else found.strict
-        return Score(passed, passed, "" if passed else found.reason)
+        warning = self._instruction.warning(text)
+        details = {WARNING: warning} if warning else {}
+        return Score(passed, passed, "" if passed else found.reason, details)
 
 
 OPTIONS = """

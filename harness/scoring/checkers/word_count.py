@@ -1,7 +1,8 @@
 """Checks whether the number of words in the text is within bounds.
 
-``don't`` and ``well-known`` are one word each; a lone dash is not a word. The checker `constraint`
-counts differently, as COLLIE does.
+``don't`` and ``well-known`` are one word each; a lone dash is not a word. In Chinese, Japanese and
+other scripts without spaces, words are those of ICU's dictionaries (`harness.scoring.text`). The
+checker `constraint` counts differently, as COLLIE does.
 """
 
 from __future__ import annotations
@@ -10,19 +11,17 @@ from typing import Any
 
 from harness.errors import ConfigError
 from harness.records import Instance, Score
-
-
-def words(text: str) -> int:
-    """Return the number of words: runs of non-space characters with a letter or a digit."""
-    return sum(any(map(str.isalnum, part)) for part in text.split())
+from harness.scoring.text import MayCountWords, Uncountable, count_words
 
 
 def _bound(bound: int, n: int) -> str:
     return f"{bound} word{'' if bound == 1 else 's'}, has {n}"
 
 
-class WordCountChecker:
+class WordCountChecker(MayCountWords):
     """Passes text whose number of words is within bounds.
+
+    Text in a script without spaces has no verdict without the extra ``icu``.
 
     Args:
         exactly: Required number of words; cannot be combined with the other options.
@@ -43,8 +42,14 @@ class WordCountChecker:
         self._exactly, self._at_least, self._at_most = exactly, at_least, at_most
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False. If False, its reason states the count and the bound."""
-        n = words(text)
+        """Return a score of True or False. If False, its reason states the count and the bound.
+
+        The score has no value if the words cannot be counted.
+        """
+        try:
+            n = count_words(text)
+        except Uncountable as error:
+            return error.score()
         reason = ""
         if self._exactly is not None and n != self._exactly:
             reason = f"exactly {_bound(self._exactly, n)}"

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from harness.plugin_interface import calling
 from harness.scoring.constraints import grammar
 from harness.scoring.constraints.grammar import Base, Specification, Target, Unit
+from harness.scoring.text import has_other_scripts, sentences, words
 
 if TYPE_CHECKING:
     from harness.scoring.punkt import Punkt
@@ -62,6 +63,25 @@ class Splitter:
             return _bared(sentences)
         tokens = chain.from_iterable(map(self._word_tokens, sentences))
         return _bared(token for token in tokens if token not in string.punctuation)
+
+
+class UnicodeSplitter(Splitter):
+    """A splitter whose words and sentences are those of Unicode in text that is not English.
+
+    Splitting raises `Uncountable` if there are no rules for the text's script.
+    """
+
+    @classmethod
+    def of(cls, english: Splitter) -> UnicodeSplitter:
+        """Return a splitter that splits English text like another one."""
+        return cls(english._sentences, english._word_tokens)
+
+    def _split(self, text: str, unit: Unit) -> tuple[str, ...]:
+        if unit in ("word", "sentence") and has_other_scripts(text):
+            if unit == "word":
+                return tuple(words(text))
+            return _bared(sentences(text, self._sentences.tokenize))
+        return super()._split(text, unit)
 
 
 def _bared(units: Iterable[str]) -> tuple[str, ...]:

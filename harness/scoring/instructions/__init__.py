@@ -36,6 +36,7 @@ from harness.scoring.instructions import (  # noqa: F401 (the modules fill the t
     language_data,
 )
 from harness.scoring.instructions.texts import IFBENCH, IFEVAL, TRAINING, Check, NotFollowed
+from harness.scoring.text import Uncountable, comparable, has_other_scripts
 
 Verdicts = Literal["official", "corrected"]
 
@@ -54,7 +55,40 @@ DATA = {
 """`LIBRARIES` and `DATA` map instruction ids to what the verdicts need: a library, or the
 name and the path of a file of NLTK's data."""
 
-VERSION = "1"  # changes whenever a verdict does
+_ENGLISH = """
+count:conjunctions count:counting_composition count:person_names count:pronouns
+detectable_format:bigram_wrapping detectable_format:sentence_hyphens
+detectable_format:square_brackets first_word:first_word_answer first_word:first_word_sent
+format:emoji format:newline format:no_bullets_bullets format:title_case
+keywords:keyword_specific_position keywords:no_adjacent_consecutive keywords:palindrome
+keywords:start_end last_word:last_word_answer last_word:last_word_sent ratio:sentence_balance
+ratio:sentence_type ratio:sentence_words ratio:stop_words sentence:alliteration_increment
+sentence:increment sentence:keyword words:consonants words:keywords_specific_position
+words:last_first words:no_consecutive words:odd_even_syllables words:palindrome
+words:paragraph_last_first words:prime_lengths words:repeats words:start_verb words:words_position
+"""
+_ENGLISH_OFFICIALLY = """
+count:count_unique count:unique_word_count count:word_count_range keywords:exclude_word_harder
+keywords:forbidden_words length_constraints:nth_paragraph_first_word
+length_constraints:number_sentences length_constraints:number_words
+"""
+ENGLISH = frozenset(_ENGLISH.split())
+"""Ids of the instructions that are only for text divided into words or sentences as in English."""
+ENGLISH_OFFICIALLY = ENGLISH | frozenset(_ENGLISH_OFFICIALLY.split())
+"""The same for official checks. Some corrected checks are for text in any script."""
+
+COUNTS_WORDS = frozenset(
+    {
+        "count:count_unique",
+        "count:unique_word_count",
+        "count:word_count_range",
+        "length_constraints:number_words",
+    }
+)
+"""Ids of the instructions whose corrected checks count words in any script."""
+
+VERSIONS: Mapping[Verdicts, str] = {"official": "1", "corrected": "2"}
+"""Versions of the verdicts, which change whenever a verdict does."""
 
 BLANK = "the answer is blank"
 
@@ -81,19 +115,47 @@ class VerifiableInstruction(Struct, frozen=True):
 
         Raises:
             PatternTooSlow: If a keyword is a pattern whose search takes too long.
+            Uncountable: If a corrected check cannot divide the text, because of its script.
             ConfigError: If a keyword is not a valid pattern, or has been too slow too often.
             DataMissing: If the check needs data that is not installed.
         """
         if not text.strip():
             return BLANK
         check = CHECKS[self.id]
+        arguments = self.arguments
+        if self.verdicts == "corrected":
+            text = comparable(text)
+            if self.id in ENGLISH and has_other_scripts(text):
+                raise Uncountable(f"The check {self.id} is for text in English only.")
+            if "n_start" not in arguments:  # an offset in the prompt
+                arguments = {name: _composed(value) for name, value in arguments.items()}
         wanted = {"corrected": self.verdicts == "corrected", "multilingual": self.multilingual}
         own = {name: True for name, on in wanted.items() if on and _accepts(check, name)}
         try:
-            check(text, **self.arguments, **own)
+            check(text, **arguments, **own)
         except NotFollowed as error:
             return str(error)
         return ""
+
+    @property
+    def counts_words(self) -> bool:
+        """Whether the check is a corrected one that divides text of any script into words."""
+        return self.verdicts == "corrected" and self.id in COUNTS_WORDS
+
+    def warning(self, text: str) -> str:
+        """Return why the verdict on a text may be wrong, or "" if nothing speaks against it."""
+        if self.verdicts == "corrected" or self.multilingual:
+            return ""
+        if self.id not in ENGLISH_OFFICIALLY or not has_other_scripts(text):
+            return ""
+        remedy = "" if self.id in ENGLISH else "; verdicts: corrected counts by Unicode's rules"
+        return f"the official check divides text into words and sentences as in English{remedy}"
+
+
+def _composed(value: Any) -> Any:
+    if isinstance(value, str):
+        return comparable(value)
+    return [_composed(item) for item in value] if isinstance(value, list) else value
 
 
 class Verdict(Struct, frozen=True):
@@ -168,7 +230,7 @@ def judge(asked: Sequence[VerifiableInstruction], text: str) -> list[Verdict]:
     """Return a verdict on the text for each of a prompt's instructions.
 
     Raises:
-        PatternTooSlow, ConfigError, DataMissing: As in `VerifiableInstruction.check`.
+        PatternTooSlow, Uncountable, ConfigError, DataMissing: As in `VerifiableInstruction.check`.
     """
     loosened = list(variants(text))[1:]
     found = []

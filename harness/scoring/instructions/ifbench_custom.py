@@ -32,6 +32,9 @@ N_COUNTRIES = 52
 NAPOLEON = (1769, 1821)
 N_QUESTIONS, N_OPTIONS = 4, 5
 CITY_HEADER = ["ID", "Country", "City", "Year", "Count"]
+OPENING = (
+    f"{string.whitespace}\"'`([{{*_\u00ab\u2039\u201c\u201e\u2018\u201a"  # marks before a sentence
+)
 LONGEST_MONTHS = {0: 99, 2: 29, 4: 30, 6: 30, 9: 30, 11: 30}
 
 _QUESTION = re.compile(r"Question \d+[.|):;]?\s*")
@@ -103,12 +106,17 @@ def character_reverse(text: str) -> None:
 
 
 @ifbench("custom:sentence_alphabet")
-def sentence_alphabet(text: str) -> None:
-    """Check for 26 sentences that begin with the letters of the alphabet in order."""
+def sentence_alphabet(text: str, *, corrected: bool = False) -> None:
+    """Check for 26 sentences that begin with the letters of the alphabet in order.
+
+    A sentence that begins with a quotation mark or bracket fails; in the corrected check, these
+    are ignored.
+    """
     found = sentences(text)
     require_count(len(found), len(string.ascii_lowercase), "sentences")
     for letter, sentence in zip(string.ascii_lowercase, found, strict=True):
-        begins = sentence.lstrip().lower()[:1] == letter
+        first = sentence.lstrip(OPENING if corrected else None)
+        begins = first.lower()[:1] == letter
         require(begins, f"{cut(sentence, 40)!r} does not begin with {letter!r}")
 
 

@@ -25,6 +25,8 @@ from harness.scoring.instructions.texts import (
     words,
 )
 from harness.scoring.patterns import Pattern
+from harness.scoring.text import folded, has_other_scripts
+from harness.scoring.text import words as words_in_any_script
 
 _DOT, _END = "\ue000", "\ue001"  # a dot that ends no sentence; the end of a sentence
 _STARTERS = (
@@ -296,9 +298,11 @@ def count_unique(text: str, *, corrected: bool = False) -> None:
     """Check that no word or punctuation mark occurs twice.
 
     The official check counts words and punctuation marks, and distinguishes upper and lower case.
-    The corrected check counts only words, and ignores case.
+    The corrected check counts only words, and ignores case. ICU divides scripts without spaces.
     """
     found = words(text.lower()) if corrected else tokens(text)
+    if corrected and has_other_scripts(text):
+        found = words_in_any_script(folded(text))
     repeated = [one for one, count in Counter(found).items() if count > 1]
     require_none(repeated, "{} more than once")
 

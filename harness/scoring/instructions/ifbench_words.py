@@ -28,6 +28,8 @@ from harness.scoring.instructions.texts import (
     unpunctuated,
     words,
 )
+from harness.scoring.text import count_words, folded, has_other_scripts
+from harness.scoring.text import words as words_in_any_script
 
 CONJUNCTIONS = frozenset(published_list("conjunctions"))
 NAMES = published_list("names")
@@ -49,9 +51,14 @@ _CLUSTER = re.compile(f"[{CONSONANTS}]{{2}}")
 
 
 @ifbench("count:word_count_range")
-def word_count_range(text: str, min_words: int, max_words: int) -> None:
-    """Check for ``min_words`` to ``max_words`` words; ``don't`` and ``3.5`` are two words each."""
+def word_count_range(text: str, min_words: int, max_words: int, *, corrected: bool = False) -> None:
+    """Check for ``min_words`` to ``max_words`` words; ``don't`` and ``3.5`` are two words each.
+
+    In the corrected check, ICU divides scripts without spaces into words.
+    """
     count = len(words(text))
+    if corrected and has_other_scripts(text):
+        count = count_words(text)
     wanted = f"{min_words:,} to {max_words:,}"
     require(min_words <= count <= max_words, counted(count, "words", wanted))
 
@@ -60,9 +67,12 @@ def word_count_range(text: str, min_words: int, max_words: int) -> None:
 def unique_word_count(text: str, N: int, *, corrected: bool = False) -> None:
     """Check for at least ``N`` different words, ignoring case.
 
-    Lone punctuation marks count as one more word; in the corrected check, they do not.
+    Lone punctuation marks count as one more word; in the corrected check, they do not, and ICU
+    divides scripts without spaces into words.
     """
     found = {bare(word) for word in text.lower().split()} - ({""} if corrected else set())
+    if corrected and has_other_scripts(text):
+        found = set(words_in_any_script(folded(text)))
     require_relation(len(found), "at least", N, "words (different)")
 
 

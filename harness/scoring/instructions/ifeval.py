@@ -12,13 +12,13 @@ import re
 from typing import Any
 
 from harness.scoring import cut
-from harness.scoring.checkers import word_count
 from harness.scoring.instructions.language_data import identified
 from harness.scoring.instructions.texts import (
     CURLY_TO_STRAIGHT,
     NotFollowed,
     Relation,
     expression,
+    folding,
     ifeval,
     require,
     require_count,
@@ -28,6 +28,14 @@ from harness.scoring.instructions.texts import (
     tokens,
     words,
 )
+from harness.scoring.text import (
+    count_words,
+    folded,
+    has_other_scripts,
+    is_whole_word,
+    occurrences,
+)
+from harness.scoring.text import sentences as sentences_in_any_script
 
 ANSWERS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 """The answers that `constrained_response` accepts."""
@@ -64,17 +72,17 @@ def _language(text: str) -> str:
     return identified(text) or "en"
 
 
-def _keyword(keyword: str, corrected: bool, within: str = "{}") -> Any:
-    return expression(re.escape(keyword) if corrected else keyword, within)
-
-
 @ifeval("keywords:existence")
 def existence(text: str, keywords: list[str], *, corrected: bool = False) -> None:
     """Check that all keywords occur, ignoring case, possibly within words.
 
     Keywords are regular expressions; in the corrected check, they are taken literally.
     """
-    missing = [one for one in keywords if not _keyword(one, corrected).search(text)]
+    if corrected:
+        shown = folded(text)
+        missing = [keyword for keyword in keywords if folded(keyword) not in shown]
+    else:
+        missing = [keyword for keyword in keywords if not expression(keyword).search(text)]
     require_none(missing, "{} missing")
 
 
@@ -87,8 +95,12 @@ def frequency(
     The keyword is a regular expression; in the corrected check, it is taken literally. It is also
     found within words.
     """
-    count = len(_keyword(keyword.strip(), corrected).findall(text))
-    require_relation(count, relation, frequency, f"occurrences of {keyword.strip()!r:.60}")
+    keyword = keyword.strip()
+    if corrected:
+        count = folded(text).count(folded(keyword))
+    else:
+        count = len(expression(keyword).findall(text))
+    require_relation(count, relation, frequency, f"occurrences of {keyword!r:.60}")
 
 
 @ifeval("keywords:forbidden_words")
@@ -97,10 +109,12 @@ def forbidden(text: str, forbidden_words: list[str], *, corrected: bool = False)
 
     Forbidden words are regular expressions; in the corrected check, they are taken literally.
     """
-    # A literal word may begin or end with a symbol.
-    within = r"(?<!\w){}(?!\w)" if corrected else r"\b{}\b"
-    found = [one for one in forbidden_words if _keyword(one, corrected, within).search(text)]
-    require_none(found, "contains {}")
+    if corrected:
+        shown = folded(text)
+        present = [word for word in forbidden_words if occurrences(folded(word), shown, apart=True)]
+    else:
+        present = [word for word in forbidden_words if expression(word, r"\b{}\b").search(text)]
+    require_none(present, "contains {}")
 
 
 @ifeval("keywords:letter_frequency")
@@ -134,10 +148,11 @@ def number_words(
     """Check for "at least" or "less than" ``num_words`` words.
 
     ``3.5`` counts as two words; in the corrected check, as one. In the multilingual check, each
-    ideograph, kana or Hangul syllable is a word if the text is Chinese or Japanese.
+    ideograph, kana or Hangul syllable is a word if the text is Chinese or Japanese. In the
+    corrected check, ICU divides scripts without spaces into words.
     """
     # In the corrected check, ``don't`` and words with combining marks are one word, too.
-    count = word_count.words(text) if corrected else len(words(text))
+    count = count_words(text) if corrected else len(words(text))
     if multilingual and _language(text) in CHINESE_OR_JAPANESE:
         kept = text.translate(_NO_WORDS)
         count = len(_CHARACTER.findall(kept)) + len(_CHARACTER.sub(" ", kept).split())
@@ -146,17 +161,25 @@ def number_words(
 
 @ifeval("length_constraints:number_sentences")
 def number_sentences(
-    text: str, num_sentences: int, relation: Relation, *, multilingual: bool = False
+    text: str,
+    num_sentences: int,
+    relation: Relation,
+    *,
+    corrected: bool = False,
+    multilingual: bool = False,
 ) -> None:
     """Check for "at least" or "less than" ``num_sentences`` sentences; ``1. One`` counts as two.
 
     In the multilingual check, the punctuation of Chinese, Japanese and Hindi texts ends sentences.
+    In the corrected check, so does that of all scripts in texts that are not English.
     """
     language = _language(text) if multilingual else ""
     if language == "hi":
         count = sum(bool(part.strip()) for part in _AFTER_HINDI_SENTENCE.split(text))
     elif language in CHINESE_OR_JAPANESE:
         count = sum(len(_SENTENCE.findall(line.strip())) for line in text.splitlines())
+    elif corrected:
+        count = len(sentences_in_any_script(text, sentences))
     else:
         count = len(sentences(text))
     require_relation(count, relation, num_sentences, "sentences")
@@ -192,7 +215,12 @@ def nth_paragraph_first_word(
     paragraph = places[nth_paragraph - 1].split() if nth_paragraph <= len(present) else []
     require(paragraph, f"there is no paragraph {nth_paragraph}")
     word = paragraph[0].lstrip("'").lstrip('"')
-    found, wanted = _ENDS_FIRST_WORD.split(word, maxsplit=1)[0].lower(), first_word.lower()
+    fold = folding(corrected)
+    found = fold(_ENDS_FIRST_WORD.split(word, maxsplit=1)[0])
+    wanted = fold(first_word)
+    if corrected and wanted and has_other_scripts(word):
+        begins = fold(word).startswith(wanted) and is_whole_word(wanted, fold(word), 0)
+        found = wanted if begins else found
     said = f"paragraph {nth_paragraph} begins with {found!r:.60}, {wanted!r:.60} wanted"
     require(found == wanted, said)
 
@@ -226,7 +254,8 @@ def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> None:
     if corrected:  # also finds a phrase that ends in a quote, or is in curly quotes
         curly = "\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
         ends = [shown, shown.strip(f'"{curly}').strip()]
-    found = any(end.lower().endswith(wanted.lower()) for end in ends)
+    fold = folding(corrected)
+    found = any(fold(end).endswith(fold(wanted)) for end in ends)
     require(found, f"ends with {shown[-60:]!r}, {cut(wanted, 80)!r} wanted")
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from harness.config.settings import Settings
 from harness.scoring import listed
 from harness.scoring.patterns import Pattern
+from harness.scoring.text import folded
 
 if TYPE_CHECKING:
     from harness.scoring.punkt import Punkt
@@ -60,6 +61,11 @@ _QUANTIFIERS = frozenset("*+?{")
 def words(text: str) -> list[str]:
     """Return the words of the text: runs of letters, digits and underscores."""
     return re.findall(r"\w+", text)
+
+
+def folding(corrected: bool) -> Callable[[str], str]:
+    """Return the function that removes differences of case, in an official or corrected check."""
+    return folded if corrected else str.lower
 
 
 def bare(word: str) -> str:

@@ -18,6 +18,7 @@ from harness.scoring import judges
 from harness.scoring.judges import TOKENS, VOTES, JudgePrompt, PromptJudge, mean, tagged, vote
 from harness.scoring.panel import criteria_scores
 from harness.scoring.rules import Rule, recognise, rules_version
+from harness.scoring.text import Uncountable
 
 BY_RULE = "rule"
 """Label of the group that names a criterion's rule. Also the value of ``decided_by`` in the details
@@ -135,12 +136,18 @@ def _constraint(
     """Return a criterion with its verdict, in the form that `harness.analysis` reads."""
     groups, details = dict(criterion.groups), dict(found or {})
     if rule is not None and text is not None:
-        reason = rule.check(text)
         groups[BY_RULE] = rule.name
+        passed_rule: bool | None = None
+        try:
+            reason = rule.check(text)
+            passed_rule = not reason
+        except Uncountable as error:
+            reason = str(error)
         if found is None:
-            details |= {"probability": float(not reason), "decided_by": BY_RULE}
-        else:
-            details["rule"] = not reason
+            probability = None if passed_rule is None else float(passed_rule)
+            details |= {"probability": probability, "decided_by": BY_RULE}
+        elif passed_rule is not None:
+            details["rule"] = passed_rule
         if reason:
             details["rule_reason"] = reason
     probability, kind = details["probability"], criterion.groups.get("category")

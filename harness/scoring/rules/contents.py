@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from harness.scoring.rules import lengths
 from harness.scoring.rules.lengths import MARK, CountBounds, Wording, bounds_of, bullets, matched
+from harness.scoring.text import Uncountable, comparable, folded, is_whole_word, occurrences
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,37 +42,18 @@ class Keywords:
         return "; ".join(reasons)
 
 
-def occurrences(wanted: str, text: str) -> int:
-    """Return how often ``wanted`` occurs in ``text`` as whole words, without overlaps."""
-    n = start = 0
-    while (at := text.find(wanted, start)) >= 0:
-        found = is_whole_word(wanted, text, at)
-        n += found
-        start = at + (len(wanted) if found else 1)
-    return n
-
-
-def is_whole_word(wanted: str, text: str, at: int) -> bool:
-    """Return whether ``wanted``, found at an offset, is not part of a longer word."""
-    end = at + len(wanted)
-    before = at > 0 and _joins(wanted[0]) and _joins(text[at - 1])
-    after = end < len(text) and _joins(wanted[-1]) and _joins(text[end])
-    return not (before or after)
-
-
-def _joins(character: str) -> bool:
-    return character.isalnum() or character == "_"
-
-
 def _plain(text: str, exact: bool = False) -> str:
-    spaced = " ".join(text.replace("\u2019", "'").split())
-    return spaced if exact else spaced.lower()
+    spaced = " ".join(comparable(text).replace("\u2019", "'").split())
+    return spaced if exact else folded(spaced)
 
 
 _FENCE = re.compile(r"```[ \t]*(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.IGNORECASE | re.DOTALL)
 _NUMBERED = re.compile(r"[ \t]*(?:\*\*)?[0-9]{1,4}[.)](?:\*\*)?[ \t]+\S")
 COMMAS = ",\uff0c\u060c\u3001"
-END_MARKS = ".!?\u2026\"'\u201d\u2019)*_ \t\n"
+END_MARKS = (
+    ".!?\u2026\"'\u201d\u2019)*_ \t\n"
+    "\u3002\uff01\uff1f\uff0e\u061f\u06d4\u0964\u0965\u1362\u300d\u300f\uff09"
+)
 _DOUBLE = '"\u201c\u201d\u201e\u00ab\u00bb'
 
 
@@ -82,7 +64,11 @@ class Form:
     name: str
 
     def check(self, text: str) -> str:
-        """Return the violation, or an empty string."""
+        """Return the violation, or an empty string.
+
+        Raises:
+            Uncountable: If letters should be capitals, but the text's script has none.
+        """
         return CHECKS[self.name](text)
 
 
@@ -157,6 +143,8 @@ def _case(text: str, *, upper: bool) -> str:
     wrong = next((one for one in text if other(one)), None)
     if wrong is not None:
         return f"there is the {name} letter {wrong!r}"
+    if upper and not any(map(str.isupper, text)) and any(map(str.isalpha, text)):
+        raise Uncountable("The letters of this text's script have no case.")
     return "" if any(map(str.isalpha, text)) else "there are no letters"
 
 

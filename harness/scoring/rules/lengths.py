@@ -20,10 +20,10 @@ from pathlib import Path
 
 import msgspec
 
-from harness.scoring.checkers.word_count import words
-from harness.scoring.constraints.check import Splitter
+from harness.scoring.constraints.check import Splitter, UnicodeSplitter
+from harness.scoring.text import comparable, count_words
 
-VERSION = "1"  # of the rules; increment it when recognition or a verdict changes
+VERSION = "2"  # of the rules; increment it when recognition or a verdict changes
 
 
 def rules_version() -> str:
@@ -204,14 +204,18 @@ class Length:
         return f"{self.unit.partition(' ')[0]}_count"
 
     def check(self, text: str) -> str:
-        """Return the violation, such as "at most 79 words, has 80", or an empty string."""
+        """Return the violation, such as "at most 79 words, has 80", or an empty string.
+
+        Raises:
+            Uncountable: If the text has a script in which the units cannot be counted.
+        """
         n = _MEASURES[self.unit](text)
         return "" if self.bounds.has(n) else f"{self.bounds.of(self.unit)}, has {n:,}"
 
 
 def sentences(text: str) -> int:
     """Count sentences with a letter or digit, in the first `LONGEST_FOR_SENTENCES` characters."""
-    units = _splitter().units(text[:LONGEST_FOR_SENTENCES], "sentence")
+    units = _splitter().units(comparable(text[:LONGEST_FOR_SENTENCES]), "sentence")
     return sum(any(map(str.isalnum, one)) for one in units)
 
 
@@ -228,7 +232,7 @@ def bullets(text: str) -> int:
 
 
 _MEASURES: Mapping[str, Callable[[str], int]] = {
-    "word": words,
+    "word": count_words,
     "character": lambda text: len(text.strip()),
     "sentence": sentences,
     "paragraph": paragraphs,
@@ -241,7 +245,7 @@ _MEASURES: Mapping[str, Callable[[str], int]] = {
 def _splitter() -> Splitter:
     from harness.scoring import punkt  # imports NLTK
 
-    return Splitter(punkt.own(), punkt.word_tokens)
+    return UnicodeSplitter(punkt.own(), punkt.word_tokens)
 
 
 def recognise(text: str, *, alone: bool = True) -> Length | None:

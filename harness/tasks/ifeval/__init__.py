@@ -22,6 +22,7 @@ from harness.scoring import instructions as verifiable
 from harness.scoring.instructions import Verdicts, VerifiableInstruction
 from harness.scoring.instructions.texts import splitter
 from harness.scoring.patterns import PatternTooSlow
+from harness.scoring.text import Uncountable
 from harness.tasks._rows import Row, converted, read_all, turns_of
 
 # Names of the scores; ``n_instructions`` is also a label.
@@ -85,7 +86,7 @@ class IFEvalTask:
         found = {
             **self._data_fingerprint(),
             "verdicts": self._verdicts,
-            "instructions": verifiable.VERSION,
+            "instructions": verifiable.VERSIONS[self._verdicts],
             "splitter": splitter().name,
         }
         ids = {one.id for instance in self.instances() for one in instance.data.instructions}
@@ -109,7 +110,8 @@ class IFEvalTask:
         - ``corrected_to_pass``, ``corrected_to_fail`` (only for corrected verdicts): on how many
           instructions the strict verdict passes or fails, unlike the official one.
 
-        If a check takes too long, there are only ``strict`` and ``loose``, both without a value.
+        If a check takes too long, or cannot divide the text into words or sentences, there are only
+        ``strict`` and ``loose``, both without a value.
         """
         asked, corrects = instance.data.instructions, self._verdicts == "corrected"
         as_published = [VerifiableInstruction(one.id, one.arguments) for one in asked]
@@ -118,6 +120,8 @@ class IFEvalTask:
             official = verifiable.judge(as_published, text) if corrects else found
         except PatternTooSlow as error:
             return {name: Score(None, None, error.message) for name in (STRICT, LOOSE)}
+        except Uncountable as error:
+            return dict.fromkeys((STRICT, LOOSE), error.score())
         constraints = [
             {
                 "constraint": one.id,

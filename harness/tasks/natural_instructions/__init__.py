@@ -20,9 +20,10 @@ from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, nearest
 from harness.plugins import kind
 from harness.ports import DataTable, Metric
-from harness.records import Instance, Message, Score
+from harness.records import WARNING, Instance, Message, Score
 from harness.scoring import cut, overlap
 from harness.scoring.overlap import bare, exact_match, first_line, rouge_l
+from harness.scoring.text import Uncountable
 from harness.tasks._rows import SUMMARY, summary
 from harness.tasks.natural_instructions import encodings, loading
 from harness.tasks.natural_instructions.encodings import Examples, InstructionItem, Showing
@@ -36,6 +37,10 @@ _PAPER = "Mishra et al. 2022, arXiv 2104.08773"
 
 COPIED = 0.9  # an answer is a copy if at least this share of its words is in the input, in order
 SHORTEST_COPY = 4  # minimum words of a copy: short right answers may consist of words of the input
+
+IGNORED_WORDS = {
+    WARNING: "its official tokeniser ignores letters other than a to z; see rouge_l_unicode"
+}
 
 _OTHERS = ("input", "output", r"(?:posi|nega)tive example")
 _FIELDS = "|".join([*map(re.escape, loading.TEXT_FIELDS), *_OTHERS])
@@ -220,12 +225,19 @@ class NaturalInstructionsTask:
         return (Message("user", instance.data.prompt),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return an answer's scores by name."""
+        """Return an answer's scores by name.
+
+        If a reference has words that ROUGE-L ignores because their letters are not ASCII, there is
+        also the score ``rouge_l_unicode``.
+        """
         item, answer, outputs = instance.data, self._answer(text), instance.data.outputs
+        dropped = overlap.drops_words([text, *outputs])
         found = {
-            "rouge_l": Score(rouge_l(text, outputs)),
+            "rouge_l": Score(rouge_l(text, outputs), details=IGNORED_WORDS if dropped else {}),
             "rouge_l_first_line": Score(rouge_l(first_line(text), outputs)),
         }
+        if overlap.drops_words(outputs):
+            found["rouge_l_unicode"] = _unicode_score(text, outputs)
         if self._stops:
             found["rouge_l_stop"] = Score(rouge_l(answer, outputs))
         right = exact_match(answer, outputs)
@@ -267,6 +279,13 @@ class NaturalInstructionsTask:
         """Return the first reference that is right after truncation, or None if there is none."""
         outputs = instance.data.outputs
         return next((one for one in outputs if exact_match(self._answer(one), outputs)), None)
+
+
+def _unicode_score(text: str, outputs: Sequence[str]) -> Score:
+    try:
+        return Score(overlap.rouge_l_unicode(text, outputs))
+    except Uncountable as error:
+        return error.score()
 
 
 def _built(metrics: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:

@@ -24,6 +24,7 @@ from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.ports import PaperTable, TableFigure
 from harness.records import Criterion, Instance, Message, Score
 from harness.scoring.rules import recognise, rules_version
+from harness.scoring.text import Uncountable
 from harness.tasks._rows import Row, converted, read_all, rows
 
 FOLDER = "wildifeval"  # in the data folder, with the public files
@@ -213,10 +214,13 @@ def _label(constraint: Constraint) -> dict[str, str]:
 
 
 def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
-    """Return the constraint with its rule's verdict, or None if it has no rule."""
+    """Return the constraint with its rule's verdict, or None if no rule can decide."""
     if (rule := recognise(constraint.text)) is None:
         return None
-    reason = rule.check(text)
+    try:
+        reason = rule.check(text)
+    except Uncountable:
+        return None
     kind = {"kind": constraint.category} if constraint.category else {}
     groups = {**_label(constraint), "rule": rule.name}
     checked = {"passed": not reason, "reason": reason, "groups": groups}

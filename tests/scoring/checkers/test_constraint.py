@@ -21,6 +21,39 @@ def test_it_is_found_by_name_and_checks() -> None:
     assert (failed.value, failed.passed, failed.reason) == (False, False, "2 of 3 words")
 
 
+COUNT = {"transformation": {"op": "count"}, "relation": "=="}
+LAST = {"op": "position", "index": -1}
+
+
+@pytest.mark.parametrize(
+    ("unit", "constraint", "target", "text"),
+    [
+        ("sentence", COUNT, 2, "你好。再见！"),
+        ("sentence", COUNT, 2, "यह है। वह है।"),
+        ("sentence", COUNT, 2, "هل؟ نعم."),
+        ("paragraph", COUNT, 2, "One.\r\n\r\nTwo."),
+        ("paragraph", COUNT, 2, "One.\u2029Two."),
+        ("word", COUNT, 2, "You don't."[4:]),
+        ("word", COUNT, 3, "وهل هذا صحيح؟"),
+        ("word", {"transformation": LAST, "relation": "=="}, "है", "यह है।"),
+        ("word", {"transformation": LAST, "relation": "=="}, "cafe\u0301", "un café"),
+        ("character", COUNT, 4, "cafe\u0301"),
+    ],
+)
+def test_units_of_any_script(unit: str, constraint: dict[str, Any], target: Any, text: str) -> None:
+    options = {"level": "passage", "constraint": {"target_level": unit, **constraint}}
+    checker = kind("checkers").build("constraint", options | {"targets": target})
+    assert checker.check(text, Instance("1", None)).passed is True
+
+
+def test_units_that_cannot_be_counted_give_no_verdict_but_a_warning() -> None:
+    constraint = {"target_level": "sentence", **COUNT}
+    options = {"level": "passage", "constraint": constraint, "targets": 1}
+    found = kind("checkers").build("constraint", options).check("ภาษาไทย", Instance("1", None))
+    assert (found.value, found.passed) == (None, None)
+    assert found.reason == found.details["warning"] != ""
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -47,6 +47,16 @@ def test_verdicts_may_be_loose_or_corrected() -> None:
     assert checker.check("I like C#.", NO_ROW).passed is False
 
 
+def test_official_verdicts_on_other_scripts_have_a_warning() -> None:
+    options = {"num_words": 3, "relation": "at least"}
+    checker = kind("checkers").build(WORDS, options)
+    assert "as in English" in checker.check("मुझे यह पसंद है।", NO_ROW).details["warning"]
+    assert "verdicts: corrected" in checker.check("我喜欢机器学习。", NO_ROW).details["warning"]
+    assert checker.check("Déjà vu – “α”.", NO_ROW).details == {}
+    comma = kind("checkers").build("ifeval:punctuation/no_comma", {})
+    assert comma.check("我喜欢机器学习。", NO_ROW).details == {}
+
+
 def test_a_slow_pattern_gives_no_verdict() -> None:
     checker = kind("checkers").build("ifeval:keywords/existence", {"keywords": ["(a|a)*$"]})
     assert checker.check("a" * 60 + "b", NO_ROW).value is None

@@ -29,11 +29,29 @@ PASSING: list[tuple[str, str, dict[str, Any]]] = [
     ("exact_match", "42", {"target": 42}),
     ("exact_match", "true", {"target": True}),
     ("exact_match", "cafe\u0301", {"target": "café"}),
+    ("exact_match", "Par\u200bis", {"target": "Paris"}),
+    ("exact_match", "STRASSE", {"target": "straße", "ignore_case": True}),
+    ("exact_match", "１２", {"target": 12, "normalize": "NFKC"}),
     ("contains", "An oak and an elm", {"target": ["oak", "elm"]}),
     ("contains", "An oak", {"target": ["oak", "elm"], "mode": "any"}),
     ("contains", "A fir", {"target": ["oak", "elm"], "mode": "none"}),
     ("contains", "An OAK", {"target": "oak", "ignore_case": True}),
     ("contains", "oak-tree", {"target": "oak", "whole_words": True}),
+    ("contains", "un cafe\u0301 noir", {"target": "café"}),
+    ("contains", "un café noir", {"target": ["cafe\u0301", "noir"]}),
+    ("contains", "STRASSE", {"target": "straße", "ignore_case": True}),
+    ("contains", "İSTANBUL'da", {"target": "istanbul", "ignore_case": True}),
+    ("contains", "我用Python写代码", {"target": "Python", "whole_words": True}),
+    ("contains", "don’t", {"target": "don't", "straight_quotes": True}),
+    ("contains", "Ｐｙｔｈｏｎ", {"target": "Python", "normalize": "NFKC"}),
+    ("contains", "a\r\nb", {"target": "a\nb"}),
+    ("contains", "a\u200bb", {"target": "\u200b"}),
+    ("contains", "ab", {"target": "\u200b", "mode": "none"}),
+    ("regex_match", "un cafe\u0301", {"pattern": "caf[eé]$"}),
+    ("regex_match", "un café", {"pattern": "cafe\u0301$"}),
+    ("regex_match", "cafe\u0301", {"pattern": "....", "full": True}),
+    ("regex_match", "e\u0301", {"pattern": "\u0301"}),
+    ("regex_match", "STRASSE", {"pattern": "straße", "ignore_case": True}),
     ("regex_match", "Snow", {"pattern": "^[A-Z]"}),
     ("regex_match", "snow", {"pattern": "^[A-Z]", "ignore_case": True}),
     ("regex_match", "ab", {"pattern": "a.", "full": True}),
@@ -56,6 +74,13 @@ FAILING: list[tuple[str, str, dict[str, Any], str]] = [
     ("contains", "A fir", {"target": ["oak"], "mode": "any"}, "contains none of 'oak'"),
     ("contains", "An oak", {"target": ["oak"], "mode": "none"}, "contains 'oak'"),
     ("contains", "oaken", {"target": "oak", "whole_words": True}, "lacks 'oak'"),
+    ("contains", "3-5", {"target": "-5", "whole_words": True}, "lacks '-5'"),
+    ("contains", "un cafe\u0301", {"target": "café", "mode": "none"}, "contains 'café'"),
+    ("contains", "ap\u200bp\u00adle", {"target": "apple", "mode": "none"}, "contains 'apple'"),
+    ("contains", "don’t", {"target": "don't"}, 'lacks "don'),
+    ("contains", "你好，", {"target": ","}, "lacks ','"),
+    ("regex_match", "cafe\u0301", {"pattern": "é", "negate": True}, "must not match 'é'"),
+    ("regex_match", "é", {"pattern": "e\u0301+x?", "full": True}, "must match"),
     ("regex_match", "snow", {"pattern": "^[A-Z]"}, "must match '^[A-Z]'"),
     ("regex_match", "abc", {"pattern": "a.", "full": True}, "must match 'a.'"),
     ("regex_match", "abc", {"pattern": r"\d{2}" "\n"}, r"must match '\d{2}\n'"),
@@ -79,6 +104,56 @@ def test_what_fails_and_why(name: str, text: str, options: dict[str, Any], reaso
     found = score(name, text, **options)
     assert (found.value, found.passed) == (False, False)
     assert found.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "equal"),
+    [
+        ("5", "-5", False),
+        ("\N{MINUS SIGN}5", "-5", True),
+        ("(-5).", "-5", True),
+        ("- 5", "5", True),
+        ("-$5", "$5", False),
+        ("-.5", ".5", False),
+        ("x=-5", "x=5", False),
+        ("x-1", "x1", False),
+        ("2-1", "21", False),
+        ("10–12", "10-12", True),
+        ("COVID-19", "COVID19", True),
+        ("15", "1.5", False),
+        ("1.5.", "1.5", True),
+        ("5", ".5", False),
+        ("1,5", "15", False),
+        ("1,000", "1000", True),
+        ("1,000,000.5", "1000000.5", True),
+        ("1'000", "1000", True),
+        ("1,2,3", "123", False),
+        ("1, 2, 3", "1 2 3", True),
+        ("3:30", "330", False),
+        ("1/2", "12", False),
+        ("2024-01-02", "20240102", False),
+        ("٣٫٥", "٣٥", False),
+        ("5%", "5", False),
+        ("5 %", "5", False),
+        ("#5", "5", True),
+        ("C#", "C", False),
+        ("C++", "C", False),
+        ("(5)", "5", True),
+        ("**5**!", "5", True),
+        ("don’t", "dont", True),
+        ("e-mail", "email", True),
+        ("AT&T", "ATT", True),
+        ("U.S.", "US", True),
+        ("答案。", "答案", True),
+    ],
+)
+def test_punctuation_that_changes_a_number_is_not_ignored(
+    text: str, target: str, equal: bool
+) -> None:
+    found = score("exact_match", text, target=target, ignore_punctuation=True)
+    assert found.passed is equal
+    found = score("exact_match", target, target=text, ignore_punctuation=True)
+    assert found.passed is equal
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any
 
 import nltk
@@ -70,6 +71,7 @@ def test_the_official_unit_tests_pass(folder: Path) -> None:
 
 
 SPAN = {"prompt_to_repeat": "one two three four", "n_start": 1, "n_end": 2}
+QUOTED_ALPHABET = " ".join(f'"{letter}a went home."' for letter in ascii_uppercase)
 OVERLAP = {"reference_text": "the cat sat on a mat", "percentage": 50}
 
 
@@ -97,6 +99,7 @@ OVERLAP = {"reference_text": "the cat sat on a mat", "percentage": 50}
         ("repeat:repeat_span", SPAN, "two three", False, True),
         ("repeat:repeat_span", SPAN, "ne", True, False),
         ("custom:date_format_list", {}, "1800-00-00", True, False),
+        ("custom:sentence_alphabet", {}, QUOTED_ALPHABET, False, True),
     ],
 )
 def test_corrected_verdicts_read_what_official_ones_misread(

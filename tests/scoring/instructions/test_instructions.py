@@ -20,6 +20,7 @@ from harness.scoring.instructions import (
     variants,
 )
 from harness.scoring.patterns import PatternTooSlow
+from harness.scoring.text import Uncountable
 from harness.tasks.ifbench import IFBenchTask
 from tests.scoring.instructions.training import CASES
 
@@ -209,6 +210,59 @@ def test_a_text_passes_loosely_without_its_first_or_last_line_or_asterisks() -> 
             False,
             True,
         ),
+        ("keywords:existence", {"keywords": ["café"]}, "un cafe\u0301", False, True),
+        ("keywords:existence", {"keywords": ["straße"]}, "STRASSE", False, True),
+        ("keywords:forbidden_words", {"forbidden_words": ["café"]}, "cafe\u0301", True, False),
+        (
+            "keywords:forbidden_words",
+            {"forbidden_words": ["Python"]},
+            "我用Python写代码",
+            True,
+            False,
+        ),
+        (
+            "keywords:letter_frequency",
+            {"letter": "e", "let_frequency": 1, "let_relation": "less than"},
+            "caf\u0065\u0301",
+            False,
+            True,
+        ),
+        (
+            "length_constraints:number_sentences",
+            {"num_sentences": 2, "relation": "at least"},
+            "这是第一句。这是第二句！",
+            False,
+            True,
+        ),
+        (
+            "length_constraints:number_sentences",
+            {"num_sentences": 2, "relation": "at least"},
+            "यह है। वह है।",
+            False,
+            True,
+        ),
+        (
+            "length_constraints:number_paragraphs",
+            {"num_paragraphs": 2},
+            "a\r\n***\r\nb",
+            True,
+            True,
+        ),
+        (
+            "length_constraints:nth_paragraph_first_word",
+            {"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "b"},
+            "a\r\n\r\nb",
+            False,
+            True,
+        ),
+        (
+            "length_constraints:nth_paragraph_first_word",
+            {"num_paragraphs": 1, "nth_paragraph": 1, "first_word": "第1"},
+            "第1章。",
+            False,
+            True,
+        ),
+        ("startend:end_checker", {"end_phrase": "café"}, "un cafe\u0301", False, True),
     ],
 )
 def test_corrected_verdicts_read_what_official_ones_misread(
@@ -216,6 +270,20 @@ def test_corrected_verdicts_read_what_official_ones_misread(
 ) -> None:
     assert (instruction(name, arguments).check(text) == "") is official
     assert (instruction(name, arguments, "corrected").check(text) == "") is corrected
+
+
+def test_a_corrected_check_for_english_gives_no_verdict_on_other_scripts() -> None:
+    name, arguments = "words:repeats", {"small_n": 1}
+    text = "这是第一句。这是第二句。"
+    assert instruction(name, arguments).check(text) == ""
+    with pytest.raises(Uncountable, match="English only"):
+        instruction(name, arguments, "corrected").check(text)
+    assert instruction(name, arguments, "corrected").check("one, two") == ""
+
+
+def test_offsets_in_a_prompt_are_those_of_the_prompt_as_written() -> None:
+    arguments = {"prompt_to_repeat": "e\u0301e\u0301 ab", "n_start": 5, "n_end": 6}
+    assert instruction("new:copy_span_idx", arguments, "corrected").check("ab") == ""
 
 
 HOSTILE = [

@@ -212,6 +212,17 @@ def test_a_rules_verdict_stands_beside_the_judges() -> None:
     assert first["groups"] == {"category": "Length"}
 
 
+def test_a_rule_that_cannot_count_leaves_the_verdict_to_the_judge() -> None:
+    tibetan = "བོད་ཡིག"
+    scores = built(Ruled()).parse(POEM, [told(0.9)] * 3, text=tibetan)
+    first = scores["strict"].details["constraints"][0]
+    assert first["passed"] is True
+    assert "rule" not in first
+    skipping = built(Ruled(), rules="skip")
+    first = skipping.parse(POEM, [told(0.9)], text=tibetan)["strict"].details["constraints"][0]
+    assert (first["passed"], first["decided_by"]) == (None, "rule")
+
+
 @pytest.mark.parametrize("votes", [None, 3])
 def test_what_a_rule_decides_can_be_left_out(votes: int | None) -> None:
     judge = built(Ruled(), rules="skip", votes=votes)

@@ -20,6 +20,8 @@ from harness.scoring.rules.lengths import _MEASURES, LONGEST_FOR_SENTENCES
         ("sentence", " … ", 0),
         ("paragraph", "One.\n\nTwo,\nstill two.\n \n\nThree.\n", 3),
         ("paragraph", "One.\r\n\r\nTwo.", 2),
+        ("sentence", "你好。再见！", 2),
+        ("sentence", "标题\r\n正文。", 2),
         ("paragraph", "\n\n", 0),
         ("line", "Title\n\none\n  \ntwo\n", 3),
         ("bullet point", "- a\n* b\n  + c\n• d\n◦e\n", 5),

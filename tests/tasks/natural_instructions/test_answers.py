@@ -39,6 +39,16 @@ def test_both_rouges_are_told_whatever_the_truncation() -> None:
     assert scores["rouge_l"].passed is scores["token_f1"].passed is None
 
 
+def test_references_with_words_that_rouge_l_ignores_have_another_rouge_l() -> None:
+    scores = scored(["Да, мир"], "да мир")
+    assert (scores["rouge_l"].value, scores["rouge_l_unicode"].value) == (0, 1)
+    assert "rouge_l_unicode" in scores["rouge_l"].details["warning"]
+    answer = scored(["yes"], "да")
+    assert "warning" in answer["rouge_l"].details
+    assert "rouge_l_unicode" not in answer
+    assert scored(["བོད"], "བོད")["rouge_l_unicode"].value is None
+
+
 def test_a_stop_sequence_has_a_rouge_of_its_own() -> None:
     scores = scored(["yes"], TEXT, truncation="stop", stop=["input:"])
     assert scores["rouge_l_stop"].value == 1.0

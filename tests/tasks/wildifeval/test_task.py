@@ -102,6 +102,12 @@ def test_what_a_rule_decides_is_a_score_beside_the_verdict(tmp_path: Path) -> No
     assert task.feedback(instance, "", scores) == task.feedback(instance, "", {})
 
 
+def test_a_rule_that_cannot_count_decides_nothing(tmp_path: Path) -> None:
+    task, instance = ruled(tmp_path, rules="decide")
+    (only,) = task.score(instance, "བོད་ཡིག")["rules"].details["constraints"]
+    assert only["constraint"] == "Do not use commas."
+
+
 def test_a_rule_decides_where_it_is_to(tmp_path: Path) -> None:
     task, instance = ruled(tmp_path, rules="decide")
     assert task.score(instance, "one two")["rules"].passed is True
