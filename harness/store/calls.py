@@ -16,9 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.config.prices import Price
-from harness.records import CONSTRAINT_REFUSED, OUTCOMES, Outcome, PlayedTurn, Rewriting, Usage
+from harness.records import (
+    CONSTRAINT_REFUSED,
+    LARGEST,
+    OUTCOMES,
+    Outcome,
+    PlayedTurn,
+    Rewriting,
+    Usage,
+)
 from harness.store.attempt_lines import ATTEMPT
-from harness.store.columns import LARGEST, AttemptTable, LineName, changes
+from harness.store.columns import AttemptTable, LineName, changes
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import LineKind, decoded
 from harness.store.judgements import JUDGEMENT, JudgeCall, Judgement
