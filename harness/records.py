@@ -284,12 +284,16 @@ class Call(Struct, frozen=True):
     ended_at: float
 
 
+LARGEST = 1e100  # maximum absolute score or cost: the sum of a million squares must not overflow
 WARNING = "warning"
 """Key of a score's details: why the value may be wrong, which the run reports."""
 
 
 class Score(Struct, frozen=True):
-    """A score of an answer, from a task, checker, validator or judge."""
+    """A score of an answer, from a task, checker, validator or judge.
+
+    `harness.run.score_limits` defines which scores can be recorded.
+    """
 
     value: bool | float | None  # None, and not 0, if it could not be measured
     passed: bool | None = None  # None if there is no verdict

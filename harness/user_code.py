@@ -6,7 +6,6 @@ import dis
 import functools
 import hashlib
 import inspect
-import math
 import re
 import sys
 import sysconfig
@@ -22,7 +21,7 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from harness.errors import ConfigError, HarnessError, option
-from harness.records import Instance, Score
+from harness.records import LARGEST, Instance, Score
 
 
 def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -58,12 +57,12 @@ def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
                 remedy = "A check must not raise: catch the error and return False or the reason."
                 if isinstance(getattr(error, "obj", None), Instance):
                     remedy = 'A field of the row is instance.data.row["NAME"].'
-                raise ConfigError(problem, f"{remedy} {_again()}") from error
+                raise ConfigError(problem, f"{remedy} {rescore_remedy()}") from error
             if (score := _score(found)) is not None:
                 return score
             problem = f"The check {name!r} returned {found!r:.60} on instance {instance.id!r:.60}."
             remedy = "Return True or False, a finite number, a string or a Score."
-            raise ConfigError(problem, f"{remedy} {_again()}")
+            raise ConfigError(problem, f"{remedy} {rescore_remedy()}")
 
     def build(**options: Any) -> FunctionChecker:
         return FunctionChecker(**options)
@@ -76,21 +75,29 @@ def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _score(found: Any) -> Score | None:
-    """Return the score that a check's return value stands for, or None if it is invalid."""
-    if (numpy := sys.modules.get("numpy")) and isinstance(found, numpy.generic):
-        found = found.item()
+    """Return the score that a check's return value stands for, or None if it has another type."""
+    found = without_numpy(found)
     if isinstance(found, bool):
         return Score(found, found)
     if isinstance(found, str):
         return Score(not found, not found, found)
+    if isinstance(found, int) and abs(found) <= LARGEST:
+        return Score(float(found))
     if isinstance(found, int | float):
-        found = Score(float(found))
-    if not isinstance(found, Score):
-        return None
-    return None if isinstance(found.value, float) and not math.isfinite(found.value) else found
+        return Score(found)
+    return found if isinstance(found, Score) else None
 
 
-def _again() -> str:
+def without_numpy(value: Any) -> Any:
+    """Return Python's own form of a value of NumPy, and any other value unchanged."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.generic | numpy.ndarray):
+        return value.tolist()
+    return value
+
+
+def rescore_remedy() -> str:
+    """Return what a user should do after an error in their own check."""
     return f"No paid reply is lost: fix the check, and run again with {option('rescore')}."
 
 

@@ -163,14 +163,14 @@ def constrained(constraint: Any) -> dict[str, Any]:
         ({"reference": lambda self, instance: "zero"}, "is unparseable"),
         ({"score": lambda *_: {"exact": Score(True, True)}}, "lets the wrong answer"),
         ({"score": lambda self, i, text: {"exact": Score(float(text), True)}}, "raises ValueError"),
-        ({"score": lambda *_: {"exact": Score(float("nan"), True)}}, "is not finite"),
+        ({"score": lambda *_: {"exact": Score(float("nan"), True)}}, "has the value nan. A value"),
         ({"score": lambda *_: {"exact": Score(None, False)}}, "a verdict and no value"),
         (
             {"score": lambda *_: {"n": Score(next(numbers), True)}},
             "something else when called",
         ),
         ({"fingerprint": lambda self: {}}, "fingerprint is empty"),
-        ({"score": as_float}, "whose value is not finite"),
+        ({"score": as_float}, "cannot be recorded"),
         ({"score": only_right}, "but ['f1'] for another text"),
         ({"score": loading}, "score raises RecursionError"),
         ({"messages": lambda *_: (Message("system", "Hi."),)}, "end with a non-empty user message"),
@@ -893,7 +893,7 @@ def check(do: Any) -> dict[str, Any]:
         (check(lambda text: Score(True, 1)), "Expected `bool | null`, got `int` - at `$.passed`"),
         (check(lambda text: Score(True, True, None)), "Expected `str`, got `null` - at `$.reason`"),
         (check(lambda text: Score(next(numbers), None)), "check returns something else"),
-        (check(lambda text: Score(float("inf"), False)), "is not finite"),
+        (check(lambda text: Score(float("inf"), False)), "cannot be recorded"),
     ],
 )
 def test_a_checker_s_mistake_is_found(members: dict[str, Any], problem: str) -> None:

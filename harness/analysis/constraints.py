@@ -21,8 +21,8 @@ from msgspec.structs import asdict
 from harness.analysis.breakdown import values_by
 from harness.analysis.comparison import Comparison, adjusted, compare, pair
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
-from harness.records import SCHEMA_VERSION
-from harness.store.columns import LARGEST, AttemptTable, TableBuilder, TableLine, name_digest
+from harness.records import LARGEST, SCHEMA_VERSION
+from harness.store.columns import AttemptTable, TableBuilder, TableLine, name_digest
 from harness.store.index import AttemptIndex
 
 LABEL = "constraint"  # The label whose groups are the kinds of constraint

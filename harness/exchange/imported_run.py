@@ -26,7 +26,7 @@ from harness.analysis.metrics import to_json
 from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict, StoreFailed, nearest
-from harness.records import CRASH_VERSION, SCHEMA_VERSION, Attempt, Score
+from harness.records import CRASH_VERSION, LARGEST, SCHEMA_VERSION, Attempt, Score
 from harness.store.files import RUN_REMEDY, write_json, write_whole
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.manifest import package_versions
@@ -34,7 +34,6 @@ from harness.store.run_folder import RunFolder
 
 MAX_PARTS = 20_000  # up to this many instances, the manifest has a hash of each one's data
 MAX_BYTES = 1 << 27  # size limit of one sample: a line, or a member of a log
-LARGEST = 1e100  # largest absolute value of a score, as in `harness.store.columns`
 
 Placed = tuple[str, Attempt]  # an attempt with its place in the file, for messages
 

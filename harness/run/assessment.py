@@ -24,6 +24,8 @@ from harness.records import (
     Score,
     verdict,
 )
+from harness.run.score_limits import recordable
+from harness.user_code import rescore_remedy
 
 if TYPE_CHECKING:
     from harness.store.judgements import Judgement  # not imported for a run without judges
@@ -77,10 +79,14 @@ def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment
     them. They get the scores that the task defines for a missing answer (or for a refused decoding
     constraint), if any. An unparseable reply also gets the scores of the task's `Unparseable`
     error.
+
+    Raises:
+        ConfigError: If a score cannot be recorded, or a user's own check fails.
     """
     outcome = reply_outcome(reply)
     if reply.finish_reason == CONSTRAINT_REFUSED and isinstance(task, ScoresRefusedConstraint):
-        return Assessment(outcome, False, task.score_of_refused_constraint(instance))
+        scores = task.score_of_refused_constraint(instance)
+        return Assessment(outcome, False, _recordable(scores, instance))
     ungraded = outcome == "truncated" and task.on_truncated == "fail"
     if ungraded or outcome in ("refused", "empty"):
         return _unanswered(task, instance, outcome)
@@ -88,7 +94,8 @@ def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment
         scores = task.score(instance, reply.text)
     except Unparseable as error:
         found = _unanswered(task, instance, "unparseable", str(error))
-        return found._replace(scores={**found.scores, **error.scores})
+        return found._replace(scores={**found.scores, **_recordable(error.scores, instance)})
+    scores = _recordable(scores, instance)
     return Assessment(outcome, verdict(scores), scores)
 
 
@@ -101,7 +108,11 @@ def _unanswered(
     task: Task[Any], instance: Instance[Any], outcome: Outcome, problem: str = ""
 ) -> Assessment:
     scores = task.score_of_no_answer(instance) if isinstance(task, ScoresNoAnswer) else {}
-    return Assessment(outcome, False, scores, problem)
+    return Assessment(outcome, False, _recordable(scores, instance), problem)
+
+
+def _recordable(scores: Mapping[str, Score], instance: Instance[Any]) -> Mapping[str, Score]:
+    return recordable(scores, instance.id, rescore_remedy())
 
 
 def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, found: Assessment) -> str:

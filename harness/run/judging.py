@@ -34,6 +34,7 @@ from harness.run.models import Model
 from harness.run.plan import RunPlan
 from harness.run.pool import work_off
 from harness.run.progress import Tally
+from harness.run.score_limits import recordable
 from harness.run.session import Session
 from harness.run.turns import answered
 from harness.scoring.panel import Panel
@@ -351,6 +352,8 @@ class Judging:
 def _judgement(
     judge: str, attempt: Attempt, started: float, ended: float, scores: Mapping[str, Score]
 ) -> Judgement:
+    remedy = f"No paid reply is lost: fix the judge {judge!r}, and run again."
+    scores = recordable(scores, attempt.instance, remedy)
     return Judgement(
         v=SCHEMA_VERSION,
         judge=judge,

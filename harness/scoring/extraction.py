@@ -18,7 +18,8 @@ from itertools import islice
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from harness.errors import ConfigError, Unparseable, nearest
-from harness.scoring.patterns import Pattern, Take, around_group, one_number
+from harness.scoring.numbers import read_number
+from harness.scoring.patterns import Pattern, Take, around_group
 
 MOST_JSON_STARTS = 100  # maximum number of brackets tried as the start of JSON
 MOST_OBJECT_STARTS = 32  # maximum number of braces tried as the start of a JSON object
@@ -225,7 +226,7 @@ class RegexExtraction:
 
 @dataclass(frozen=True)
 class NumberExtraction:
-    """An extraction of a reply's first or last number, without currency signs and commas."""
+    """An extraction of a reply's first or last number, without separators and currency."""
 
     take: Take
     expects: ClassVar[tuple[str, ...]] = ()
@@ -234,15 +235,18 @@ class NumberExtraction:
         """Return the number as text.
 
         Raises:
-            Unparseable: If the reply has no number.
+            Unparseable: If the reply has no number, or if the deciding one is unreadable.
         """
-        if (found := one_number(text, self.take)) is None:
-            raise Unparseable("The answer contains no number.")
-        return format(found, "f") if abs(found.adjusted()) < 100 else str(found)
+        number = read_number(text, self.take)
+        return format(number, "f") if abs(number.adjusted()) < 100 else str(number)
 
     def write(self, answer: str) -> str | None:
-        """Return the answer unchanged, or None if it has no number."""
-        return answer if one_number(answer, self.take) is not None else None
+        """Return the answer unchanged, or None if `read` would find no number in it."""
+        try:
+            read_number(answer, self.take)
+        except Unparseable:
+            return None
+        return answer
 
 
 class JsonExtraction:

@@ -1,4 +1,4 @@
-"""Searches text for users' regular expressions, within limits, and for numbers.
+"""Searches text for users' regular expressions, within limits.
 
 Some patterns, such as ``(a|a)*$``, can take practically forever. After `TIMEOUT_S`, a search raises
 `PatternTooSlow`; after `MOST_TIMEOUTS` timeouts of one pattern, the run ends. The syntax is that of
@@ -13,7 +13,6 @@ import re
 import warnings
 from collections import deque
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any, Literal
 
 from harness.errors import ConfigError, HarnessError
@@ -23,7 +22,6 @@ TIMEOUT_S = 1.0  # time limit of one search, in seconds of CPU time
 MOST_TIMEOUTS = 10  # number of timeouts after which a pattern ends the run
 LONGEST_PATTERN = 10_000  # maximum number of characters in a pattern
 MOST_PARTS = 100_000  # maximum number of `parts` of a pattern, which take 30 to 80 MB
-MOST_DIGITS = 200  # maximum length of a number in a text, in characters; longer numbers are ignored
 
 Take = Literal["first", "last"]
 
@@ -188,46 +186,3 @@ def _literal(pieces: str) -> str:
         for escaped, plain, quantifier in re.findall(_PIECE, pieces)
         if quantifier not in ("?", "*") and plain not in ("^", "$")
     )
-
-
-_NUMERAL = re.compile(
-    r"(?<![\w.])([-+\u2212]?)(?:[$€£]\s?)?([-+\u2212]?)"
-    r"(?>([0-9]{1,3}(?:,[0-9]{3})++(?![0-9])|[0-9]++))(?>(\.[0-9]++)?)"
-    r"(?>([eE][-+]?[0-9]{1,3}(?![0-9]))?)(?![eE][-+]?[0-9])"
-)  # not ``(...)?+``, which Python 3.11.2 takes back when what follows does not match
-"""Matches a number, with its sign and currency. A sign belongs to the number or currency that
-directly follows it; before a space, it is an operator."""
-_BARE_FRACTION = re.compile(r"(?<![\w.])([-+\u2212]?)(\.[0-9]+)")
-
-
-def numbers(text: str) -> list[Decimal]:
-    """Return the numbers in the text in order, such as ``1,234.0``, ``$42`` and ``-3.5%``.
-
-    Currency and percent signs are ignored, and so are numbers longer than `MOST_DIGITS`.
-    """
-    found: list[tuple[int, Decimal]] = []
-    for match in _NUMERAL.finditer(text):
-        before, after, whole, fraction, exponent = match.groups()
-        digits = f"{whole.replace(',', '')}{fraction or ''}{exponent or ''}"
-        # After another number, as in ``5 -3``, a sign is an operator.
-        last = text[max(0, match.start() - 8) : match.start()].rstrip(" ")[-1:]
-        operator = last.isdigit() or last in (")", "%")
-        if len(digits) <= MOST_DIGITS:
-            found.append((match.start(), _signed((not operator and before) or after, digits)))
-    found += [
-        (match.start(), _signed(*match.groups()))
-        for match in _BARE_FRACTION.finditer(text)
-        if len(match[2]) <= MOST_DIGITS
-    ]
-    return [value for _, value in sorted(found)]
-
-
-def _signed(sign: str, digits: str) -> Decimal:
-    value = Decimal(digits)
-    return -value if sign in ("-", "\u2212") else value
-
-
-def one_number(text: str, take: Take) -> Decimal | None:
-    """Return the first or last number in the text, or None if there is none."""
-    found = numbers(text)
-    return found[0 if take == "first" else -1] if found else None

@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataInvalid
-from harness.records import Usage
+from harness.records import LARGEST, Usage
 from harness.store.columns import (
-    LARGEST,
     AttemptTable,
     Bools,
     InstanceTable,

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from harness.config.prices import Price
 from harness.records import (
     CONSTRAINT_REFUSED,
+    LARGEST,
     WITHOUT_REPLY,
     Outcome,
     PlayedTurn,
@@ -25,7 +26,7 @@ from harness.records import (
     Usage,
 )
 from harness.store.attempt_lines import ATTEMPT
-from harness.store.columns import LARGEST, AttemptTable, LineName, changes
+from harness.store.columns import AttemptTable, LineName, changes
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import LineKind, decoded, read_json
 from harness.store.judgements import JUDGEMENT, JudgeCall, Judgement

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.records import OUTCOMES, WITHOUT_REPLY, Outcome
+from harness.records import LARGEST, OUTCOMES, WITHOUT_REPLY, Outcome
 from harness.store.rows import Rows
 
 Ints = NDArray[np.int32]
@@ -152,9 +152,6 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
         rows = order[ends[number] : ends[number + 1]]
         if len(rows):
             yield number, rows
-
-
-LARGEST = 1e100  # maximum absolute score or cost: the sum of a million squares must not overflow
 
 
 class LineName(msgspec.Struct, gc=False):

@@ -6,7 +6,6 @@ import ast
 import contextlib
 import inspect
 import json
-import math
 import pickle
 import re
 import signal
@@ -24,6 +23,7 @@ from harness import ports
 from harness.errors import ConfigError, Unparseable, UserError, nearest
 from harness.plugin_interface import problems
 from harness.records import Score
+from harness.run.score_limits import recordable
 
 # Texts that models write, or might write, and that must not crash a scorer.
 HOSTILE_TEXTS = (
@@ -185,9 +185,11 @@ class PlugInCheck:
         scores = {"": result} if isinstance(result, Score) else result
         if self._types[member] not in (Score, Mapping[str, Score]):
             return ""
+        try:
+            recordable(scores, getattr(instance, "id", ""), "Use None for a missing value.")
+        except ConfigError as error:
+            return f"which cannot be recorded. {error}"
         for score in scores.values():
-            if score.value is not None and not math.isfinite(score.value):
-                return "whose value is not finite: use None for a missing value."
             if score.value is None and score.passed is not None:
                 return "with a verdict and no value."
         measure = getattr(self.plugin, "measure", None)

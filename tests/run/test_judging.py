@@ -82,6 +82,7 @@ class Setting:
         questions: int = 1,
         stop: Stop | None = None,
         panels: Sequence[PanelSection] = (),
+        rubric: YesOrNo | None = None,
         **judges: Scripted,
     ) -> Tally:
         stop = stop or Stop()
@@ -89,7 +90,7 @@ class Setting:
             name: bound(model, stop, name=f"model of {name}", price=QUARTER)
             for name, model in judges.items()
         }
-        judge = YesOrNo(questions)
+        judge = rubric or YesOrNo(questions)
         judge.verdicts = decides
         models = [judge_model(name, judge, one, self.task) for name, one in every.items()]
         outcomes = judged_outcomes(self.task)
@@ -519,3 +520,19 @@ async def test_a_conversation_goes_on_after_each_reply(
     assert made.outcome == outcome
     assert list(made.replies) == [one for one in said if isinstance(one, str)]
     assert [len(request.messages) for request in model.requests] == list(range(1, len(said) + 1))
+
+
+class Excessive(YesOrNo):
+    """Gives every answer a score that is too large."""
+
+    def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
+        return {"size": Score(1e200)}
+
+
+async def test_a_judges_score_that_cannot_be_recorded_ends_the_run(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, Sums(1))
+    with pytest.raises(ConfigError, match="'size' of instance 'sum/0' has the value 1e") as error:
+        await setting.run(rubric=Excessive(), first=yes())
+    assert "'first'" in error.value.remedy
+    assert setting.judgements() == []
+    assert len(setting.attempts()) == 1, "the paid answer is recorded"

@@ -141,6 +141,7 @@ def test_a_fence_with_another_word_alone_holds_that() -> None:
         ({"regex": r"\d+"}, "It is 42.", "42"),
         ({"number": "last"}, "5 + 5 = $1,010.0", "1010.0"),
         ({"number": "first"}, "5 + 5 = 10", "5"),
+        ({"number": "last"}, "\\boxed{12{,}000}", "12000"),
         ({"json": "answer"}, 'So: {"answer": "x"}', "x"),
         ({"json": "a.b"}, '{"a": {"b": [1, "é"]}}', '[1, "é"]'),
     ],
@@ -159,6 +160,12 @@ def test_the_answer_is_read(way: dict[str, Any], text: str, answer: str) -> None
 def test_an_answer_that_is_not_there_is_unparseable(way: dict[str, Any]) -> None:
     with pytest.raises(Unparseable):
         extraction(way, "task.extract").read("x")
+
+
+def test_a_number_without_a_certain_value_is_unparseable() -> None:
+    with pytest.raises(Unparseable, match=r"last number of the answer \(7-8\)"):
+        extraction({"number": "last"}, "task.extract").read("5, or 7-8.")
+    assert extraction({"number": "last"}, "task.extract").write("7-8") is None
 
 
 def test_what_a_json_value_lacks_is_said() -> None:

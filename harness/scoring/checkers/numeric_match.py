@@ -5,9 +5,10 @@ from __future__ import annotations
 from decimal import Context, Decimal
 from typing import Any, Literal
 
-from harness.errors import ConfigError, Unparseable
+from harness.errors import ConfigError
 from harness.records import Instance, Score
-from harness.scoring.patterns import MOST_DIGITS, Take, numbers, one_number
+from harness.scoring.numbers import MOST_DIGITS, only_number, read_number
+from harness.scoring.patterns import Take
 
 _EXACT = Context(prec=2 * MOST_DIGITS + 2000, traps=[])
 """A decimal context in which differences are exact. Its precision suffices because the digits and
@@ -15,9 +16,10 @@ the exponents of numbers are bounded."""
 
 
 class NumericMatchChecker:
-    """Passes text with the expected number, ignoring commas, currency signs and ``.0``.
+    """Passes text with the expected number, ignoring separators, currencies, units and ``.0``.
 
-    Text without a number is unparseable. Reasons never reveal the target.
+    Text is unparseable if it has no number, or if its deciding number is unreadable, such as 1,5
+    or 7-8. Reasons never reveal the target.
 
     Args:
         target: The number, or a list of alternatives; strings like ``1,234`` are accepted.
@@ -45,11 +47,9 @@ class NumericMatchChecker:
         """Return a score of True or False.
 
         Raises:
-            Unparseable: If the text has no number.
+            Unparseable: If the text has no number, or if the deciding one is unreadable.
         """
-        found = one_number(text, self._take)
-        if found is None:
-            raise Unparseable("The answer contains no number.")
+        found = read_number(text, self._take)
         passed = any(self._equals(found, target) for target in self._targets)
         shown = f"{found!s:.60}"
         reason = "" if passed else f"{shown} is not the expected number"
@@ -62,10 +62,10 @@ class NumericMatchChecker:
 
 def _number(value: float | int | str) -> Decimal:
     # A target has one number ("42 apples"); choosing from "3/4" or "12 of 30" would be a guess.
-    found = numbers(str(value))
-    if isinstance(value, bool) or len(found) != 1:
+    number = None if isinstance(value, bool) else only_number(str(value))
+    if number is None:
         raise ConfigError(f"The checker 'numeric_match' needs a number, not {value!r:.60}.")
-    return found[0]
+    return number
 
 
 plugin = NumericMatchChecker

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Task
-from harness.records import Decoding, Instance, Question, Reply, Request, Score
+from harness.records import LARGEST, Decoding, Instance, Question, Reply, Request, Score
 from harness.scoring.judges import TAG, JudgePrompt, PromptJudge, graded, mean
 
 LABEL = "verdict"  # label that may precede the choice in the last line
@@ -33,6 +33,8 @@ class RubricItem:
         folded = {_folded(choice) for choice in self.choices}
         if len(folded) < max(2, len(self.choices)) or "" in folded:
             raise ValueError("choices must be two or more, different even without case and signs")
+        if not all(abs(value) <= LARGEST for value in self.choices.values()):
+            raise ValueError(f"the values of choices must be from {-LARGEST:g} to {LARGEST:g}")
 
     def score(self, replies: Sequence[Reply]) -> Score:
         """Return the mean value of the choices that replies name (None if they name none)."""

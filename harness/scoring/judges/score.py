@@ -14,7 +14,8 @@ from harness.errors import ConfigError, Unparseable
 from harness.ports import Task
 from harness.records import Decoding, Instance, Question, Reply, Request, Score
 from harness.scoring.judges import JudgePrompt, PromptJudge, graded, mean
-from harness.scoring.patterns import Pattern, PatternTooSlow, numbers
+from harness.scoring.numbers import only_number
+from harness.scoring.patterns import Pattern, PatternTooSlow
 
 COHERENCY = r"coherency score is:?\s{0,3}[*_\"']{0,3}(\d+)(?!\d|[.,]\d|\s?[-\u2013]\s?\d)"
 """Matches an integer after "coherency score is", but neither a decimal fraction nor a range."""
@@ -79,9 +80,10 @@ class NumberJudge(PromptJudge):
             match = self._pattern.find(reply.text, "last")
         except PatternTooSlow:
             return None
-        found = numbers(match[1] or "") if match else []
-        valid = len(found) == 1 and self._low <= found[0] <= self._high
-        return float(found[0]) if valid else None
+        number = only_number(match[1] or "") if match else None
+        if number is None or not self._low <= number <= self._high:
+            return None
+        return float(number)
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
         """Return ``score``, the mean of the valid numbers, or {} if the instance is skipped.

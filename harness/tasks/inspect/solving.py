@@ -9,7 +9,7 @@ from typing import Any
 from harness.errors import ConfigError
 from harness.extras import import_extra
 from harness.plugin_interface import calling
-from harness.records import Message, Score
+from harness.records import LARGEST, Message, Score
 from harness.tasks.inspect.loading import InspectSample
 
 MODEL = "mockllm/model"  # a model's name, which Inspect's states require
@@ -78,7 +78,9 @@ def _score(value: Any, reason: str) -> Score:
         passed = value == "C"
         return Score(GRADES[value], passed, "" if passed else reason)
     if isinstance(value, int | float):
-        return Score(float(value), None, reason)
+        if abs(value) <= LARGEST:
+            return Score(float(value), None, reason)
+        return Score(None, None, f"The scorer's value is not from {-LARGEST:g} to {LARGEST:g}.")
     return Score(None, None, f"The scorer's value is not a number: {value!r:.80}.")
 
 

@@ -27,7 +27,7 @@ from harness.errors import ConfigError, DataInvalid, nearest, raised_as
 from harness.records import DecodingConstraint, Message, UserRole, encodable
 from harness.scoring.checks import JUDGE, Check, field_of, from_row
 from harness.scoring.extraction import Extraction
-from harness.scoring.patterns import numbers
+from harness.scoring.numbers import only_number
 from harness.tasks._rows import Row
 from harness.tasks.jsonl.choices import Options
 
@@ -135,10 +135,10 @@ def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
 def _gsm8k(row: Row) -> Row:
     answer = row.get("answer", row.get("target"))
     said = re.search(r"####\s*(.+?)\s*$", answer) if isinstance(answer, str) else None
-    found = numbers(said[1]) if said else []
-    if len(found) != 1:
+    target = only_number(said[1]) if said else None
+    if target is None:
         raise DataInvalid("'answer' must end in '#### ' and a number.")
-    return {**row, "target": format(found[0], "f")}
+    return {**row, "target": format(target, "f")}
 
 
 def _shuffled_objects(row: Row) -> Row:

@@ -19,7 +19,7 @@ import numpy as np
 from harness.errors import ConfigError, Unparseable
 from harness.plugin_interface import calling
 from harness.ports import GivenAnswer
-from harness.records import Score, encodable
+from harness.records import LARGEST, Score, encodable
 from harness.scoring import cut
 from harness.tasks._likelihoods import read_likelihoods
 from harness.tasks.lm_eval.loading import LmDocument, LmTasks
@@ -156,15 +156,23 @@ def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
     for metric, value in of_document.items():
         if (number := _number(value)) is None:
             continue
+        name = str(metric) if several else metric.name
+        if not abs(number) <= LARGEST:  # also for NaN
+            scored[name] = _not_recordable(number)
+            continue
         decides = not decided and number in (0, 1) and ACCURACY.fullmatch(metric.name) is not None
         decided |= decides
-        name = str(metric) if several else metric.name
         reason = _reason(task, requests, metric.filter) if decides and not number else ""
         scored[name] = Score(number, bool(number) if decides else None, reason)
     if not scored and not document.generates:
         total = sum(one if isinstance(one, float) else one[0] for one in found)
-        scored[LOGLIKELIHOOD] = Score(total)
+        is_recordable = abs(total) <= LARGEST  # not for -inf
+        scored[LOGLIKELIHOOD] = Score(total) if is_recordable else _not_recordable(total)
     return scored
+
+
+def _not_recordable(number: float) -> Score:
+    return Score(None, None, f"The value is {number:g}, which cannot be recorded.")
 
 
 def _reason(task: Any, requests: Sequence[Any], filter_: str) -> str:

@@ -1,0 +1,302 @@
+r"""Reads the numbers in a text.
+
+A text is read in three steps. `_plain` writes digits, signs, separators and LaTeX of all kinds in
+ASCII. `_TOKEN` splits the text into words and numbers, each of which it matches whole, with
+everything that is attached to it: ``GPT-4`` is one word, and ``2024-05-01`` one number. `_value`
+reads the numbers whose value is certain. No part of a word or of an unreadable number is ever read
+as a number.
+
+>>> [str(numeral.value) for numeral in numerals("From 7-8 to 1,250.5 kg, or 12\\,000 g")]
+['None', '1250.5', '12000']
+"""
+
+# ruff: noqa: RUF001 (signs and letters of many scripts)
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import deque
+from collections.abc import Iterator
+from decimal import Decimal
+from functools import lru_cache
+from typing import NamedTuple
+
+from harness.errors import Unparseable
+from harness.scoring import cut
+from harness.scoring.patterns import Take
+
+MOST_DIGITS = 200  # maximum number of characters in a number; longer numbers are unreadable
+MOST_EXPONENT_DIGITS = 3  # in 1e100 and 10^100; larger exponents are unreadable
+
+
+class Numeral(NamedTuple):
+    """A number as the text writes it, and its value, which is None if it is not certain."""
+
+    text: str
+    value: Decimal | None
+
+
+def read_number(text: str, take: Take) -> Decimal:
+    """Return the first or last number in the text. See docs/jsonl.md for the notations.
+
+    Raises:
+        Unparseable: If the text has no number, or if its first or last number is unreadable.
+    """
+    if take == "first":
+        numeral = next(numerals(text), None)
+    else:
+        numeral = next(iter(deque(numerals(text), maxlen=1)), None)
+    if numeral is None:
+        raise Unparseable("The answer contains no number.")
+    if numeral.value is None:
+        shown = f" ({cut(numeral.text, 40)})" if numeral.text in text else ""
+        raise Unparseable(f"The {take} number of the answer{shown} has no certain value.")
+    return numeral.value
+
+
+def only_number(text: str) -> Decimal | None:
+    """Return the number in the text, or None if it is unreadable or not the only one."""
+    first_two = list(zip(numerals(text), range(2), strict=False))
+    if len(first_two) != 1:
+        return None
+    numeral, _ = first_two[0]
+    return numeral.value
+
+
+def numerals(text: str) -> Iterator[Numeral]:
+    """Yield the numbers in the text, including those that are unreadable, in linear time."""
+    for token in _TOKEN.finditer(_plain(text)):
+        if token["expression"] and _DIGIT.search(token[0]):
+            yield Numeral(token[0], None)
+        elif token["digits"] and not _is_name(token):
+            yield Numeral(token[0].strip(), _value(token))
+
+
+# Step 1: the text in ASCII
+
+_LETTER_WITHOUT_CASE = "\ue000"  # stands for any of them; words do not contain it
+_CHARACTERS = {
+    **dict.fromkeys("\u2010\u2011\ufe63", "-"),  # hyphens
+    **dict.fromkeys("\u2012\u2212", "\u2013"),  # signs that are no hyphens
+    "\u2015": "\u2014",  # dashes that are no signs
+    **dict.fromkeys("\u2019\u02bc\u2032\u066c", "'"),  # the last is a thousands separator
+    "\u066b": ".",  # the Arabic decimal separator
+    "\u060c": ",",
+    "\u066a": "%",
+    **dict.fromkeys("\u301c\u223c", "~"),
+    "\u2044": "/",
+    "\u2215": "/",
+    "\u22c5": "·",
+}
+_MARKUP = {
+    "{,}": ",",
+    r"\!": "",
+    **dict.fromkeys([r"\,", r"\;", r"\:", r"\ "], " "),
+    **{rf"\{character}": character for character in "$%#&_"},
+    **dict.fromkeys([r"^\circ", r"^{\circ}", r"\degree"], "°"),
+    r"\times": "×",
+    r"\cdot": "·",
+    r"\div": "÷",
+    r"\pm": "±",
+    r"\pi": "π",
+    "<sup>": "^{",
+    "<sub>": "_{",
+    **dict.fromkeys(["</sup>", "</sub>"], "}"),
+    "&nbsp;": " ",
+}
+_MARKUP_COMMAND = re.compile(
+    "|".join(
+        re.escape(command) + r"(?![A-Za-z])" * command[-1].isalpha()
+        for command in sorted(_MARKUP, key=len, reverse=True)
+    )
+)
+_RAISED = dict(zip(map(ord, "⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹"), "+-0123456789", strict=True))
+_INDICES = "₀₁₂₃₄₅₆₇₈₉"
+_RAISED_NUMBER = re.compile("[⁺⁻]?[⁰¹²³⁴-⁹]+")
+_JOINING_LETTERS = re.compile(
+    r"(?<=\d)\ ?(?:[年月日号號時时点點分秒到至比又元块塊角]|小时|小時|時間|分钟|分鐘|分之|から|"
+    r"시간|분의|[년월일시분])\ ?(?=\d)"
+)
+"""Matches what makes one expression of two numbers: a date, a time, a range, a sum of money."""
+_SCALE_LETTERS = re.compile(
+    r"(?<=\d)\ ?(?:[万萬億亿兆]|百(?!分)|千(?![克米瓦卡])|[만억조천백]|ล้าน|แสน|หมื่น|พัน|"
+    r"مليون|مليار|ألف|آلاف|هزار|میلیون|میلیارد|लाख|करोड़|हज़ार|हजार|אלף|מיליון)"
+)
+"""Matches what multiplies the number before it."""
+_MINUS_LETTERS = re.compile(r"(?:[负負]|マイナス|마이너스)\ ?(?=[\d$])")
+
+
+def _plain(text: str) -> str:
+    """Return the text with the digits, signs and separators of all scripts and of LaTeX in ASCII.
+
+    A few other characters remain, such as ``×``, ``±`` and letters that have case.
+    """
+    if not text.isascii():
+        text = _MINUS_LETTERS.sub("\u2013", text)
+        text = _JOINING_LETTERS.sub(":", text)
+        text = _SCALE_LETTERS.sub("k", text)
+        text = _RAISED_NUMBER.sub(lambda raised: f"^{{{raised[0].translate(_RAISED)}}}", text)
+        text = text.translate({ord(c): _plain_character(c) for c in set(text) if not c.isascii()})
+    return _MARKUP_COMMAND.sub(lambda command: _MARKUP[command[0]], text)
+
+
+@lru_cache(4096)
+def _plain_character(character: str) -> str:
+    if character in _CHARACTERS:
+        return _CHARACTERS[character]
+    if "\uff01" <= character <= "\uff5e":  # full-width ASCII
+        return chr(ord(character) - 0xFEE0)
+    category = unicodedata.category(character)
+    if category == "Nd":
+        return str(unicodedata.decimal(character))
+    if category == "Sc":
+        return "$"
+    if category == "Zs":
+        return " "
+    if category == "Cf":  # has no width, such as a mark of the direction
+        return ""
+    if category == "No" and "\u2044" in (fraction := unicodedata.normalize("NFKC", character)):
+        return fraction.replace("\u2044", "/")
+    if category in ("Lo", "Lm", "No", "Nl") and character not in _INDICES:
+        return _LETTER_WITHOUT_CASE
+    return character
+
+
+# Step 2: words and numbers
+
+_CURRENCIES = """
+    AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BTN BWP BYN
+    BZD CAD CDF CHF CLP CNH CNY COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL
+    GHS GIP GMD GNF GTQ GYD HKD HNL HRK HTG HUF IDR ILS INR IQD IRR ISK JMD JOD JPY KES KGS KHR KMF
+    KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LYD MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MYR
+    MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG QAR RMB RON RSD RUB RWF SAR SBD SCR
+    SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TND TOP TRY TTD TWD TZS UAH UGX USD
+    UYU UZS VED VES VND VUV WST XAF XCD XOF XPF YER ZAR ZMW ZWL Rs Rp kr Kr Fr RM
+"""
+"""The codes of ISO 4217, and abbreviations that directly precede an amount."""
+
+_SCALES = r"""
+    hundreds? thousands? (?:m|b|tr)illions? lakhs? crores? bn tn
+    tausend tsd mio mrd (?:m|b)illion(?:en)? milliarden? mille milliards? mil mill[oó]n(?:es)?
+    mil(?:h|li)(?:ão|ões|ardi) bilh(?:ão|ões) milion[ei] miljo(?:en|n|ner) mln mld tys
+    milyon milyar juta ribu miliar triệu nghìn
+    тыс тысячи? млн миллион(?:а|ов)? млрд миллиард(?:а|ов)?
+"""
+"""Patterns of words that multiply the number before them."""
+_ATTACHED_SCALES = {*"kKMBbT", "mn", "MM", "pi", "π"}
+
+_SIGN = r"[-+\u2013]"
+_CURRENCY = rf"(?:[A-Z]{{0,3}}\$|(?:{'|'.join(_CURRENCIES.split())})\.?)[ ]?"
+_DIGITS = r"""(?:
+    (?: [1-9]\d{0,2} (?:[ ]\d{3}(?!\d))++ | \d++ (?:[ ]\d{3}(?!\d)){2,}+ )  # 12 000
+        (?:[ ]\d++)*+ (?:[.,]\d++)?
+    | (?:(?<![.\w])\.)?+ \d++ (?:[.,'_]\d++ | ~0\d\d(?!\d))*+
+    )"""
+_POWER = rf"(?: [eE]{_SIGN}?\d++ | (?:[ ]?[*×x·][ ]?10)? \^ (?:\{{[^{{}}]*\}} | {_SIGN}?\w+) )"
+_JOIN = r"""(?:
+    (?:[%$°] | [^\W\d_]{1,3} | \ue000{1,2})? [-\u2013\u2014~]{1,3}  # 7-8, 7kg-8kg
+    | [/:+*×÷·°$%] | \*\* | \.\.+ | … | [ ]?±[ ]? | [ ](?=\d+/\d)
+    )"""
+_OPERATOR = r"""(?:
+    (?:(?<=[^\W_]) | (?<=[)\]}%-])) [-+\u2013/*×÷·^_.] \{?  # (x)-5, π/2, answer.5
+    | (?<=\ue000)\.
+    | (?<=[\d)%][ ]) [-\u2013]
+    | (?<==[ ]) [-\u2013][ ]
+    | (?i:minus|negative)[ ]
+    | [±√∛∜][ ]?\(?
+    | [×·][ ]?(?=10\^)  # 4π × 10^5
+    )"""
+_ATTACHED = rf"(?: (?<=_)\{{[^{{}}]*\}} | [\^_] (?:\{{[^{{}}]*\}} | {_SIGN}?\w+) )"  # ^2, _{12}
+_ARGUMENT = r"(?: \{(?: [^{}] | \{(?: [^{}] | \{[^{}]*\} )*+\} )*+\} | \d )"  # of \frac
+
+_TOKEN = re.compile(
+    rf"""
+    # Most words. Without this alternative, reading takes half as long again.
+    (?!(?i:minus|negative)\b) [^\W\d_]++ (?![\w.(}}^$-])
+
+    | (?P<expression>
+        \\(?:[dtc]?frac|[dt]?binom|sqrt) (?:\[[^][]*\])? (?:[ ]?{_ARGUMENT}){{1,2}}
+        | (?:sqrt|cbrt|log|ln|exp) \([^()]*\)
+      )
+
+    | \\ (?: u[0-9a-fA-F]{{4}}\w*+ | [A-Za-z]++ {_ATTACHED}*+ )  # an escape, a command
+
+    | (?P<operator> {_OPERATOR} )?
+      (?P<sign> {_SIGN} )? (?: (?P<currency> {_CURRENCY} ) (?P<inner_sign> {_SIGN} )? )?
+      (?P<digits> {_DIGITS} ) (?P<power> {_POWER} )?
+      (?P<joined> (?: {_JOIN} {_SIGN}?(?:{_CURRENCY})?{_SIGN}? {_DIGITS} {_POWER}? )*+ )
+      (?P<unit> [^\W\d_]\w*+ )? (?: \}}*+ {_ATTACHED} )*+
+      (?P<factor> [ ]?(?: (?i:{"|".join(_SCALES.split())})\b | π ) )?
+      (?P<open> (?=[ ]?(?:\\(?:[dtc]?frac|sqrt)|√) | ,[-\u2013\u2014]) )?
+
+    | [^\W\d_]\w*+ (?: -\w++ | (?<=\d)[.,/]\d\w*+ | \}}*+ {_ATTACHED} )*+
+    """,
+    re.VERBOSE,
+)
+_DIGIT = re.compile(r"\d")
+
+
+def _is_name(token: re.Match[str]) -> bool:
+    """Return whether a number with a letter is a name: 3D, 5G."""
+    return token["unit"] in ("D", "G") and len(token["digits"]) == 1
+
+
+# Step 3: values
+
+_NOTATIONS = [  # the pattern, the separators of groups, and the decimal mark
+    (r"\d+(\.\d+)?|\.\d+", "", "."),
+    (r"[1-9]\d{0,2}(,\d{3})+(\.\d+)?", ",", "."),
+    (r"[1-9]\d?(,\d{2})+,\d{3}(\.\d+)?", ",", "."),
+    (r"[1-9]\d{0,2}([ '_~])\d{3}(\1\d{3})*(\.\d+)?", " '_~", "."),
+    (r"[1-9]\d{0,2}([ '_~])\d{3}(\1\d{3})*,\d+", " '_~", ","),
+    (r"[1-9]\d{0,2}(\.\d{3})+,\d+", ".", ","),
+    (r"[1-9]\d{0,2}(\.\d{3}){2,}", ".", ","),
+]
+_POWER_OF_10 = re.compile(
+    rf"(?:[eE]|.*\^\{{?)(?P<exponent>{_SIGN}?\d{{1,{MOST_EXPONENT_DIGITS}}})\}}?"
+)
+
+
+def _value(token: re.Match[str]) -> Decimal | None:
+    if token["operator"] or token["joined"] or token["factor"] or token["open"] is not None:
+        return None
+    unit = token["unit"] or ""
+    currency = token["currency"] or ""
+    if unit in _ATTACHED_SCALES or (unit == "m" and currency):  # 10k, $10m
+        return None
+    if _DIGIT.search(unit):  # 5h30, 0x1F
+        return None
+    if token["inner_sign"] and currency[-1].isalpha():  # EUR-5, BSD-2
+        return None
+    digits = _decimal_digits(token["digits"])
+    exponent = 0
+    if token["power"]:
+        digits, exponent = _scientific(digits, token["power"])
+    if digits is None:
+        return None
+    is_negative = bool({token["sign"], token["inner_sign"]} & {"-", "\u2013"})
+    return Decimal(f"{'-' if is_negative else ''}{digits}E{exponent}")
+
+
+def _scientific(digits: str | None, power: str) -> tuple[str | None, int]:
+    """Return the digits and the exponent of a number with a power, such as ``e5`` and ``×10^5``."""
+    match = _POWER_OF_10.fullmatch(power)
+    if match is None:
+        return None, 0
+    exponent = int(match["exponent"].replace("\u2013", "-"))
+    is_plain_power = power.startswith("^")
+    if not is_plain_power:
+        return digits, exponent
+    return ("1", exponent) if digits == "10" else (None, 0)
+
+
+def _decimal_digits(digits: str) -> str | None:
+    """Return digits with a decimal point and no separators, or None if their value is uncertain."""
+    if len(digits) > MOST_DIGITS:
+        return None
+    for pattern, separators, decimal_mark in _NOTATIONS:
+        if re.fullmatch(pattern, digits):
+            digits = digits.translate(dict.fromkeys(map(ord, separators)))
+            return digits.replace(decimal_mark, ".")
+    return None
