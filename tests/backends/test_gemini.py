@@ -168,3 +168,4 @@ async def test_calls_of_functions_are_recorded_as_json() -> None:
     parts = [{"functionCall": {"name": "pay", "args": {"eur": 5}}}]
     reply = await answered(ANSWERED | {"candidates": [{"content": {"parts": parts}}]})
     assert json.loads(reply.text) == {"tool_calls": [{"name": "pay", "arguments": {"eur": 5}}]}
+    assert reply.finish_reason == "tool_calls"

@@ -183,3 +183,4 @@ async def test_calls_of_functions_are_recorded_as_json() -> None:
     reply = await answered(COMPLETED | {"output": [ANSWER, call]})
     calls = [{"name": "pay", "arguments": {"eur": 5}}]
     assert json.loads(reply.text) == {"text": "Blue.", "tool_calls": calls}
+    assert reply.finish_reason == "tool_calls"

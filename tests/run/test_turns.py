@@ -95,6 +95,23 @@ async def test_every_turn_is_asked_once_whatever_the_verdict(tmp_path: Path) -> 
     ]
 
 
+@pytest.mark.parametrize("reason", ["tool_calls", "tool_use", "function_call"])
+async def test_an_answer_that_calls_a_tool_before_the_last_turn_is_not_sent_back(
+    tmp_path: Path, reason: str
+) -> None:
+    setting, backend = Setting(tmp_path, Adding()), adds(turn_2=Reply("{}", reason))
+    await setting.run(backend)
+    attempts = setting.attempts()
+    assert [number for name, _, number in sorted(attempts) if name == "sum/1"] == [1, 2]
+    called = attempts["sum/1", 0, 2]
+    assert (called.outcome, called.passed, called.text) == ("error", None, "{}")
+    assert "called a tool" in (called.error or "")
+    setting, backend = Setting(tmp_path / "last", Adding()), adds(turn_3=Reply("9", reason))
+    setting.path.parent.mkdir()
+    await setting.run(backend)
+    assert setting.attempts()["sum/2", 0, 3].outcome == "ok"
+
+
 async def test_the_display_counts_conversations_by_all_their_turns(tmp_path: Path) -> None:
     setting = Setting(tmp_path, Adding())
     await setting.run(adds(wrong_at=1))
@@ -167,6 +184,8 @@ async def test_a_retried_answer_is_followed_by_the_turns_after_it(tmp_path: Path
         ({"rounds": {"max": 2}}, "rounds.max"),
         ({"task": {"name": "sums", "shots": {"n": 1}}}, "shots"),
         ({"polish": {"backend": "scripted", "name": "p"}}, "paraphrased"),
+        ({"decoding": {"extra": {"tools": []}}}, r"decoding\.extra\.tools offers tools .*'sum/1'"),
+        ({"decoding": {"extra": {"toolConfig": {}}}}, "offers tools"),
     ],
 )
 def test_what_does_not_fit_a_conversation_is_refused(
