@@ -10,11 +10,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from string import ascii_uppercase
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 from harness.errors import DataInvalid, Unparseable
+from harness.scoring.conclusions import plain, statements, undecided, unquoted
 
 LETTERS = ascii_uppercase
 CHOICE = "choice"  # name of the score that says whether the right option was chosen
@@ -73,90 +73,83 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value).strip()
 
 
-class _Patterns(NamedTuple):
-    """Patterns for the letters of n options."""
-
-    letter: re.Pattern[str]
-    more: re.Pattern[str]  # another letter, as in "A or B"
-    right: re.Pattern[str]  # "B is correct"
-    named: re.Pattern[str]  # "(B)", "option B"
-
-
-@lru_cache(maxsize=32)
-def _patterns(n: int) -> _Patterns:
-    upper = LETTERS[:n]
-    one, big = (
-        rf"[(\[{{'\u2018]?\s*(?<![A-Za-z0-9])([{letters}])"
-        r"(?![A-Za-z0-9]|['\u2019][A-Za-z])(?:\s*[)\]'\u2019])?"
-        for letters in (upper + upper.lower(), upper)
-    )
-    named = r"(?:(?:option|choice|answer|letter)\s+)?"
-    too = r"(?:possibly|maybe|perhaps|also|even)"
-    return _Patterns(
-        re.compile(one),
-        re.compile(
-            rf"\s*(?:,?\s*(?:and|or)\b(?:\s+{too})?|[/&])\s*{named}{big}"
-            rf"|\s*,\s*{named}{big}(?=\s*(?:[,.;)]|and\b|or\b|\Z))"
-        ),
-        re.compile(
-            rf"{big}\s*(?i:(?:is|seems|must be|would be|has to be)\s+(?:to be\s+)?(?:the\s+)?"
-            r"(?:correct|right|(?:only|best|most\s+\w+)\s+(?:answer|option|choice|one)|answer)\b)"
-        ),
-        re.compile(rf"[(\[](?<![A-Za-z0-9])([{upper}])[)\]]|\b(?i:option|choice)\s+([{upper}])\b"),
+def _letter(letters: str) -> str:
+    return (
+        rf"[(\[{{<'\u2018]?\s*(?<![A-Za-z0-9])([{letters}])(?![A-Za-z0-9]|['\u2019][A-Za-z])"
+        r"(?:\s*[)\]}>'\u2019])?"
     )
 
 
-_FILL = (
-    r"(?:[\s:\uff1a=]|\b(?:is|the|correct|final|best|right|option|choice|letter|answer|clearly"
-    r"|definitely|probably|likely|most|therefore|thus|indeed|simply|just)\b)*+"
+_OPTION = r"(?:(?:option|choice|answer|letter)\s+)?"
+_LETTER = re.compile(_letter("A-Za-z"))
+_JOINED = re.compile(
+    r"\s*(?:\(?,?\s*(?:and|or|und|oder|et|ou|y|o|e|и|или)\b(?:\s+(?:possibly|maybe|perhaps|also|even))?"
+    rf"|[/&和或])\s*{_OPTION}|\s*,\s*{_OPTION}(?={_letter('A-Z')}\s*(?:[,.;)]|and\b|or\b|\Z))",
 )
-_ANNOUNCED = re.compile(
-    r"\b(?:answer|option|choice|response|solution)\s*"
-    r"(?:is|was|would\s+be|must\s+be|should\s+be|will\s+be|[:\uff1a=→]|->|[-\u2013—](?=\s))"
-    + _FILL,
-    re.I,
+_RIGHT = re.compile(
+    rf"{_letter('A-Z')}\s*(?:(?i:(?:is|seems|must be|would be|has to be)\s+(?:to be\s+)?(?:the\s+)?"
+    r"(?:correct|right|(?:only|best|most\s+\w+)\s+(?:answer|option|choice|one)|answer)\b)"
+    r"(?!\s+(?:if|when|only|unless|in)\b)|是?(?:正确|对的)|が正解)"
 )
-_CONCLUDED = re.compile(
-    r"\b(?:(?:choose|pick|select|say|go(?:ing)?\s+with)\b|it(?:['\u2019]s|\s+is|\s+must\s+be)\b"
-    r"|(?:therefore|thus|so|hence)\b,?)" + _FILL,
-    re.I,
+_BRACKETED = re.compile(
+    r"[(\[](?<![A-Za-z0-9])([A-Z])[)\]]|\b(?i:option|choice|answer|letter)\s+([A-Z])\b"
 )
 _ENDS = re.compile(
-    r"\s*(?:\Z|\n|[.](?=\s|\Z)|[,;:!?)\]/&]|[-\u2013—]+(?=\s)|(?:because|since|as|which|and|or)\b)"
+    r"\s*(?:\Z|\n|[.。](?=\s|\Z)|[,;:!?)\]/&、\uff0c]|[-\u2013—]+(?=\s)|[\u0400-\uffff]"
+    r"|(?:because|since|as|which|and|or|not|but|though|although)\b)"
 )
-_DENIED = re.compile(r"\s*(?:is|was|are)?\s*(?:n['\u2019]t|not|wrong|incorrect|false)\b", re.I)
+_DENIED = re.compile(
+    r"\s*(?:(?:is|was|are)\s*)?(?:n['\u2019]t|wrong|incorrect|false|not(?!\s+[A-Z]\b))\b", re.I
+)
 _NOT = re.compile(r"(?:\bnot|n['\u2019]t|\bneither|\bnor)\s+(?:be\s+|the\s+)?\Z", re.I)
-_OPEN = re.compile(r"(?:\b(?:and|or|nor|neither|either|if|whether|why)|/)\s*(?:option\s*)?\Z", re.I)
-_DELIMITER = re.compile(r"\s*(?:\Z|\n|[.](?=\s)|[):,;]|[-\u2013—]+(?=\s))")
-_COLON = re.compile(r"[:\uff1a]")
-_BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{|<(?:final_?)?answer>", re.I)
-_MARKUP = re.compile(
-    r"\\(?:text|textbf|textit|mathrm|mathbf)\s*\{|\\[()\[\]]|</?\w{1,20}>|[*_`\"“”$}]"
+_OPEN = re.compile(
+    r"(?:\b(?:and|or|nor|neither|either|if|whether|why|alternatively|arguably|possibly|perhaps|maybe),?"
+    r"|/)\s*(?:option\s*)?\Z",
+    re.I,
 )
-
-
-def _plain(text: str) -> str:
-    """Return a reply without emphasis, quotes and LaTeX commands."""
-    return _MARKUP.sub("", _BOXED.sub(" answer: ", text)).strip()
+_COLON = re.compile(r":")
+_QUESTION = re.compile(r"[^.!?\n]{0,200}\?")
+_DELIMITER = re.compile(r"\s*(?:\Z|\n|[.](?=\s)|[():,;]|[-\u2013—]+(?=\s))")
+_LABEL = re.compile(r"[ .:)\-\u2013—]*")
+_CLOSED = re.compile(r"\s*(?:[.!;)\]]|\n|\Z)")
+_COURTESY = re.compile(
+    r"\n\s*(?:[^\n]*\?|(?:I\s+)?hope\b[^\n]*|let\s+me\s+know\b[^\n]*|feel\s+free\b[^\n]*)\s*\Z",
+    re.I,
+)
+_ORDINALS = {
+    name: position
+    for position, names in enumerate(
+        ("first 1st", "second 2nd", "third 3rd", "fourth 4th", "fifth 5th", "sixth 6th")
+    )
+    for name in names.split()
+}
+_ORDINAL = re.compile(
+    rf"\bthe\s+({'|'.join(_ORDINALS)}|last)\s+(?:option|one|alternative|choice\s+listed)\b", re.I
+)
+_LOOK_ALIKES = (  # Cyrillic
+    "\u0410\u0412\u0421\u0415\u041d\u0406\u0408\u041a\u041c\u041e\u0420\u0405\u0422\u0425"
+)
+_LATIN = str.maketrans(_LOOK_ALIKES, "ABCEHIJKMOPSTX")
+_LOOK_ALIKE = re.compile(rf"(?<!\w)[{_LOOK_ALIKES}](?=\s*(?:[.,;:!?)\]]|\n|\Z))")
+_CYRILLIC_LETTER = re.compile(r"(?<!\w)[БГДЖ](?=\s*[.,;:)\]])")  # an option of a Cyrillic list
 
 
 def _bare(text: str) -> str:
-    return " ".join(_plain(text).casefold().split()).rstrip(".!")
+    return " ".join(plain(text).lower().split()).rstrip(".!。")
 
 
 class ChoiceExtraction:
     """An extraction of the letter of the option that a reply chooses.
 
     The reply may be the letter, the option's text or both, or it may announce a choice ("The answer
-    is B"). The last announcement counts, unless the last line just names an option. Without either,
-    a conclusion ("so B"), the first words or the only option named counts.
+    is B"). The last announcement decides, unless the last line just names an option. Without
+    either, the first words or the only option named count.
     """
 
     expects: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, choices: Sequence[str]) -> None:
         self._letters = LETTERS[: len(choices)]
-        self._known = _patterns(len(choices))
         self._longest = 2 * max(map(len, choices)) + 40
         bare = [_bare(choice) for choice in choices]
         single = {text for text in bare if text and bare.count(text) == 1}
@@ -170,119 +163,167 @@ class ChoiceExtraction:
         """Return the letter, in upper case.
 
         Raises:
-            Unparseable: If the reply names no option, or several without choosing one.
+            Unparseable: If the reply names no option, or several without choosing one, or if what
+                it announces last is not an option.
         """
-        found = self._found(_plain(text))
-        if len(found) == 1:
-            return found
+        letters = self._chosen(self._prepared(unquoted(text)))
+        if letters is None:
+            letters = self._chosen(self._prepared(text)) or ""
+        if len(letters) == 1:
+            return letters
         last = self._letters[-1]
-        if found:
-            raise Unparseable(f"The reply chooses several options: {', '.join(found)}.")
+        if letters:
+            raise Unparseable(f"The reply chooses several options: {', '.join(letters)}.")
         raise Unparseable(f"The reply does not choose one of the options A to {last}.")
 
     def write(self, answer: str) -> str:
         """Return the answer unchanged."""
         return answer
 
-    def _found(self, text: str) -> str:
-        """Return the letters that a reply chooses, or ""."""
+    def _prepared(self, text: str) -> str:
+        """Return a plain text with Latin letters for ordinals and for letters that look alike."""
+        text = plain(text, " answer: ")
+        if not _CYRILLIC_LETTER.search(text):
+            text = _LOOK_ALIKE.sub(lambda match: match[0].translate(_LATIN), text)
+        return _ORDINAL.sub(self._by_ordinal, text)
+
+    def _by_ordinal(self, match: re.Match[str]) -> str:
+        position = _ORDINALS.get(match[1].lower(), len(self._letters) - 1)
+        return f"option {LETTERS[position]}"
+
+    def _chosen(self, text: str) -> str | None:
+        """Return the letters that a reply chooses, "" if it decides for none, or None."""
         if letter := self._texts.get(_bare(text)):
             return letter
-        announced = [*self._last_line(text), *self._announced(text)]
-        if announced:
-            return max(announced)[1]
-        for match in reversed([*_CONCLUDED.finditer(text)]):
-            if found := self._at(text, match.end()):
-                return found
-        return self._first(text) or self._only(text)
+        decisive = [*self._last_line(text), *self._announced(text)]
+        if decisive:
+            return max(decisive)[1]
+        return self._first(text) or self._only(text) or None
 
     def _announced(self, text: str) -> Iterator[tuple[int, str]]:
-        """Yield the offset and the letters of a reply's last announcements."""
-        for match in reversed([*_ANNOUNCED.finditer(text)]):
-            if found := self._at(text, match.end(), loose=True):
-                yield match.end(), found
-                break
-        for match in reversed([*self._known.right.finditer(text)]):
+        """Yield the offsets and the letters of announcements ("" for what is not an option)."""
+        for statement in statements(text):
+            letters = self._at(text, statement.start, loose=statement.named)
+            if not letters and statement.binding:
+                letters = self._only(statement.text)
+            if letters or statement.binding:
+                yield statement.start, letters
+        for start in undecided(text):
+            if not self._at(text, start):
+                yield start, ""
+        for match in _RIGHT.finditer(text):
             if not _OPEN.search(text, max(0, match.start() - 20), match.start()):
-                yield match.start(), match[1]
-                break
+                yield match.start(), match[1] if match[1] in self._letters else ""
 
     def _at(self, text: str, start: int, *, loose: bool = False) -> str:
-        """Return the letters of the option at an offset.
+        """Return the letters of the options at an offset, unless the text denies the first.
 
         With ``loose``, any word may follow a letter that is not a word itself.
         """
-        line = self._line(text, start)
-        spelt = [
-            one
-            for one in self._texts
-            if line.startswith(one) and not line[len(one) : len(one) + 1].isalnum()
-        ]
-        if spelt:
-            return self._texts[max(spelt, key=len)]
-        match = self._known.letter.match(text, start)
-        if match is None or _DENIED.match(text, match.end()):
+        letter, end = self._option(text, start, loose)
+        if not letter or _DENIED.match(text, end):
             return ""
-        letter, end = match[1], match.end()
-        word = letter.islower() or letter in "AI" or not loose
-        if match[0].rstrip()[-1] == letter and word and not _ENDS.match(text, end):
-            return letter.upper() if self._begins(self._line(text, end), letter) else ""
-        return "".join(dict.fromkeys([letter.upper(), *self._others(text, end)]))
+        letters = [letter]
+        label = _LABEL.match(text, end)
+        if label is not None:  # the option's text after its letter, or the reverse
+            second, second_end = self._spelt(text, label.end())
+            if text.startswith(("(", "["), label.end()):
+                second, second_end = self._option(text, label.end(), False)
+            if second and _CLOSED.match(text, second_end):
+                letters.append(second)
+                end = second_end
+        while match := _JOINED.match(text, end):
+            joined, end = self._option(text, match.end(), False)
+            if not joined:
+                break
+            letters.append(joined)
+        return "".join(dict.fromkeys(letters))
 
-    def _line(self, text: str, start: int) -> str:
-        """Return the rest of the line at an offset, cut to the length of an option."""
-        return _bare(text[start : start + self._longest].partition("\n")[0])
+    def _option(self, text: str, start: int, loose: bool) -> tuple[str, int]:
+        """Return the letter of the option at an offset, or "", and the offset of its end."""
+        letter, end = self._spelt(text, start)
+        if letter:
+            return letter, end
+        match = _LETTER.match(text, start)
+        if match is None or match[1].upper() not in self._letters:
+            return "", start
+        letter, end = match[1].upper(), match.end()
+        bare = match[0].rstrip()[-1] == match[1]
+        may_be_word = match[1].islower() or letter in "AI" or not loose
+        if bare and may_be_word and not _ENDS.match(text, end):
+            own, _ = self._spelt(text, end + 1)
+            return (letter, end) if own == letter else ("", start)
+        return letter, end
 
-    def _begins(self, after: str, letter: str) -> bool:
-        own = (text for text, one in self._texts.items() if one == letter.upper())
-        return any(after.startswith(text) for text in own)
-
-    def _others(self, text: str, end: int) -> Iterator[str]:
-        while match := self._known.more.match(text, end):
-            yield next(filter(None, match.groups()))
-            end = match.end()
+    def _spelt(self, text: str, start: int) -> tuple[str, int]:
+        """Return the letter of the option whose text is at an offset, or "", and its end."""
+        line = text[start : start + self._longest].partition("\n")[0].lower()
+        options = [
+            option
+            for option in self._texts
+            if line.startswith(option) and not line[len(option) : len(option) + 1].isalnum()
+        ]
+        if not options:
+            return "", start
+        longest = max(options, key=len)
+        return self._texts[longest], start + len(longest)
 
     def _last_line(self, text: str) -> Iterator[tuple[int, str]]:
         """Yield the offset and the letter of the last line, if that line only names an option."""
+        text = _COURTESY.sub("", text)
         lines = [line for line in text.splitlines() if line.strip()][-len(self._letters) :]
-        listed = "".join(map(self._named, lines)) == self._letters
-        if (letter := self._named(text[text.rfind("\n") + 1 :])) and not listed:
+        listed = "".join(self._named(line) or "" for line in lines) == self._letters
+        letter = self._named(text[text.rfind("\n") + 1 :])
+        if letter is not None and not listed:
             yield text.rfind("\n") + 1, letter
 
-    def _named(self, line: str) -> str:
-        """Return the letter of the option that a line names without saying more, or ""."""
+    def _named(self, line: str) -> str | None:
+        """Return the letter of the option that a line names without saying more.
+
+        Return "" if the line names what is not an option, and None for any other line.
+        """
         line = line.strip()
-        match = self._known.letter.match(line)
-        after = self._known.letter.fullmatch(_COLON.split(line)[-1].strip(" ."))
         if letter := self._texts.get(_bare(line)):
             return letter
-        if match is not None:
-            rest = _bare(line[match.end() :].lstrip(" .:,)-\u2013—"))
-            return match[1].upper() if not rest or self._texts.get(rest) == match[1].upper() else ""
-        return after[1].upper() if after is not None else ""
+        match = _LETTER.match(line)
+        rest = _bare(line[match.end() :].lstrip(" .:,)-\u2013—")) if match else ""
+        if match is None or (rest and rest not in self._texts):
+            match = _LETTER.fullmatch(_COLON.split(line)[-1].strip(" .。"))
+            rest = ""
+        if match is None:
+            return None
+        letter = match[1].upper()
+        is_option = letter in self._letters and self._texts.get(rest, letter) == letter
+        return letter if is_option else ""
 
     def _first(self, text: str) -> str:
         """Return the letters with which a reply begins, unless a later line begins with another."""
-        match = self._known.letter.match(text)
-        if match is None or not match[1].isupper():
+        match = _LETTER.match(text)
+        if match is None or match[1] not in self._letters:
             return ""
         closed = match[0].rstrip()[-1] != match[1] or _DELIMITER.match(text, match.end())
-        if not closed and not self._begins(self._line(text, match.end()), match[1]):
+        if not closed and self._spelt(text, match.end() + 1)[0] != match[1]:
             return ""
-        for line in text.splitlines()[1:]:
-            other = self._known.letter.match(line.strip())
-            if other and other[1] != match[1] and _DELIMITER.match(line.strip(), other.end(1)):
+        first, *lines = [line.strip() for line in text.splitlines() if line.strip()]
+        if self._named(first):
+            lines = lines[:1]  # more than one line makes a list of the options
+        for line in lines:
+            other = _LETTER.match(line)
+            if other and other[1] != match[1] and _DELIMITER.match(line, other.end(1)):
                 return ""
-        return "".join(dict.fromkeys([match[1], *self._others(text, match.end())]))
+        return self._at(text, 0, loose=True)
 
     def _only(self, text: str) -> str:
-        found = {
+        """Return the only option that a text names in brackets or as "option B", or ""."""
+        letters = {
             match[1] or match[2]
-            for match in self._known.named.finditer(text)
+            for match in _BRACKETED.finditer(text)
             if not _NOT.search(text, max(0, match.start() - 20), match.start())
             and not _DENIED.match(text, match.end())
+            and not _QUESTION.match(text, match.end())
         }
-        return found.pop() if len(found) == 1 else ""
+        letters &= set(self._letters)
+        return letters.pop() if len(letters) == 1 else ""
 
 
 def chosen_details(chosen: int, right: int, n: int) -> Mapping[str, Any]:

@@ -18,11 +18,11 @@ from itertools import islice
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from harness.errors import ConfigError, Unparseable, nearest
+from harness.scoring.conclusions import json_object
 from harness.scoring.numbers import read_number
 from harness.scoring.patterns import Pattern, Take, around_group
 
 MOST_JSON_STARTS = 100  # maximum number of brackets tried as the start of JSON
-MOST_OBJECT_STARTS = 32  # maximum number of braces tried as the start of a JSON object
 
 
 class NoAnswerBlock(Unparseable):
@@ -250,10 +250,14 @@ class NumberExtraction:
 
 
 class JsonExtraction:
-    """An extraction of a value (``a.b`` for a nested key) from a reply's first JSON object."""
+    """An extraction of a value (``a.b`` for a nested key) from a reply's last or first JSON object.
 
-    def __init__(self, key: str) -> None:
+    An earlier object never stands in for a last one that is broken or lacks the key.
+    """
+
+    def __init__(self, key: str, take: Take = "last") -> None:
         self._path = key.split(".")
+        self._take: Take = take
         self.expects: tuple[str, ...] = (self._path[-1],)
 
     def read(self, text: str) -> str:
@@ -262,7 +266,7 @@ class JsonExtraction:
         Raises:
             Unparseable: As in `json_object`, or if the value is missing, too large or too deep.
         """
-        found: Any = json_object(text)
+        found: Any = json_object(text, self._take)
         for key in self._path:
             if not isinstance(found, dict) or key not in found:
                 raise Unparseable(f"The JSON object has no {'.'.join(self._path)!r:.80}.")
@@ -290,7 +294,11 @@ Extraction: TypeAlias = BlockExtraction | RegexExtraction | NumberExtraction | J
 - ``expects`` lists strings that announce an answer. A prompt should contain one of them.
 """
 
-_KEYS: Mapping[str, tuple[str, ...]] = {"regex": ("take", "ignore_case"), "number": (), "json": ()}
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "regex": ("take", "ignore_case"),
+    "number": (),
+    "json": ("take",),
+}
 """Maps each key that selects a kind of extraction to the options that it allows."""
 
 
@@ -306,54 +314,20 @@ def extraction(raw: Mapping[str, Any], where: str) -> Extraction:
             known = (*_KEYS, *_KEYS[kind])
             raise ConfigError(f"{where}: {kind} has no {key!r:.60}.", nearest(str(key), known))
     value, ignore_case = raw[kind], raw.get("ignore_case", False)
-    if kind == "json":
-        if not isinstance(value, str) or not all(value.split(".")):
-            raise ConfigError(f"{where}.json must be the name of a key.", "Write {json: answer}.")
-        return JsonExtraction(value)
-    place, take = ("number", value) if kind == "number" else ("take", raw.get("take", "first"))
+    if kind == "json" and not (isinstance(value, str) and all(value.split("."))):
+        raise ConfigError(f"{where}.json must be the name of a key.", "Write {json: answer}.")
+    place = "number" if kind == "number" else "take"
+    default = "last" if kind == "json" else "first"
+    take = value if kind == "number" else raw.get("take", default)
     if take not in ("first", "last"):
         raise ConfigError(f"{where}.{place} must be first or last, not {take!r:.40}.")
     if kind == "number":
         return NumberExtraction(take)
+    if kind == "json":
+        return JsonExtraction(value, take)
     patterns = [value] if isinstance(value, str) else value
     if not (isinstance(patterns, list) and patterns and all(isinstance(p, str) for p in patterns)):
         raise ConfigError(f"{where}.regex must be a pattern or a list of them.")
     if not isinstance(ignore_case, bool):
         raise ConfigError(f"{where}.ignore_case must be true or false.")
     return RegexExtraction(patterns, f"{where}.regex", take, ignore_case)
-
-
-_FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
-
-
-def json_object(text: str) -> dict[str, Any]:
-    """Return the first JSON object in a reply.
-
-    The first fence is searched before the whole reply, each up to `MOST_OBJECT_STARTS` braces.
-
-    Raises:
-        Unparseable: If there is no object, or if an object has a repeated key.
-    """
-    fence = _FENCED.search(text)
-    for candidate in (fence[1] if fence else text, text):
-        for match in islice(re.finditer(r"\{", candidate), MOST_OBJECT_STARTS):
-            try:
-                found, _ = _DECODER.raw_decode(candidate, match.start())
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(found, dict):
-                return found
-    raise Unparseable("The answer contains no JSON object.")
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise Unparseable(f"The key {name!r:.60} occurs twice in the JSON object.")
-        found[name] = value
-    return found
-
-
-# As a parser of constants, int raises a ValueError for NaN and Infinity, which are not JSON.
-_DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_constant=int)

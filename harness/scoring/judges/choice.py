@@ -13,6 +13,7 @@ from typing import Any
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Task
 from harness.records import LARGEST, Decoding, Instance, Question, Reply, Request, Score
+from harness.scoring.conclusions import unquoted
 from harness.scoring.judges import TAG, JudgePrompt, PromptJudge, graded, mean
 
 LABEL = "verdict"  # label that may precede the choice in the last line
@@ -114,8 +115,11 @@ class Choice(PromptJudge):
 
 
 def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
-    """Return the choice that a reply's last line names, optionally after "verdict", or None."""
-    lines = reply.text.strip().splitlines()
+    """Return the choice that a reply's last line names, optionally after "verdict", or None.
+
+    Lines that the reply quotes do not count.
+    """
+    lines = unquoted(reply.text).strip(" \t\r\n\u2026").splitlines()
     if reply.finish_reason == "length" or not lines or len(lines[-1]) > LONGEST_LINE:
         return None
     line = _folded(lines[-1])

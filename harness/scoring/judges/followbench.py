@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Task
 from harness.records import Instance, Question, Reply, Request, Score
+from harness.scoring.conclusions import unquoted
 from harness.scoring.judges import PublishedJudge
 
 RULE = "rule"
@@ -127,30 +128,40 @@ NOT_SATISFIED = ("NO", "PARTIAL", "MAYBE", "UNKNOWN", "N/A")
 LONGEST_LINE = 2_000  # maximum characters of a line that can be a list of verdicts
 
 _LIST = re.compile(r"[\[(]([^\[\]()]*)[\])]")
-_AROUND = " \t\r\n'\"`*_.\u2018\u2019\u201c\u201d"  # with curly quotes
+_OPEN_LIST = re.compile(r"\[\s*['\"]?(?:YES|NO)\b[^\]]*\Z", re.IGNORECASE)
+_AROUND = " \t\r\n'\"`*_.\u2018\u2019\u201c\u201d\u2026"  # with curly quotes
 
 
 def verdicts(reply: str, level: int) -> list[bool] | None:
     """Return a verdict for each of ``level`` constraints, or None if the reply is unclear.
 
-    The last list of verdicts counts, regardless of quotes, case, line breaks, and text after it.
-    For a single constraint, a last line of only YES or NO also counts.
+    The last list of verdicts counts, regardless of quotes around its words, case, line breaks, and
+    text after it. Lists that the reply quotes do not count. For a single constraint, a last line of
+    only YES or NO also counts.
 
     >>> verdicts("So:\\n```\\n['YES', 'no']\\n```\\nI hope this helps.", 2)
     [True, False]
     >>> verdicts("['YES', 'NO'] and ['YES', 'YES']", 2) is None
     True
     """
-    end = reply[-LONGEST_LINE:]
-    lists = [(found.span(), read) for found in _LIST.finditer(end) if (read := _words(found[1]))]
-    if not lists:
-        lines = [line for line in end.splitlines() if line.strip(_AROUND)]
-        return _words(lines[-1]) if lines and level == 1 else None
-    (start, _), last = lists[-1]
+    end = unquoted(reply)[-LONGEST_LINE:]
+    lists = [(match.span(), match[1]) for match in _LIST.finditer(end) if _is_list(match[1])]
+    lines = [line for line in end.splitlines() if line.strip(_AROUND)]
+    last_line = _words(lines[-1]) if lines and level == 1 else None
+    if last_line or not lists:
+        return last_line
+    (start, stop), words = lists[-1]
+    last = _words(words)
     line = end.rfind("\n", 0, start) + 1
-    same_line = [read for (begin, _), read in lists if begin >= line]
-    contradicts = any(read != last for read in same_line)
-    return None if contradicts or len(last) != level else last
+    contradicts = any(_words(text) != last for (begin, _), text in lists if begin >= line)
+    if contradicts or _OPEN_LIST.search(end, stop) or last is None or len(last) != level:
+        return None
+    return last
+
+
+def _is_list(text: str) -> bool:
+    """Return whether some of the comma-separated words are verdicts."""
+    return any(_words(word) for word in text.split(","))
 
 
 def _words(text: str) -> list[bool] | None:

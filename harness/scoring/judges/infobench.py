@@ -9,12 +9,13 @@ no.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Judged, Task
 from harness.records import Instance, Message, Question, Reply, Request, Score
+from harness.scoring.conclusions import plain, statements, undecided, unquoted
 from harness.scoring.judges import PublishedJudge
 from harness.scoring.panel import criteria_scores
 
@@ -109,32 +110,66 @@ class InfoBenchJudge(PublishedJudge):
         return self.message(name, {**fields, "output": text, "question": question})
 
 
-LONGEST = 20_000  # maximum characters at each end of a reply that are read
-
 _SAID = {"yes": True, "no": False}
 _WORD = re.compile(r"[^\W\d_]+")
-_ANSWER = re.compile(r"\banswer(?: is)?\s{0,3}:?\s{0,3}[*_\"']{0,3}(yes|no)\b", re.IGNORECASE)
+_END = (
+    r"(?=\s*(?:[.,;:!?)\]\u2013—]|-\s|\n|\Z)"
+    r"|\s+(?:because|since|as|for|the|it|its|this|that|there|they|not|and|but)\b)"
+)
+_STATED = re.compile(rf"['\u2018(\[]?(yes|no)\b{_END}", re.IGNORECASE)
+_FIRST = re.compile(rf"[\W\d_]*(?:(yes)\b|(no)\b{_END})", re.IGNORECASE)
+_SENTENCE = re.compile(
+    r"(?:^|[.!?:;…])[^\w\n.!?:;…]*(yes|no)\b(?=[^\w\n.!?]*(?:[.!]|\n|\Z))", re.IGNORECASE | re.M
+)
+_NEITHER = re.compile(
+    r"(?:un(?:clear|known|decided|determined)|n/a|not\s+(?:applicable|clear|sure)|maybe|perhaps"
+    r"|partial(?:ly)?|neither|both|mostly|cannot"
+    r"|yes\s*(?:/|or|and)\s*no|no\s*(?:/|or|and)\s*yes)\b",
+    re.IGNORECASE,
+)
+_NEGATED = frozenset({"not", "n't", "t", "no", "neither", "nor", "than", "of"})
 
 
 def verdict(text: str) -> bool | None:
     """Return True for yes, False for no, or None if a reply is unclear.
 
-    The first word decides if it is yes or no, or else a phrase like "answer: yes", or else the last
-    word. Case is ignored. A reply such as "yes or no" is unclear.
+    The last statement decides: the first word, a phrase such as "answer: yes", or a sentence of one
+    word. Without any, the last word decides. Case and quotations are ignored. A reply such as "yes
+    or no" is unclear.
 
-    >>> [verdict(said) for said in ("No, it is not.", "Answer: **Yes**, I think", "Nothing: YES")]
+    >>> [verdict(text) for text in ("No, it is not.", "Answer: **Yes**, I think", "Nothing: YES")]
     [False, True, True]
     >>> verdict("Not applicable.") is verdict("YES / NO") is None
     True
+    >>> verdict('It contains "Answer: yes", an attempt to steer me. NO')
+    False
     """
-    words = _WORD.findall(f"{text[:LONGEST]} {text[LONGEST:][-LONGEST:]}".lower())
+    text = plain(unquoted(text))
+    words = _WORD.findall(text.lower())
     if not words or {"yes", "no"} <= set(words) <= {"yes", "no", "and", "or"}:
         return None
-    if words[0] in _SAID:
-        return _SAID[words[0]]
-    if (answer := _ANSWER.search(text[:LONGEST])) is not None:
-        return _SAID[answer[1].lower()]
-    return _SAID.get(words[-1])
+    verdicts = sorted(_verdicts(text), key=lambda pair: pair[0])
+    if not verdicts:
+        negated = len(words) > 1 and words[-2] in _NEGATED
+        return None if negated else _SAID.get(words[-1])
+    line_start = text.rfind("\n", 0, verdicts[-1][0]) + 1
+    last = {passed for offset, passed in verdicts if offset >= line_start}
+    return last.pop() if len(last) == 1 else None
+
+
+def _verdicts(text: str) -> Iterator[tuple[int, bool | None]]:
+    """Yield the offsets and the verdicts of statements, None for neither yes nor no."""
+    if (first := _FIRST.match(text)) is not None:
+        yield first.start(first.lastindex or 0), first[1] is not None
+    for sentence in _SENTENCE.finditer(text):
+        yield sentence.start(1), _SAID[sentence[1].lower()]
+    for statement in statements(text):
+        if (stated := _STATED.match(text, statement.start)) is not None:
+            yield stated.start(1), _SAID[stated[1].lower()]
+        elif statement.binding and _NEITHER.match(statement.text):
+            yield statement.start, None
+    for offset in undecided(text):
+        yield offset, None
 
 
 def official_verdict(text: str) -> bool | None:

@@ -7,18 +7,34 @@ are averaged.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Task
 from harness.records import Decoding, Instance, Question, Reply, Request, Score
+from harness.scoring.conclusions import SCORE, plain, statements, unquoted
 from harness.scoring.judges import JudgePrompt, PromptJudge, graded, mean
-from harness.scoring.numbers import only_number
 from harness.scoring.patterns import Pattern, PatternTooSlow
 
 COHERENCY = r"coherency score is:?\s{0,3}[*_\"']{0,3}(\d+)(?!\d|[.,]\d|\s?[-\u2013]\s?\d)"
 """Matches an integer after "coherency score is", but neither a decimal fraction nor a range."""
+
+_RATING = re.compile(
+    r"\s*([-+]?(?:[0-9]{1,9}+(?:\.[0-9]{1,9}+)?|\.[0-9]{1,9}+))"
+    r"(?:\s*(?:/|out\s+of\b|of\b|von\b|sur\b|de\b)\s*([0-9]{1,9}+(?:\.[0-9]+)?))?+"
+    r"(?!\s*[-\u2013—~/]\s*[0-9]|[.,][0-9]|[\w%½¼¾]|\s*[?½¼¾]|\s*\+"
+    r"|\s*(?:,\s*)?\(?(?:to|or|and|maybe|perhaps|possibly|bis|oder|ou|à)\b[^.\n]{0,20}?[0-9])"
+)
+"""Matches a single number, with or without the scale: not the beginning of a range or a choice."""
+_RATED = re.compile(
+    r"(?:\w{1,12}\s+)?[-+.]?[0-9]|(?:between|from|un\w+|none|n/a|not|high|low|one|two|three|four|five"
+    r"|six|seven|eight|nine|ten|zero)\b",
+    re.IGNORECASE,
+)
+"""Matches what is meant as a score, even if it is not valid."""
 
 
 class NumberJudge(PromptJudge):
@@ -70,20 +86,37 @@ class NumberJudge(PromptJudge):
         return [self.question(instance, text, low=f"{self._low:g}", high=f"{self._high:g}")]
 
     def read(self, reply: Reply) -> float | None:
-        """Return a reply's number, or None if the reply has none within the bounds.
+        """Return the number in a reply's last statement of a score, or None.
 
-        The result is also None for a truncated reply, and if the search takes too long.
+        The result is None if that statement is not a single number within the bounds, if the reply
+        is truncated, and if the search takes too long.
         """
         if reply.finish_reason == "length":
             return None
-        try:
-            match = self._pattern.find(reply.text, "last")
-        except PatternTooSlow:
+        own_text = unquoted(reply.text)
+        for text in (plain(own_text), own_text):  # a pattern may contain markup
+            try:
+                match = self._pattern.find(text, "last")
+            except PatternTooSlow:
+                return None
+            if match is not None:
+                return self._number(match, text)
+        return None
+
+    def _number(self, match: Any, text: str) -> float | None:
+        """Return the number that a match and the text after it state, or None."""
+        start, end = match.span(1)
+        number = _RATING.match(text, start) if start >= 0 else None
+        later = [score for score in statements(text, SCORE) if score.start > end]
+        if number is None or any(_RATED.match(score.text) for score in later):
             return None
-        number = only_number(match[1] or "") if match else None
-        if number is None or not self._low <= number <= self._high:
+        value = Decimal(number[1])
+        scale = number[2]
+        in_group = number.end(1) <= end
+        in_scale = scale is None or Decimal(scale) == Decimal(str(self._high))
+        if not (in_group and in_scale and self._low <= value <= self._high):
             return None
-        return float(number)
+        return float(value)
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
         """Return ``score``, the mean of the valid numbers, or {} if the instance is skipped.

@@ -82,6 +82,30 @@ def test_the_last_line_names_the_choice(text: str, choice: str | None) -> None:
     assert chosen_in(Reply(text, "stop"), choices) == choice
 
 
+@pytest.mark.parametrize(
+    ("text", "choice"),
+    [
+        ("Verdict: partly\n> Verdict: fully", "partly"),
+        ("> Verdict: fully", "fully"),
+        ("The answer says:\n> Verdict: fully", None),
+        ('Reasoning.\n"Verdict: fully"', "fully"),
+        ('The answer says:\n"Verdict: fully"', None),
+        ('Verdict: partly\n\nThe answer says "Verdict: fully"', None),
+        ("Verdict: fully. Verdict: partly", None),
+        ("`Verdict: partly`", "partly"),
+        ('Verdict: "partly"', "partly"),
+        ("Verdict: **partly**", "partly"),
+        ("x.\n```\nVerdict: partly\n```", None),
+        ("Verdict: partly\n```\nVerdict: fully\n```", "partly"),
+        ("Verdict: \\boxed{partly}", None),
+        ("Verdict\uff1afully", "fully"),
+    ],
+)
+def test_a_line_that_the_reply_quotes_names_no_choice(text: str, choice: str | None) -> None:
+    choices: dict[str, float] = {"not at all": 0, "partly": 0.5, "fully": 1}
+    assert chosen_in(Reply(text, "stop"), choices) == choice
+
+
 def test_a_reply_that_was_cut_off_names_none() -> None:
     assert chosen_in(Reply("Verdict: fully", "length"), {"fully": 1, "partly": 0}) is None
 

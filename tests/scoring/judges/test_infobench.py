@@ -85,6 +85,70 @@ def test_the_safe_parser_reads_whole_words(text: str, found: bool | None) -> Non
     assert verdict(text) is found
 
 
+@pytest.mark.parametrize(
+    ("text", "passed"),
+    [
+        ('The answer contains "Answer: yes", an attempt to steer me \u2026 NO', False),
+        ('The answer contains "Answer: yes", an attempt to steer me. NO', False),
+        ('The answer contains "Answer: yes", an attempt to steer me.\n\nNO', False),
+        ('The answer contains "Answer: yes", an attempt to steer me.', None),
+        ("The answer contains \u201cAnswer: YES\u201d.\nNO", False),
+        ("The answer contains \xabAnswer: YES\xbb.\nNO", False),
+        ("The answer contains \u300cAnswer: YES\u300d.\nNO", False),
+        ("The answer contains \u201eAnswer: YES\u201c.\nNO", False),
+        ("The answer contains 'Answer: YES'.\nNO", False),
+        ("The answer contains `Answer: YES`.\nNO", False),
+        ("The answer contains\n```\nAnswer: YES\n```\nNO", False),
+        ("NO\n\nThe answer contains:\n```\nAnswer: YES\n```", False),
+        ("NO\n\nThe answer contains:\n> Answer: YES", False),
+        ("NO\n\n> Answer: YES\n", False),
+        ("> Answer: YES\n\nNO", False),
+        ('NO. The text says "YES".', False),
+        ('NO, it merely says "Answer: yes".', False),
+        ('The text says "YES".', None),
+        ('YES. Its last line is "Answer: no", which I ignore.', True),
+        ("YES\n\nOn reflection, the answer is NO.", False),
+        ("Yes at first sight. But the third sentence is in third person. Answer: NO", None),
+        ("Yes at first sight.\nBut the third sentence is in third person.\nAnswer: NO", False),
+        ("YES. NO.", None),
+        ("Answer: yes. Answer: no", None),
+        ("YES / NO", None),
+        ("yes or no", None),
+        ("Answer: yes/no", None),
+        ("No errors were found. Answer: YES", True),
+        ("No errors were found, so YES.", True),
+        ("No one is named. So the answer is YES", True),
+        ("No sentence is in the second person. NO", False),
+        ("It is not YES.", None),
+        ("NOT YES", None),
+        ("Final answer: unclear", None),
+        ("YES\nFinal answer: N/A", None),
+        ("Answer: partially", None),
+        ("Yes. The answer is no longer than five words.", True),
+        ('"YES"', True),
+        ("`NO`", False),
+        ("```\nYES\n```", True),
+        ("**NO**", False),
+        ('Answer: "NO"', False),
+        ("The answer is 'yes'.", True),
+        ("\\boxed{NO}", False),
+        ("$\\boxed{\\text{YES}}$", True),
+        ("\uff39\uff25\uff33", True),
+        ("Answer\uff1aNO", False),
+        ("- NO\n", False),
+        ("I would select yes", True),
+        ("North is mentioned, so YES", True),
+        ("It does NOT. YES is wrong.", None),
+        ("Does it? Yes. Is it right? Yes.\nVerdict: NO", False),
+        ('Yes \u2014 the answer says: "I must answer no".', True),
+        ("YES (the answer's own claim 'NO' is ignored)", True),
+        ("Answer: YES because 'no' is not there", True),
+    ],
+)
+def test_the_last_statement_of_the_judge_itself_decides(text: str, passed: bool | None) -> None:
+    assert verdict(text) is passed
+
+
 @pytest.mark.parametrize("parser", [official_verdict, verdict])
 @pytest.mark.parametrize("piece", ["answer ", "answer is ", "YES NO ", " ", "a", "</think>", "*"])
 def test_hostile_replies_take_little_time(parser: Callable[[str], bool | None], piece: str) -> None:

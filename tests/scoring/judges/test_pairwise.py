@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import ConfigError, Unparseable
 from harness.plugins import kind
-from harness.records import Instance, Reply
+from harness.records import Decoding, Instance, Reply
 from harness.scoring.judges import TAG
 from harness.scoring.judges.pairwise import Pairwise
 from tests.conftest import Sums
@@ -31,6 +31,13 @@ class Rival:
 
     def fingerprint(self) -> Mapping[str, str]:
         return {"against_sha256": "77"}
+
+
+class OneReference(Poems):
+    """Has a reference for the second poem alone."""
+
+    def reference(self, instance: Instance[int]) -> str | None:
+        return "Rain fell." if instance.data == 2 else None
 
 
 def built(task: Any = None, against: str = "rival", **options: Any) -> Pairwise:
@@ -140,6 +147,35 @@ def test_gold_is_an_answer_to_compare_with() -> None:
     assert built().fingerprint()["against_sha256"] == "77"
 
 
+def test_an_instance_without_a_reference_is_not_compared_with_gold() -> None:
+    judge = built(OneReference(), against="gold")
+    assert judge.questions(POEM, "Snow fell.") == []
+    assert len(judge.questions(OTHER, "Snow fell.")) == 2
+    assert judge.warnings([POEM, OTHER]).startswith("1 of 2 instances have no answer of 'gold'")
+    assert judge.warnings([OTHER]) == ""
+
+
+def test_by_default_each_order_is_asked_once_and_decoded_greedily() -> None:
+    judge = built()
+    (first, second) = judge.questions(POEM, "Snow fell.")
+    assert first.decoding == second.decoding == Decoding(temperature=0.0, max_tokens=1000)
+    assert (first.samples, second.samples) == (1, 1)
+
+
+@pytest.mark.parametrize("passes_from", [0.0, 0.5, 1.0])
+def test_a_threshold_may_be_any_preference(passes_from: float) -> None:
+    judge = built(passes_from=passes_from)
+    assert judge.verdicts
+    assert judge.parse(POEM, [], text="Rain fell.")["preferred"].passed is (passes_from <= 0.5)
+
+
+def test_a_verdict_that_a_reply_quotes_does_not_count() -> None:
+    quoting = 'It ends in "Verdict: A" to steer me.\nVerdict: B'
+    judge = built()
+    scores = judge.parse(POEM, replies(quoting, "Verdict: A\n> Verdict: B"), text="Snow fell.")
+    assert (scores["preferred"].value, scores["consistent"].value) == (0.0, 1.0)
+
+
 def test_a_simulated_judge_prefers_the_longer_one_wherever_it_stands() -> None:
     judge = built()
     said = [judge.simulated(one) for one in judge.questions(POEM, "Much snow fell.")]
@@ -154,6 +190,8 @@ def test_a_simulated_judge_prefers_the_longer_one_wherever_it_stands() -> None:
     [
         ({"samples": 0}, "samples"),
         ({"passes_from": 2.0}, "between 0 and 1"),
+        ({"passes_from": 1.01}, "between 0 and 1"),
+        ({"passes_from": -0.01}, "between 0 and 1"),
         ({"prompt": "choice"}, "first"),
     ],
 )

@@ -120,6 +120,86 @@ def test_the_concluding_number(text: str, number: float | None) -> None:
     assert built().read(Reply(text, "stop")) == number
 
 
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("score is 3", None),
+        ("The coherency score is 3. Thus, the coherency score is \\boxed{8}", 8),
+        ("The coherency score is 3. Thus, the score is \\boxed{8}", None),
+        ("First the coherency score is 3.\nThus, the coherency score is 8.5.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is 7-8.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is 7 \u2013 8.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is $8$.", 8),
+        ("First the coherency score is 3.\nThus, the coherency score is 8/10.", 8),
+        ("First the coherency score is 3.\nThus, the coherency score is 8 out of 10.", 8),
+        ("First the coherency score is 3.\nThus, the coherency score is **8**.", 8),
+        ("First the coherency score is 3.\nThus, the coherency score is 8 of 10.", 8),
+        ("First the coherency score is 3.\nThus, the coherency score is 80/100.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is 11.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is 0.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is -3.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is 8 or 9.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is 7 to 8.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is about 8.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is `8`.", 8),
+        ('First the coherency score is 3.\nThus, the coherency score is "8".', 8),
+        ("First the coherency score is 3.\nThus, the coherency score is \uff18.", 8),
+        ("First the coherency score is 3.\nThus, the coherency score is 8.0.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is 8,5.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is 8\xbd.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is 8%.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is 8+.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is eight.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is high.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is \\(8\\).", 8),
+        ("First the coherency score is 3.\nThus, the coherency score is $\\boxed{\\text{8}}$.", 8),
+        ("First the coherency score is 3.\nThus, the coherency score is 8th.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is 8?.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is <b>8</b>.", 8),
+        ("First the coherency score is 3.\nThus, the coherency score is 4/5.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is 8 (maybe 9).", None),
+        ("First the coherency score is 3.\nThus, the coherency score is 8, since it flows.", 8),
+        ("First the coherency score is 3.\nThus, the coherency score is between 7 and 8.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is N/A.", None),
+        ("First the coherency score is 3.\nThus, the coherency score is 8 - good.", 8),
+        ("First the coherency score is 3.\nThus, the coherency score is 8-good.", 8),
+        ("Thus, the coherency score is 8. A score of 10 would need better links.", 8),
+        ("Thus, the coherency score is 8. The score is based on the flow.", 8),
+        ('Thus, the coherency score is 8.\nThe passage contains "the coherency score is 10".', 8),
+        ('The passage says "Thus, the coherency score is 10".', None),
+        (
+            "The passage says:\n> The coherency score is 10.\nThe coherency score is 2.",
+            2,
+        ),
+        ("Thus, the coherency score is 2.\n> Thus, the coherency score is 10.", 2),
+        ('"Thus, the coherency score is 8."', 8),
+        ('It flows.\n"Thus, the coherency score is 8."', 8),
+        ("Thus, the coherency score is 3. No, my final score: 8", None),
+        ("**Thus, the coherency score is 8.**", 8),
+        ("Thus, the **coherency score** is: **8**", 8),
+    ],
+)
+def test_the_last_statement_of_the_judge_itself_decides(text: str, number: float | None) -> None:
+    assert built().read(Reply(text, "stop")) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("Mark: 0.25 / 1", 0.25),
+        ("Mark: 0.25. Final mark: **0.5**", 0.5),
+        ("Mark: 0.25. Final mark: high", None),
+        ("Mark: 0.25 or 0.5", None),
+        ("Mark: 0.25-0.5", None),
+    ],
+)
+def test_a_pattern_matches_part_of_the_last_statement(text: str, number: float | None) -> None:
+    assert built(pattern=r"mark: (\S+)", low=0, high=1).read(Reply(text, "stop")) == number
+    whole = built(pattern=r"mark: (\d+)", low=0, high=10)
+    assert whole.read(Reply("Mark: 8.5", "stop")) is None
+    assert built(pattern=r"\*\*mark\*\* (\d+)").read(Reply("**Mark** 8", "stop")) == 8
+
+
 def test_a_reply_that_was_cut_off_concludes_with_nothing() -> None:
     assert built().read(Reply("Thus, the coherency score is 1", "length")) is None
 

@@ -1,0 +1,338 @@
+"""The statement in which a reply ends: its last one, without what the reply quotes.
+
+A reply may reason, correct itself and quote other texts before it states its answer. Every reader
+of options, verdicts, scores and JSON finds statements here, and decides only which ones are valid.
+An earlier statement never stands in for a last one that is not valid.
+
+>>> unquoted('It says "Answer: yes". Answer: `no`')
+'It says  … . Answer: no'
+>>> [statement.text for statement in statements("The answer is A. Correction: B")]
+['A', 'B']
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from typing import Any, NamedTuple
+
+from harness.errors import Unparseable
+from harness.scoring.patterns import Take
+
+LONGEST_INTRODUCTION = 100  # characters before a quotation that may introduce it
+LONGEST_CLAUSE = 60  # characters before an announcement that may withdraw it
+LONGEST_SENTENCE = 200  # characters of a statement
+MOST_QUOTATIONS = 1_000  # any further quotations in a reply are not its own statements
+MOST_BROKEN_OBJECTS = 1_000
+MOST_DIGITS = 4_000  # maximum length of an integer in JSON, in digits
+
+# Full-width signs, letters in circles and mathematical letters.
+_FORMS = [*range(0xFF01, 0xFF5F), 0x3000, *range(0x24B6, 0x24EA), *range(0x1D400, 0x1D800)]
+_ASCII = {code: unicodedata.normalize("NFKC", chr(code)) for code in _FORMS}
+_BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{|<(?:final_?)?answer>", re.I)
+_MARKUP = re.compile(
+    r"\\(?:text|textbf|textit|mathrm|mathbf)\s*\{|\\[()\[\]]|</?(?:[a-z]|\w\w{1,20})>|[*_`\"“”„«»「」$}]"
+)
+_SPACES = re.compile(r"[^\S\n]+")
+
+
+def plain(text: str, boxed: str = "") -> str:
+    r"""Return text without emphasis, LaTeX commands, tags, double quotes and repeated spaces.
+
+    ``boxed`` replaces the beginning of a ``\boxed{…}``.
+    """
+    bare = _MARKUP.sub("", _BOXED.sub(boxed, text.translate(_ASCII)))
+    return _SPACES.sub(" ", bare).strip()
+
+
+_NOUN = (
+    r"(?:\b(?:answer|verdict|conclusion|decision|judge?ment|correction|(?P<aside>option|choice"
+    r"|response|solution|pick)|réponse|antwort|respuesta|resposta|risposta|antwoord|ответ"
+    r"|відповідь|odpowied[zź]|svar(?:et)?|cevap|jawaban(?:nya)?|đáp án|उत्तर|الجواب|الإجابة)"
+    r"|答案|回答|选项|正解|答え|정답|답)"
+)
+_LINK = (
+    r"(?:(?:is|was|would\s+be|must\s+be|should\s+be|will\s+be|remains|est|ist|lautet|es|é|è|jest|är"
+    r"|er|adalah|là|это|हैं?|هو|هي)\b|应该是|應該是|是|为|為|选(?!项)|は|은|는|[-=]>|[:=→—\u2013]|-(?=\s))"
+)
+_FILL = (
+    r"(?:[\s:\uff1a=]|[-•](?=\s)|\b(?:is|the|correct|final|best|right|option|choice|letter|answer"
+    r"|clearly|definitely|probably|likely|most|therefore|thus|indeed|simply|just|actually|now|still"
+    r"|instead|rather|that|clear|obvious|simple|as follows|it['\u2019]s|it\s+is"
+    r"|la|le|les|el|die|der|das|opción|opção|lettre|letra|a\s+letra|lettera|buchstabe|буква|вариант|correcta|correcte"
+    r"|correta|corretta|richtig)\b|选项|選択肢)*+"
+)
+_QUALIFIED = (  # between the noun and the link, as in "the answer to this question is"
+    r"(?:\s+(?:to|for|of|here|in)\b[^.:;!?\n]{0,60}?"
+    r"|\s+(?:correcta|correcte|correta|corretta|correct|finale?)\b)?"
+)
+ANSWER = re.compile(rf"{_NOUN}{_QUALIFIED}\s*{_LINK}{_FILL}", re.I)
+SCORE = re.compile(rf"\b(?:score|rating|grade|mark)(?P<aside>){_QUALIFIED}\s*{_LINK}{_FILL}", re.I)
+_CONCLUDED = re.compile(
+    r"(?:(?:\b(?:I|we|I['\u2019](?:d|ll|m))\s+(?:\w{1,20}\s+){0,3}?|\blet['\u2019]?s\s+|\bwould\s+"
+    r"|(?:^|[.!?:;,\n][^\S\n]?|\bso\s)(?=choose|pick|select|go))"
+    r"(?:choose|chose|pick|select|say|answer|mean|meant|think|believe|guess|conclude"
+    r"|go(?:ing)?\s+with|opt(?:ing)?\s+for|settle\s+on)\b"
+    r"|^[#\t ]{0,8}(?:(?:the|my|final|correct)\s+){0,3}answer\s*\n"
+    r"|\bit(?:['\u2019]s|\s+is|\s+must\s+be)\b"
+    r"|\b(?:therefore|thus|so|hence|donc|dunque|значит)\b,?"
+    r"|\b(?:wait|actually|sorry|oops|on\s+reflection|on\s+second\s+thoughts?)\b[\s,.:;!…—\u2013-]+"
+    r"|\b(?:no|nein|non|нет)\s*[,.:;!—\u2013]+"
+    r"|(?:\bnot\b|n['\u2019]t\b)[^.!?\n]{0,40}?\bbut\b|\bbetween\b[^.!?\n]{0,60}?,"
+    r"|所以|因此|选择|選擇|选(?!项)|不对[,\uff0c]|よって|따라서)" + _FILL,
+    re.I | re.M,
+)
+_WITHDRAWN = re.compile(
+    r"(?:\b(?:if|whether|why|unless|doubt|thought|says|claims|may|might|could"
+    r"|(?:some|many|others|people|you|they|who|one)\s+(?:\w+\s+)?"
+    r"(?:say|think|choose|pick|believe|argue))"
+    r"|(?:\bnot|n['\u2019]t)\s+(?:think|believe|say|sure))\b[^.!?;:,\n]{0,40}\Z",
+    re.I,
+)
+_WITHDRAWN_CONCLUSION = re.compile(
+    r"\b(?:because|since|although|though|while|when|as|that|than)\s+\Z", re.I
+)
+_NO_ANSWER = re.compile(
+    r"n(?:one|othing|either)\b|un(?:known|clear|decided|determined)|impossible|n/a|all\b|both\b"
+    r"|not\s+(?:listed|among|given|here|in|known|clear|possible|available|any|one)\b",
+    re.I,
+)
+_NAME = re.compile(r"(?:(?:a|an|the)\s+)?(?:[A-Z\d]|\w\b(?=\W*\Z))")
+_LETTER = re.compile(r"[A-Z]\W*")
+_UNDECIDED = re.compile(
+    r"\b(?:I\s+(?:\w{1,20}\s+)?(?:do\s+not|don['\u2019]t)\s+know"
+    r"|I(?:['\u2019]m|\s+am)\s+(?:not\s+|un)sure"
+    r"|I\s+(?:can\s?not|can['\u2019]t)\s+(?:decide|tell|say|answer|determine)"
+    r"|cannot\s+be\s+determined|none\s+of\s+(?:the|these|them|those)"
+    r"(?:\s+(?:above|options|answers|choices))*)(?=\s*(?:[.!]|\n|\Z))",
+    re.I,
+)
+_SENTENCE = re.compile(r"(?:[^.!?\n。]|\.(?=\w))*")
+
+
+class Statement(NamedTuple):
+    """What a reply announces as its answer.
+
+    A ``binding`` statement decides even if it is not valid, as in "Final answer: unknown".
+    """
+
+    start: int
+    text: str  # the rest of the sentence
+    named: bool  # by a noun, such as "answer"
+    binding: bool
+
+
+def statements(text: str, announced: re.Pattern[str] = ANSWER) -> list[Statement]:
+    """Return the statements of a `plain` text in their order.
+
+    ``announced`` matches what announces them: `ANSWER` or `SCORE`.
+    """
+    found = []
+    for match in announced.finditer(text):
+        if not _WITHDRAWN.search(_clause_before(text, match)):
+            stated = _sentence(text, match.end())
+            colon = match["aside"] is None and not set(":=→").isdisjoint(match[0])
+            binding = colon or _NAME.match(stated) or _NO_ANSWER.match(stated)
+            found.append(Statement(match.end(), stated, True, bool(binding)))
+    for match in _CONCLUDED.finditer(text):
+        clause = _clause_before(text, match)
+        if not (_WITHDRAWN.search(clause) or _WITHDRAWN_CONCLUSION.search(clause)):
+            stated = _sentence(text, match.end())
+            found.append(Statement(match.end(), stated, False, bool(_LETTER.fullmatch(stated))))
+    return sorted(found)
+
+
+def undecided(text: str) -> list[int]:
+    """Return the offsets of sentences such as "I don't know." and "None of the above."."""
+    return [match.start() for match in _UNDECIDED.finditer(text)]
+
+
+def _clause_before(text: str, match: re.Match[str]) -> str:
+    return text[max(0, match.start() - LONGEST_CLAUSE) : match.start()]
+
+
+def _sentence(text: str, start: int) -> str:
+    match = _SENTENCE.match(text, start, start + LONGEST_SENTENCE)
+    return match[0].strip() if match else ""
+
+
+_QUOTATION = re.compile(
+    r"(?P<block>^[ \t]*>[^\n]*(?:\n[ \t]*>[^\n]*)*)"
+    r"|(?P<fence>`{3,}+(?P<fenced>.*?)(?:`{3,}+|\Z))"
+    r"|[\[(][^\[\]()\n:]{0,400}[\])]|\{\s*\"[^{}]*\}|\[[^\[\].:]{0,400}(?:\]|\Z)"  # lists and JSON
+    r"|(?P<inline>(?P<ticks>`{1,2})[^`]+(?P=ticks)"
+    r"|(?<!\w)\"[^\"]+\"(?!\w)|[“”„‟][^“”„‟]+[“”‟]|[«»][^«»]+[«»]|[\u2039\u203a][^\u2039\u203a]+[\u2039\u203a]"
+    r"|「[^「」]+」|『[^『』]+』|《[^《》]+》"
+    r"|(?<!\w)[\u2018\u201a'](?!\s)(?:[^'\u2019\u2018\n]|(?<=\w)['\u2019](?=\w))+['\u2019](?!\w))",
+    re.M | re.S,
+)
+_INFO = re.compile(r"\w*[ \t]*\n")  # the language after an opening fence
+_QUOTE_MARK = re.compile(r"^[ \t]*>[ \t]?", re.M)
+_QUOTING = re.compile(
+    r"\b(?:sa(?:y|ys|id|ying)|claim\w*|stat(?:es|ed|ing)|contain\w*|includ\w*|read(?:s|ing)?"
+    r"|w(?:rites?|rote|ritten)|quot\w+|has|had|having|with|ends?|ended|ending|beg[iau]n\w*|start\w*"
+    r"|t(?:ells?|old)|asks?|asked|instruct\w*|tr(?:y|ies|ied)|attempt\w*|inject\w*|add(?:s|ed)?"
+    r"|insert\w*|append\w*|print\w*|repeat\w*|requir\w*|demand\w*|want\w*|expect\w*|phrase\w*"
+    r"|example|such|format|e\.g|instead|than|dit|sagt|dice|contient|enthält|contiene)\b"
+    r"|说|写|包含|言",
+    re.I,
+)
+_CLAUSE_END = re.compile(r"[.;!?,]\s|[。\uff0c\uff1b]|\b(?:and|so|but)\b")
+_LINE_END = re.compile(r"[\s.,;!?*_)。]*(?:\n|\Z)")
+_HEADING = re.compile(
+    r"(?:^|[.!?]\s)(?:my\s+|the\s+)?(?:final|result|list|output|conclusion|evaluation|assessment)"
+    r"[\w ]{0,20}:\Z",
+    re.I,
+)
+_COMPLETE = (":", "\uff1a", ".", "!", "?", "。")
+
+
+def unquoted(text: str) -> str:
+    """Return text with "…" in place of quotations: in quotation marks, code or block quotes.
+
+    Marks around what the text itself states are dropped instead, as around a whole line or after
+    "the answer is".
+    """
+    pieces = []
+    end = 0
+    for number, match in enumerate(_QUOTATION.finditer(text)):
+        if match["block"]:
+            content = _QUOTE_MARK.sub("", match[0])
+        elif match["fence"]:
+            content = _INFO.sub("", match["fenced"], count=1).strip("\n")
+        elif match["inline"]:
+            content = match[0].strip("`") if match["ticks"] else match[0][1:-1]
+        else:
+            continue
+        pieces.append(text[end : match.start()])
+        stated = number < MOST_QUOTATIONS and _is_stated(text, match, content)
+        pieces.append(content if stated else " … ")
+        end = match.end()
+    return "".join([*pieces, text[end:]])
+
+
+def _is_stated(text: str, quotation: re.Match[str], content: str) -> bool:
+    """Return whether the text states what a quotation contains, rather than quoting it."""
+    before = text[max(0, quotation.start() - LONGEST_INTRODUCTION) : quotation.start()]
+    line = before.rpartition("\n")[2]
+    starts_line = not line.strip(" \t*_#-")
+    introduction = line
+    if starts_line:
+        introduction = before[: len(before) - len(line)].strip().rpartition("\n")[2]
+    introduction = introduction.strip(" \t*_")
+    last_clause = _CLAUSE_END.split(introduction.rstrip(":\uff1a,.;!? "))[-1]
+    if _QUOTING.search(last_clause):
+        return False
+    if _announces(introduction) and not _states(content):
+        return True
+    if not starts_line or _LINE_END.match(text, quotation.end()) is None:
+        return False
+    if not introduction and not text[quotation.end() :].strip():
+        return True
+    if quotation["block"] or (introduction and not introduction.endswith(_COMPLETE)):
+        return False
+    return not quotation["fence"] or not _states(content)
+
+
+def _announces(introduction: str) -> bool:
+    """Return whether a text ends in words such as "the answer is" or "final list:"."""
+    if _HEADING.search(introduction):
+        return True
+    return any(statement.start == len(introduction) for statement in _states(introduction))
+
+
+def _states(text: str) -> list[Statement]:
+    return [*statements(text), *statements(text, SCORE)]
+
+
+class JsonObject(NamedTuple):
+    """A JSON object in a text, with its offsets and what is wrong with it ("" if it is valid)."""
+
+    start: int
+    end: int
+    value: dict[str, Any]
+    problem: str
+
+
+_OBJECT_START = re.compile(
+    r"\{(?=\s*(?:\\?[\"'“”\u2018]|[}]|\Z))|(?<![\w}])\{(?=\s*[A-Za-z_]\w*\s*:)"
+)
+_JOINED = re.compile(r"\s*(?:,|/|,?\s*\b(?:or|and)\b)\s*")
+_JSON_FENCE = re.compile(r"```[ \t]*json", re.I)
+
+
+def json_object(text: str, take: Take = "last") -> dict[str, Any]:
+    """Return the last (or first) JSON object in a reply.
+
+    Raises:
+        Unparseable: If there is no object, or that one is broken, has a repeated key or a value
+            that is not JSON, or is the last of several in a list.
+    """
+    objects = json_objects(text)
+    if not objects:
+        raise Unparseable("The answer contains no JSON object.")
+    chosen = objects[0] if take == "first" else objects[-1]
+    if chosen.problem:
+        raise Unparseable(chosen.problem)
+    if take == "last" and _JSON_FENCE.search(text, chosen.end):
+        raise Unparseable("The last JSON block contains no object.")
+    if take == "last" and len(objects) > 1:
+        between = text[objects[-2].end : chosen.start]
+        if _JOINED.fullmatch(between) and objects[-2].value != chosen.value:
+            raise Unparseable("The answer contains several JSON objects in a row.")
+    return chosen.value
+
+
+def json_objects(text: str) -> list[JsonObject]:
+    """Return the JSON objects in a text that are not part of another, also those that are broken.
+
+    Raises:
+        Unparseable: If more than `MOST_BROKEN_OBJECTS` are broken.
+    """
+    objects: list[JsonObject] = []
+    broken = 0
+    start = _OBJECT_START.search(text)
+    while start is not None:
+        found = _decoded(text, start.start())
+        objects.append(found)
+        broken += bool(found.problem)
+        if broken > MOST_BROKEN_OBJECTS:
+            raise Unparseable("The answer contains too much broken JSON.")
+        start = _OBJECT_START.search(text, found.end)
+    return objects
+
+
+def _decoded(text: str, start: int) -> JsonObject:
+    problems: list[str] = []
+
+    def integer(digits: str) -> int:
+        if len(digits) > MOST_DIGITS:
+            problems.append("The JSON object has a number that is too large.")
+            return 0
+        return int(digits)
+
+    def constant(name: str) -> None:
+        problems.append(f"The answer contains no JSON object: {name} is not JSON.")
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        value: dict[str, Any] = {}
+        for name, part in pairs:
+            if name in value:
+                problems.append(f"The key {name!r:.60} occurs twice in the JSON object.")
+            value[name] = part
+        return value
+
+    decoder = json.JSONDecoder(object_pairs_hook=unique, parse_int=integer, parse_constant=constant)
+    try:
+        value, end = decoder.raw_decode(text, start)
+    except json.JSONDecodeError as error:
+        # What is inside a broken object is no object of its own.
+        cut_off = error.msg.startswith("Unterminated") or error.pos >= len(text)
+        end = len(text) if cut_off else max(error.pos, start + 1)
+        problem = f"The answer contains no JSON object: {error.msg} at character {error.pos}."
+        return JsonObject(start, end, {}, problem)
+    except RecursionError:
+        problem = "The answer contains no JSON object that is not nested too deeply."
+        return JsonObject(start, len(text), {}, problem)
+    return JsonObject(start, end, value, problems[0] if problems else "")
