@@ -21,7 +21,8 @@ MAY_CHANGE = (
 """Keys that may change when a run is resumed. The keys below them may change too."""
 
 ON_ERROR = "model.on_error"
-"""A key that may change to ``fail`` only: crashes that count already would still count."""
+"""A key that may change to ``fail`` only: crashes that count already would still count. If it is
+unset, a run continues as it began."""
 
 MAY_CHANGE_OF_MODEL = ("path", "api_key_env", "price", "limits", "placement", "headers")
 """Keys that may change in each model's section when a run is resumed.
@@ -45,7 +46,7 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
         was, is_now = old.get(key), new.get(key)
         # null means no limit
         grew = key in GROWING and (is_now is None or (was is not None and is_now >= was))
-        counts_now = key == ON_ERROR and was != "fail"
+        counts_now = key == ON_ERROR and (was != "fail" or is_now is None)
         if was == is_now or grew or counts_now or is_below(key, free):
             continue
         parts = key.split(".")

@@ -25,6 +25,23 @@ def test_a_run_continues_on_a_cluster_and_back() -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "now", "differing"),
+    [
+        ("fail", None, []),  # unset: it continues as it began
+        ("exclude", None, []),
+        (None, "fail", []),
+        ("exclude", "fail", []),
+        ("fail", "exclude", ["model.on_error"]),
+    ],
+)
+def test_crashes_that_count_go_on_to_count(
+    before: str | None, now: str | None, differing: list[str]
+) -> None:
+    runs = [run(model=BASE["model"] | {"on_error": value}) for value in (before, now)]
+    assert conflicts(*runs) == differing
+
+
+@pytest.mark.parametrize(
     ("changes", "named"),
     [
         ({"task": {"name": "other", "dataset": "v1"}}, "task.name"),
