@@ -154,7 +154,7 @@ def _plain_character(character: str) -> str:
         return "$"
     if category == "Zs":
         return " "
-    if category == "Cf":  # has no width, such as a mark of the direction
+    if category in ("Cf", "Mn", "Mc", "Me"):  # marks of direction, accents
         return ""
     if category == "No" and "\u2044" in (fraction := unicodedata.normalize("NFKC", character)):
         return fraction.replace("\u2044", "/")
@@ -184,6 +184,7 @@ _SCALES = r"""
     тыс тысячи? млн миллион(?:а|ов)? млрд миллиард(?:а|ов)?
 """
 """Patterns of words that multiply the number before them."""
+_BEFORE_FACTOR = r"\*{0,2}[ -]?(?:\\(?:text|mathrm)\{[ ]?)?"
 _ATTACHED_SCALES = {*"kKMBbT", "mn", "MM", "pi", "π"}
 
 _SIGN = r"[-+\u2013]"
@@ -227,7 +228,7 @@ _TOKEN = re.compile(
       (?P<digits> {_DIGITS} ) (?P<power> {_POWER} )?
       (?P<joined> (?: {_JOIN} {_SIGN}?(?:{_CURRENCY})?{_SIGN}? {_DIGITS} {_POWER}? )*+ )
       (?P<unit> [^\W\d_]\w*+ )? (?: \}}*+ {_ATTACHED} )*+
-      (?P<factor> [ ]?(?: (?i:{"|".join(_SCALES.split())})\b | π ) )?
+      (?P<factor> {_BEFORE_FACTOR} (?: (?i:{"|".join(_SCALES.split())})\b | π ) )?
       (?P<open> (?=[ ]?(?:\\(?:[dtc]?frac|sqrt)|√) | ,[-\u2013\u2014]) )?
 
     | [^\W\d_]\w*+ (?: -\w++ | (?<=\d)[.,/]\d\w*+ | \}}*+ {_ATTACHED} )*+

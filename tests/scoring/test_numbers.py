@@ -103,7 +103,7 @@ GROUPS = [
     ("5'11\"", UNREADABLE),
 ]
 NAMES = [
-    ("GPT4, GPT-4.5, Q3, x2, T-1000", ""),
+    ("GPT4, GPT-4.5, Q3, x2, T-1000, cafe\u03015", ""),
     ("COVID-19, v1.2, H2O, CO₂, IPv4/24", ""),
     ("3D and 5G", ""),
     ("x_1, x_{12}, x₂, \\theta_1, \\log_{2}", ""),
@@ -124,6 +124,7 @@ UNITS = [
     ("3万, 3.5万元, 3만, १२ लाख", f"{UNREADABLE} " * 4),
     ("5 million, $1.2 billion, 5 Mio. Euro", f"{UNREADABLE} " * 3),
     ("$5m", UNREADABLE),
+    ("**5** million, 5\\text{ million}, $5-million", f"{UNREADABLE} " * 3),
 ]
 EXPRESSIONS = [
     ("2024-05-01, 05/01/2024 and 2024年5月1日", f"{UNREADABLE} " * 3),
