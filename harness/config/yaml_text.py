@@ -97,7 +97,7 @@ class _Loader(yaml.SafeLoader):
         self._keys.pop()
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
-        tag = super().resolve(kind, value, implicit)
+        tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
         if kind is not yaml.ScalarNode or not implicit[0] or self._keys[-1] is None:
             return tag
         reading = _reading(self._keys)

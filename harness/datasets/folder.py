@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import os.path
+import re
 import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator, Sequence, Sized
@@ -177,9 +178,20 @@ def decode_json(content: bytes, kind: type[T]) -> T:
         UnicodeDecodeError: If it is not UTF-8.
     """
     value = msgspec.json.decode(content, type=kind)
-    if content.count(b":") > len(value):  # else no object has more keys than the decoded one
+    colons = content.count(b":")
+    if colons > len(value) and _TEXT.sub(b"", content).count(b":") > _keys(value):
         json.loads(content, object_pairs_hook=_refuse_repeated, parse_int=len, parse_float=len)
     return value
+
+
+_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"')  # a string of JSON
+
+
+def _keys(value: object) -> int:
+    """Return the number of keys in all mappings of a value."""
+    if isinstance(value, dict):
+        return len(value) + sum(map(_keys, value.values()))
+    return sum(map(_keys, value)) if isinstance(value, list) else 0
 
 
 def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:

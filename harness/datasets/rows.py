@@ -269,15 +269,16 @@ def _table(path: Path, records: Records, earlier: bool) -> Iterator[Row]:
             raise DataInvalid(f"{path}, line {line}: {problem}.")
         if not any(values) and len(values) > 1:
             continue
-        row = {}
-        for name, value in zip(names, values, strict=True):
-            with raised_as(DataInvalid, f"{path}, line {line}, column {name!r:.60}: "):
-                row[str(name)] = _cell(str(name), value, earlier)
+        row: Row = dict(zip(map(str, names), values, strict=True))
+        for name, value in row.items():
+            if name in JSON_COLUMNS or isinstance(value, date):
+                with raised_as(DataInvalid, f"{path}, line {line}, column {name!r:.60}: "):
+                    row[name] = _cell(name, value, earlier)
         yield row
 
 
 def _cell(name: str, value: str | date, earlier: bool) -> Any:
-    """Return a cell's text, or the value of JSON in one of `JSON_COLUMNS`."""
+    """Return the text or JSON in a cell of one of `JSON_COLUMNS`, or a date's text."""
     if isinstance(value, date):
         if name in ANSWERS:
             remedy = "Format the column as text and write the answers again, or save it as .csv."
@@ -285,10 +286,11 @@ def _cell(name: str, value: str | date, earlier: bool) -> Any:
         return value.isoformat()
     text = value.strip()
     brackets = text[:1] + text[1:][-1:]
-    if name not in JSON_COLUMNS or brackets not in ("[]", "{}") or (earlier and name != "choices"):
+    if brackets not in ("[]", "{}") or (earlier and name != "choices"):
         return value
+    kind: Any = list[Any] if brackets == "[]" else dict[str, Any]
     try:
-        return decode_json(text.encode(), list[Any] | dict[str, Any])
+        return decode_json(text.encode(), kind)
     except (msgspec.MsgspecError, RecursionError) as error:
         remedy = 'Write a list with double quotes, as in ["…", "…"].'
         raise DataInvalid(f"not JSON ({error}).", remedy) from None
@@ -318,9 +320,11 @@ def _records(path: Path, delimiter: str) -> Records:
         quoted, bare, end = match.groups()
         values.append(bare or "" if quoted is None else quoted.replace('""', '"'))
         position = match.end()
-        line += len(_BREAK.findall(match[0]))
+        if quoted is not None:
+            line += len(_BREAK.findall(quoted))
         if end == delimiter:
             continue
+        line += 1
         if len(values) > 1 or match[0] != end:
             if first == 1 and len(values) == 1:
                 _refuse_delimiter(path, str(values[0]), delimiter)

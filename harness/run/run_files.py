@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import shipped
-from harness.config.loading import expand, read
+from harness.config.loading import expand, parse_override, read
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
@@ -73,7 +73,10 @@ def read_runs(
     suffix = f".{in_run_name(model)}" if model else ""
     if model:
         refuse_other_address(tree, where, model, [*overrides, *(f"{key}=" for key in further)])
-    runs = expand(tree, where, [*changes, *overrides], further, _named)
+    of_rows = [text for text in overrides if text.startswith("task.rows=")]
+    others = [text for text in overrides if text not in of_rows]
+    further = {**_plain(dict(map(parse_override, of_rows)), own), **further}
+    runs = expand(tree, where, [*changes, *others], further, _named)
     return base + suffix, runs
 
 

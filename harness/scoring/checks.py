@@ -165,8 +165,8 @@ def _refuse_blank(check: Check, option: str, value: object, field: str | None) -
         raise DataInvalid(problem, _DROP.format(check.name))
     refused = check.checker == "exact_match" or value == ""
     if check.checker == "contains":  # which itself refuses an empty text
-        refused = isinstance(value, list) and check.options.get("mode") != "none"
-        refused = refused and "" not in value
+        in_list = isinstance(value, list) and "" not in value
+        refused = in_list and check.options.get("mode") != "none"
     if refused:
         raise ConfigError(f"the {option} of the check {check.name!r} is {what}.", "Write a text.")
 
