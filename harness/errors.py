@@ -151,9 +151,9 @@ AFFECTS_ALL_RUNS = (BudgetBroken, RunConflict, StoreFailed)
 def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
     """Return a hint for a mistyped name: the closest valid name or, if none is close, all of them.
 
-    ``prefix`` is put in front of the closest name.
+    ``prefix`` is put in front of the closest name. The name itself is never the hint.
     """
-    choices = sorted(filter(None, valid))
+    choices = sorted({choice for choice in valid if choice and prefix + choice != name})
     close = _close(name, choices)
     if not close:
         folded = {choice.lower(): choice for choice in choices}

@@ -1,6 +1,7 @@
 """The Python API: runs, comparisons and plug-ins in a program."""
 
 import asyncio
+import hashlib
 import inspect
 import json
 import math
@@ -837,3 +838,31 @@ def test_a_budget_limits_the_cost_of_a_function(limit: int, ended: type[Exceptio
 def test_a_backend_without_a_name_is_refused() -> None:
     with pytest.raises(ConfigError, match="has no name under which"):
         harness.backend(partial(print, end=""))
+
+
+def test_a_run_whose_rows_were_read_otherwise_names_them_and_continues_with_rescore() -> None:
+    rows = [{"prompt": "Which code?", "target": 668}, {"prompt": "b", "target": "b"}]
+    tree = {"task": {"rows": rows, "checks": "exact_match"}, "model": "simulated/1"}
+    assert harness.run(tree, name="mine", progress=False).metrics.overall.pass_rate == 1
+    file = Path("mine.yaml")
+    listed = '[{prompt: "Which code?", target: 01234}, {prompt: b, target: b}]'
+    file.write_text(f"task: {{rows: {listed}, checks: exact_match}}\nmodel: simulated/1\n")
+    with pytest.raises(RunConflict, match=r"item 1 of task\.rows differ") as refused:
+        harness.run(file, progress=False)
+    assert "rescore" in refused.value.remedy
+    assert harness.run(file, rescore=True, progress=False).metrics.overall.pass_rate == 0.5
+
+
+def test_a_file_of_rows_that_is_read_otherwise_is_named_with_its_items() -> None:
+    Path("rows.yaml").write_text("- {prompt: a, target: a}\n- {prompt: b, target: 12:30}\n")
+    task = {"name": "jsonl", "path": "rows.yaml", "checks": ["exact_match"]}
+    tree = {"task": task, "model": {"backend": "simulated"}}
+    run = harness.run(tree, name="mine", progress=False)
+    manifest = run.path / "manifest.json"
+    recorded = json.loads(manifest.read_text())
+    content = Path("rows.yaml").read_bytes()  # version 0.1.0 recorded the hash of the file
+    recorded["fingerprint"]["dataset_sha256"] = hashlib.sha256(content).hexdigest()
+    manifest.write_text(json.dumps(recorded))
+    with pytest.raises(RunConflict, match=r"rows\.yaml: the same file, .* item 2 otherwise"):
+        harness.run(tree, name="mine", progress=False)
+    harness.run(tree, name="mine", rescore=True, progress=False)

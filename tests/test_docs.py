@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import importlib
 import io
 import json
 import os
@@ -192,3 +193,19 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
 def test_the_yaml_of_a_page_parses(page: Path) -> None:
     for text in (text for kind, _, text in BLOCK.findall(page.read_text()) if kind == "yaml"):
         assert yaml.safe_load(text) is not None, text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_the_python_of_a_page_imports_exists(page: Path) -> None:
+    for text in (text for kind, _, text in BLOCK.findall(page.read_text()) if kind == "python"):
+        for node in ast.walk(ast.parse(text)):
+            match node:
+                case ast.ImportFrom(module=str() as module) if module.split(".")[0] == "harness":
+                    names = [alias.name for alias in node.names]
+                case ast.Attribute(value=ast.Name(id="harness"), attr=name):
+                    module, names = "harness", [name]
+                case _:
+                    continue
+            imported = importlib.import_module(module)
+            for name in names:
+                assert hasattr(imported, name), f"{module} has no {name}"

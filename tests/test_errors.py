@@ -50,7 +50,7 @@ def test_a_transient_error_keeps_how_long_the_provider_asks_to_wait() -> None:
     ("name", "expected"),
     [
         ("sampels", "Did you mean 'samples'?"),
-        ("samples", "Did you mean 'samples'?"),
+        ("samples", "Valid names: rounds."),
         ("zzz", "Valid names: rounds, samples."),
         ("", "Valid names: rounds, samples."),
     ],

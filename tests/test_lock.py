@@ -78,7 +78,7 @@ def required(path: Path) -> Pins:
         ("ray.txt", ["ray"], []),
         (
             "test.txt",
-            ["report", "build", "jsonschemabench", "google", "aws", "azure", "team"],
+            ["report", "build", "excel", "icu", "jsonschemabench", "google", "aws", "azure", "team"],
             ["build", "dev"],
         ),
     ],

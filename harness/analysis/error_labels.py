@@ -19,6 +19,7 @@ from msgspec import Struct
 from harness.analysis.failures import FailedLine, read_deciding, reasons
 from harness.analysis.judge_validation import cohens_kappa
 from harness.analysis.metrics import Statistic
+from harness.datasets.rows import rows
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex, read_instance
@@ -94,15 +95,13 @@ def write_sheet(failures: Iterable[Failure]) -> str:
 def read_sheet(path: Path) -> list[Failure]:
     """Return the rows of a sheet from `write_sheet`. Escaped cells keep their quotes."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            rows = list(reader)
-        if lacking := [name for name in COLUMNS if name not in (reader.fieldnames or ())]:
-            raise csv.Error(f"no column {lacking[0]!r}")
-        return [msgspec.convert(row, Failure, strict=False) for row in rows]
-    except OSError as error:
-        raise DataMissing(f"Cannot read {path}: {error.strerror}.", "Check the path.") from None
-    except (csv.Error, UnicodeDecodeError, msgspec.ValidationError) as error:
+        failures = []
+        for _, row in rows(path):
+            if lacking := [name for name in COLUMNS if name not in row]:
+                raise DataInvalid(f"no column {lacking[0]!r}")
+            failures.append(msgspec.convert(row, Failure, strict=False))
+        return failures
+    except (DataInvalid, msgspec.ValidationError) as error:
         remedy = f"Keep the columns {', '.join(COLUMNS)} when you fill in 'error'."
         raise DataInvalid(f"{path} is not a sheet of failures ({error}).", remedy) from None
 

@@ -5,23 +5,20 @@ Published scores have a field ``model`` and one numeric field per benchmark.
 
 from __future__ import annotations
 
-import csv
-from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
 
-from harness.datasets.folder import cannot_read, numbered_lines
-from harness.errors import DataInvalid
+from harness.datasets.folder import decode_json, numbered_lines
+from harness.datasets.rows import rows
+from harness.errors import DataInvalid, raised_as
 from harness.store.files import make_folder, write_whole
 from harness.store.run_folder import LABELS
-
-T = TypeVar("T")
 
 MODEL = "model"
 FORM = (
@@ -48,7 +45,7 @@ def read_labels(path: Path) -> list[Label]:
     """Return the labels in a JSONL file, in order."""
     found: dict[Label, int] = {}
     labels = []
-    for number, label in _jsonl(path, Label, FORM):
+    for number, label in _labels(path):
         key = replace(label, label=None, attempt=None, note=None)
         if key in found:
             problem = f"the same criterion was labelled in line {found[key]}"
@@ -88,9 +85,7 @@ def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
     """Return the published scores in a CSV or JSONL file, by benchmark and then by model."""
     found: dict[str, dict[str, float]] = {}
     seen = set[str]()
-    rows = _csv(path) if path.suffix.lower() == ".csv" else _jsonl(path, dict[str, Any])
-    for number, row in rows:
-        where = f"{path}, line {number}"
+    for where, row in rows(path):
         model = row.pop(MODEL, None)
         if not isinstance(model, str) or not model.strip():
             raise DataInvalid(f"{where}: it must name a {MODEL}.")
@@ -107,27 +102,16 @@ def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
     return found
 
 
-def _csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True, restkey="")
-            for row in reader:
-                if "" in row:
-                    raise csv.Error("more values than columns")
-                yield reader.line_num, row
-    except OSError as error:
-        raise cannot_read(path, error) from None
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise DataInvalid(f"{path}, line {reader.line_num}: {error}.") from None
-
-
-def _jsonl(path: Path, shape: type[T], form: str = "") -> Iterator[tuple[int, T]]:
+def _labels(path: Path) -> Iterator[tuple[int, Label]]:
     for number, line in numbered_lines(path):
+        where = f"{path}, line {number}"
         try:
-            yield number, msgspec.json.decode(line.removeprefix(BOM_UTF8), type=shape)
+            with raised_as(DataInvalid, f"{where}: "):
+                row = decode_json(line, dict[str, Any])
+            yield number, msgspec.convert(row, Label)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            said = f"not a valid object ({str(error)[:160]})"
-            raise DataInvalid(f"{path}, line {number}: {said}.", form) from None
+            problem = f"not a valid object ({str(error)[:160]})"
+            raise DataInvalid(f"{where}: {problem}.", FORM) from None
 
 
 def _number(value: Any, where: str) -> float | None:

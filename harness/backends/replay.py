@@ -87,7 +87,10 @@ class ReplayBackend:
                 if not all(name in raw and raw[name] in self._where[name] for name in self._where):
                     continue
             try:
-                row = msgspec.convert(self._in_our_form(raw, place), _Row)
+                form = self._in_our_form(raw, place)
+                if isinstance(sample := form.get("sample"), str):  # in a table
+                    form = {**form, "sample": msgspec.convert(sample, int, strict=False)}
+                row = msgspec.convert(form, _Row)
             except msgspec.ValidationError as error:
                 raise DataInvalid(f"{place}: {error}.") from None
             name = row.prompt if self._match == "prompt" else row.instance

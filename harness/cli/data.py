@@ -27,7 +27,7 @@ from harness.config.loading import parse_override
 from harness.config.settings import Settings
 from harness.datasets import fetch
 from harness.datasets.fetch import CATALOGUE, DataSet, Original, data_set, summary
-from harness.datasets.folder import DataFolder
+from harness.datasets.folder import DataFolder, installed
 from harness.errors import ConfigError, DataMissing
 from harness.plugins import kind
 from harness.ports import Described, Judged
@@ -54,7 +54,7 @@ def fetch_one(
     if not install(found, root, mirror):
         say(f"{name} is already installed.")
     for product in found.products:
-        write(str(root / product.path))
+        write(str(installed(root, product.path)))
 
 
 def install(found: DataSet, root: Path, mirror: str | None = None) -> list[str]:

@@ -15,92 +15,8 @@ from harness.config.run_file import RunFile, flatten, is_below
 from harness.config.sections import VARIABLE
 from harness.config.settings import configured_secrets
 from harness.config.validation import shown, validated
+from harness.config.yaml_text import RefusedYaml, is_plain_text, parse_yaml
 from harness.errors import ConfigError, nearest
-
-
-class _Refused(yaml.MarkedYAMLError):
-    """Valid YAML that is refused. ``problem`` quotes no value, but ``str()`` may quote some."""
-
-    def __init__(self, problem: str, node: yaml.Node | None, remedy: str) -> None:
-        super().__init__(problem=problem, problem_mark=node.start_mark if node else None)
-        self.remedy = remedy
-
-
-class _Loader(yaml.SafeLoader):
-    """A YAML loader that reads all keys as strings, and refuses a repeated key."""
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            return super().construct_object(node, deep=deep)
-        except UnicodeDecodeError:
-            problem, remedy = "a text contains a lone surrogate", "Write the character itself."
-        except (ValueError, OverflowError):
-            problem = "a value looks like a number or a date but is not valid"
-            remedy = "Put it in quotes."
-        raise _Refused(problem, node, remedy)
-
-    def construct_scalar(self, node: Any) -> Any:
-        text = super().construct_scalar(node)
-        if isinstance(text, str) and not text.isascii():
-            # JSON escapes a rare character as two surrogates; YAML does not join them.
-            return text.encode("utf-16", "surrogatepass").decode("utf-16")
-        return text
-
-
-def _key(node: yaml.Node) -> str:
-    if not isinstance(node, yaml.ScalarNode):
-        remedy = "Check brackets and quotes: a template needs quotes, as in '{{ question }}'."
-        raise _Refused("a key must be a word", node, remedy)
-    return str(node.value)
-
-
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
-    seen: dict[str, int] = {}
-    for key_node, _ in node.value:
-        key = _key(key_node)
-        if key in seen:
-            problem = f"the key {shown(key)!r} is already in line {seen[key]}"
-            raise _Refused(problem, key_node, "Remove one of them.")
-        seen[key] = key_node.start_mark.line + 1
-    loader.flatten_mapping(node)  # Merge keys (<<); the node's own keys come last and win.
-    return {_key(key): loader.construct_object(value, deep=True) for key, value in node.value}
-
-
-_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
-
-
-MAX_ALIASED = 100_000  # values and characters that aliases may add; a few lines can add billions
-
-
-def parse_yaml(text: str, loader: type[yaml.SafeLoader] = _Loader) -> Any:
-    """Parse YAML, and return its value (None if it is empty).
-
-    Raises:
-        yaml.YAMLError: If it is invalid, nested too deeply, or expands to too many values.
-    """
-    reader = loader(text)
-    try:
-        node = reader.get_single_node()
-        if node is not None and _size(node, {}) > 2 * len(text) + MAX_ALIASED:
-            raise _Refused("aliases (*) repeat too many values", None, "Write them out.")
-        return None if node is None else reader.construct_document(node)
-    except RecursionError:
-        raise _Refused("the nesting is too deep", None, "Use fewer levels.") from None
-    finally:
-        reader.dispose()
-
-
-def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Return a node's number of values and characters, with aliases expanded."""
-    if id(node) not in sizes:
-        sizes[id(node)] = 1  # for a node that contains itself, which is refused later
-        if isinstance(node, yaml.MappingNode):
-            parts = [part for pair in node.value for part in pair]
-        else:
-            parts = node.value if isinstance(node, yaml.SequenceNode) else []
-        own = len(node.value) if isinstance(node, yaml.ScalarNode) else 0
-        sizes[id(node)] = 1 + own + sum(_size(part, sizes) for part in parts)
-    return sizes[id(node)]
 
 
 def read(
@@ -201,9 +117,10 @@ def parse_override(text: str) -> tuple[str, Any]:
         raise ConfigError(f"-o {begin!r} is not an override.", "Write -o key.path=value.")
     problem, remedy = "the value is not valid YAML", f"Quote it: -o '{shown(key)}=\"…\"'."
     try:
-        parsed = parse_yaml(value)
-        return key, value if _is_text(value) else parsed
-    except _Refused as error:
+        keys = key.split(".")
+        parsed = parse_yaml(value, keys)
+        return key, value if is_plain_text(value, keys) else parsed
+    except RefusedYaml as error:
         problem, remedy = str(error.problem), error.remedy
     except yaml.YAMLError as error:
         said = str(getattr(error, "problem", ""))
@@ -213,18 +130,6 @@ def parse_override(text: str) -> tuple[str, Any]:
     if re.search("{{|{%", value):
         return key, value
     raise ConfigError(f"-o {shown(key)}: {problem}.", remedy)
-
-
-def _is_text(value: str) -> bool:
-    """Return whether valid YAML is a plain text, without quotes or a tag, or only a comment."""
-    node = yaml.compose(value, _Loader)
-    if not isinstance(node, yaml.ScalarNode):
-        return node is None and bool(value.strip())
-    tagged = value[node.start_mark.index :].startswith("!")
-    return node.style is None and node.tag == _TEXT and not tagged
-
-
-_TEXT = yaml.resolver.BaseResolver.DEFAULT_SCALAR_TAG
 
 
 def load(

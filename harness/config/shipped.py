@@ -14,7 +14,15 @@ Folder = Literal["configs", "studies"]
 _PACKAGE = Path(__file__).parents[1]
 ROOTS = (_PACKAGE, _PACKAGE.parent)
 """Folders that may contain the shipped files: the package or, in the source tree, its parent."""
-DATA_FILES = (".jsonl", ".csv", ".tsv", ".parquet")  # suffixes that a run file cannot have
+DATA_FILES = (
+    ".jsonl",
+    ".ndjson",
+    ".csv",
+    ".tsv",
+    ".xlsx",
+    ".parquet",
+    ".gz",
+)  # suffixes that a run file cannot have
 
 
 def names(folder: Folder) -> list[str]:

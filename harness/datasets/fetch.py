@@ -5,6 +5,7 @@ file gets its final name only if its size and hash, as far as known, are right. 
 not overwritten.
 """
 
+import contextlib
 import hashlib
 import os
 import re
@@ -18,7 +19,7 @@ from filelock import FileLock, Timeout
 
 from harness.config.settings import nltk_folders
 from harness.datasets import conversion
-from harness.datasets.folder import cannot_read, sha256
+from harness.datasets.folder import cannot_read, content_sha256, installed, sha256
 from harness.errors import DataInvalid, DataMissing, UserError, nearest
 
 SILENCE = 30.0  # seconds without a byte after which a download is abandoned
@@ -101,12 +102,15 @@ def data_set(name: str) -> DataSet:
 
 def prompt_files(name: str, root: Path) -> dict[str, Path]:
     """Return the files of a data set that consists of prompts, by the prompts' names."""
-    found = {Path(product.path).stem: root / product.path for product in data_set(name).products}
-    for path in found.values():
-        if not path.is_file():
-            problem = f"The authors' prompts are not installed: there is no file {path}."
+    paths = {}
+    for product in data_set(name).products:
+        path = installed(root, product.path)
+        if path is None:
+            file = root / product.path
+            problem = f"The authors' prompts are not installed: there is no file {file}."
             raise DataMissing(problem, f"Run 'harness data fetch {name}'.")
-    return found
+        paths[Path(product.path).stem] = path
+    return paths
 
 
 def summary(found: DataSet, root: Path) -> str:
@@ -155,8 +159,7 @@ def fetch(
         return []
     downloads = root / "downloads" / found.name
     try:
-        _make_folder(downloads)
-        with FileLock(downloads / ".lock", timeout=0):
+        with _folder(downloads), _locked(downloads):
             needed = {name for product in missing for name in product.originals}
             arrived = set()
             for original in (each for each in found.originals if each.name in needed):
@@ -188,8 +191,38 @@ def fetch(
     return [product.path for product in missing]
 
 
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Lock a folder in a ``with`` block. The lock file is removed at its end."""
+    path = folder / ".lock"
+    with FileLock(path, timeout=0):
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # Windows removes no open file
+                path.unlink()
+
+
+@contextlib.contextmanager
+def _folder(folder: Path) -> Iterator[None]:
+    """Create a folder. At the end of the ``with`` block, new folders that are empty are removed."""
+    missing = [path for path in (folder, *folder.parents) if not path.is_dir()]
+    try:
+        for path in reversed(missing):
+            path.mkdir(mode=0o755, exist_ok=True)  # `parents=True` ignores the mode
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # it is not empty, or was not created
+            for path in missing:
+                path.rmdir()
+
+
 def _make(product: Product, originals: Sequence[Path], path: Path) -> None:
-    _make_folder(path.parent)
+    with _folder(path.parent):
+        _write(product, originals, path)
+
+
+def _write(product: Product, originals: Sequence[Path], path: Path) -> None:
     new, digest = path.with_name(f".{path.name}.new"), hashlib.sha256()
     try:
         # Writable only by its owner, whatever the umask: NLTK requires that.
@@ -216,19 +249,13 @@ def _pieces(product: Product, originals: Sequence[Path]) -> Iterator[bytes]:
         raise cannot_read(Path(error.filename or originals[0]), error) from None
 
 
-def _make_folder(folder: Path) -> None:
-    for missing in reversed([folder, *folder.parents]):
-        if not missing.is_dir():
-            missing.mkdir(mode=0o755, exist_ok=True)  # `parents=True` ignores the mode
-
-
 def _is_there(product: Product, root: Path) -> bool | None:
     """Return whether a product is in the data folder, or None if its content is wrong."""
-    path = root / product.path
-    if not path.is_file():
+    path = installed(root, product.path)
+    if path is None:
         return False
     try:
-        return product.sha256 in (None, sha256(path)) or None
+        return product.sha256 in (None, content_sha256(path)) or None
     except OSError as error:
         raise cannot_read(path, error) from None
 

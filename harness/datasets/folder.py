@@ -5,20 +5,25 @@ import filecmp
 import glob
 import gzip
 import hashlib
+import json
 import os.path
+import re
 import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path, PurePath
 from shlex import quote
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from harness.errors import ConfigError, DataInvalid, DataMissing
+from harness.errors import ConfigError, DataInvalid, DataMissing, raised_as
 from harness.extras import import_extra
+from harness.records import encodable
+
+T = TypeVar("T", bound=Sized)
 
 # Published without a licence, or on request only: docs/NAME.md names the source.
 NOT_FETCHED = frozenset({"concodeeval", "infobench", "last_letter", "wildifeval"})
@@ -38,7 +43,7 @@ class DataFolder:
     def file(self, name: str) -> Path:
         """Return the path of a file in the data folder, next to the run file, or else at ``name``.
 
-        If the name ends in ``.jsonl``, the file may also be compressed (``.jsonl.gz``).
+        A file of lines, such as ``.jsonl``, may also be compressed (``.jsonl.gz``).
 
         Raises:
             ConfigError: If the file is next to the run file, and a different file is in another
@@ -103,8 +108,17 @@ def _remedy(own: Path, tried: Sequence[Path]) -> str:
     return "Check the path."
 
 
+LINES = (".jsonl", ".ndjson", ".csv", ".tsv")  # suffixes of files that may be compressed
+
+
 def _names(name: str) -> list[str]:
-    return [name, f"{name}.gz"] if name.endswith(".jsonl") else [name]
+    return [name, f"{name}.gz"] if name.endswith(LINES) else [name]
+
+
+def installed(root: Path, name: str) -> Path | None:
+    """Return the path of a file in the folder ``root``, perhaps compressed, or None."""
+    paths = (root / name for name in _names(name))
+    return next((path for path in paths if path.is_file()), None)
 
 
 def _refuse_others(name: str, places: Sequence[Path]) -> None:
@@ -128,6 +142,7 @@ def is_there(path: Path) -> bool:
 
 
 LONGEST_LINE = 1 << 26  # maximum bytes in a line: a small compressed file can expand to any size
+LONGEST_PIECE = 1 << 20  # bytes that are decompressed together
 DUCKDB = {"autoinstall_known_extensions": "false", "threads": 1, "memory_limit": "500MB"}
 
 
@@ -138,10 +153,10 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
         DataInvalid: If a line is not a JSON object or is too long, or the compression is damaged.
         DataMissing: If the file cannot be read.
     """
-    decoder = msgspec.json.Decoder(dict[str, Any])
     for number, line in numbered_lines(path):
         try:
-            found = decoder.decode(line)
+            with raised_as(DataInvalid, f"{path}, line {number}: "):
+                found = decode_json(line, dict[str, Any])
         except UnicodeDecodeError:
             raise not_utf8(path, line, number) from None
         except (msgspec.MsgspecError, RecursionError) as error:
@@ -151,6 +166,40 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
             problem = f"{path}, line {number}: not a JSON object ({error})."
             raise DataInvalid(problem, remedy) from None
         yield found
+
+
+def decode_json(content: bytes, kind: type[T]) -> T:
+    """Decode JSON to ``kind``, a type of mappings, lists or both.
+
+    Raises:
+        DataInvalid: If an object has a key twice: which of the values counts is not defined.
+        msgspec.MsgspecError: If it is not JSON, or of another type.
+        RecursionError: If it is nested too deeply.
+        UnicodeDecodeError: If it is not UTF-8.
+    """
+    value = msgspec.json.decode(content, type=kind)
+    colons = content.count(b":")
+    if colons > len(value) and _TEXT.sub(b"", content).count(b":") > _keys(value):
+        json.loads(content, object_pairs_hook=_refuse_repeated, parse_int=len, parse_float=len)
+    return value
+
+
+_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"')  # a string of JSON
+
+
+def _keys(value: object) -> int:
+    """Return the number of keys in all mappings of a value."""
+    if isinstance(value, dict):
+        return len(value) + sum(map(_keys, value.values()))
+    return sum(map(_keys, value)) if isinstance(value, list) else 0
+
+
+def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
+    keys = [key for key, _ in pairs]
+    if len(set(keys)) < len(keys):
+        repeated = next(key for key in keys if keys.count(key) > 1)
+        problem = f"the key {encodable(repeated)!r:.60} occurs twice."
+        raise DataInvalid(problem, "Remove one of them.")
 
 
 def numbered_lines(
@@ -233,6 +282,25 @@ def cannot_read(path: Path, error: OSError) -> DataMissing:
     """Return the error for a file that cannot be read."""
     problem = f"Cannot read {path}: {error.strerror}."
     return DataMissing(problem, "Check the path and its permissions.")
+
+
+def content_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's content, decompressed if its name ends in ``.gz``.
+
+    Raises:
+        DataInvalid: If the compression is damaged.
+        OSError: If the file cannot be read.
+    """
+    if path.suffix != ".gz":
+        return sha256(path)
+    digest = hashlib.sha256()
+    try:
+        with gzip.open(path) as file:
+            while piece := file.read(LONGEST_PIECE):
+                digest.update(piece)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataInvalid(f"{path}: not complete gzip ({error}).") from None
+    return digest.hexdigest()
 
 
 def sha256(path: Path) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from harness.datasets.folder import cannot_read, sha256
+from harness.datasets.rows import plain
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
 from harness.extras import import_extra
 from harness.prompts import Template
@@ -146,7 +147,7 @@ class HubDataset:
         number = 0
         with self._clear_errors():
             for number, values in enumerate(found, start=1):
-                row = msgspec.to_builtins(values)
+                row = plain(values)
                 for key, labels in names.items():
                     row[key] = None if row[key] in (None, -1) else labels[row[key]]
                 for key, column in self.columns.items():

@@ -15,6 +15,8 @@ from harness.analysis.metrics import PASS_RATE
 from harness.config.prices import FREE
 from harness.config.run_file import RunFile, is_below, of_k
 from harness.config.sections import CheckSection
+from harness.datasets.folder import DataFolder, sha256
+from harness.datasets.rows import differing_rows, items, reread_rows
 from harness.errors import ConfigError, DataInvalid, Unparseable, nearest
 from harness.ports import (
     CONSTRAINTS,
@@ -37,7 +39,7 @@ from harness.run.turns import as_of, turns_of
 from harness.scoring.checks import JUDGE
 from harness.store.files import make_folder
 from harness.store.json_lines import lines
-from harness.store.run_folder import SCORES, Differences, RunFolder
+from harness.store.run_folder import ROWS, SCORES, Differences, RunFolder
 
 if TYPE_CHECKING:
     from harness.run.job import Job
@@ -269,9 +271,18 @@ def check_changes(job: Job) -> Differences | None:
 
 
 def _named_data(job: Job) -> str:
-    """Return "the data", with its file and the change in the number of instances, if known."""
+    """Return "the data", with its file and what is known of the change."""
     path, own = job.run.task.options.get("path"), own_rows(job.run, job.settings)
     known = [Path(path).name] if isinstance(path, str) and not own else []
+    recorded = job.folder.path / ROWS
+    if own and recorded.exists():
+        known.append(f"{items(differing_rows(recorded, own))} of task.rows differ")
+    elif isinstance(path, str) and path != "builtin" and not own:
+        file = DataFolder(job.settings.data_dir, job.run.folder).file(path)
+        before = job.folder.read_manifest().get("fingerprint", {}).get("dataset_sha256")
+        if before == sha256(file):
+            reread = items(reread_rows(file))
+            known.append(f"the same file, but this version reads values of {reread} otherwise")
     samples, each = job.folder.read_manifest().get("samples"), job.folder.read_config().samples
     before, now = (samples or 0) // each, sum(1 for _ in job.instances)
     if before not in (0, now):

@@ -29,7 +29,8 @@ from harness.config.sections import (
     SecondModelSection,
 )
 from harness.config.settings import Settings, is_set, secret
-from harness.datasets.folder import DataFolder, read_jsonl
+from harness.datasets.folder import DataFolder
+from harness.datasets.rows import rows
 from harness.errors import ConfigError, keys_of
 from harness.plugin_interface import parameters
 from harness.plugins import kind
@@ -268,7 +269,7 @@ class ModelBuilder:
         with keys_of(where):
             supplied: dict[str, Any] = {
                 "secret": secret,
-                "read": lambda name: read_jsonl(data.file(name)),
+                "read": lambda name: (row for _, row in rows(data.file(name))),
                 "gold": answers_by_id(self.task, self.instances, reference),
                 "wrong": answers_by_id(self.task, self.instances, wrong_answer),
                 "reply": reply,

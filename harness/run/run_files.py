@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import shipped
-from harness.config.loading import expand, read
+from harness.config.loading import expand, parse_override, read
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
+from harness.datasets.rows import differing_rows, items, name_rows, plain
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.plugins import FILE, kind, register
 from harness.run.resolving import (
@@ -28,7 +29,6 @@ from harness.store.files import make_folder, write_whole
 from harness.store.json_lines import encode
 from harness.store.run_folder import HASH, ROWS, RunFolder, change, input_change
 from harness.store.runs import find_run, find_runs, find_variants, in_run_name, run_name, run_path
-from harness.tasks._rows import name_rows
 from harness.user_code import checker_of
 
 logger = logging.getLogger("harness")
@@ -73,7 +73,10 @@ def read_runs(
     suffix = f".{in_run_name(model)}" if model else ""
     if model:
         refuse_other_address(tree, where, model, [*overrides, *(f"{key}=" for key in further)])
-    runs = expand(tree, where, [*changes, *overrides], further, _named)
+    of_rows = [text for text in overrides if text.startswith("task.rows=")]
+    others = [text for text in overrides if text not in of_rows]
+    further = {**_plain(dict(map(parse_override, of_rows)), own), **further}
+    runs = expand(tree, where, [*changes, *others], further, _named)
     return base + suffix, runs
 
 
@@ -172,15 +175,17 @@ def registered(checker: Any, own: Functions | None = None) -> Any:
     return name
 
 
-def _written(rows: Sequence[Mapping[str, Any]], where: str) -> str:
+def _written(rows: Iterable[Mapping[str, Any]], where: str) -> str:
     """Write rows to the cache by hash, and return the file's path."""
     if isinstance(rows, str):
         raise ConfigError("task.rows is not a list of rows.", f"For a file: task.path: {rows}.")
+    if not isinstance(rows, Iterable) or isinstance(rows, Mapping):
+        raise ConfigError("task.rows is not a list of rows.", "Begin each row with '- '.")
     lines = []
     for number, row in enumerate(rows, start=1):
         try:
-            lines.append(encode(dict(row)) + b"\n")
-        except (TypeError, ValueError) as error:
+            lines.append(encode(plain(dict(row))) + b"\n")
+        except (TypeError, ValueError, RecursionError) as error:
             problem = f"task.rows, item {number}: not a mapping that JSON can represent ({error})."
             remedy = "For a data frame: frame.to_dict('records') in pandas, to_dicts() in polars."
             raise ConfigError(problem, remedy) from None
@@ -348,7 +353,7 @@ def _refuse_other(
         differing = [change(key, *values) for key, values in found.items()]
         rows, recorded = own_rows(run, settings), folder.path / ROWS
         if rows and recorded.exists() and rows.read_bytes() != recorded.read_bytes():
-            differing.append("task.rows")
+            differing.append(f"task.rows ({items(differing_rows(recorded, rows))})")
         problem += " as it is now: it was "
         if differing:
             problem += f"started with different values: {', '.join(differing)}"

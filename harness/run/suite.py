@@ -17,6 +17,7 @@ from harness.config.loading import expand, override
 from harness.config.other_tools import FILES, remedy
 from harness.config.run_file import RunFile
 from harness.datasets.fetch import CATALOGUE
+from harness.datasets.rows import is_row_file
 from harness.errors import ConfigError, nearest, option
 from harness.plugins import FILE, kind
 from harness.ports import Judged, JudgeRouting
@@ -27,6 +28,7 @@ from harness.store.runs import in_run_name
 
 # By prefix, which is a task's name (lm_eval:NAME): the task's option that takes NAME.
 PREFIXES = {"hub": "dataset", "inspect": "task", "lm_eval": "task"}
+RUN_FILE = (".yaml", ".yml")  # suffixes
 OWN_DATA = ("jsonl", *PREFIXES)  # tasks whose data the user names
 MAX_TOKENS_KEY = "decoding.max_tokens"
 MAX_TOKENS = 2048  # of an answer: some providers need a limit, and so does an estimate of the cost
@@ -119,7 +121,7 @@ def _prefixed(task: str) -> tuple[str, str]:
 
 
 def _is_rows(name: str) -> bool:
-    return re.search(r"\.(jsonl(\.gz)?|json|csv|tsv)$", name) is not None
+    return is_row_file(name) and Path(name).suffix not in RUN_FILE
 
 
 def _names(tasks: Sequence[str | Mapping[str, Any]]) -> list[str]:
@@ -226,14 +228,15 @@ def _check_task(name: str) -> None:
     suffix = Path(name).suffix
     if _is_rows(name) or _prefixed(name)[0]:
         return
-    if suffix in (".yaml", ".yml"):
+    if suffix in RUN_FILE:
         with suppress(OSError, UnicodeDecodeError):
             text = Path(name).read_text("utf-8")
             if key := next((one for one in FILES if re.search(rf"(?m)^{one}:", text)), None):
                 raise ConfigError(f"{name} is not a run file.", FILES[key].replace("FILE", name))
         raise ConfigError(f"{name} is a run file.", f"Use harness run {name} --model MODEL.")
     if suffix and suffix != ".py":
-        forms = "Rows are read from .jsonl, .json, .csv and .tsv files (harness docs jsonl)."
+        forms = "Rows are read from .jsonl, .json, .csv, .tsv, .xlsx and .parquet files "
+        forms += "(harness docs jsonl)."
         raise ConfigError(f"{name} is neither a task nor a file of rows.", forms)
     if name not in known:
         said = nearest(name, known)

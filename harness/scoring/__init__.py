@@ -1,6 +1,15 @@
 """Scoring: extraction, checkers (rules), validators (schemas), judges (models), text metrics."""
 
+import unicodedata
 from collections.abc import Sequence
+
+_INVISIBLE = ("Zs", "Zl", "Zp", "Cc", "Cf")  # categories of Unicode
+_FILLERS = "\u034f\u115f\u1160\u2800\u3164\uffa0"  # invisible characters of other categories
+
+
+def is_blank(text: str) -> bool:
+    """Return whether a text shows nothing: it is empty, white space or invisible characters."""
+    return all(unicodedata.category(char) in _INVISIBLE or char in _FILLERS for char in text)
 
 
 def cut(text: str, longest: int) -> str:

@@ -26,14 +26,18 @@ from harness.config.other_tools import remedy
 from harness.errors import ConfigError, DataInvalid, nearest, raised_as
 from harness.plugins import FILE, kind
 from harness.ports import Checker
+from harness.scoring import is_blank
 from harness.scoring.checkers.json_schema import JsonSchemaChecker
 
 JUDGE = "judge"  # key of a check that one of the run's judges decides, in place of a checker's name
 FROM_ROW = ("target", "targets")
 """Options that need not be written. If a checker requires one of them, its default is the row's
 field ``target``, or ``targets`` if the row has no ``target``."""
+EXPECTED = (*FROM_ROW, "pattern")  # options with an expected text
+BLANK_REFUSED = ("contains", "exact_match", "regex_match")
 MAY_NAME_A_FILE = {"json_schema": "schema"}
 """Maps a checker to the option that can name a file. A string is taken for the file's path."""
+_DROP = 'Write the answer, or drop the check in this row: "checks": {{"{}": null}}.'
 _FIELD = " For another field: {{{}: {{target: {{field: NAME}}}}}}."
 MOST_CACHED = 4_096  # maximum number of cached checkers, which feedback needs again
 
@@ -122,17 +126,56 @@ def is_file(checker: object) -> bool:
 
 
 def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
-    """Return a row's field. Raise DataInvalid if it is missing or a null target."""
+    """Return a row's field. Raise DataInvalid if it is missing."""
     if name not in row:
         raise DataInvalid(
             f"the check {check!r} needs the field {name!r:.60}, which the row does not have.",
             f"{nearest(name, map(str, row))}{_FIELD.format(check) if name == 'target' else ''}",
         )
-    if row[name] is None and name == "target":
-        problem = f"the check {check!r} needs a target, but the row's target is null or NaN."
-        remedy = f'Write the answer, or drop the check in this row: "checks": {{"{check}": null}}.'
-        raise DataInvalid(problem, remedy)
     return row[name]
+
+
+def _default_field(row: Mapping[str, Any], check: Check) -> str | None:
+    """Return the field of `FROM_ROW` that a row has, if any: in tables, the one that is filled in.
+
+    Raises:
+        DataInvalid: If both are.
+    """
+    names = [name for name in FROM_ROW if name in row]
+    filled = [name for name in names if row[name] is not None and not _blank(row[name])]
+    if len(filled) > 1:
+        field = f"{{{check.checker}: {{target: {{field: NAME}}}}}}"
+        problem = f"the row has both 'target' and 'targets' for the check {check.name!r}."
+        raise DataInvalid(problem, f"Keep one, or name the field that counts: {field}.")
+    return next(iter(filled or names), None)
+
+
+def _refuse_blank(check: Check, option: str, value: object, field: str | None) -> None:
+    """Refuse an expected text that all answers have, or none. It may come from a row's ``field``.
+
+    In a run file, white space may be what ``contains`` and ``regex_match`` look for.
+    """
+    if field is not None and value is None:
+        problem = f"the check {check.name!r} needs a target, but the row's {field} is null or NaN."
+        raise DataInvalid(problem, _DROP.format(check.name))
+    if check.checker not in BLANK_REFUSED or not (what := _blank(value)):
+        return
+    if field is not None:
+        problem = f"the check {check.name!r} needs a target, but the row's {field} is {what}."
+        raise DataInvalid(problem, _DROP.format(check.name))
+    refused = check.checker == "exact_match" or value == ""
+    if check.checker == "contains":  # which itself refuses an empty text
+        in_list = isinstance(value, list) and "" not in value
+        refused = in_list and check.options.get("mode") != "none"
+    if refused:
+        raise ConfigError(f"the {option} of the check {check.name!r} is {what}.", "Write a text.")
+
+
+def _blank(value: object) -> str:
+    """Return how an expected text, or one in a list, is blank ("" if it is not)."""
+    if isinstance(value, list):
+        return next(filter(None, map(_blank, value)), "") if value else "an empty list"
+    return "blank" if isinstance(value, str) and is_blank(value) else ""
 
 
 def _entry(raw: object, taken: Sequence[str], judges: Collection[str]) -> Check:
@@ -274,11 +317,13 @@ def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
     if isinstance(options.get("field"), str) and "field" not in names:
         options[principal] = {"field": options.pop("field")}
     for option in required:
-        default = next((name for name in FROM_ROW if name in row), option)
-        options.setdefault(option, {"field": default})
+        if option not in options:
+            options[option] = {"field": _default_field(row, check) or option}
     for option, value in options.items():
         if (name := field_of(value)) is not None:
             options[option] = from_row(row, name, check.name)
+        if option in EXPECTED or name == "target":
+            _refuse_blank(check, option, options[option], name)
     return replace(check, options=options)
 
 

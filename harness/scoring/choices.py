@@ -14,6 +14,7 @@ from string import ascii_uppercase
 from typing import Any, ClassVar, Literal
 
 from harness.errors import DataInvalid, Unparseable
+from harness.scoring import is_blank
 from harness.scoring.conclusions import plain, statements, undecided, unquoted
 
 LETTERS = ascii_uppercase
@@ -33,7 +34,7 @@ def choice_texts(raw: object) -> tuple[str, ...]:
     found = tuple(map(_text, raw))
     if not 2 <= len(found) <= len(LETTERS):
         raise DataInvalid(f"'choices' has {len(found)} options; it must have 2 to {len(LETTERS)}.")
-    if not all(found) or len(set(found)) < len(found):
+    if any(map(is_blank, found)) or len(set(found)) < len(found):
         raise DataInvalid("two 'choices' are equal, or one is empty.")
     return found
 

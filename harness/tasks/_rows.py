@@ -1,26 +1,19 @@
-"""Reads the data files of tasks: JSONL (also ``.gz``), JSON, YAML, CSV and TSV.
-
-Malformed, empty or oversized data is refused before any call; errors name the file and item.
-"""
+"""The rows of tasks: their sources, ids and prompts (`harness.datasets.rows` reads files)."""
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from io import StringIO
-from itertools import chain
 from pathlib import Path
 from statistics import mean, median, stdev
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypeVar
 
 import msgspec
-import yaml
 
-from harness.config.loading import parse_yaml
-from harness.datasets.folder import cannot_read, not_utf8, read_jsonl, sha256
+from harness.datasets.rows import Row as Row
+from harness.datasets.rows import rows as rows
+from harness.datasets.rows import rows_sha256
 from harness.errors import DataInvalid, nearest
 from harness.records import Message, encodable
 
@@ -28,15 +21,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-MAX_DEPTH = 100
 MOST_KEPT = 1 << 24  # bytes of a file whose rows are kept in memory
 MOST_IDS = 100_000  # ids that are kept as text
-TABLES = {".csv": ",", ".tsv": "\t"}
-_TABLE = "Write the names of the columns in the first line, and one item in each line below it."
-_LIST = "Write a list of mappings, one per item."
-_FORMS = {".csv": _TABLE, ".tsv": _TABLE, ".json": _LIST, ".yaml": _LIST, ".yml": _LIST}
-
-Row = dict[str, Any]
 
 _NOT_TEXT = re.compile(r"Expected `str.*got `(bool|int|float|null)`")
 
@@ -48,36 +34,6 @@ class _Identified(Protocol):
 
 T = TypeVar("T", bound=_Identified)
 S = TypeVar("S", bound=msgspec.Struct)
-
-
-_NAMES: dict[Path, str] = {}
-
-
-def name_rows(path: Path, name: str) -> None:
-    """Use ``name`` instead of a file's own name in error messages about its rows."""
-    _NAMES[path] = name
-
-
-def rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield (location, row) for each row of a file.
-
-    The location, such as ``tasks.jsonl, item 3``, is for error messages.
-    """
-    suffix = path.suffix.lower()
-    if suffix in (".yaml", ".yml", ".json"):
-        found = _listed(path)
-    elif suffix in TABLES:
-        found = _table(path, TABLES[suffix])
-    else:
-        found = read_jsonl(path)
-    number, shown = 0, _NAMES.get(path, path)
-    for number, row in enumerate(found, start=1):
-        where = f"{shown}, item {number}"
-        _refuse_depth(row, where)
-        yield where, row
-    if not number:
-        what = "contains no items" if path.stat().st_size else "is empty: it contains no items"
-        raise DataInvalid(f"{shown} {what}.", _FORMS.get(suffix, "Write one JSON object per line."))
 
 
 class RowSource(Protocol):
@@ -111,7 +67,7 @@ class RowFile:
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the file's name and hash."""
-        return {"dataset": self.path.name, "dataset_sha256": sha256(self.path)}
+        return {"dataset": self.path.name, "dataset_sha256": rows_sha256(self.path)}
 
 
 class _Turn(msgspec.Struct, forbid_unknown_fields=True):
@@ -224,81 +180,6 @@ def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | No
         said = encodable(str(error))
         remedy = "Put it in quotes." if _NOT_TEXT.match(said) else ""
         raise DataInvalid(f"{where}: {said}.", remedy) from None
-
-
-def _listed(path: Path) -> Iterator[Row]:
-    content, kind = _text(path), "JSON" if path.suffix.lower() == ".json" else "YAML"
-    if not content.strip():
-        return
-    try:
-        json = kind == "JSON"
-        tree = msgspec.json.decode(content) if json else parse_yaml(content, _loader())
-    except (msgspec.MsgspecError, yaml.YAMLError, RecursionError, ValueError) as error:
-        raise DataInvalid(f"{path}: not {kind} ({' '.join(str(error).split()):.300}).") from None
-    if isinstance(tree, dict) and isinstance(tree.get("examples"), list):
-        tree = tree["examples"]
-    if not isinstance(tree, list):
-        raise DataInvalid(f"{path}: must be a list of items.", "Begin each item with '- '.")
-    for number, row in enumerate(tree, start=1):
-        if not isinstance(row, dict) or not all(isinstance(key, str) for key in row):
-            raise DataInvalid(f"{path}, item {number}: must be a mapping of names to values.")
-        yield row
-
-
-@cache
-def _loader() -> Any:
-    """Return a YAML loader that reads yes, no and dates as text: they may be answers."""
-    plain = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp")
-
-    class Loader(yaml.SafeLoader):
-        yaml_implicit_resolvers = {  # noqa: RUF012 (a table of PyYAML's)
-            first: [(tag, regexp) for tag, regexp in found if tag not in plain]
-            for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
-        }
-
-    Loader.add_implicit_resolver(
-        "tag:yaml.org,2002:bool", re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), [*"tTfF"]
-    )
-    return Loader
-
-
-def _table(path: Path, delimiter: str) -> Iterator[Row]:
-    reader = csv.reader(StringIO(_text(path), newline=""), delimiter=delimiter, strict=True)
-    try:
-        names = next(reader, [])
-        if other := next((one for one in ";\t" if len(names) == 1 and one in names[0]), ""):
-            problem = f"{path}, line 1: the columns are separated by {other!r}, not {delimiter!r}."
-            raise DataInvalid(problem, "Save it with commas, or as .tsv with tabs.")
-        if len(set(names)) < len(names) or not all(names):
-            raise DataInvalid(f"{path}, line 1: every column needs a unique name.")
-        for values in filter(None, reader):
-            if len(values) != len(names):
-                n, m = len(values), len(names)
-                said = f"{n} value{'s' * (n != 1)} for {m} column{'s' * (m != 1)}"
-                raise DataInvalid(f"{path}, line {reader.line_num}: {said}.")
-            yield dict(zip(names, values, strict=True))
-    except csv.Error as error:
-        raise DataInvalid(f"{path}, line {reader.line_num}: {error}.") from None
-
-
-def _text(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-        return content.decode("utf-8-sig")  # spreadsheets write a byte order mark
-    except UnicodeDecodeError:
-        raise not_utf8(path, content) from None
-    except OSError as error:
-        raise cannot_read(path, error) from None
-
-
-def _refuse_depth(row: Row, where: str) -> None:
-    values: list[Any] = [row]
-    for _ in range(MAX_DEPTH):
-        nested = (value for value in values if isinstance(value, dict | list))
-        parts = (value.values() if isinstance(value, dict) else value for value in nested)
-        if not (values := list(chain.from_iterable(parts))):
-            return
-    raise DataInvalid(f"{where} is nested more than {MAX_DEPTH} deep.")
 
 
 SUMMARY = ("n", "mean", "s.d.", "min", "median", "max")

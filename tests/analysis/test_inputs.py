@@ -90,17 +90,17 @@ def test_csv_and_jsonl_say_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("s.csv", "name,score\na,1\n", "line 2: it must name a model"),
-        ("s.csv", "model,score\na,1\na,2\n", "line 3: the model 'a' appears twice"),
+        ("s.csv", "name,score\na,1\n", "item 1: it must name a model"),
+        ("s.csv", "model,score\na,1\na,2\n", "item 2: the model 'a' appears twice"),
         ("s.csv", "model,score\na,x\n", "not 'x'"),
         ("s.csv", "model,score\na,nan\n", "not 'nan'"),
-        ("s.csv", "model,score\na,1,2\n", "more values than columns"),
-        ("s.csv", "model,score\n", "holds no scores"),
-        ("s.csv", "", "holds no scores"),
+        ("s.csv", "model,score\na,1,2\n", "line 2: 3 values for 2 columns"),
+        ("s.csv", "model,score\n", "contains no items"),
+        ("s.csv", "", "contains no items"),
         ("s.jsonl", '{"model": "a", "score": true}\n', "not 'True'"),
         ("s.jsonl", '{"model": "a", "score": [1]}\n', "must be a number"),
-        ("s.jsonl", "[]\n", "line 1: not a valid object"),
-        ("s.jsonl", '{"model": "a", "score": 1e999}\n', "not a valid object"),
+        ("s.jsonl", "[]\n", "line 1: not a JSON object"),
+        ("s.jsonl", '{"model": "a", "score": 1e999}\n', "not a JSON object"),
     ],
 )
 def test_what_is_malformed_is_named(name: str, content: str, message: str, tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.config.loading import expand, load, parse_yaml
+from harness.config.loading import expand, load
 from harness.config.run_file import expand_matrix
+from harness.config.yaml_text import parse_yaml
 from harness.errors import ConfigError
 from harness.run.resolving import named_model
 

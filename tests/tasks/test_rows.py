@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
+from harness.datasets.rows import rows
 from harness.errors import DataInvalid, DataMissing
-from harness.tasks._rows import MOST_IDS, rows, unique
+from harness.tasks._rows import MOST_IDS, unique
 
 ROWS = [{"id": "1", "question": "a, b?", "target": "x"}, {"id": "2", "question": "ü", "target": ""}]
 LINES = "".join(f"{json.dumps(row)}\n" for row in ROWS)
@@ -57,18 +58,18 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "\n".join(
         ("a.json", "[1]", "item 1: must be a mapping"),
         ("a.yaml", "a: 1", "must be a list"),
         ("a.yaml", "- a\n", "item 1: must be a mapping"),
-        ("a.yaml", "- {1: a}", "item 1: must be a mapping of names"),
         ("a.yaml", "- [", "not YAML"),
         ("a.yaml", "- !!python/object:os.system {}", "not YAML"),
         ("a.yaml", "", "is empty: .* Write a list"),
-        ("a.yaml", "- x: &x [*x]", "nested more than"),
+        ("a.yaml", "- x: &x [*x]", "recursive"),
         ("a.yaml", "-\n  " + BOMB.replace("\n", "\n  "), "aliases .* repeat too many values"),
         ("a.yaml", f"- &row {{a: {'x' * 10_000}}}\n" + "- *row\n" * 20, "repeat too many"),
         ("a.csv", "", "is empty: .* Write the names of the columns in the first line"),
         ("a.csv", "a,b\n", "contains no items"),
         ("a.csv", "a;b\n1;2", "line 1: the columns are separated by ';', not ','"),
         ("a.csv", "a,a\n1,2", "line 1: every column needs a unique name"),
-        ("a.csv", "a,\n1,2", "line 1: every column needs a unique name"),
+        ("a.csv", "a,,b\n1,2,3", "line 1: every column needs a unique name"),
+        ("a.csv", "a,\n1,2", "line 2: 2 values for 1 column"),
         ("a.csv", "a,b\n1", "line 2: 1 value for 2 columns"),
         ("a.csv", 'a,b\n"1"x,2', "line 2: "),
     ],

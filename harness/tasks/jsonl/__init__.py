@@ -22,7 +22,7 @@ class JsonlTask(RowsTask):
 
     Args:
         path: ``builtin`` (a small example; one of multiple choice with the option choices), or a
-            file: .jsonl (or .jsonl.gz), .json, .yaml, .csv, .tsv.
+            file: .jsonl (or .ndjson), .json, .yaml, .csv, .tsv, .xlsx or .parquet.
         prompt: A template of the user's message, with the row's fields; null if rows have prompts.
         system: A template of the system message.
         extract: How to find the answer in a reply: {regex: ...}, {number: last} or {json: key};

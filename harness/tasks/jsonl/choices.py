@@ -84,7 +84,7 @@ class MultipleChoice:
             raw, target, kind = raw["text"], raw["label"].index(target), "index"
         given = choice_texts(raw)
         order = list(range(len(given)))
-        if self.shuffle is not None and row.get("shuffle") is not False:
+        if self.shuffle is not None and _may_shuffle(row):
             order.sort(key=lambda index: content_hash([self.shuffle, name, index]))
         right = order.index(right_choice(target, given, kind))
         options = Options(tuple(given[index] for index in order), right)
@@ -181,6 +181,19 @@ class MultipleChoice:
             if text.strip() not in answers:
                 raise
         return [AnswerLikelihood(-1e9 * (one != text.strip()), True, 1) for one in answers]
+
+
+def _may_shuffle(row: Row) -> bool:
+    """Return whether a row's options may be shuffled: its field ``shuffle``, by default true."""
+    words = {"true": True, "false": False, "": True}
+    value = row.get("shuffle", True)
+    if isinstance(value, str):  # in a table
+        value = words.get(value.strip().lower(), value)
+    if value is None:
+        return True
+    if not isinstance(value, bool):
+        raise DataInvalid(f"'shuffle' must be true or false, not {value!r:.40}.")
+    return value
 
 
 def _likeliest(

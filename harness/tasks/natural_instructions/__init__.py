@@ -155,6 +155,10 @@ class NaturalInstructionsTask:
         for wanted in tasks:
             found = known.get(wanted, set()).union(fnmatch.filter(files, wanted))
             if not found:
+                if wanted in known:
+                    [filled] = known.keys() - {wanted}
+                    problem = f"{path} has no task for {wanted}: all {len(files)} are for {filled}."
+                    raise ConfigError(problem, f"Set task.tasks to {filled}, or remove it.")
                 remedy = nearest(wanted, [*known, *files])
                 raise ConfigError(f"{path} has no task {wanted!r:.80}.", remedy)
             chosen |= found

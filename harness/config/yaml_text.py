@@ -1,0 +1,201 @@
+"""Parses YAML: run files, and rows, whose values without quotes are read as they are written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import yaml
+
+from harness.config.validation import shown
+
+
+class RefusedYaml(yaml.MarkedYAMLError):
+    """Valid YAML that is refused. ``problem`` quotes no value, but ``str()`` may quote some."""
+
+    def __init__(self, problem: str, node: yaml.Node | None, remedy: str) -> None:
+        super().__init__(problem=problem, problem_mark=node.start_mark if node else None)
+        self.remedy = remedy
+
+
+_TAG = "tag:yaml.org,2002:"
+_NULLS = ("", "~", "null", "Null", "NULL")
+_BOOLEANS = ("true", "false")
+_INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+MAX_DIGITS = 18  # of an integer in a row: a longer one may not fit in 64 bits
+
+ROWS = ("task", "rows")  # keys in a run file that lead to rows
+_ANSWERS = {"target", "targets"}
+_ROW_ANSWERS = _ANSWERS | {"gold", "choices"}
+
+Reading = Literal["setting", "option", "value", "answer"]
+"""How a value without quotes is read.
+
+``setting``, outside of rows: by YAML 1.1. ``option``, in the checks and schemas of rows: by the
+core schema of YAML 1.2, except that integers are decimal. ``value``, elsewhere in rows: numbers
+that are not written as Python writes them are text, so that a target is compared, and a field
+shown, as written. ``answer``: also, only ``true`` and ``false`` are booleans.
+"""
+
+
+def _reading(keys: Sequence[str | None]) -> Reading:
+    """Return how the value is read to which these keys lead."""
+    in_task = in_rows = in_checks = False
+    for key in keys:
+        name = (key or "").removeprefix("task.")
+        in_task = in_task or key == "task" or name != key
+        in_rows = in_rows or (in_task and name == "rows")
+        in_checks = in_checks or name == "checks"
+        if name == "schema" and in_rows:
+            return "option"
+        if name == "schema" and in_checks:
+            return "setting"
+        if (in_rows and name in _ROW_ANSWERS) or (in_checks and name in _ANSWERS):
+            return "answer"
+    if not in_rows:
+        return "setting"
+    return "option" if in_checks else "value"
+
+
+def _tag(text: str, reading: Reading) -> str:
+    """Return the tag of a value without quotes in a row."""
+    if text in _NULLS:
+        return f"{_TAG}null"
+    if text in _BOOLEANS or (reading != "answer" and text in ("True", "TRUE", "False", "FALSE")):
+        return f"{_TAG}bool"
+    as_written = reading != "option"
+    if _INTEGER.fullmatch(text):
+        is_number = not as_written or (len(text) <= MAX_DIGITS and str(int(text)) == text)
+        return f"{_TAG}int" if is_number else f"{_TAG}str"
+    if _FLOAT.fullmatch(text) and (not as_written or ("." in text and repr(float(text)) == text)):
+        return f"{_TAG}float"
+    return f"{_TAG}str"
+
+
+class _Loader(yaml.SafeLoader):
+    """A YAML loader that reads all keys as strings, and refuses a repeated key.
+
+    ``keys`` lead to the text in a run file. With ``earlier``, rows are read as in version 0.1.0.
+    """
+
+    def __init__(self, text: str, keys: Sequence[str] = (), *, earlier: bool = False) -> None:
+        super().__init__(text)
+        self._keys: list[str | None] = list(keys)  # None: the node is itself a key
+        self._earlier = earlier
+
+    def descend_resolver(self, parent: yaml.Node | None, index: Any) -> None:
+        if not isinstance(parent, yaml.MappingNode):
+            self._keys.append("")
+        elif index is None:
+            self._keys.append(None)
+        else:
+            self._keys.append(index.value if isinstance(index, yaml.ScalarNode) else "")
+
+    def ascend_resolver(self) -> None:
+        self._keys.pop()
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+        if kind is not yaml.ScalarNode or not implicit[0] or self._keys[-1] is None:
+            return tag
+        reading = _reading(self._keys)
+        if reading == "setting":
+            return tag
+        if not self._earlier:
+            return _tag(value, reading)
+        is_word = tag == f"{_TAG}bool" and value.lower() not in _BOOLEANS
+        return f"{_TAG}str" if is_word or tag == f"{_TAG}timestamp" else tag
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep=deep)
+        except UnicodeDecodeError:
+            problem, remedy = "a text contains a lone surrogate", "Write the character itself."
+        except (ValueError, OverflowError):
+            problem = "a value looks like a number or a date but is not valid"
+            remedy = "Put it in quotes."
+        raise RefusedYaml(problem, node, remedy)
+
+    def construct_scalar(self, node: Any) -> Any:
+        text = super().construct_scalar(node)
+        if isinstance(text, str) and not text.isascii():
+            # JSON escapes a rare character as two surrogates; YAML does not join them.
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        return text
+
+
+def _key(node: yaml.Node) -> str:
+    if not isinstance(node, yaml.ScalarNode):
+        remedy = "Check brackets and quotes: a template needs quotes, as in '{{ question }}'."
+        raise RefusedYaml("a key must be a word", node, remedy)
+    return str(node.value)
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
+    seen: dict[str, int] = {}
+    for key_node, _ in node.value:
+        key = _key(key_node)
+        if key in seen:
+            problem = f"the key {shown(key)!r} is already in line {seen[key]}"
+            raise RefusedYaml(problem, key_node, "Remove one of them.")
+        seen[key] = key_node.start_mark.line + 1
+    loader.flatten_mapping(node)  # Merge keys (<<); the node's own keys come last and win.
+    return {_key(key): loader.construct_object(value, deep=True) for key, value in node.value}
+
+
+_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+MAX_ALIASED = 100_000  # values and characters that aliases may add; a few lines can add billions
+
+
+def parse_yaml(text: str, keys: Sequence[str] = (), *, earlier: bool = False) -> Any:
+    """Parse YAML, and return its value (None if it is empty).
+
+    Args:
+        text: The YAML.
+        keys: The keys that lead to the value in a run file, such as `ROWS`. In rows and expected
+            answers, values without quotes are text unless they are null, true, false or a number in
+            its usual notation.
+        earlier: Read rows as version 0.1.0 read files of rows.
+
+    Raises:
+        yaml.YAMLError: If it is invalid, nested too deeply, or expands to too many values.
+    """
+    reader = _Loader(text, keys, earlier=earlier)
+    try:
+        node = reader.get_single_node()
+        if node is not None and _size(node, {}) > 2 * len(text) + MAX_ALIASED:
+            raise RefusedYaml("aliases (*) repeat too many values", None, "Write them out.")
+        return None if node is None else reader.construct_document(node)
+    except RecursionError:
+        raise RefusedYaml("the nesting is too deep", None, "Use fewer levels.") from None
+    finally:
+        reader.dispose()
+
+
+def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """Return a node's number of values and characters, with aliases expanded."""
+    if id(node) not in sizes:
+        sizes[id(node)] = 1  # for a node that contains itself, which is refused later
+        if isinstance(node, yaml.MappingNode):
+            parts = [part for pair in node.value for part in pair]
+        else:
+            parts = node.value if isinstance(node, yaml.SequenceNode) else []
+        own = len(node.value) if isinstance(node, yaml.ScalarNode) else 0
+        sizes[id(node)] = 1 + own + sum(_size(part, sizes) for part in parts)
+    return sizes[id(node)]
+
+
+def is_plain_text(value: str, keys: Sequence[str]) -> bool:
+    """Return whether valid YAML is a plain text, without quotes or a tag, or only a comment."""
+    node = _Loader(value, keys).get_single_node()
+    if not isinstance(node, yaml.ScalarNode):
+        return node is None and bool(value.strip())
+    tagged = value[node.start_mark.index :].startswith("!")
+    return node.style is None and node.tag == _TEXT and not tagged
+
+
+_TEXT = yaml.resolver.BaseResolver.DEFAULT_SCALAR_TAG
