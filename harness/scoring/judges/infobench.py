@@ -119,7 +119,8 @@ _END = (
 _STATED = re.compile(rf"['\u2018(\[]?(yes|no)\b{_END}", re.IGNORECASE)
 _FIRST = re.compile(rf"[\W\d_]*(?:(yes)\b|(no)\b{_END})", re.IGNORECASE)
 _SENTENCE = re.compile(
-    r"(?:^|[.!?:;…])[^\w\n.!?:;…]*(yes|no)\b(?=[^\w\n.!?]*(?:[.!]|\n|\Z))", re.IGNORECASE | re.M
+    r"(?:^|[.!?:;…])[^\w\n.!?:;…]*(yes|no)\b(?=[^\w\n.!?]*(?:[.!](?!\s*\d)|\n|\Z))",
+    re.IGNORECASE | re.M,
 )
 _NEITHER = re.compile(
     r"(?:un(?:clear|known|decided|determined)|n/a|not\s+(?:applicable|clear|sure)|maybe|perhaps"
