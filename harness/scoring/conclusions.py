@@ -134,10 +134,10 @@ def statements(text: str, announced: re.Pattern[str] = ANSWER) -> list[Statement
         if not _WITHDRAWN.search(_clause_before(text, match)):
             stated = _sentence(text, match.end())
             colon = match["aside"] is None and not set(":=→").isdisjoint(match[0])
-            binding = _LETTER.fullmatch(stated) or _NO_ANSWER.match(stated)
+            binding = bool(_LETTER.fullmatch(stated) or _NO_ANSWER.match(stated))
             if match["of"] is None:
-                binding = binding or colon or _NAME.match(stated)
-            found.append(Statement(match.end(), stated, True, bool(binding)))
+                binding = binding or colon or _NAME.match(stated) is not None
+            found.append(Statement(match.end(), stated, True, binding))
     for match in _CONCLUDED.finditer(text):
         clause = _clause_before(text, match)
         if not (_WITHDRAWN.search(clause) or _WITHDRAWN_CONCLUSION.search(clause)):
