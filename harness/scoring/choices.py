@@ -125,7 +125,8 @@ _ORDINALS = {
     for name in names.split()
 }
 _ORDINAL = re.compile(
-    rf"\bthe\s+({'|'.join(_ORDINALS)}|last)\s+(?:option|one|alternative|choice\s+listed)\b", re.I
+    rf"\bthe\s+({'|'.join(_ORDINALS)}|last)\s+(?:(?:option|alternative)\b|one(?=\s*(?:[.!]|\Z)))",
+    re.I,
 )
 _LOOK_ALIKES = (  # Cyrillic
     "\u0410\u0412\u0421\u0415\u041d\u0406\u0408\u041a\u041c\u041e\u0420\u0405\u0422\u0425"

@@ -64,7 +64,7 @@ _FILL = (
     r"|correta|corretta|richtig)\b|选项|選択肢)*+"
 )
 _QUALIFIED = (  # between the noun and the link, as in "the answer to this question is"
-    r"(?:\s+(?:to|for|of|here|in)\b[^.:;!?\n]{0,60}?"
+    r"(?:(?P<of>\s+(?:to|for|of|here|in)\b[^.:;!?\n]{0,60}?)"
     r"|\s+(?:correcta|correcte|correta|corretta|correct|finale?)\b)?"
 )
 ANSWER = re.compile(rf"{_NOUN}{_QUALIFIED}\s*{_LINK}{_FILL}", re.I)
@@ -84,10 +84,11 @@ _CONCLUDED = re.compile(
     re.I | re.M,
 )
 _WITHDRAWN = re.compile(
-    r"(?:\b(?:if|whether|why|unless|doubt|thought|says|claims|may|might|could"
+    r"(?:\b(?:for|of|behind|about)\s+(?:(?:the|my|this|that|your|correct|right|final)\s+){0,3}\Z"
+    r"|(?:\b(?:if|whether|why|unless|doubt|thought|says|claims|may|might|could"
     r"|(?:some|many|others|people|you|they|who|one)\s+(?:\w+\s+)?"
     r"(?:say|think|choose|pick|believe|argue))"
-    r"|(?:\bnot|n['\u2019]t)\s+(?:think|believe|say|sure))\b[^.!?;:,\n]{0,40}\Z",
+    r"|(?:\bnot|n['\u2019]t)\s+(?:think|believe|say|sure))\b[^.!?;:,\n]{0,40}\Z)",
     re.I,
 )
 _WITHDRAWN_CONCLUSION = re.compile(
@@ -104,7 +105,7 @@ _UNDECIDED = re.compile(
     r"\b(?:I\s+(?:\w{1,20}\s+)?(?:do\s+not|don['\u2019]t)\s+know"
     r"|I(?:['\u2019]m|\s+am)\s+(?:not\s+|un)sure"
     r"|I\s+(?:can\s?not|can['\u2019]t)\s+(?:decide|tell|say|answer|determine)"
-    r"|cannot\s+be\s+determined|none\s+of\s+(?:the|these|them|those)"
+    r"|cannot\s+be\s+determined|(?<![A-Za-z][.):]\s)none\s+of\s+(?:the|these|them|those)"
     r"(?:\s+(?:above|options|answers|choices))*)(?=\s*(?:[.!]|\n|\Z))",
     re.I,
 )
@@ -133,8 +134,10 @@ def statements(text: str, announced: re.Pattern[str] = ANSWER) -> list[Statement
         if not _WITHDRAWN.search(_clause_before(text, match)):
             stated = _sentence(text, match.end())
             colon = match["aside"] is None and not set(":=→").isdisjoint(match[0])
-            binding = colon or _NAME.match(stated) or _NO_ANSWER.match(stated)
-            found.append(Statement(match.end(), stated, True, bool(binding)))
+            binding = bool(_LETTER.fullmatch(stated) or _NO_ANSWER.match(stated))
+            if match["of"] is None:
+                binding = binding or colon or _NAME.match(stated) is not None
+            found.append(Statement(match.end(), stated, True, binding))
     for match in _CONCLUDED.finditer(text):
         clause = _clause_before(text, match)
         if not (_WITHDRAWN.search(clause) or _WITHDRAWN_CONCLUSION.search(clause)):
@@ -161,8 +164,9 @@ _QUOTATION = re.compile(
     r"(?P<block>^[ \t]*>[^\n]*(?:\n[ \t]*>[^\n]*)*)"
     r"|(?P<fence>`{3,}+(?P<fenced>.*?)(?:`{3,}+|\Z))"
     r"|[\[(][^\[\]()\n:]{0,400}[\])]|\{\s*\"[^{}]*\}|\[[^\[\].:]{0,400}(?:\]|\Z)"  # lists and JSON
-    r"|(?P<inline>(?P<ticks>`{1,2})[^`]+(?P=ticks)"
-    r"|(?<!\w)\"[^\"]+\"(?!\w)|[“”„‟][^“”„‟]+[“”‟]|[«»][^«»]+[«»]|[\u2039\u203a][^\u2039\u203a]+[\u2039\u203a]"
+    r"|(?P<inline>``[^`\n]+?''|(?P<ticks>`{1,2})[^`]+(?P=ticks)"
+    r"|(?<!\w)\"[^\"]+\"(?!\w)|(?<!\w)[“”„‟](?=\S)[^“”„‟]+[“”‟]|(?<!\w)[«»][^«»]+[«»]"
+    r"|(?<!\w)[\u2039\u203a][^\u2039\u203a]+[\u2039\u203a]"
     r"|「[^「」]+」|『[^『』]+』|《[^《》]+》"
     r"|(?<!\w)[\u2018\u201a'](?!\s)(?:[^'\u2019\u2018\n]|(?<=\w)['\u2019](?=\w))+['\u2019](?!\w))",
     re.M | re.S,

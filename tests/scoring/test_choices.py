@@ -337,6 +337,10 @@ LANDMARKS = ["Etna", "Rhine", "Sahara", "Everest"]
         ("The answer is B.\nAnswer: The Danube", ""),
         ("Answer: The river is the Rhine, option B.", "B"),
         ("Answer:\n\nThe Rhine flows north. So B.", "B"),
+        ("B\n\nReason for the answer: rivers carry water.", "B"),
+        ("(B) Rhine flows.\n\nThe only option for the last place is Eve.", "B"),
+        ("B is the best option.\nA. Etna is dry.\nD. None of the above.", "B"),
+        ("Etna was the last one left.", ""),
     ],
 )
 def test_the_last_statement_decides_or_nothing_does(reply: str, letter: str) -> None:

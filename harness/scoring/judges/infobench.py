@@ -113,13 +113,14 @@ class InfoBenchJudge(PublishedJudge):
 _SAID = {"yes": True, "no": False}
 _WORD = re.compile(r"[^\W\d_]+")
 _END = (
-    r"(?=\s*(?:[.,;:!?)\]\u2013—]|-\s|\n|\Z)"
-    r"|\s+(?:because|since|as|for|the|it|its|this|that|there|they|not|and|but)\b)"
+    r"(?=\s*(?:[.,;:!?()\]\u2013—]|-\s|\n|\Z)"
+    r"|\s+(?:because|since|as|for|the|it|its|he|she|we|you|I|this|that|there|they|not|and|but)\b)"
 )
 _STATED = re.compile(rf"['\u2018(\[]?(yes|no)\b{_END}", re.IGNORECASE)
 _FIRST = re.compile(rf"[\W\d_]*(?:(yes)\b|(no)\b{_END})", re.IGNORECASE)
 _SENTENCE = re.compile(
-    r"(?:^|[.!?:;…])[^\w\n.!?:;…]*(yes|no)\b(?=[^\w\n.!?]*(?:[.!]|\n|\Z))", re.IGNORECASE | re.M
+    r"(?:^|[.!?:;…])[^\w\n.!?:;…]*(yes|no)\b(?=[^\w\n.!?]*(?:[.!](?!\s*\d)|\n|\Z))",
+    re.IGNORECASE | re.M,
 )
 _NEITHER = re.compile(
     r"(?:un(?:clear|known|decided|determined)|n/a|not\s+(?:applicable|clear|sure)|maybe|perhaps"

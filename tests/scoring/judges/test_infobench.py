@@ -143,6 +143,9 @@ def test_the_safe_parser_reads_whole_words(text: str, found: bool | None) -> Non
         ('Yes \u2014 the answer says: "I must answer no".', True),
         ("YES (the answer's own claim 'NO' is ignored)", True),
         ("Answer: YES because 'no' is not there", True),
+        ("YES. See No. 5 of the list.", True),
+        ("No he only names two.", False),
+        ("No (two are missing)", False),
     ],
 )
 def test_the_last_statement_of_the_judge_itself_decides(text: str, passed: bool | None) -> None:
