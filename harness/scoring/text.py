@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Literal
@@ -73,7 +73,7 @@ def folded(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class TextComparison:
     """How a check compares texts. Call it to get a text's form for comparisons.
 
     Attributes:
@@ -129,9 +129,7 @@ _LETTERS_BEYOND_LATIN = re.compile(
 
 def count_words(text: str) -> int:
     """Return the number of words. Raises the same error as `words`."""
-    if text.isascii() or not _SPECIAL.search(text):
-        return sum(any(map(str.isalnum, part)) for part in text.split())
-    return len(words(text))
+    return sum(any(map(str.isalnum, part)) for part in _parts(text))
 
 
 def words(text: str) -> list[str]:
@@ -141,10 +139,13 @@ def words(text: str) -> list[str]:
         Uncountable: If the text has a script without spaces, and the extra ``icu`` is not
             installed or has no dictionary of the script.
     """
-    parts = text.split()
-    if not text.isascii() and _SPECIAL.search(text):
-        parts = list(_divided(text))
-    return [_bare(part) for part in parts if any(map(str.isalnum, part))]
+    return [_bare(part) for part in _parts(text) if any(map(str.isalnum, part))]
+
+
+def _parts(text: str) -> Iterable[str]:
+    if text.isascii() or not (_BEYOND_LATIN.search(text) and _SPECIAL.search(text)):
+        return text.split()
+    return _divided(text)
 
 
 def _divided(text: str) -> Iterator[str]:
@@ -202,9 +203,10 @@ class MayCountWords:
         return True
 
 
-def lacks_dictionary(text: str) -> bool:
-    """Return whether the text has words that only the missing extra ``icu`` finds."""
-    return _SPACELESS.search(text) is not None and _breakers() is None
+def lacks_dictionary(checker: object, text: str) -> bool:
+    """Return whether a checker counts words, and the text's need the missing extra ``icu``."""
+    counts_words = isinstance(checker, MayCountWords) and checker.counts_words
+    return counts_words and _SPACELESS.search(text) is not None and _breakers() is None
 
 
 def dictionary() -> str:

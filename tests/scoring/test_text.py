@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -176,7 +177,7 @@ def test_case(text: str, other: str, same: bool) -> None:
     assert (folded(comparable(text)) == folded(comparable(other))) is same
 
 
-def test_without_icu_there_is_no_count_and_any_place_may_be_a_boundary() -> None:
+def test_without_icu_there_is_no_count_and_any_place_may_be_a_boundary(tmp_path: Path) -> None:
     code = """
 import sys
 sys.modules["icu4py"] = sys.modules["icu4py.breakers"] = None
@@ -191,9 +192,20 @@ print(passed("word_count", "我喜欢机器学习。", at_most=9),
       passed("constraint", "我喜欢。", level="passage", constraint=count, targets=2),
       passed("ifeval:length_constraints/number_words", "我喜欢。", **words),
       passed("contains", "我喜欢学习", target="学", whole_words=True))
+from pathlib import Path
+from harness.datasets.folder import DataFolder
+from harness.tasks.jsonl import JsonlTask
+Path("rows.jsonl").write_text('{"prompt": "写一句话"}', "utf-8")
+data = DataFolder(Path())
+task = JsonlTask("rows.jsonl", checks=[{"word_count": {"at_most": 9}}], data=data)
+print(*task.prompt_errors())
 """
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout.split() == ["None", "True", "None", "None", "True"]
+    command = [sys.executable, "-c", code]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    verdicts, warning = ended.stdout.splitlines()
+    assert verdicts.split() == ["None", "True", "None", "None", "True"]
+    assert "word_count: Words in Chinese" in warning
+    assert "[icu]" in warning
 
 
 @needs_icu

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from harness.errors import ConfigError
 from harness.records import Instance, Score
 from harness.scoring import listed
-from harness.scoring.text import Comparison, Normalization, occurrences
+from harness.scoring.text import Normalization, TextComparison, occurrences
 
 
 class ContainsChecker:
@@ -37,7 +37,7 @@ class ContainsChecker:
         if not self._targets or not all(self._targets):
             raise ConfigError("The checker 'contains' has no target, or an empty one.")
         self._mode, self._whole_words = mode, whole_words
-        self._form = Comparison(ignore_case, normalize, straight_quotes)
+        self._form = TextComparison(ignore_case, normalize, straight_quotes)
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return whether the text passes, with the missing or forbidden targets as the reason."""

@@ -9,7 +9,7 @@ from typing import Any
 from harness.errors import ConfigError
 from harness.records import Instance, Score
 from harness.scoring import cut
-from harness.scoring.text import Comparison, Normalization
+from harness.scoring.text import Normalization, TextComparison
 
 _SIGN = "[-\u2010\u2011\u2013\u2212\ufe63\uff0d]"  # hyphens, the en dash and minus signs
 _MINUS = re.compile(rf"(?<![^\W\d_]{{2}})(?<![A-Z]){_SIGN}(?=[$€£¥]?\.?\d)")
@@ -21,7 +21,7 @@ _GROUPS = re.compile(
 _IN_NUMBERS = re.compile(
     r"(?<=\d)(?:[^\w\s]|_)+(?=\d)"  # 1.5, 3:30, 1/2
     r"|(?<![\w.])\.(?=\d)"  # .5
-    r"|(?<=\d)[%‰٪]|(?<=\d\s)[%‰٪]"
+    r"|(?<=\d)[%‰٪\uff05]|(?<=\d\s)[%‰٪\uff05]"
     r"|(?<=[^\W\d_])\#"  # C#
 )
 """Matches punctuation that changes the meaning of a number or name."""
@@ -51,7 +51,7 @@ class ExactMatchChecker:
         normalize: Normalization = "NFC",
         straight_quotes: bool = False,
     ) -> None:
-        self._form = Comparison(ignore_case, normalize, straight_quotes)
+        self._form = TextComparison(ignore_case, normalize, straight_quotes)
         self._ignore_space = ignore_space
         self._ignore_punctuation = ignore_punctuation
         if not (targets := target if isinstance(target, list) else [target]):

@@ -87,8 +87,7 @@ COUNTS_WORDS = frozenset(
 )
 """Ids of the instructions whose corrected checks count words in any script."""
 
-VERSIONS: Mapping[Verdicts, str] = {"official": "1", "corrected": "2"}
-"""Versions of the verdicts, which change whenever a verdict does."""
+VERSION = "1"  # changes whenever a verdict on English text does
 
 BLANK = "the answer is blank"
 

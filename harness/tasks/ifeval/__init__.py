@@ -86,7 +86,7 @@ class IFEvalTask:
         found = {
             **self._data_fingerprint(),
             "verdicts": self._verdicts,
-            "instructions": verifiable.VERSIONS[self._verdicts],
+            "instructions": verifiable.VERSION,
             "splitter": splitter().name,
         }
         ids = {one.id for instance in self.instances() for one in instance.data.instructions}

@@ -47,7 +47,7 @@ from harness.scoring.choices import CHOICE
 from harness.scoring.extraction import extraction
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.prompt_faults import faults, garbled
-from harness.scoring.text import NO_DICTIONARY, MayCountWords, lacks_dictionary
+from harness.scoring.text import NO_DICTIONARY, lacks_dictionary
 from harness.tasks._rows import Row, RowSource, text_id, turns_of, unique
 from harness.tasks.jsonl.choices import FIELD, MultipleChoice, Options
 from harness.tasks.jsonl.conversations import Conversations, Users, chained, turn_rows
@@ -420,8 +420,7 @@ class RowsTask(Conversations):
             checker = self._rules.checker(rule)
             if isinstance(checker, JsonSchemaChecker) and checker.misspelt:
                 yield f"{rule.name}: {checker.misspelt}"
-            counts_words = isinstance(checker, MayCountWords) and checker.counts_words
-            if counts_words and any(lacks_dictionary(turn.content) for turn in item.messages):
+            if any(lacks_dictionary(checker, turn.content) for turn in item.messages):
                 yield f"{rule.name}: {NO_DICTIONARY}"
         if (parser := self._extraction) is None:
             return
