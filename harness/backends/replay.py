@@ -88,7 +88,8 @@ class ReplayBackend:
                     continue
             try:
                 form = self._in_our_form(raw, place)
-                if isinstance(sample := form.get("sample"), str):  # in a table
+                sample = form.get("sample") if isinstance(form, Mapping) else None
+                if isinstance(sample, str):  # in a table
                     form = {**form, "sample": msgspec.convert(sample, int, strict=False)}
                 row = msgspec.convert(form, _Row)
             except msgspec.ValidationError as error:

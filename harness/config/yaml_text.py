@@ -20,7 +20,7 @@ class RefusedYaml(yaml.MarkedYAMLError):
 
 
 _TAG = "tag:yaml.org,2002:"
-_NULLS = ("", "~", "null", "Null", "NULL")
+_NULLS = ("", "~", "null", "Null", "NULL", ".nan", ".NaN", ".NAN")
 _BOOLEANS = ("true", "false")
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")

@@ -1,3 +1,4 @@
+import gzip
 import hashlib
 import io
 import json
@@ -248,3 +249,24 @@ def test_data_in_a_folder_of_nltk_is_found(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / Path(last.path).relative_to("nltk_data")).touch()
     assert in_nltk_folder(CATALOGUE["nltk_english"]) == tmp_path
     assert in_nltk_folder(CATALOGUE["ifeval"]) is None
+
+
+def test_a_failed_fetch_leaves_no_folders_and_a_complete_one_no_lock(
+    server: FileServer, tmp_path: Path
+) -> None:
+    with pytest.raises(DataMissing):
+        fetch(TOY, tmp_path / "data", "http://127.0.0.1:9")
+    assert not (tmp_path / "data").exists()
+    fetch(TOY, tmp_path / "data", server.url)
+    assert not [*(tmp_path / "data").rglob(".lock")]
+
+
+def test_a_compressed_product_is_installed(server: FileServer, tmp_path: Path) -> None:
+    fetch(TOY, tmp_path, server.url)
+    path = tmp_path / PATHS[0]
+    path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    assert summary(TOY, tmp_path) == "yes"
+    assert fetch(TOY, tmp_path) == []
+    path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(b"{}"))
+    assert summary(TOY, tmp_path) == "other content"

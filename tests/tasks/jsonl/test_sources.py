@@ -244,6 +244,7 @@ VALUES = {  # in YAML without quotes: their values in a row, in a target, and in
     "2024-05-01": ("2024-05-01", "2024-05-01", "2024-05-01"),
     "~": (None, None, None),
     "null": (None, None, None),
+    ".nan": (None, None, None),
     "1e3": ("1e3", "1e3", 1000.0),
     ".5": (".5", ".5", 0.5),
     "1.50": ("1.50", "1.50", 1.5),
