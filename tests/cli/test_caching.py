@@ -332,7 +332,8 @@ def test_a_class_may_say_whether_its_replies_are_shared(
 def test_an_option_named_like_a_key_of_the_section_gets_its_value(
     runs: Path, project: Project
 ) -> None:
-    source = project.application.read_text().replace("(prompt)", '(prompt, version: str = "v1")')
+    source = project.application.read_text()
+    source = source.replace("answer(prompt)", 'answer(prompt, version: str = "v1")')
     source = source.replace("return ", "return version + ")
     project.application.write_text(source)
     project.of_application()
