@@ -230,7 +230,10 @@ def commands() -> str:
 
 def keys(name: str) -> Iterable[list[str]]:
     """Yield the name, type, default and meaning of each key of a section, as cells."""
-    code = re.sub(r"\n +(?=[|)\]]|default)", "", inspect.getsource(SECTIONS[name]))
+    source = inspect.getsource(SECTIONS[name])
+    if name == "model":  # with the keys of every model
+        source = inspect.getsource(sections.ModelSection) + source
+    code = re.sub(r"\n +(?=[|)\]]|default)", "", source)
     for key, kind, default, about in KEY.findall(code):
         given = re.sub(r".*default(?:_factory)?=([^,)]+).*", r"\1", default).strip("\"'")
         for pattern, word in WORDS.items():

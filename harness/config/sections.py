@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -191,9 +191,6 @@ class PlacementSection(Section):
 class ModelSection(PluginSection):
     """Section ``model``: a backend, its options, the model's name, price and placement."""
 
-    # Keys that are not written if they are unset, as in files older than the keys.
-    NEWER: ClassVar[tuple[str, ...]] = ("headers", "reasoning", "cache", "version")
-
     backend: str  # a built-in backend or a plug-in
     name: str = ""  # the model, as the provider names it (default for your own backend: its name)
     price: Price | None = None  # US dollars per million tokens; None: as listed
@@ -231,8 +228,12 @@ class ModelSection(PluginSection):
 
     @model_serializer(mode="wrap")
     def _without_absent_keys(self, write: SerializerFunctionWrapHandler) -> Any:
-        absent = {key for key in self.NEWER if getattr(self, key) is None}
+        absent = {key for key in self._newer() if getattr(self, key) is None}
         return {key: value for key, value in write(self).items() if key not in absent}
+
+    def _newer(self) -> tuple[str, ...]:
+        """Return the keys that are not written if unset, as in files older than the keys."""
+        return ("headers", "reasoning", "cache", "version")
 
     def plugin_options(self, parameters: Collection[str]) -> dict[str, Any]:
         """Return the plug-in's options.
@@ -248,11 +249,12 @@ class ModelSection(PluginSection):
 class EvaluatedModelSection(ModelSection):
     """Section ``model``: the evaluated model or application, and what its crashes count as."""
 
-    NEWER: ClassVar = (*ModelSection.NEWER, "on_error")
-
     # Exceptions of your own application (docs/how_to.md). None: fail, except in a run that an
     # earlier version began; for a provider's model, a failed call never counts.
-    on_error: Literal["fail", "exclude"] | None = None  # what an application's crash counts as
+    on_error: Literal["fail", "exclude"] | None = None  # what your application's crash counts as
+
+    def _newer(self) -> tuple[str, ...]:
+        return (*super()._newer(), "on_error")
 
 
 class RoundsSection(Section):
