@@ -72,7 +72,7 @@ class Lookup(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ExhibitCell:
     """A cell of an exhibit: what to look up, and the reference values, if there are any."""
 
     row: str
@@ -136,7 +136,7 @@ class Exhibit(Section):
             return self.paper_digits
         return self.digits
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self) -> Iterator[ExhibitCell]:
         """Yield the exhibit's cells, row by row."""
         if not self.row_names:
             problem = f"{self.name} has no rows."
@@ -155,7 +155,7 @@ class Exhibit(Section):
                         tree[key] |= layer.get(key, {})
                 tree["run"] = str(tree.get("run", "")).replace("{row}", row)
                 lookup = validated(Lookup, tree, f"{self.name}, {row}, {column}")
-                yield Cell(row, column, lookup, paper, official)
+                yield ExhibitCell(row, column, lookup, paper, official)
 
     def _values(self, row: str, reference: str) -> list[float | None]:
         values = getattr(self, reference).get(row) or [None] * len(self.column_names)
@@ -175,7 +175,7 @@ class Study(Section):
     exhibits: list[Exhibit] = Field(description="The tables and figures, in the paper's order.")
 
 
-class Comparison(Struct, frozen=True):
+class ReferenceValue(Struct, frozen=True):
     """A reference value, in the exhibit's unit, and how it compares with ours."""
 
     value: float
@@ -193,14 +193,14 @@ class Finding(Struct, frozen=True, kw_only=True):
     ours: float | None = None  # in the exhibit's unit
     ci95: tuple[float, float] | None = None
     n: int = 0
-    paper: Comparison | None = None
-    official: Comparison | None = None
+    paper: ReferenceValue | None = None
+    official: ReferenceValue | None = None
     why: str = ""  # why our value is not comparable with any other
 
-    def comparisons(self) -> Iterator[tuple[str, Comparison]]:
+    def comparisons(self) -> Iterator[tuple[str, ReferenceValue]]:
         """Yield the name of each reference (see `REFERENCES`) that has a value, and the verdict."""
         for reference in REFERENCES:
-            comparison = getattr(self, reference)
+            comparison: ReferenceValue | None = getattr(self, reference)
             if comparison is not None:
                 yield reference, comparison
 
@@ -226,7 +226,7 @@ def findings(study: Study, runs: Mapping[str, Run]) -> list[Finding]:
     ]
 
 
-def _finding(study: Study, exhibit: Exhibit, cell: Cell, runs: Mapping[str, Run]) -> Finding:
+def _finding(study: Study, exhibit: Exhibit, cell: ExhibitCell, runs: Mapping[str, Run]) -> Finding:
     lookup = cell.lookup
     run = runs.get(lookup.run)
     source = study.runs[lookup.run.partition(".")[0]]
@@ -259,23 +259,23 @@ def _finding(study: Study, exhibit: Exhibit, cell: Cell, runs: Mapping[str, Run]
     )
 
 
-def _compared(finding: Finding, value: float | None, digits: int) -> Comparison | None:
+def _compared(finding: Finding, value: float | None, digits: int) -> ReferenceValue | None:
     """Compare our value with a value of other answers, or of the same ones."""
     if value is None:
         return None
     if finding.why or finding.ours is None:
-        return Comparison(value, "not comparable")
+        return ReferenceValue(value, "not comparable")
     if _equal(finding.ours, value, digits):
-        return Comparison(value, "equal")
+        return ReferenceValue(value, "equal")
     if finding.ci95 is None:
-        return Comparison(value, "not comparable", "our value differs and has no 95% interval")
+        return ReferenceValue(value, "not comparable", "our value differs and has no 95% interval")
     lower, upper = finding.ci95
-    return Comparison(value, "within" if lower <= value <= upper else "outside")
+    return ReferenceValue(value, "within" if lower <= value <= upper else "outside")
 
 
 def _compared_with_code(
     finding: Finding, value: float | None, digits: int, source: StudyRun, replayed: bool
-) -> Comparison | None:
+) -> ReferenceValue | None:
     """Compare our value with that of the authors' code.
 
     If there are recorded answers, both values must be computed from them: no interval applies.
@@ -283,8 +283,10 @@ def _compared_with_code(
     if value is None or finding.why or finding.ours is None or not source.recorded:
         return _compared(finding, value, digits)
     if not replayed:
-        return Comparison(value, "not comparable", "the official code scored the recorded answers")
-    return Comparison(value, "equal" if _equal(finding.ours, value, digits) else "differs")
+        return ReferenceValue(
+            value, "not comparable", "the official code scored the recorded answers"
+        )
+    return ReferenceValue(value, "equal" if _equal(finding.ours, value, digits) else "differs")
 
 
 def _equal(ours: float, value: float, digits: int) -> bool:

@@ -18,9 +18,9 @@ from markupsafe import Markup
 from harness.analysis.study import (
     REFERENCES,
     VERDICTS,
-    Comparison,
     Exhibit,
     Finding,
+    ReferenceValue,
     Study,
     Verdict,
 )
@@ -95,7 +95,7 @@ def _record(finding: Finding) -> dict[str, object]:
         "why": finding.why,
     }
     for reference in REFERENCES:
-        comparison: Comparison | None = getattr(finding, reference)
+        comparison: ReferenceValue | None = getattr(finding, reference)
         record[reference] = comparison.value if comparison else None
         record[f"{reference}_verdict"] = comparison.verdict if comparison else None
         record[f"{reference}_why"] = comparison.why if comparison else None
@@ -130,7 +130,7 @@ def _unequal_cells(study: Study, found: Sequence[Finding]) -> Iterator[Table | N
             yield Note(f"{name}: {exhibits[name].why}")
 
 
-def value_text(comparison: Comparison | None, digits: int) -> str:
+def value_text(comparison: ReferenceValue | None, digits: int) -> str:
     """Return a reference value and its verdict, such as "0.66 (equal)", or ""."""
     if comparison is None:
         return ""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.study import Comparison, Exhibit, Finding, Study
+from harness.analysis.study import Exhibit, Finding, ReferenceValue, Study
 from harness.errors import DataInvalid
 from harness.report.study import study_document, study_page
 from harness.report.table import as_csv, as_json, as_markdown
@@ -37,7 +37,7 @@ def test_a_table_says_which_axis_its_pictures_have() -> None:
     exhibit = Exhibit(name="T", shows="rates", digits=2, paper={"r": [0.25], "s": [None]})
     findings = [
         Finding(exhibit="T", row="r", column="value", run="r", ours=0.5, ci95=(0.4, 0.75), n=9,
-                paper=Comparison(0.25, "outside")),
+                paper=ReferenceValue(0.25, "outside")),
         Finding(exhibit="T", row="s", column="value", run="r", why="no value in the run"),
     ]  # fmt: skip
     study = Study(title="T", source="S", runs={}, exhibits=[exhibit])
@@ -60,9 +60,9 @@ def test_page_and_summary_say_what_a_value_is_compared_with_and_why_it_may_diffe
     )
     findings = [
         Finding(exhibit="T", row="r", column="value", run="r", ours=0.6587, ci95=(0.6, 0.7), n=9,
-                paper=Comparison(0.66, "equal"), official=Comparison(0.6587, "equal")),
+                paper=ReferenceValue(0.66, "equal"), official=ReferenceValue(0.6587, "equal")),
         Finding(exhibit="T", row="s", column="value", run="r", ours=0.6, ci95=(0.4, 0.7), n=9,
-                official=Comparison(0.5, "differs")),
+                official=ReferenceValue(0.5, "differs")),
     ]  # fmt: skip
     study = Study(title="T", source="S", runs={}, exhibits=[exhibit])
     page = study_page(study, findings, {}, [], 0.0)

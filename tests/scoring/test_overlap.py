@@ -110,6 +110,7 @@ def test_an_answer_names_the_label_that_it_begins_with(answer: str, label: str |
 def test_a_label_of_signs_is_one_too() -> None:
     assert named_label("+ is the answer", {"+", "-"}) == "+"
     assert named_label("5", {bare("5 or more"), "5"}) == "5"
+    assert named_label("5 or more, I think", {bare("5 or more"), "5"}) == "5 or more"
 
 
 LIBRARY = RougeScorer(["rougeL"], use_stemmer=True)

@@ -190,3 +190,35 @@ def test_a_verdict_is_that_of_more_than_half_of_those_who_have_one(
         assert found is (yes > no)
         assert yes != no
         assert 2 * (yes + no) > len(votes)
+
+
+def test_a_criterion_is_decided_by_a_rule_only_if_no_judge_was_asked() -> None:
+    by_rule = {"constraint": "d", "passed": True, "decided_by": "rule"}
+    said = {
+        "a": criteria_scores([by_rule]),
+        "b": criteria_scores([{"constraint": "d", "passed": True}]),
+    }
+    (found,) = Panel(list("ab")).combine(said)["strict"].details["constraints"]
+    assert "decided_by" not in found
+
+
+def test_a_mean_probability_at_the_mark_passes() -> None:
+    said = {
+        "a": strict(False, probabilities=[0.25]),
+        "b": strict(True, probabilities=[0.75]),
+    }
+    (found,) = Panel(list("ab"), "mean").combine(said)["strict"].details["constraints"]
+    assert (found["probability"], found["passed"]) == (0.5, True)
+
+
+def test_a_quorum_of_more_than_were_asked_needs_all_who_were() -> None:
+    said = {"a": {"good": YES}, "b": {"good": YES}, "c": {}}
+    assert Panel(list("abc"), quorum=3).combine(said)["good"].passed is True
+    with pytest.raises(Unparseable):
+        Panel(list("abc"), quorum=3).combine(said | {"b": {"good": NONE}})
+
+
+def test_only_judges_that_say_no_give_the_reason() -> None:
+    unclear = Score(None, None, "I cannot tell.")
+    said = {"a": {"good": NO}, "b": {"good": NO}, "c": {"good": unclear}}
+    assert Panel(list("abc")).combine(said)["good"].reason == "It is rude."

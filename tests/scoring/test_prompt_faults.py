@@ -3,7 +3,7 @@
 import pytest
 
 from harness.scoring.extraction import extraction
-from harness.scoring.prompt_faults import faults
+from harness.scoring.prompt_faults import faults, garbled
 
 FOUR = r"answer is ([A-Za-z]{4})"
 
@@ -49,3 +49,25 @@ def test_a_json_key_is_looked_for_and_nothing_more() -> None:
     parser = extraction({"json": "result"}, "x")
     assert faults(['Answer with {"result": <number>}'], [], parser) == []
     assert len(faults(["Answer in JSON."], [], parser)) == 1
+
+
+def test_what_is_asked_for_may_be_written_in_another_case_or_in_an_example() -> None:
+    parser = extraction({"regex": FOUR}, "x")
+    assert faults(["End with: THE ANSWER IS <letters>"], [], parser) == []
+    assert faults(["What is it?"], ["The answer is nrdn."], parser) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "answer", "read"),
+    [
+        (FOUR, "nrdn", None),
+        (r"^(.+)$", " nrdn ", None),  # spaces around an answer are no part of it
+        (FOUR, "nk", ""),
+        (r"answer is (\w)", "nrdn", "n"),
+        (r"^(\w+)$", "two words", ""),
+    ],
+)
+def test_what_a_parser_reads_in_a_reply_of_its_format(
+    pattern: str, answer: str, read: str | None
+) -> None:
+    assert garbled(extraction({"regex": pattern}, "x"), answer) == read

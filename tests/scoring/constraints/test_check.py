@@ -433,6 +433,11 @@ def test_a_part_of_the_text_at_any_depth() -> None:
     assert passes(2, text, within=third[:1], target_level="sentence")
     each = {"transformation": EACH, "input_level": "sentence", "reduction": "all"}
     assert passes([2, 5], text, within=third[:1], **each)
+    first = [{"level": "paragraph", "index": -3}, {"level": "sentence", "index": 0}]
+    assert passes(1, text, within=[{"level": "paragraph", "index": 2}], target_level="sentence")
+    assert passes("one", text, within=first, transformation={"op": "position", "index": -1})
+    missing = [{"level": "paragraph", "index": -4}]
+    assert not passes(1, text, within=missing)
     missing = [{"level": "paragraph", "index": 3}]
     assert not passes(0, text, within=missing, relation=">=")
     assert passes(1, text, within=missing, relation="!=")

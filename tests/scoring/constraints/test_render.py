@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from harness.records import Score
 from harness.scoring.constraints.check import check
 from harness.scoring.constraints.grammar import Specification, read
-from harness.scoring.constraints.render import LONGEST_REASON, feedback, instruction, score
+from harness.scoring.constraints.render import (
+    LONGEST_REASON,
+    feedback,
+    instruction,
+    ordinal,
+    score,
+)
 from tests.scoring.constraints.nltk_reference import own
 from tests.scoring.constraints.specifications import specifications
 
@@ -126,6 +132,19 @@ def said(constraint: dict[str, Any], targets: Any, text: str, level: str = "word
 
 def counted(**fields: Any) -> dict[str, Any]:
     return {"target_level": "character", "transformation": COUNT, "relation": "=="} | fields
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        *((1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (10, "10th"), (11, "11th"), (12, "12th")),
+        *((13, "13th"), (14, "14th"), (20, "20th"), (21, "21st"), (22, "22nd"), (23, "23rd")),
+        *((101, "101st"), (111, "111th"), (112, "112th"), (113, "113th"), (121, "121st")),
+    ],
+)
+def test_ordinals(number: int, expected: str) -> None:
+    assert ordinal(number - 1) == expected
+    assert ordinal(-number) == ("last" if number == 1 else f"{expected} to last")
 
 
 def test_success() -> None:

@@ -50,6 +50,31 @@ def told(yes: float, no: float = 0.0) -> Reply:
 NEITHER = told(0.0)
 
 
+def test_a_criterion_with_as_many_votes_for_as_against_is_satisfied() -> None:
+    judge = built(votes=2)
+    answers = ["yes", "no", "no", "no", "yes", "yes"]
+    scores = judge.parse(POEM, [Reply(text, "stop") for text in answers])
+    details = scores["strict"].details["constraints"]
+    assert [one["probability"] for one in details] == [0.5, 0.0, 1.0]
+    assert [one["passed"] for one in details] == [True, False, True]
+
+
+def test_log_probabilities_after_reasoning_decide_nothing() -> None:
+    reasoned = replace(told(0.9, 0.1), reasoning="It has snow.")
+    scores = built().parse(POEM, [told(0.9, 0.1), reasoned, told(0.9, 0.1)])
+    details = scores["strict"].details["constraints"]
+    assert [one["passed"] for one in details] == [True, None, True]
+
+
+def test_only_the_first_five_positions_are_examined() -> None:
+    filler = (TokenLogprob("well", 0.0),)
+    (yes,) = told(1.0).logprobs or ()
+    for before, passed in ((4, True), (5, None)):
+        reply = Reply("yes", "stop", logprobs=(*[filler] * before, yes))
+        scores = built().parse(POEM, [reply] * 3)
+        assert scores["strict"].passed is passed
+
+
 def test_each_criterion_is_asked_by_itself() -> None:
     requests = built().questions(POEM, "Snow fell.")
     assert len(requests) == len(CRITERIA)
