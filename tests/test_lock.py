@@ -78,7 +78,17 @@ def required(path: Path) -> Pins:
         ("ray.txt", ["ray"], []),
         (
             "test.txt",
-            ["report", "build", "excel", "icu", "jsonschemabench", "google", "aws", "azure", "team"],
+            [
+                "report",
+                "build",
+                "excel",
+                "icu",
+                "jsonschemabench",
+                "google",
+                "aws",
+                "azure",
+                "team",
+            ],
             ["build", "dev"],
         ),
     ],
