@@ -32,7 +32,8 @@ from harness.plugins import kind
 from harness.ports import Filter
 from harness.records import Document
 from harness.scoring.constraints.check import PARAGRAPH_BREAK, Splitter, splitter
-from harness.scoring.constraints.grammar import Specification, read, write
+from harness.scoring.constraints.feasible import read
+from harness.scoring.constraints.grammar import Specification, write
 from harness.tasks.collie import CollieItem
 
 TOO_LONG, EMPTY = "too long", "empty"  # reasons for dropping text, besides the filters' names

@@ -17,7 +17,7 @@ from harness.builders.draws import Draws
 from harness.config.validation import Section, validated
 from harness.errors import DataInvalid, DataMissing, nearest
 from harness.prompts import Template
-from harness.scoring.constraints import check, grammar
+from harness.scoring.constraints import check, feasible, grammar
 from harness.scoring.constraints.check import Observed, Splitter, bare
 from harness.scoring.constraints.grammar import Base, Constraint, Level, Several, Shape, Target
 from harness.scoring.constraints.render import instruction
@@ -316,7 +316,9 @@ def read_structure(raw: Any, where: str = "the structure") -> Structure:
     )
     rules = _rules(constraints[0], file.targets, f"{where}, targets")
     for constraint in constraints:
-        grammar.refuse_misfits(file.level, constraint, _specimens(constraint, rules, where), where)
+        specimens = _specimens(constraint, rules, where)
+        grammar.refuse_misfits(file.level, constraint, specimens, where)
+        feasible.refuse_undecided(constraint, specimens, where)
     prompt = None if file.prompt is None else Template(file.prompt, f"{where}, prompt")
     if prompt is not None:
         prompt.refuse_unknown(PROMPT_FIELDS)

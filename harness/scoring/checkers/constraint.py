@@ -12,7 +12,7 @@ from typing import Any
 from harness.errors import ConfigError, raised_as
 from harness.records import Instance, Score
 from harness.scoring.constraints.check import UnicodeSplitter, check, splitter
-from harness.scoring.constraints.grammar import read
+from harness.scoring.constraints.feasible import read
 from harness.scoring.constraints.render import score
 from harness.scoring.text import MayCountWords, Uncountable, comparable
 

@@ -8,15 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
+from harness.errors import DataInvalid
+from harness.scoring.constraints import grammar
 from harness.scoring.constraints.check import PARAGRAPH_BREAK, bare, plain_words
 from harness.scoring.constraints.grammar import (
     Base,
+    Constraint,
     Count,
     ForEach,
     Identity,
     Max,
     Min,
     Position,
+    Specification,
     Target,
     Transformation,
     Unit,
@@ -28,6 +32,30 @@ Element: TypeAlias = "Unit | Literal['letter', 'list']"
 _LOWEST = {"==": 0, "!=": 0, ">=": 1, ">": 0, "<=": 0, "<": 1}
 """The lowest target of each relation that some counts meet and other counts miss."""
 _ALWAYS = ("!=", ">=", ">")  # relations that any count meets if the target is lower than that
+
+
+def read(raw: object, where: str = "the constraint") -> Specification:
+    """Parse and check a specification like `grammar.read`, and refuse one that decides nothing.
+
+    Raises:
+        DataInvalid: If it is malformed, or if one of its base constraints is satisfied by no text,
+            or by every text. The message begins with ``where``.
+    """
+    specification = grammar.read(raw, where)
+    refuse_undecided(specification.constraint, specification.targets, where)
+    return specification
+
+
+def refuse_undecided(constraint: Constraint, targets: Target, where: str) -> None:
+    """Raise DataInvalid if no text satisfies a base constraint, or if every text does."""
+    if isinstance(constraint, Base):
+        if why := problem(constraint, targets):
+            raise DataInvalid(f"{where}: {why}.")
+        return
+    assert isinstance(targets, tuple)
+    parts = zip(constraint.constraints, targets, strict=True)
+    for number, (part, target) in enumerate(parts, start=1):
+        refuse_undecided(part, target, f"{where}, constraint {number}")
 
 
 def problem(base: Base, target: Target) -> str:

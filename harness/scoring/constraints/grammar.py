@@ -272,15 +272,9 @@ def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
 
 
 def refuse_misfits(level: Level, constraint: Constraint, targets: Target, where: str) -> None:
-    """Raise DataInvalid if a constraint does not fit the text's level or its targets.
-
-    This includes constraints that no text satisfies, or that every text satisfies.
-    """
+    """Raise DataInvalid if a constraint does not fit the text's level or its targets."""
     if isinstance(constraint, Base):
-        from harness.scoring.constraints import feasible  # it imports this module
-
-        problem = _misfit(level, constraint, targets, where)
-        if problem := problem or feasible.problem(constraint, targets):
+        if problem := _misfit(level, constraint, targets, where):
             raise DataInvalid(f"{where}: {problem}.")
         return
     parts = constraint.constraints

@@ -21,7 +21,8 @@ from harness.errors import ConfigError, DataInvalid
 from harness.ports import DataTable, Effect
 from harness.records import Instance, Message, Score
 from harness.scoring.constraints.check import CheckResult, check, fingerprints, splitter
-from harness.scoring.constraints.grammar import LEVELS, Level, Specification, Target, Unit, read
+from harness.scoring.constraints.feasible import read
+from harness.scoring.constraints.grammar import LEVELS, Level, Specification, Target, Unit
 from harness.scoring.constraints.render import feedback, instruction, score
 from harness.tasks._rows import SUMMARY, Row, converted, read_all, summary
 

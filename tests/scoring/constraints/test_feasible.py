@@ -7,10 +7,10 @@ import pytest
 from harness.errors import DataInvalid
 from harness.scoring.constraints import feasible
 from harness.scoring.constraints.check import Splitter, check
+from harness.scoring.constraints.feasible import read
 from harness.scoring.constraints.grammar import (
     Base,
     Specification,
-    read,
     read_constraint,
     read_targets,
 )
