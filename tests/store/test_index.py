@@ -298,12 +298,12 @@ def test_invalid_line_is_named_when_showing(file: Path) -> None:
         read_instance(file, "a")
 
 
-@pytest.mark.parametrize("line", [attempt(v=2), {"v": 2, "sample": "of another shape"}])
+@pytest.mark.parametrize("line", [attempt(v=3), {"v": 3, "sample": "of another shape"}])
 def test_other_version_is_named(file: Path, line: object) -> None:
     file.write_bytes(msgspec.json.encode(line) + b"\n")
-    with pytest.raises(DataInvalid, match=r"line 1: schema version 2, .* version 1"):
+    with pytest.raises(DataInvalid, match=r"line 1: schema version 3, .* versions 1 and 2"):
         read_columns(file)
-    with pytest.raises(DataInvalid, match="schema version 2"):
+    with pytest.raises(DataInvalid, match="schema version 3"):
         read_instance(file, "a")
 
 
@@ -407,7 +407,13 @@ def test_a_shape_reads_what_it_has_and_the_rows_asked_for(tmp_path: Path) -> Non
 
 def test_a_line_tells_all_that_an_attempt_does() -> None:
     own = {"request", "scores"}  # of the shapes made of it
-    left_out = {"v", "polish", "reasoning_state", "partial"}  # no page and no table shows them
+    left_out = {
+        "v",
+        "polish",
+        "reasoning_state",
+        "partial",
+        "exception",
+    }  # no page and no table shows them
     told = set(AttemptLine.__struct_fields__)
     assert told | own | left_out == set(Attempt.__struct_fields__)
     assert not told & (own | left_out)

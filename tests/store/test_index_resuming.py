@@ -207,7 +207,7 @@ def test_a_line_that_is_damaged_where_only_its_text_is_needed_is_named(path: Pat
 
 
 def test_attempts_of_another_schema_version_are_not_continued(path: Path) -> None:
-    with pytest.raises(DataInvalid, match=r"line 1: schema version 99, .* version 1"):
+    with pytest.raises(DataInvalid, match=r"line 1: schema version 99, .* versions 1 and 2"):
         ledger(path, [attempt(1, FAIL, v=99)])
 
 
