@@ -106,7 +106,8 @@ _UNDECIDED = re.compile(
     r"|I(?:['\u2019]m|\s+am)\s+(?:not\s+|un)sure"
     r"|I\s+(?:can\s?not|can['\u2019]t)\s+(?:decide|tell|say|answer|determine)"
     r"|cannot\s+be\s+determined|(?<![A-Za-z][.):]\s)none\s+of\s+(?:the|these|them|those)"
-    r"(?:\s+(?:above|options|answers|choices))*)(?=\s*(?:[.!]|\n|\Z))",
+    r"(?:\s+(?:above|options|answers|choices))*"
+    r"(?:\s+(?:is|are|seems?|looks?|can\s+be)\s+(?:correct|right|true|valid))?)(?=\s*(?:[.!]|\n|\Z))",
     re.I,
 )
 _SENTENCE = re.compile(r"(?:[^.!?\n。]|\.(?=\w))*")
