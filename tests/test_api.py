@@ -413,7 +413,7 @@ def test_a_check_that_returns_no_score_is_an_error(value: object) -> None:
     def wrong(text: str) -> object:
         return value
 
-    with pytest.raises(ConfigError, match=r"returned .* on instance '1'.*a finite number"):
+    with pytest.raises(ConfigError, match=r"instance '1'.*a (finite )?number"):
         harness.run(file(["wrong"]), progress=False)
 
 

@@ -139,7 +139,7 @@ def test_checks_of_the_last_answer_are_of_the_last_answer_alone(run: Run, talk: 
 
 
 def test_the_user_is_not_asked_after_the_last_turn_or_an_empty_answer(run: Run, talk: Talk) -> None:
-    rows = [row("Bonn", max_turns=2), row("", max_turns=2), row("Rome", max_turns=1)]
+    rows = [row("Bonn", max_turns=2), row("Bern", max_turns=2), row("Rome", max_turns=1)]
     rows[1] |= {"id": "empty", "prompt": "I live in . Say nothing."}
     talk.assistant = lambda ask: "" if "nothing" in ask.prompt else "OK"  # type: ignore[method-assign]
     run.harness("run", played(run, rows))

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect, sy
 
 from harness.analysis.metrics import JudgeFacts
 from harness.analysis.run_comparison import ComparisonOptions
-from harness.analysis.study import Exhibit, Finding, Study
+from harness.analysis.study import Exhibit, Finding, ReferenceValue, Study
 from harness.analysis.summary import latencies
 from harness.records import Score
 from harness.report.figure import config
@@ -1278,11 +1278,12 @@ def test_the_pages_policy_stops_what_is_not_its_own(two: Path, browser: Browser)
 
 def test_a_studys_tables_fit_a_narrow_screen(tmp_path: Path, tab: Page) -> None:
     columns = {f"column {at}": {} for at in range(3)}
-    published = {"a_row_with_a_long_name": [0.5, 0.25, 1.0]}
-    exhibit = Exhibit(name="T", shows="rates", columns=columns, published=published)
-    cells = {"exhibit": "T", "row": "a_row_with_a_long_name", "run": "r", "verdict": "within"}
+    paper = {"a_row_with_a_long_name": [0.5, 0.25, 1.0]}
+    exhibit = Exhibit(name="T", shows="rates", columns=columns, paper=paper)
+    cells = {"exhibit": "T", "row": "a_row_with_a_long_name", "run": "r"}
+    within = ReferenceValue(0.5, "within")
     findings = [
-        Finding(**cells, column=column, published=0.5, ours=0.5, ci95=(0.25, 0.75), n=9, why="")
+        Finding(**cells, column=column, paper=within, ours=0.5, ci95=(0.25, 0.75), n=9)
         for column in columns
     ]
     study = Study(title="T", source="S", runs={}, exhibits=[exhibit])
