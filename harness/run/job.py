@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError, RunConflict, option
-from harness.ports import Fingerprinted, Measured, Observer, Task
-from harness.records import Attempt, Instance, Outcome, content_hash
+from harness.ports import Fingerprinted, Measured, Observer, Rowed, Task
+from harness.records import SCORING_VERSION, Attempt, Instance, Outcome, content_hash
 from harness.run import models
 from harness.run.assessment import ScoreWarnings, warning_lines, warnings_of
 from harness.run.checks import check_changes, check_splitter, check_supported
@@ -340,6 +340,17 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
             return Result(metrics, ended, tally)
 
 
+def _mixed_scoring(job: Job, manifest: Manifest, work: Work) -> str:
+    """Return a warning if a session would score by other rules than those before it, else ""."""
+    same = manifest.scoring == SCORING_VERSION
+    if same or not work.owed or not isinstance(job.task, Rowed):
+        return ""
+    return (
+        "The earlier answers were scored by an earlier version, which read some numbers, choices "
+        f"and scripts otherwise. To score all by the same rules, add {option('rescore')}."
+    )
+
+
 async def _work(
     job: Job,
     session: Session,
@@ -400,6 +411,8 @@ async def _work(
                 observation.run_begun(observed_run(job, manifest))
                 for source, note in notes.items():
                     session.notices.status(source)(note)
+                if note := _mixed_scoring(job, manifest, work):
+                    session.notices.status("scoring")(note)
                 if plan.index is not None and (
                     note := unseparated(plan.index, job.model.reasoning)
                 ):

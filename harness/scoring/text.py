@@ -209,11 +209,6 @@ def lacks_dictionary(checker: object, text: str) -> bool:
     return counts_words and _SPACELESS.search(text) is not None and _breakers() is None
 
 
-def dictionary() -> str:
-    """Return the version of the library that divides text without spaces, or "none"."""
-    return "none" if _breakers() is None else f"icu {import_extra('icu4py', 'icu').icu_version}"
-
-
 def occurrences(target: str, text: str, *, apart: bool = False) -> int:
     """Return how often ``target`` occurs in ``text`` as whole words, without overlaps.
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import harness
 from harness.config.run_file import RunFile
-from harness.records import SCHEMA_VERSION
+from harness.records import SCHEMA_VERSION, SCORING_VERSION
 from harness.store.files import write_json
 from harness.store.run_folder import RunFolder
 
@@ -55,6 +55,7 @@ class Manifest:
         self._content = folder.read_manifest()
         self._sessions: list[dict[str, Any]] = self._content.setdefault("sessions", [])
         self._content.setdefault("id", run_id or uuid4().hex)
+        self._content.setdefault("scoring", 1 if self._sessions else SCORING_VERSION)
         free = {"folder", "limits", "budget", "measure", "variants", "matrix"}
         config = run.model_dump_json(exclude=free)
         self._content |= {
@@ -85,12 +86,19 @@ class Manifest:
         """Whether the run's model, its user model or one of its judges is simulated."""
         return bool(self._content["simulated"])
 
+    @property
+    def scoring(self) -> int:
+        """The `SCORING_VERSION` of the run's first session, or of its last rescoring."""
+        return int(self._content["scoring"])
+
     def begin(
         self, retried: Sequence[str] = ("error",), rescored: Mapping[str, int] | None = None
     ) -> None:
         """Record a session's start, the outcomes that it retries, and counts of a rescoring."""
         session = {"started_at": self._clock(), "ended_at": None, "ended": "killed"}
         again = {"rescored": dict(rescored)} if rescored else {}
+        if rescored:
+            self._content["scoring"] = SCORING_VERSION
         self._sessions.append(session | {"retried": list(retried)} | again)
         self._write()
 
