@@ -398,9 +398,12 @@ class Attempt(Struct, frozen=True):
         return f"Attempt({place}, {self.outcome}, {verdict}, {said})"
 
 
+EXAMPLE = ", such as: "  # separates an exception from the error of one of its calls
+
+
 def with_example(exception: str, error: str) -> str:
     """Describe calls that failed with the same exception by the error of one of them."""
-    return f"{exception}, such as: {error}" if exception else error
+    return f"{exception}{EXAMPLE}{error}" if exception else error
 
 
 _canonical = msgspec.json.Encoder(order="deterministic")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from harness.analysis.comparison import Comparison
 from harness.analysis.metrics import PASS_RATE
+from harness.records import EXAMPLE
 from harness.report.comparison import score_name
 from harness.report.table import Column, ShownUnit
 from harness.report.text import printable
@@ -60,5 +61,5 @@ def change_of(found: Comparison, unit: ShownUnit) -> str:
 
 
 def short(reason: str) -> str:
-    """Return a reason for a failure, cut to `LONGEST` characters."""
-    return cut(printable(reason).removesuffix("."), LONGEST)
+    """Return a reason for a failure without its example, cut to `LONGEST` characters."""
+    return cut(printable(reason.partition(EXAMPLE)[0]).removesuffix("."), LONGEST)
