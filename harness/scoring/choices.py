@@ -11,15 +11,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from string import ascii_uppercase
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from harness.errors import DataInvalid, Unparseable
 from harness.scoring import is_blank
-from harness.scoring.conclusions import plain, statements, undecided, unquoted
+from harness.scoring.conclusions import ASIDE, plain, statements, undecided, unquoted
 
 LETTERS = ascii_uppercase
 CHOICE = "choice"  # name of the score that says whether the right option was chosen
 TargetKind = Literal["index", "letter", "text"]
+LONGEST_STATEMENT = 120  # characters of a sentence that names the only option
 MOST_SHOWN = 40  # characters of a target in an error message
 
 
@@ -74,11 +75,13 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value).strip()
 
 
+_WHOLE = (  # after a letter that is not part of a longer name, such as C++, C-14, B.C. or A's
+    r"(?![A-Za-z0-9+#_]|-\w|\.[A-Za-z](?![a-z])|['\u2019](?![dt][i\u0131uü]r)[A-Za-z])"
+)
+
+
 def _letter(letters: str) -> str:
-    return (
-        rf"[(\[{{<'\u2018]?\s*(?<![A-Za-z0-9])([{letters}])(?![A-Za-z0-9]|['\u2019][A-Za-z])"
-        r"(?:\s*[)\]}>'\u2019])?"
-    )
+    return rf"[(\[{{<'\u2018]?\s*(?<![A-Za-z0-9])([{letters}]){_WHOLE}(?:\s*[)\]}}>'\u2019])?"
 
 
 _OPTION = r"(?:(?:option|choice|answer|letter)\s+)?"
@@ -100,7 +103,14 @@ _ENDS = re.compile(
     r"|(?:because|since|as|which|and|or|not|but|though|although)\b)"
 )
 _DENIED = re.compile(
-    r"\s*(?:(?:is|was|are)\s*)?(?:n['\u2019]t|wrong|incorrect|false|not(?!\s+[A-Z]\b))\b", re.I
+    r"[^\S\n]*(?:(?:is|was|are)\s*)?(?:n['\u2019]t|wrong|incorrect|false|not(?!\s+[A-Z]\b))\b"
+    r"|(?:[^\S\n]|[-\u2013—:(,])*(?:(?:wrong|incorrect|false|no(?=\s*(?:[.,;)]|\n|\Z)))\b|[❌✗✘✖])",
+    re.I,
+)
+_AFFIRMED = re.compile(r"(?:[^\S\n]|[-\u2013—:(])+(?:(?:correct|right|true|yes)\b|[✓✔✅])", re.I)
+_CONDITION = re.compile(r"\s+(?:if|unless|provided|assuming)\b", re.I)
+_ABBREVIATED = re.compile(
+    r"\.\s(?!(?:because|since|as|it|its|this|that|the|and|but|so|for|not|in)\b)[a-z]{2}"
 )
 _NOT = re.compile(r"(?:\bnot|n['\u2019]t|\bneither|\bnor)\s+(?:be\s+|the\s+)?\Z", re.I)
 _OPEN = re.compile(
@@ -108,10 +118,46 @@ _OPEN = re.compile(
     r"|/)\s*(?:option\s*)?\Z",
     re.I,
 )
-_COLON = re.compile(r":")
 _QUESTION = re.compile(r"[^.!?\n]{0,200}\?")
 _DELIMITER = re.compile(r"\s*(?:\Z|\n|[.](?=\s)|[():,;]|[-\u2013—]+(?=\s))")
-_LABEL = re.compile(r"[ .:)\-\u2013—]*")
+_LABEL = re.compile(r"(?:[ .:,)/=\-\u2013—]|\bwhich\s+is\b|\bi\.e\.)*")
+_BULLET = re.compile(
+    r"^[ \t]*(?:[-\u2013•#+]{1,6}[ \t]+"
+    r"|(?![❌✗✘✖])[\u2190-\u21ff\u2300-\u2bff\U0001f300-\U0001faff]\ufe0f?[ \t]*)+",
+    re.M,
+)
+_KIND = (
+    r"vitamin|hepatitis|influenza|plan|type|group|grade|class|category|difficulty|confidence|level"
+    r"|rating|score|figure|table|section|part|team|point|angle|vertex|side|line|set|event|node"
+)
+_OTHER_LABEL = re.compile(rf"\b(?:{_KIND})\Z", re.I)
+_OF_A_KIND = re.compile(rf"\b(?:{_KIND})s?\s+\Z", re.I)
+_INITIAL = re.compile(r"\.\s(?!(?:The|It|Its|This|That|Because|Since|As|In|A|An|I)\b)[A-Z][a-z]")
+_CORRECTION = re.compile(
+    r"(?:(?<=[.,;:!…\n(—\u2013-])|(?<=[.,;:!…—\u2013-]\s)|(?<=[。\uff0c\uff01\uff1b、]))"
+    r"(?:(?:but|or|oh|ah|well),?\s+)?"
+    r"(?:(?:wait|actually|hmm+|scratch\s+that|(?:or\s+)?rather|on\s+(?:second\s+thoughts?|reflection)"
+    r"|correction|sorry|pardon|oops|I\s+mean[t]?|let\s+me\s+correct"
+    r"|korrektur|perdón|corrección|désolée?|plutôt|en\s+fait|en\s+realidad|na\s+verdade|eigentlich)\b"
+    r"|(?:no|nein|non|não|нет)\s*[,.:;!—\u2013]|不对|不對|更正|纠正|不[\uff0c,。]|いや|訂正|아니)",
+    re.I,
+)
+_REFUSED = re.compile(r"[^.!?\n]{0,60}\?\s*(?:wrong|no|incorrect|not)\b", re.I)
+_PREFERRED = re.compile(
+    r"\s*(?:[.!;)\]。\uff01\uff1b]|\n|\Z|です|だ|(?:is|seems)\s+(?:better|best|right|correct|the)\b)"
+)
+_SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)|[\n。\uff01\uff1f]")
+_DOUBT = re.compile(
+    r"\b(?:not|no|never|neither|nor|cannot|wrong|incorrect|false|least|unlikely|doubt\w*|tempting"
+    r"|eliminat(?:es?|ed|ing)|exclud\w+|except|rul\w+\s+out|might|may|maybe|perhaps|could|if|unless|whether"
+    r"|than|instead|either|pas|nicht|kein\w*|não|non|не|нет|không|bukan|tidak|değil|nie|není|nu|δεν"
+    r"|ei|לא|نیست|ليس|ليست)\b|n['\u2019]t\b|[?\uff1f❌✗✘✖不没非]|ない|ません|아니|नहीं|ไม่",
+    re.I,
+)
+_LINKED = re.compile(r"(?:\A\W*(?:\w+\W+)?|\b(?:is|are|was|be|must\s+be)\s+(?:the\s+)?)\Z", re.I)
+_LETTERED = re.compile(r"\w\s[A-Z]\b")
+_CONTINUED = re.compile(r"[^\W_]|[.,]\d")
+_WORD = re.compile(r"[\w?]")
 _CLOSED = re.compile(r"\s*(?:[.!;)\]]|\n|\Z)")
 _COURTESY = re.compile(
     r"\n\s*(?:[^\n]*\?|(?:I\s+)?hope\b[^\n]*|let\s+me\s+know\b[^\n]*|feel\s+free\b[^\n]*)\s*\Z",
@@ -134,6 +180,16 @@ _LOOK_ALIKES = (  # Cyrillic
 _LATIN = str.maketrans(_LOOK_ALIKES, "ABCEHIJKMOPSTX")
 _LOOK_ALIKE = re.compile(rf"(?<!\w)[{_LOOK_ALIKES}](?=\s*(?:[.,;:!?)\]]|\n|\Z))")
 _CYRILLIC_LETTER = re.compile(r"(?<!\w)[БГДЖ](?=\s*[.,;:)\]])")  # an option of a Cyrillic list
+
+
+class Mention(NamedTuple):
+    """An option that a text names, by its letter or its text."""
+
+    start: int
+    end: int
+    letter: str
+    spelt: bool
+    denied: bool
 
 
 def _bare(text: str) -> str:
@@ -160,6 +216,13 @@ class ChoiceExtraction:
             for text, letter in zip(bare, self._letters, strict=True)
             if text in single and text.upper() not in self._letters
         }
+        spelt = "|".join(map(re.escape, sorted(self._texts, key=len, reverse=True))) or r"(?!)"
+        word = r"(?<=[AI])\s+(?!(?:is|was|are|seems|and|or|nor|because|since)\b)\w"
+        self._option_names = re.compile(
+            rf"(?<!\w)(?<!\d[.,])(?!(?<=[-\u2212])\d)(?i:({spelt}))(?!\w|[.,]\d)"
+            rf"|(?<![A-Za-z0-9'\u2019.+-])([{self._letters}]){_WHOLE}(?!{word})"
+        )
+        self._lettered = any(_LETTERED.search(choice) for choice in choices)
 
     def read(self, text: str) -> str:
         """Return the letter, in upper case.
@@ -184,7 +247,7 @@ class ChoiceExtraction:
 
     def _prepared(self, text: str) -> str:
         """Return a plain text with Latin letters for ordinals and for letters that look alike."""
-        text = plain(text, " answer: ")
+        text = _BULLET.sub("", plain(text, " answer: "))
         if not _CYRILLIC_LETTER.search(text):
             text = _LOOK_ALIKE.sub(lambda match: match[0].translate(_LATIN), text)
         return _ORDINAL.sub(self._by_ordinal, text)
@@ -198,48 +261,69 @@ class ChoiceExtraction:
         if letter := self._texts.get(_bare(text)):
             return letter
         decisive = [*self._last_line(text), *self._announced(text)]
+        if not decisive:
+            decisive = [*self._labelled(text)]
+        start = 0
         if decisive:
-            return max(decisive)[1]
-        return self._first(text) or self._only(text) or None
+            start, letters = max(decisive)
+        else:
+            letters = self._first(text) or self._only(text)
+        if len(letters) == 1:
+            return self._corrected(text, start, letters)
+        if decisive or letters:
+            return letters
+        return self._alone(text) or None
 
     def _announced(self, text: str) -> Iterator[tuple[int, str]]:
         """Yield the offsets and the letters of announcements ("" for what is not an option)."""
         for statement in statements(text):
-            letters = self._at(text, statement.start, loose=statement.named)
+            letters, _ = self._at(text, statement.start, loose=statement.named)
             if not letters and statement.binding:
                 letters = self._only(statement.text)
             if letters or statement.binding:
                 yield statement.start, letters
         for start in undecided(text):
-            if not self._at(text, start):
+            if not self._at(text, start)[0]:
                 yield start, ""
         for match in _RIGHT.finditer(text):
             if not _OPEN.search(text, max(0, match.start() - 20), match.start()):
                 yield match.start(), match[1] if match[1] in self._letters else ""
 
-    def _at(self, text: str, start: int, *, loose: bool = False) -> str:
-        """Return the letters of the options at an offset, unless the text denies the first.
+    def _at(self, text: str, start: int, *, loose: bool = False) -> tuple[str, int]:
+        """Return the letters of the options at an offset, and the offset of their end.
+
+        There are none if the text denies the first option or makes it depend on a condition.
 
         With ``loose``, any word may follow a letter that is not a word itself.
         """
         letter, end = self._option(text, start, loose)
         if not letter or _DENIED.match(text, end):
-            return ""
+            return "", start
         letters = [letter]
         label = _LABEL.match(text, end)
         if label is not None:  # the option's text after its letter, or the reverse
-            second, second_end = self._spelt(text, label.end())
-            if text.startswith(("(", "["), label.end()):
+            opening = label.end() + text.startswith(("(", "["), label.end())
+            second, second_end = self._spelt(text, opening)
+            if not second and opening > label.end():
                 second, second_end = self._option(text, label.end(), False)
+            if second and _DENIED.match(text, second_end):
+                return "", start
             if second and _CLOSED.match(text, second_end):
                 letters.append(second)
                 end = second_end
+            elif not second and _ABBREVIATED.match(text, end):
+                return "", start
         while match := _JOINED.match(text, end):
             joined, end = self._option(text, match.end(), False)
+            if not joined and "/" in match[0]:
+                return "", start
             if not joined:
+                end = match.start()
                 break
             letters.append(joined)
-        return "".join(dict.fromkeys(letters))
+        if _CONDITION.match(text, end) or _REFUSED.match(text, end):
+            return "", start
+        return "".join(dict.fromkeys(letters)), end
 
     def _option(self, text: str, start: int, loose: bool) -> tuple[str, int]:
         """Return the letter of the option at an offset, or "", and the offset of its end."""
@@ -263,7 +347,7 @@ class ChoiceExtraction:
         options = [
             option
             for option in self._texts
-            if line.startswith(option) and not line[len(option) : len(option) + 1].isalnum()
+            if line.startswith(option) and not _CONTINUED.match(line, len(option))
         ]
         if not options:
             return "", start
@@ -271,32 +355,53 @@ class ChoiceExtraction:
         return self._texts[longest], start + len(longest)
 
     def _last_line(self, text: str) -> Iterator[tuple[int, str]]:
-        """Yield the offset and the letter of the last line, if that line only names an option."""
+        """Yield the offset and the letters of the last line, if that line only names an option."""
         text = _COURTESY.sub("", text)
-        lines = [line for line in text.splitlines() if line.strip()][-len(self._letters) :]
-        listed = "".join(self._named(line) or "" for line in lines) == self._letters
-        letter = self._named(text[text.rfind("\n") + 1 :])
-        if letter is not None and not listed:
-            yield text.rfind("\n") + 1, letter
+        lines = [line for line in text.splitlines() if line.strip()]
+        size = len(self._letters)
+        names: list[str] = []
+        while lines and len(names) <= size:
+            letters = self._named(lines[-1])
+            if letters is None:
+                break
+            names.insert(0, letters)
+            lines.pop()
+        listed = "".join(names[-size:]) == self._letters
+        if "".join(names[:size]) == self._letters:
+            names = names[size:]
+        heading = lines[-1].strip() if lines else ""
+        aside = heading.endswith(":") and _is_other_label(heading.rstrip(": "))
+        if not names or listed or aside:
+            return
+        if len(set(names)) == 1:
+            yield text.rfind("\n") + 1, names[-1]
+        else:
+            yield 0, "".join(dict.fromkeys("".join(names)))
+
+    def _labelled(self, text: str) -> Iterator[tuple[int, str]]:
+        """Yield the offset and the letter of a last line such as "Result: B"."""
+        start = text.rfind("\n") + 1
+        label, _, value = text[start:].rpartition(":")
+        match = _LETTER.fullmatch(value.strip(" .。"))
+        if match is not None and not _is_other_label(label.strip()):
+            letter = match[1].upper()
+            yield start, letter if letter in self._letters else ""
 
     def _named(self, line: str) -> str | None:
-        """Return the letter of the option that a line names without saying more.
+        """Return the letters of the options that a line names without saying more.
 
         Return "" if the line names what is not an option, and None for any other line.
         """
         line = line.strip()
         if letter := self._texts.get(_bare(line)):
             return letter
+        letters, end = self._at(line, 0)
+        if letters:
+            return letters if _WORD.search(line, end) is None else None
         match = _LETTER.match(line)
-        rest = _bare(line[match.end() :].lstrip(" .:,)-\u2013—")) if match else ""
-        if match is None or (rest and rest not in self._texts):
-            match = _LETTER.fullmatch(_COLON.split(line)[-1].strip(" .。"))
-            rest = ""
-        if match is None:
+        if match is None or match[1].upper() in self._letters:
             return None
-        letter = match[1].upper()
-        is_option = letter in self._letters and self._texts.get(rest, letter) == letter
-        return letter if is_option else ""
+        return "" if _WORD.search(line, match.end()) is None else None
 
     def _first(self, text: str) -> str:
         """Return the letters with which a reply begins, unless a later line begins with another."""
@@ -313,7 +418,7 @@ class ChoiceExtraction:
             other = _LETTER.match(line)
             if other and other[1] != match[1] and _DELIMITER.match(line, other.end(1)):
                 return ""
-        return self._at(text, 0, loose=True)
+        return self._at(text, 0, loose=True)[0]
 
     def _only(self, text: str) -> str:
         """Return the only option that a text names in brackets or as "option B", or ""."""
@@ -326,6 +431,83 @@ class ChoiceExtraction:
         }
         letters &= set(self._letters)
         return letters.pop() if len(letters) == 1 else ""
+
+    def _mentions(self, text: str) -> list[Mention]:
+        mentions = []
+        for match in self._option_names.finditer(text):
+            letter = self._texts[_bare(match[1])] if match[1] else match[2]
+            before = text[max(0, match.start() - 30) : match.start()]
+            if match[2] and (_OF_A_KIND.search(before) or self._is_initial(text, match)):
+                continue
+            label = _LABEL.match(text, match.end())
+            own, end = self._spelt(text, label.end() if label else match.end())
+            if own != letter:
+                end = match.end()
+            denied = _NOT.search(before) or _DENIED.match(text, end)
+            mentions.append(Mention(match.start(), end, letter, bool(match[1]), bool(denied)))
+        return mentions
+
+    def _is_initial(self, text: str, match: re.Match[str]) -> bool:
+        """Return whether a letter is one of a name, as in "John B. Smith"."""
+        if not _INITIAL.match(text, match.end()) or self._spelt(text, match.end() + 2)[0]:
+            return False
+        return bool(re.search(r"[A-Za-z.]\s\Z", text[: match.start()][-3:]))
+
+    def _corrected(self, text: str, start: int, letter: str) -> str:
+        """Return the letter that corrects a choice at an offset, "" if unclear, or the choice."""
+        marks = [match.end() for match in _CORRECTION.finditer(text, start)]
+        if not marks:
+            return letter
+        mentions = self._mentions(text)
+        last = next((mark for mark in reversed(marks) if mentions[-1:] > [(mark,)]), len(text))
+        later = [mention for mention in mentions if mention.start >= last]
+        if not later:
+            return letter
+        sentence = _SENTENCE_END.search(text, later[0].end)
+        end = sentence.end() if sentence else len(text)
+        later = [mention for mention in later if mention.start < end]
+        options = {mention.letter for mention in later if not mention.denied}
+        if not options:
+            return "" if any(mention.letter == letter for mention in later) else letter
+        if options == {letter}:
+            return letter
+        clear = len(options) == 1 and _PREFERRED.match(text, later[0].end)
+        return options.pop() if clear else ""
+
+    def _alone(self, text: str) -> str:
+        """Return the only option that a text names or affirms, or does not deny, or ""."""
+        mentions = self._mentions(text)
+        affirmed = {mention.letter for mention in mentions if _AFFIRMED.match(text, mention.end)}
+        denied = {mention.letter for mention in mentions if mention.denied}
+        letters = {mention.letter for mention in mentions} - denied
+        if len(affirmed) == 1 and affirmed.isdisjoint(denied):
+            return affirmed.pop()
+        if len(letters) != 1 or len(denied) not in (0, len(self._letters) - 1):
+            return ""
+        (letter,) = letters
+        if denied:
+            return letter
+        outer = (mentions[0], mentions[-1])
+        return letter if any(self._is_stated(text, mention) for mention in outer) else ""
+
+    def _is_stated(self, text: str, mention: Mention) -> bool:
+        """Return whether the first or last sentence of a text states an option without doubt."""
+        start = 0
+        for match in _SENTENCE_END.finditer(text, 0, mention.start):
+            start = match.end()
+        ending = _SENTENCE_END.search(text, mention.end)
+        end = ending.end() if ending else len(text)
+        if _DOUBT.search(text, start, end) or end - start > LONGEST_STATEMENT:
+            return False
+        if mention.spelt:
+            linked = _LINKED.search(text[start : mention.start])
+            return bool(linked and _CLOSED.match(text, mention.end) and not text[end:].strip())
+        return not self._lettered and (not text[:start].strip() or not text[end:].strip())
+
+
+def _is_other_label(label: str) -> bool:
+    """Return whether a label introduces something other than the reply's choice."""
+    return bool(ASIDE.search(label) or _OTHER_LABEL.search(label))
 
 
 def chosen_details(chosen: int, right: int, n: int) -> Mapping[str, Any]:
