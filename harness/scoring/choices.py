@@ -92,7 +92,7 @@ _JOINED = re.compile(
 )
 _RIGHT = re.compile(
     rf"{_letter('A-Z')}\s*(?:(?i:(?:is|seems|must be|would be|has to be)\s+(?:to be\s+)?(?:the\s+)?"
-    r"(?:correct|right|(?:only|best|most\s+\w+)\s+(?:answer|option|choice|one)|answer)\b)"
+    r"(?:(?:only\s+)?correct|right|(?:only|best|most\s+\w+)\s+(?:answer|option|choice|one)|answer)\b)"
     r"(?!\s+(?:if|when|only|unless|in)\b)|是?(?:正确|对的)|が正解)"
 )
 _BRACKETED = re.compile(
@@ -100,7 +100,7 @@ _BRACKETED = re.compile(
 )
 _ENDS = re.compile(
     r"\s*(?:\Z|\n|[.。](?=\s|\Z)|[,;:!?)\]/&、\uff0c]|[-\u2013—]+(?=\s)|[\u0400-\uffff]"
-    r"|(?:because|since|as|which|and|or|not|but|though|although)\b)"
+    r"|(?:because|since|as|which|and|or|over|rather|instead|not|but|though|although)\b)"
 )
 _DENIED = re.compile(
     r"[^\S\n]*(?:(?:is|was|are)\s*)?(?:n['\u2019]t|wrong|incorrect|false|not(?!\s+[A-Z]\b))\b"
@@ -108,7 +108,7 @@ _DENIED = re.compile(
     re.I,
 )
 _AFFIRMED = re.compile(r"(?:[^\S\n]|[-\u2013—:(])+(?:(?:correct|right|true|yes)\b|[✓✔✅])", re.I)
-_CONDITION = re.compile(r"\s+(?:if|unless|provided|assuming)\b", re.I)
+_CONDITION = re.compile(r",?\s+(?:if\s+not|if|unless|provided|assuming)\b", re.I)
 _ABBREVIATED = re.compile(
     r"\.\s(?!(?:because|since|as|it|its|this|that|the|and|but|so|for|not|in)\b)[a-z]{2}"
 )
@@ -131,12 +131,13 @@ _KIND = (
     r"|rating|score|figure|table|section|part|team|point|angle|vertex|side|line|set|event|node"
 )
 _OTHER_LABEL = re.compile(rf"\b(?:{_KIND})\Z", re.I)
-_OF_A_KIND = re.compile(rf"\b(?:{_KIND})s?\s+\Z", re.I)
+_OF_A_KIND = re.compile(rf"\b(?:{_KIND})s?(?:\s+(?:is|was)|\s*:)?\s+\Z", re.I)
 _INITIAL = re.compile(r"\.\s(?!(?:The|It|Its|This|That|Because|Since|As|In|A|An|I)\b)[A-Z][a-z]")
+_CAPITALISED = re.compile(r"\b[A-Z][\w.]*\s\Z")
 _CORRECTION = re.compile(
     r"(?:(?<=[.,;:!…\n(—\u2013-])|(?<=[.,;:!…—\u2013-]\s)|(?<=[。\uff0c\uff01\uff1b、]))"
     r"(?:(?:but|or|oh|ah|well),?\s+)?"
-    r"(?:(?:wait|actually|hmm+|scratch\s+that|(?:or\s+)?rather|on\s+(?:second\s+thoughts?|reflection)"
+    r"(?:(?:wait|actually|hmm+|scratch\s+that|(?:or\s+)?rather(?!\s+than)|on\s+(?:second\s+thoughts?|reflection)"
     r"|correction|sorry|pardon|oops|I\s+mean[t]?|let\s+me\s+correct"
     r"|korrektur|perdón|corrección|désolée?|plutôt|en\s+fait|en\s+realidad|na\s+verdade|eigentlich)\b"
     r"|(?:no|nein|non|não|нет)\s*[,.:;!—\u2013]|不对|不對|更正|纠正|不[\uff0c,。]|いや|訂正|아니)",
@@ -150,10 +151,11 @@ _SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)|[\n。\uff01\uff1f]")
 _DOUBT = re.compile(
     r"\b(?:not|no|never|neither|nor|cannot|wrong|incorrect|false|least|unlikely|doubt\w*|tempting"
     r"|eliminat(?:es?|ed|ing)|exclud\w+|except|rul\w+\s+out|might|may|maybe|perhaps|could|if|unless|whether"
-    r"|than|instead|either|pas|nicht|kein\w*|não|non|не|нет|không|bukan|tidak|değil|nie|není|nu|δεν"
-    r"|ei|לא|نیست|ليس|ليست)\b|n['\u2019]t\b|[?\uff1f❌✗✘✖不没非]|ない|ません|아니|नहीं|ไม่",
+    r"|than|instead|either|avoid|disagree|fails?|opposite|starts?|begins?|your|old|but(?=\s+[A-Z]\b)|pas|nicht|kein\w*|não|non|не|нет|không|bukan|tidak|değil|nie|není|nu|δεν"
+    r"|ei|לא|نیست|ليس|ليست)\b|n['\u2019]t\b|[?\uff1f≠❌✗✘✖不没非]|ない|ません|아니|नहीं|ไม่",
     re.I,
 )
+_IN_PASSING = re.compile(r"\s(?!(?:is|it|seems|looks|because|since|as|which|and|but)\b)[a-z]")
 _LINKED = re.compile(r"(?:\A\W*(?:\w+\W+)?|\b(?:is|are|was|be|must\s+be)\s+(?:the\s+)?)\Z", re.I)
 _LETTERED = re.compile(r"\w\s[A-Z]\b")
 _CONTINUED = re.compile(r"[^\W_]|[.,]\d")
@@ -277,7 +279,10 @@ class ChoiceExtraction:
     def _announced(self, text: str) -> Iterator[tuple[int, str]]:
         """Yield the offsets and the letters of announcements ("" for what is not an option)."""
         for statement in statements(text):
-            letters, _ = self._at(text, statement.start, loose=statement.named)
+            letters, end = self._at(text, statement.start, loose=statement.named)
+            topic = self._spelt(text, statement.start)[0] and not statement.named
+            if topic and not (_ENDS.match(text, end) or _PREFERRED.match(text, end)):
+                letters = ""
             if not letters and statement.binding:
                 letters = self._only(statement.text)
             if letters or statement.binding:
@@ -381,9 +386,9 @@ class ChoiceExtraction:
     def _labelled(self, text: str) -> Iterator[tuple[int, str]]:
         """Yield the offset and the letter of a last line such as "Result: B"."""
         start = text.rfind("\n") + 1
-        label, _, value = text[start:].rpartition(":")
+        label, colon, value = text[start:].rpartition(":")
         match = _LETTER.fullmatch(value.strip(" .。"))
-        if match is not None and not _is_other_label(label.strip()):
+        if colon and match is not None and not _is_other_label(label.strip()):
             letter = match[1].upper()
             yield start, letter if letter in self._letters else ""
 
@@ -451,7 +456,7 @@ class ChoiceExtraction:
         """Return whether a letter is one of a name, as in "John B. Smith"."""
         if not _INITIAL.match(text, match.end()) or self._spelt(text, match.end() + 2)[0]:
             return False
-        return bool(re.search(r"[A-Za-z.]\s\Z", text[: match.start()][-3:]))
+        return bool(_CAPITALISED.search(text[max(0, match.start() - 30) : match.start()]))
 
     def _corrected(self, text: str, start: int, letter: str) -> str:
         """Return the letter that corrects a choice at an offset, "" if unclear, or the choice."""
@@ -459,7 +464,9 @@ class ChoiceExtraction:
         if not marks:
             return letter
         mentions = self._mentions(text)
-        last = next((mark for mark in reversed(marks) if mentions[-1:] > [(mark,)]), len(text))
+        last = next(
+            (mark for mark in reversed(marks) if mentions and mentions[-1].start >= mark), len(text)
+        )
         later = [mention for mention in mentions if mention.start >= last]
         if not later:
             return letter
@@ -480,7 +487,7 @@ class ChoiceExtraction:
         affirmed = {mention.letter for mention in mentions if _AFFIRMED.match(text, mention.end)}
         denied = {mention.letter for mention in mentions if mention.denied}
         letters = {mention.letter for mention in mentions} - denied
-        if len(affirmed) == 1 and affirmed.isdisjoint(denied):
+        if denied and len(affirmed) == 1 and affirmed.isdisjoint(denied):
             return affirmed.pop()
         if len(letters) != 1 or len(denied) not in (0, len(self._letters) - 1):
             return ""
@@ -499,10 +506,14 @@ class ChoiceExtraction:
         end = ending.end() if ending else len(text)
         if _DOUBT.search(text, start, end) or end - start > LONGEST_STATEMENT:
             return False
+        if ASIDE.search(text[start : mention.start]):
+            return False
         if mention.spelt:
             linked = _LINKED.search(text[start : mention.start])
             return bool(linked and _CLOSED.match(text, mention.end) and not text[end:].strip())
-        return not self._lettered and (not text[:start].strip() or not text[end:].strip())
+        if self._lettered or _IN_PASSING.match(text, mention.end):
+            return False
+        return not text[:start].strip() or not text[end:].strip()
 
 
 def _is_other_label(label: str) -> bool:

@@ -95,7 +95,7 @@ _WITHDRAWN = re.compile(
 )
 ASIDE = re.compile(  # words that make an answer one that the reply does not give
     r"\b(?:each|every|wrong|incorrect|false|worst|worse|least|unlikely|(?:second|next)(?:[\s-]best)?|common"
-    r"|popular|frequent|tempting|attractive|plausible|alternative|other|another|runner[\s-]up"
+    r"|popular|frequent|previous|former|initial|original|old|earlier|tempting|attractive|plausible|alternative|other|another|runner[\s-]up"
     r"|their|his|her|the\s+(?!question|problem)\w+['\u2019]s)\b[^.!?;:,\n]{0,20}\Z",
     re.I,
 )

@@ -374,6 +374,8 @@ CORRECTED = {
     "The answer is B. Actually, A or C.": "",
     "The answer is B. Actually, it is easy.": "B",
     "The answer is B. Sorry, C is wrong.": "B",
+    "Answer: B. Actually Mercury is closer to the Sun, but has no air.": "",
+    "Answer: B\n\nVenus, rather than Mercury, is the hottest.": "B",
     "The answer is B. Is A hotter? No. A is closer to the Sun, but has no air.": "B",
     "Venus is actually hotter than Mercury, so B": "B",
 }
@@ -394,6 +396,19 @@ DENIED = {
     "Mercury is not the hottest. Mars is cold.": "",
     "❌ A": "",
     "I can't see why it's B.": "",
+    "Anything but B.": "",
+    "I disagree with B.": "",
+    "The opposite of B.": "",
+    "I got a B in physics.": "",
+    "Grade: B": "",
+    "Is B right?": "",
+    "The previous answer is B.": "",
+    "The correct answer would be B, if not for D.": "",
+    "Ce n'est pas B.": "",
+    "Bではない": "",
+    "A ✗ B ✓ C ✗ D ✗": "B",
+    "A\nB\nC\nD": "",
+    "Step 1: look at A. Step 2: look at B.": "",
 }
 REMARKS = [
     "The answer is B. The wrong answer is A.",
