@@ -137,7 +137,7 @@ _CAPITALISED = re.compile(r"\b[A-Z][\w.]*\s\Z")
 _CORRECTION = re.compile(
     r"(?:(?<=[.,;:!…\n(—\u2013-])|(?<=[.,;:!…—\u2013-]\s)|(?<=[。\uff0c\uff01\uff1b、]))"
     r"(?:(?:but|or|oh|ah|well),?\s+)?"
-    r"(?:(?:wait|actually|hmm+|scratch\s+that|(?:or\s+)?rather(?!\s+than)|on\s+(?:second\s+thoughts?|reflection)"
+    r"(?:(?:wait|edit|update|actually|hmm+|scratch\s+that|(?:or\s+)?rather(?!\s+than)|on\s+(?:second\s+thoughts?|reflection)"
     r"|correction|sorry|pardon|oops|I\s+mean[t]?|let\s+me\s+correct"
     r"|korrektur|perdón|corrección|désolée?|plutôt|en\s+fait|en\s+realidad|na\s+verdade|eigentlich)\b"
     r"|(?:no|nein|non|não|нет)\s*[,.:;!—\u2013]|不对|不對|更正|纠正|不[\uff0c,。]|いや|訂正|아니)",
@@ -149,14 +149,20 @@ _PREFERRED = re.compile(
 )
 _SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)|[\n。\uff01\uff1f]")
 _DOUBT = re.compile(
-    r"\b(?:not|no|never|neither|nor|cannot|wrong|incorrect|false|least|unlikely|doubt\w*|tempting"
+    r"\b(?:not|no|never|neither|nor|cannot|wrong|incorrect|false|least|unlikely|(?<!without\sa\s)doubt\w*|tempting"
     r"|eliminat(?:es?|ed|ing)|exclud\w+|except|rul\w+\s+out|might|may|maybe|perhaps|could|if|unless|whether"
     r"|than|instead|either|avoid|disagree|fails?|opposite|starts?|begins?|your|old|but(?=\s+[A-Z]\b)|pas|nicht|kein\w*|não|non|не|нет|không|bukan|tidak|değil|nie|není|nu|δεν"
     r"|ei|לא|نیست|ليس|ليست)\b|n['\u2019]t\b|[?\uff1f≠❌✗✘✖不没非]|ない|ません|아니|नहीं|ไม่",
     re.I,
 )
 _IN_PASSING = re.compile(r"\s(?!(?:is|it|seems|looks|because|since|as|which|and|but)\b)[a-z]")
-_LINKED = re.compile(r"(?:\A\W*(?:\w+\W+)?|\b(?:is|are|was|be|must\s+be)\s+(?:the\s+)?)\Z", re.I)
+_ASSERTED = re.compile(
+    r"\s*(?:[.!;)\]]|\n|\Z|,\s+(?:of\s+course|because|since|I)\b"
+    r"|is\s+(?:the\s+)?(?:(?:only|best)\s+)?(?:correct|right|answer)\b)"
+)
+_LINKED = re.compile(
+    r"(?:\A\W*(?:\w+\W+)?|,\s+|\b(?:is|are|was|be|must\s+be)\s+(?:the\s+)?)\Z", re.I
+)
 _LETTERED = re.compile(r"\w\s[A-Z]\b")
 _CONTINUED = re.compile(r"[^\W_]|[.,]\d")
 _WORD = re.compile(r"[\w?]")
@@ -262,12 +268,13 @@ class ChoiceExtraction:
         """Return the letters that a reply chooses, "" if it decides for none, or None."""
         if letter := self._texts.get(_bare(text)):
             return letter
-        decisive = [*self._last_line(text), *self._announced(text)]
-        if not decisive:
-            decisive = [*self._labelled(text)]
+        announced = [*self._last_line(text), *self._announced(text)]
+        decisive = announced or [*self._labelled(text)]
         start = 0
         if decisive:
             start, letters = max(decisive)
+            first = "" if announced else self._first(text)
+            letters = letters if first in ("", letters) else ""
         else:
             letters = self._first(text) or self._only(text)
         if len(letters) == 1:
@@ -510,7 +517,7 @@ class ChoiceExtraction:
             return False
         if mention.spelt:
             linked = _LINKED.search(text[start : mention.start])
-            return bool(linked and _CLOSED.match(text, mention.end) and not text[end:].strip())
+            return bool(linked and _ASSERTED.match(text, mention.end) and not text[end:].strip())
         if self._lettered or _IN_PASSING.match(text, mention.end):
             return False
         return not text[:start].strip() or not text[end:].strip()

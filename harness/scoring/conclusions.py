@@ -95,13 +95,13 @@ _WITHDRAWN = re.compile(
 )
 ASIDE = re.compile(  # words that make an answer one that the reply does not give
     r"\b(?:each|every|wrong|incorrect|false|worst|worse|least|unlikely|(?:second|next)(?:[\s-]best)?|common"
-    r"|popular|frequent|previous|former|initial|original|old|earlier|tempting|attractive|plausible|alternative|other|another|runner[\s-]up"
+    r"|popular|frequent|previous|former|initial|original|old|earlier|tempting|attractive|alternative|other|another|runner[\s-]up"
     r"|their|his|her|the\s+(?!question|problem)\w+['\u2019]s)\b[^.!?;:,\n]{0,20}\Z",
     re.I,
 )
 _YOURS = re.compile(r"\byour\s+(?:\w+\s+)?\Z", re.I)
 _HYPOTHETICAL = re.compile(
-    r"(?:^|[.!?;\n]\s*)(?:if|had|under|(?:for|in|with)\b(?!\s+(?:this|these|that|those|short|all)\b))"
+    r"(?:^|[.!?;\n]\s*)(?:if(?!\s+I\b)|had|under|(?:for|in|with)\b(?!\s+(?:this|these|that|those|short|all)\b))"
     r"\b[^.!?\n]{0,200},\s*(?:the\s+|my\s+)?(?:\w+\s+)?\Z",
     re.I,
 )

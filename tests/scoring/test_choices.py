@@ -397,6 +397,7 @@ DENIED = {
     "❌ A": "",
     "I can't see why it's B.": "",
     "Anything but B.": "",
+    "B\n\nStatus: A": "",
     "I disagree with B.": "",
     "The opposite of B.": "",
     "I got a B in physics.": "",
@@ -481,6 +482,10 @@ EXPECTED = [
         for reply in line.split(" | ")
     ),
     ("C is my answer", "C"),
+    ("Venus is correct.", "B"),
+    ("Of these, Venus.", "B"),
+    ("Without a doubt, B.", "B"),
+    ("If I had to choose, the answer would be B.", "B"),
 ]
 
 
