@@ -11,16 +11,25 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from string import ascii_uppercase
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 from harness.errors import DataInvalid, Unparseable
 from harness.scoring import is_blank
 from harness.scoring.conclusions import ASIDE, plain, statements, undecided, unquoted
+from harness.scoring.option_names import (
+    DENIED,
+    KIND,
+    LABEL,
+    NOT,
+    PREFERRED,
+    WHOLE,
+    OptionNames,
+    bare_text,
+)
 
 LETTERS = ascii_uppercase
 CHOICE = "choice"  # name of the score that says whether the right option was chosen
 TargetKind = Literal["index", "letter", "text"]
-LONGEST_STATEMENT = 120  # characters of a sentence that names the only option
 MOST_SHOWN = 40  # characters of a target in an error message
 
 
@@ -75,13 +84,8 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value).strip()
 
 
-_WHOLE = (  # after a letter that is not part of a longer name, such as C++, C-14, B.C. or A's
-    r"(?![A-Za-z0-9+#_]|-\w|\.[A-Za-z](?![a-z])|['\u2019](?![dt][i\u0131uü]r)[A-Za-z])"
-)
-
-
 def _letter(letters: str) -> str:
-    return rf"[(\[{{<'\u2018]?\s*(?<![A-Za-z0-9])([{letters}]){_WHOLE}(?:\s*[)\]}}>'\u2019])?"
+    return rf"[(\[{{<'\u2018]?\s*(?<![A-Za-z0-9])([{letters}]){WHOLE}(?:\s*[)\]}}>'\u2019])?"
 
 
 _OPTION = r"(?:(?:option|choice|answer|letter)\s+)?"
@@ -102,17 +106,10 @@ _ENDS = re.compile(
     r"\s*(?:\Z|\n|[.。](?=\s|\Z)|[,;:!?)\]/&、\uff0c]|[-\u2013—]+(?=\s)|[\u0400-\uffff]"
     r"|(?:because|since|as|which|and|or|over|rather|instead|not|but|though|although)\b)"
 )
-_DENIED = re.compile(
-    r"[^\S\n]*(?:(?:is|was|are)\s*)?(?:n['\u2019]t|wrong|incorrect|false|not(?!\s+[A-Z]\b))\b"
-    r"|(?:[^\S\n]|[-\u2013—:(,])*(?:(?:wrong|incorrect|false|no(?=\s*(?:[.,;)]|\n|\Z)))\b|[❌✗✘✖])",
-    re.I,
-)
-_AFFIRMED = re.compile(r"(?:[^\S\n]|[-\u2013—:(])+(?:(?:correct|right|true|yes)\b|[✓✔✅])", re.I)
 _CONDITION = re.compile(r",?\s+(?:if\s+not|if|unless|provided|assuming)\b", re.I)
 _ABBREVIATED = re.compile(
     r"\.\s(?!(?:because|since|as|it|its|this|that|the|and|but|so|for|not|in)\b)[a-z]{2}"
 )
-_NOT = re.compile(r"(?:\bnot|n['\u2019]t|\bneither|\bnor)\s+(?:be\s+|the\s+)?\Z", re.I)
 _OPEN = re.compile(
     r"(?:\b(?:and|or|nor|neither|either|if|whether|why|alternatively|arguably|possibly|perhaps|maybe),?"
     r"|/)\s*(?:option\s*)?\Z",
@@ -120,51 +117,13 @@ _OPEN = re.compile(
 )
 _QUESTION = re.compile(r"[^.!?\n]{0,200}\?")
 _DELIMITER = re.compile(r"\s*(?:\Z|\n|[.](?=\s)|[():,;]|[-\u2013—]+(?=\s))")
-_LABEL = re.compile(r"(?:[ .:,)/=\-\u2013—]|\bwhich\s+is\b|\bi\.e\.)*")
 _BULLET = re.compile(
     r"^[ \t]*(?:[-\u2013•#+]{1,6}[ \t]+"
     r"|(?![❌✗✘✖])[\u2190-\u21ff\u2300-\u2bff\U0001f300-\U0001faff]\ufe0f?[ \t]*)+",
     re.M,
 )
-_KIND = (
-    r"vitamin|hepatitis|influenza|plan|type|group|grade|class|category|difficulty|confidence|level"
-    r"|rating|score|figure|table|section|part|team|point|angle|vertex|side|line|set|event|node"
-)
-_OTHER_LABEL = re.compile(rf"\b(?:{_KIND})\Z", re.I)
-_OF_A_KIND = re.compile(rf"\b(?:{_KIND})s?(?:\s+(?:is|was)|\s*:)?\s+\Z", re.I)
-_INITIAL = re.compile(r"\.\s(?!(?:The|It|Its|This|That|Because|Since|As|In|A|An|I)\b)[A-Z][a-z]")
-_CAPITALISED = re.compile(r"\b[A-Z][\w.]*\s\Z")
-_CORRECTION = re.compile(
-    r"(?:(?<=[.,;:!…\n(—\u2013-])|(?<=[.,;:!…—\u2013-]\s)|(?<=[。\uff0c\uff01\uff1b、]))"
-    r"(?:(?:but|or|oh|ah|well),?\s+)?"
-    r"(?:(?:wait|edit|update|actually|hmm+|scratch\s+that|(?:or\s+)?rather(?!\s+than)|on\s+(?:second\s+thoughts?|reflection)"
-    r"|correction|sorry|pardon|oops|I\s+mean[t]?|let\s+me\s+correct"
-    r"|korrektur|perdón|corrección|désolée?|plutôt|en\s+fait|en\s+realidad|na\s+verdade|eigentlich)\b"
-    r"|(?:no|nein|non|não|нет)\s*[,.:;!—\u2013]|不对|不對|更正|纠正|不[\uff0c,。]|いや|訂正|아니)",
-    re.I,
-)
+_OTHER_LABEL = re.compile(rf"\b(?:{KIND})\Z", re.I)
 _REFUSED = re.compile(r"[^.!?\n]{0,60}\?\s*(?:wrong|no|incorrect|not)\b", re.I)
-_PREFERRED = re.compile(
-    r"\s*(?:[.!;)\]。\uff01\uff1b]|\n|\Z|です|だ|(?:is|seems)\s+(?:better|best|right|correct|the)\b)"
-)
-_SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)|[\n。\uff01\uff1f]")
-_DOUBT = re.compile(
-    r"\b(?:not|no|never|neither|nor|cannot|wrong|incorrect|false|least|unlikely|(?<!without\sa\s)doubt\w*|tempting"
-    r"|eliminat(?:es?|ed|ing)|exclud\w+|except|rul\w+\s+out|might|may|maybe|perhaps|could|if|unless|whether"
-    r"|than|instead|either|avoid|disagree|fails?|opposite|starts?|begins?|your|old|but(?=\s+[A-Z]\b)|pas|nicht|kein\w*|não|non|не|нет|không|bukan|tidak|değil|nie|není|nu|δεν"
-    r"|ei|לא|نیست|ليس|ليست)\b|n['\u2019]t\b|[?\uff1f≠❌✗✘✖不没非]|ない|ません|아니|नहीं|ไม่",
-    re.I,
-)
-_IN_PASSING = re.compile(r"\s(?!(?:is|it|seems|looks|because|since|as|which|and|but)\b)[a-z]")
-_ASSERTED = re.compile(
-    r"\s*(?:[.!;)\]]|\n|\Z|,\s+(?:of\s+course|because|since|I)\b"
-    r"|is\s+(?:the\s+)?(?:(?:only|best)\s+)?(?:correct|right|answer)\b)"
-)
-_LINKED = re.compile(
-    r"(?:\A\W*(?:\w+\W+)?|,\s+|\b(?:is|are|was|be|must\s+be)\s+(?:the\s+)?)\Z", re.I
-)
-_LETTERED = re.compile(r"\w\s[A-Z]\b")
-_CONTINUED = re.compile(r"[^\W_]|[.,]\d")
 _WORD = re.compile(r"[\w?]")
 _CLOSED = re.compile(r"\s*(?:[.!;)\]]|\n|\Z)")
 _COURTESY = re.compile(
@@ -190,21 +149,7 @@ _LOOK_ALIKE = re.compile(rf"(?<!\w)[{_LOOK_ALIKES}](?=\s*(?:[.,;:!?)\]]|\n|\Z))"
 _CYRILLIC_LETTER = re.compile(r"(?<!\w)[БГДЖ](?=\s*[.,;:)\]])")  # an option of a Cyrillic list
 
 
-class Mention(NamedTuple):
-    """An option that a text names, by its letter or its text."""
-
-    start: int
-    end: int
-    letter: str
-    spelt: bool
-    denied: bool
-
-
-def _bare(text: str) -> str:
-    return " ".join(plain(text).lower().split()).rstrip(".!。")
-
-
-class ChoiceExtraction:
+class ChoiceExtraction(OptionNames):
     """An extraction of the letter of the option that a reply chooses.
 
     The reply may be the letter, the option's text or both, or it may announce a choice ("The answer
@@ -213,24 +158,6 @@ class ChoiceExtraction:
     """
 
     expects: ClassVar[tuple[str, ...]] = ()
-
-    def __init__(self, choices: Sequence[str]) -> None:
-        self._letters = LETTERS[: len(choices)]
-        self._longest = 2 * max(map(len, choices)) + 40
-        bare = [_bare(choice) for choice in choices]
-        single = {text for text in bare if text and bare.count(text) == 1}
-        self._texts = {
-            text: letter
-            for text, letter in zip(bare, self._letters, strict=True)
-            if text in single and text.upper() not in self._letters
-        }
-        spelt = "|".join(map(re.escape, sorted(self._texts, key=len, reverse=True))) or r"(?!)"
-        word = r"(?<=[AI])\s+(?!(?:is|was|are|seems|and|or|nor|because|since)\b)\w"
-        self._option_names = re.compile(
-            rf"(?<!\w)(?<!\d[.,])(?!(?<=[-\u2212])\d)(?i:({spelt}))(?!\w|[.,]\d)"
-            rf"|(?<![A-Za-z0-9'\u2019.+-])([{self._letters}]){_WHOLE}(?!{word})"
-        )
-        self._lettered = any(_LETTERED.search(choice) for choice in choices)
 
     def read(self, text: str) -> str:
         """Return the letter, in upper case.
@@ -266,7 +193,7 @@ class ChoiceExtraction:
 
     def _chosen(self, text: str) -> str | None:
         """Return the letters that a reply chooses, "" if it decides for none, or None."""
-        if letter := self._texts.get(_bare(text)):
+        if letter := self._texts.get(bare_text(text)):
             return letter
         announced = [*self._last_line(text), *self._announced(text)]
         decisive = announced or [*self._labelled(text)]
@@ -288,7 +215,7 @@ class ChoiceExtraction:
         for statement in statements(text):
             letters, end = self._at(text, statement.start, loose=statement.named)
             topic = self._spelt(text, statement.start)[0] and not statement.named
-            if topic and not (_ENDS.match(text, end) or _PREFERRED.match(text, end)):
+            if topic and not (_ENDS.match(text, end) or PREFERRED.match(text, end)):
                 letters = ""
             if not letters and statement.binding:
                 letters = self._only(statement.text)
@@ -309,16 +236,16 @@ class ChoiceExtraction:
         With ``loose``, any word may follow a letter that is not a word itself.
         """
         letter, end = self._option(text, start, loose)
-        if not letter or _DENIED.match(text, end):
+        if not letter or DENIED.match(text, end):
             return "", start
         letters = [letter]
-        label = _LABEL.match(text, end)
+        label = LABEL.match(text, end)
         if label is not None:  # the option's text after its letter, or the reverse
             opening = label.end() + text.startswith(("(", "["), label.end())
             second, second_end = self._spelt(text, opening)
             if not second and opening > label.end():
                 second, second_end = self._option(text, label.end(), False)
-            if second and _DENIED.match(text, second_end):
+            if second and DENIED.match(text, second_end):
                 return "", start
             if second and _CLOSED.match(text, second_end):
                 letters.append(second)
@@ -352,19 +279,6 @@ class ChoiceExtraction:
             own, _ = self._spelt(text, end + 1)
             return (letter, end) if own == letter else ("", start)
         return letter, end
-
-    def _spelt(self, text: str, start: int) -> tuple[str, int]:
-        """Return the letter of the option whose text is at an offset, or "", and its end."""
-        line = text[start : start + self._longest].partition("\n")[0].lower()
-        options = [
-            option
-            for option in self._texts
-            if line.startswith(option) and not _CONTINUED.match(line, len(option))
-        ]
-        if not options:
-            return "", start
-        longest = max(options, key=len)
-        return self._texts[longest], start + len(longest)
 
     def _last_line(self, text: str) -> Iterator[tuple[int, str]]:
         """Yield the offset and the letters of the last line, if that line only names an option."""
@@ -405,7 +319,7 @@ class ChoiceExtraction:
         Return "" if the line names what is not an option, and None for any other line.
         """
         line = line.strip()
-        if letter := self._texts.get(_bare(line)):
+        if letter := self._texts.get(bare_text(line)):
             return letter
         letters, end = self._at(line, 0)
         if letters:
@@ -437,90 +351,12 @@ class ChoiceExtraction:
         letters = {
             match[1] or match[2]
             for match in _BRACKETED.finditer(text)
-            if not _NOT.search(text, max(0, match.start() - 20), match.start())
-            and not _DENIED.match(text, match.end())
+            if not NOT.search(text, max(0, match.start() - 20), match.start())
+            and not DENIED.match(text, match.end())
             and not _QUESTION.match(text, match.end())
         }
         letters &= set(self._letters)
         return letters.pop() if len(letters) == 1 else ""
-
-    def _mentions(self, text: str) -> list[Mention]:
-        mentions = []
-        for match in self._option_names.finditer(text):
-            letter = self._texts[_bare(match[1])] if match[1] else match[2]
-            before = text[max(0, match.start() - 30) : match.start()]
-            if match[2] and (_OF_A_KIND.search(before) or self._is_initial(text, match)):
-                continue
-            label = _LABEL.match(text, match.end())
-            own, end = self._spelt(text, label.end() if label else match.end())
-            if own != letter:
-                end = match.end()
-            denied = _NOT.search(before) or _DENIED.match(text, end)
-            mentions.append(Mention(match.start(), end, letter, bool(match[1]), bool(denied)))
-        return mentions
-
-    def _is_initial(self, text: str, match: re.Match[str]) -> bool:
-        """Return whether a letter is one of a name, as in "John B. Smith"."""
-        if not _INITIAL.match(text, match.end()) or self._spelt(text, match.end() + 2)[0]:
-            return False
-        return bool(_CAPITALISED.search(text[max(0, match.start() - 30) : match.start()]))
-
-    def _corrected(self, text: str, start: int, letter: str) -> str:
-        """Return the letter that corrects a choice at an offset, "" if unclear, or the choice."""
-        marks = [match.end() for match in _CORRECTION.finditer(text, start)]
-        if not marks:
-            return letter
-        mentions = self._mentions(text)
-        last = next(
-            (mark for mark in reversed(marks) if mentions and mentions[-1].start >= mark), len(text)
-        )
-        later = [mention for mention in mentions if mention.start >= last]
-        if not later:
-            return letter
-        sentence = _SENTENCE_END.search(text, later[0].end)
-        end = sentence.end() if sentence else len(text)
-        later = [mention for mention in later if mention.start < end]
-        options = {mention.letter for mention in later if not mention.denied}
-        if not options:
-            return "" if any(mention.letter == letter for mention in later) else letter
-        if options == {letter}:
-            return letter
-        clear = len(options) == 1 and _PREFERRED.match(text, later[0].end)
-        return options.pop() if clear else ""
-
-    def _alone(self, text: str) -> str:
-        """Return the only option that a text names or affirms, or does not deny, or ""."""
-        mentions = self._mentions(text)
-        affirmed = {mention.letter for mention in mentions if _AFFIRMED.match(text, mention.end)}
-        denied = {mention.letter for mention in mentions if mention.denied}
-        letters = {mention.letter for mention in mentions} - denied
-        if denied and len(affirmed) == 1 and affirmed.isdisjoint(denied):
-            return affirmed.pop()
-        if len(letters) != 1 or len(denied) not in (0, len(self._letters) - 1):
-            return ""
-        (letter,) = letters
-        if denied:
-            return letter
-        outer = (mentions[0], mentions[-1])
-        return letter if any(self._is_stated(text, mention) for mention in outer) else ""
-
-    def _is_stated(self, text: str, mention: Mention) -> bool:
-        """Return whether the first or last sentence of a text states an option without doubt."""
-        start = 0
-        for match in _SENTENCE_END.finditer(text, 0, mention.start):
-            start = match.end()
-        ending = _SENTENCE_END.search(text, mention.end)
-        end = ending.end() if ending else len(text)
-        if _DOUBT.search(text, start, end) or end - start > LONGEST_STATEMENT:
-            return False
-        if ASIDE.search(text[start : mention.start]):
-            return False
-        if mention.spelt:
-            linked = _LINKED.search(text[start : mention.start])
-            return bool(linked and _ASSERTED.match(text, mention.end) and not text[end:].strip())
-        if self._lettered or _IN_PASSING.match(text, mention.end):
-            return False
-        return not text[:start].strip() or not text[end:].strip()
 
 
 def _is_other_label(label: str) -> bool:
