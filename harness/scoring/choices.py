@@ -15,7 +15,17 @@ from typing import Any, ClassVar, Literal
 
 from harness.errors import DataInvalid, Unparseable
 from harness.scoring import is_blank
-from harness.scoring.conclusions import plain, statements, undecided, unquoted
+from harness.scoring.conclusions import ASIDE, plain, statements, undecided, unquoted
+from harness.scoring.option_names import (
+    DENIED,
+    KIND,
+    LABEL,
+    NOT,
+    PREFERRED,
+    WHOLE,
+    OptionNames,
+    bare_text,
+)
 
 LETTERS = ascii_uppercase
 CHOICE = "choice"  # name of the score that says whether the right option was chosen
@@ -75,10 +85,7 @@ def _text(value: Any) -> str:
 
 
 def _letter(letters: str) -> str:
-    return (
-        rf"[(\[{{<'\u2018]?\s*(?<![A-Za-z0-9])([{letters}])(?![A-Za-z0-9]|['\u2019][A-Za-z])"
-        r"(?:\s*[)\]}>'\u2019])?"
-    )
+    return rf"[(\[{{<'\u2018]?\s*(?<![A-Za-z0-9])([{letters}]){WHOLE}(?:\s*[)\]}}>'\u2019])?"
 
 
 _OPTION = r"(?:(?:option|choice|answer|letter)\s+)?"
@@ -89,7 +96,7 @@ _JOINED = re.compile(
 )
 _RIGHT = re.compile(
     rf"{_letter('A-Z')}\s*(?:(?i:(?:is|seems|must be|would be|has to be)\s+(?:to be\s+)?(?:the\s+)?"
-    r"(?:correct|right|(?:only|best|most\s+\w+)\s+(?:answer|option|choice|one)|answer)\b)"
+    r"(?:(?:only\s+)?correct|right|(?:only|best|most\s+\w+)\s+(?:answer|option|choice|one)|answer)\b)"
     r"(?!\s+(?:if|when|only|unless|in)\b)|是?(?:正确|对的)|が正解)"
 )
 _BRACKETED = re.compile(
@@ -97,21 +104,27 @@ _BRACKETED = re.compile(
 )
 _ENDS = re.compile(
     r"\s*(?:\Z|\n|[.。](?=\s|\Z)|[,;:!?)\]/&、\uff0c]|[-\u2013—]+(?=\s)|[\u0400-\uffff]"
-    r"|(?:because|since|as|which|and|or|not|but|though|although)\b)"
+    r"|(?:because|since|as|which|and|or|over|rather|instead|not|but|though|although)\b)"
 )
-_DENIED = re.compile(
-    r"\s*(?:(?:is|was|are)\s*)?(?:n['\u2019]t|wrong|incorrect|false|not(?!\s+[A-Z]\b))\b", re.I
+_CONDITION = re.compile(r",?\s+(?:if\s+not|if|unless|provided|assuming)\b", re.I)
+_ABBREVIATED = re.compile(
+    r"\.\s(?!(?:because|since|as|it|its|this|that|the|and|but|so|for|not|in)\b)[a-z]{2}"
 )
-_NOT = re.compile(r"(?:\bnot|n['\u2019]t|\bneither|\bnor)\s+(?:be\s+|the\s+)?\Z", re.I)
 _OPEN = re.compile(
     r"(?:\b(?:and|or|nor|neither|either|if|whether|why|alternatively|arguably|possibly|perhaps|maybe),?"
     r"|/)\s*(?:option\s*)?\Z",
     re.I,
 )
-_COLON = re.compile(r":")
 _QUESTION = re.compile(r"[^.!?\n]{0,200}\?")
 _DELIMITER = re.compile(r"\s*(?:\Z|\n|[.](?=\s)|[():,;]|[-\u2013—]+(?=\s))")
-_LABEL = re.compile(r"[ .:)\-\u2013—]*")
+_BULLET = re.compile(
+    r"^[ \t]*(?:[-\u2013•#+]{1,6}[ \t]+"
+    r"|(?![❌✗✘✖])[\u2190-\u21ff\u2300-\u2bff\U0001f300-\U0001faff]\ufe0f?[ \t]*)+",
+    re.M,
+)
+_OTHER_LABEL = re.compile(rf"\b(?:{KIND})\Z", re.I)
+_REFUSED = re.compile(r"[^.!?\n]{0,60}\?\s*(?:wrong|no|incorrect|not)\b", re.I)
+_WORD = re.compile(r"[\w?]")
 _CLOSED = re.compile(r"\s*(?:[.!;)\]]|\n|\Z)")
 _COURTESY = re.compile(
     r"\n\s*(?:[^\n]*\?|(?:I\s+)?hope\b[^\n]*|let\s+me\s+know\b[^\n]*|feel\s+free\b[^\n]*)\s*\Z",
@@ -136,11 +149,7 @@ _LOOK_ALIKE = re.compile(rf"(?<!\w)[{_LOOK_ALIKES}](?=\s*(?:[.,;:!?)\]]|\n|\Z))"
 _CYRILLIC_LETTER = re.compile(r"(?<!\w)[БГДЖ](?=\s*[.,;:)\]])")  # an option of a Cyrillic list
 
 
-def _bare(text: str) -> str:
-    return " ".join(plain(text).lower().split()).rstrip(".!。")
-
-
-class ChoiceExtraction:
+class ChoiceExtraction(OptionNames):
     """An extraction of the letter of the option that a reply chooses.
 
     The reply may be the letter, the option's text or both, or it may announce a choice ("The answer
@@ -149,17 +158,6 @@ class ChoiceExtraction:
     """
 
     expects: ClassVar[tuple[str, ...]] = ()
-
-    def __init__(self, choices: Sequence[str]) -> None:
-        self._letters = LETTERS[: len(choices)]
-        self._longest = 2 * max(map(len, choices)) + 40
-        bare = [_bare(choice) for choice in choices]
-        single = {text for text in bare if text and bare.count(text) == 1}
-        self._texts = {
-            text: letter
-            for text, letter in zip(bare, self._letters, strict=True)
-            if text in single and text.upper() not in self._letters
-        }
 
     def read(self, text: str) -> str:
         """Return the letter, in upper case.
@@ -184,7 +182,7 @@ class ChoiceExtraction:
 
     def _prepared(self, text: str) -> str:
         """Return a plain text with Latin letters for ordinals and for letters that look alike."""
-        text = plain(text, " answer: ")
+        text = _BULLET.sub("", plain(text, " answer: "))
         if not _CYRILLIC_LETTER.search(text):
             text = _LOOK_ALIKE.sub(lambda match: match[0].translate(_LATIN), text)
         return _ORDINAL.sub(self._by_ordinal, text)
@@ -195,51 +193,76 @@ class ChoiceExtraction:
 
     def _chosen(self, text: str) -> str | None:
         """Return the letters that a reply chooses, "" if it decides for none, or None."""
-        if letter := self._texts.get(_bare(text)):
+        if letter := self._texts.get(bare_text(text)):
             return letter
-        decisive = [*self._last_line(text), *self._announced(text)]
+        announced = [*self._last_line(text), *self._announced(text)]
+        decisive = announced or [*self._labelled(text)]
+        start = 0
         if decisive:
-            return max(decisive)[1]
-        return self._first(text) or self._only(text) or None
+            start, letters = max(decisive)
+            first = "" if announced else self._first(text)
+            letters = letters if first in ("", letters) else ""
+        else:
+            letters = self._first(text) or self._only(text)
+        if len(letters) == 1:
+            return self._corrected(text, start, letters)
+        if decisive or letters:
+            return letters
+        return self._alone(text) or None
 
     def _announced(self, text: str) -> Iterator[tuple[int, str]]:
         """Yield the offsets and the letters of announcements ("" for what is not an option)."""
         for statement in statements(text):
-            letters = self._at(text, statement.start, loose=statement.named)
+            letters, end = self._at(text, statement.start, loose=statement.named)
+            topic = self._spelt(text, statement.start)[0] and not statement.named
+            if topic and not (_ENDS.match(text, end) or PREFERRED.match(text, end)):
+                letters = ""
             if not letters and statement.binding:
                 letters = self._only(statement.text)
             if letters or statement.binding:
                 yield statement.start, letters
         for start in undecided(text):
-            if not self._at(text, start):
+            if not self._at(text, start)[0]:
                 yield start, ""
         for match in _RIGHT.finditer(text):
             if not _OPEN.search(text, max(0, match.start() - 20), match.start()):
                 yield match.start(), match[1] if match[1] in self._letters else ""
 
-    def _at(self, text: str, start: int, *, loose: bool = False) -> str:
-        """Return the letters of the options at an offset, unless the text denies the first.
+    def _at(self, text: str, start: int, *, loose: bool = False) -> tuple[str, int]:
+        """Return the letters of the options at an offset, and the offset of their end.
+
+        There are none if the text denies the first option or makes it depend on a condition.
 
         With ``loose``, any word may follow a letter that is not a word itself.
         """
         letter, end = self._option(text, start, loose)
-        if not letter or _DENIED.match(text, end):
-            return ""
+        if not letter or DENIED.match(text, end):
+            return "", start
         letters = [letter]
-        label = _LABEL.match(text, end)
+        label = LABEL.match(text, end)
         if label is not None:  # the option's text after its letter, or the reverse
-            second, second_end = self._spelt(text, label.end())
-            if text.startswith(("(", "["), label.end()):
+            opening = label.end() + text.startswith(("(", "["), label.end())
+            second, second_end = self._spelt(text, opening)
+            if not second and opening > label.end():
                 second, second_end = self._option(text, label.end(), False)
+            if second and DENIED.match(text, second_end):
+                return "", start
             if second and _CLOSED.match(text, second_end):
                 letters.append(second)
                 end = second_end
+            elif not second and _ABBREVIATED.match(text, end):
+                return "", start
         while match := _JOINED.match(text, end):
             joined, end = self._option(text, match.end(), False)
+            if not joined and "/" in match[0]:
+                return "", start
             if not joined:
+                end = match.start()
                 break
             letters.append(joined)
-        return "".join(dict.fromkeys(letters))
+        if _CONDITION.match(text, end) or _REFUSED.match(text, end):
+            return "", start
+        return "".join(dict.fromkeys(letters)), end
 
     def _option(self, text: str, start: int, loose: bool) -> tuple[str, int]:
         """Return the letter of the option at an offset, or "", and the offset of its end."""
@@ -257,46 +280,54 @@ class ChoiceExtraction:
             return (letter, end) if own == letter else ("", start)
         return letter, end
 
-    def _spelt(self, text: str, start: int) -> tuple[str, int]:
-        """Return the letter of the option whose text is at an offset, or "", and its end."""
-        line = text[start : start + self._longest].partition("\n")[0].lower()
-        options = [
-            option
-            for option in self._texts
-            if line.startswith(option) and not line[len(option) : len(option) + 1].isalnum()
-        ]
-        if not options:
-            return "", start
-        longest = max(options, key=len)
-        return self._texts[longest], start + len(longest)
-
     def _last_line(self, text: str) -> Iterator[tuple[int, str]]:
-        """Yield the offset and the letter of the last line, if that line only names an option."""
+        """Yield the offset and the letters of the last line, if that line only names an option."""
         text = _COURTESY.sub("", text)
-        lines = [line for line in text.splitlines() if line.strip()][-len(self._letters) :]
-        listed = "".join(self._named(line) or "" for line in lines) == self._letters
-        letter = self._named(text[text.rfind("\n") + 1 :])
-        if letter is not None and not listed:
-            yield text.rfind("\n") + 1, letter
+        lines = [line for line in text.splitlines() if line.strip()]
+        size = len(self._letters)
+        names: list[str] = []
+        while lines and len(names) <= size:
+            letters = self._named(lines[-1])
+            if letters is None:
+                break
+            names.insert(0, letters)
+            lines.pop()
+        listed = "".join(names[-size:]) == self._letters
+        if "".join(names[:size]) == self._letters:
+            names = names[size:]
+        heading = lines[-1].strip() if lines else ""
+        aside = heading.endswith(":") and _is_other_label(heading.rstrip(": "))
+        if not names or listed or aside:
+            return
+        if len(set(names)) == 1:
+            yield text.rfind("\n") + 1, names[-1]
+        else:
+            yield 0, "".join(dict.fromkeys("".join(names)))
+
+    def _labelled(self, text: str) -> Iterator[tuple[int, str]]:
+        """Yield the offset and the letter of a last line such as "Result: B"."""
+        start = text.rfind("\n") + 1
+        label, colon, value = text[start:].rpartition(":")
+        match = _LETTER.fullmatch(value.strip(" .。"))
+        if colon and match is not None and not _is_other_label(label.strip()):
+            letter = match[1].upper()
+            yield start, letter if letter in self._letters else ""
 
     def _named(self, line: str) -> str | None:
-        """Return the letter of the option that a line names without saying more.
+        """Return the letters of the options that a line names without saying more.
 
         Return "" if the line names what is not an option, and None for any other line.
         """
         line = line.strip()
-        if letter := self._texts.get(_bare(line)):
+        if letter := self._texts.get(bare_text(line)):
             return letter
+        letters, end = self._at(line, 0)
+        if letters:
+            return letters if _WORD.search(line, end) is None else None
         match = _LETTER.match(line)
-        rest = _bare(line[match.end() :].lstrip(" .:,)-\u2013—")) if match else ""
-        if match is None or (rest and rest not in self._texts):
-            match = _LETTER.fullmatch(_COLON.split(line)[-1].strip(" .。"))
-            rest = ""
-        if match is None:
+        if match is None or match[1].upper() in self._letters:
             return None
-        letter = match[1].upper()
-        is_option = letter in self._letters and self._texts.get(rest, letter) == letter
-        return letter if is_option else ""
+        return "" if _WORD.search(line, match.end()) is None else None
 
     def _first(self, text: str) -> str:
         """Return the letters with which a reply begins, unless a later line begins with another."""
@@ -313,19 +344,24 @@ class ChoiceExtraction:
             other = _LETTER.match(line)
             if other and other[1] != match[1] and _DELIMITER.match(line, other.end(1)):
                 return ""
-        return self._at(text, 0, loose=True)
+        return self._at(text, 0, loose=True)[0]
 
     def _only(self, text: str) -> str:
         """Return the only option that a text names in brackets or as "option B", or ""."""
         letters = {
             match[1] or match[2]
             for match in _BRACKETED.finditer(text)
-            if not _NOT.search(text, max(0, match.start() - 20), match.start())
-            and not _DENIED.match(text, match.end())
+            if not NOT.search(text, max(0, match.start() - 20), match.start())
+            and not DENIED.match(text, match.end())
             and not _QUESTION.match(text, match.end())
         }
         letters &= set(self._letters)
         return letters.pop() if len(letters) == 1 else ""
+
+
+def _is_other_label(label: str) -> bool:
+    """Return whether a label introduces something other than the reply's choice."""
+    return bool(ASIDE.search(label) or _OTHER_LABEL.search(label))
 
 
 def chosen_details(chosen: int, right: int, n: int) -> Mapping[str, Any]:

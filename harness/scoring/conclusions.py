@@ -32,7 +32,7 @@ _FORMS = [*range(0xFF01, 0xFF5F), 0x3000, *range(0x24B6, 0x24EA), *range(0x1D400
 _ASCII = {code: unicodedata.normalize("NFKC", chr(code)) for code in _FORMS}
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{|<(?:final_?)?answer>", re.I)
 _MARKUP = re.compile(
-    r"\\(?:text|textbf|textit|mathrm|mathbf)\s*\{|\\[()\[\]]|</?(?:[a-z]|\w\w{1,20})>|[*_`\"“”„«»「」$}]"
+    r"\\(?:text|textbf|textit|mathrm|mathbf)\s*\{|\\[()\[\]]|</?(?:[a-z]|\w\w{1,20})>|<\|\w{1,30}\|>|[*_`\"“”„«»「」$}]"
 )
 _SPACES = re.compile(r"[^\S\n]+")
 
@@ -54,23 +54,23 @@ _NOUN = (
 )
 _LINK = (
     r"(?:(?:is|was|would\s+be|must\s+be|should\s+be|will\s+be|remains|est|ist|lautet|es|é|è|jest|är"
-    r"|er|adalah|là|это|हैं?|هو|هي)\b|应该是|應該是|是|为|為|选(?!项)|は|은|는|[-=]>|[:=→—\u2013]|-(?=\s))"
+    r"|er|adalah|là|это|हैं?|هو|هي)\b|应该是|應該是|是|为|為|选(?!项)|は|은|는|[-=]>|[:=→—\u2013】]|-(?=\s))"
 )
 _FILL = (
     r"(?:[\s:\uff1a=]|[-•](?=\s)|\b(?:is|the|correct|final|best|right|option|choice|letter|answer"
     r"|clearly|definitely|probably|likely|most|therefore|thus|indeed|simply|just|actually|now|still"
     r"|instead|rather|that|clear|obvious|simple|as follows|it['\u2019]s|it\s+is"
-    r"|la|le|les|el|die|der|das|opción|opção|lettre|letra|a\s+letra|lettera|buchstabe|буква|вариант|correcta|correcte"
+    r"|la|le|les|el|die|der|das|opción|opção|lettre|letra|a\s+letra|a(?=\s+[A-Z]\b)|lettera|buchstabe|буква|вариант|correcta|correcte"
     r"|correta|corretta|richtig)\b|选项|選択肢)*+"
 )
 _QUALIFIED = (  # between the noun and the link, as in "the answer to this question is"
-    r"(?:(?P<of>\s+(?:to|for|of|here|in)\b[^.:;!?\n]{0,60}?)"
+    r"(?:(?P<of>\s+(?:to|for|of|here|in|from|among)\b[^.:;!?\n]{0,60}?)"
     r"|\s+(?:correcta|correcte|correta|corretta|correct|finale?)\b)?"
 )
 ANSWER = re.compile(rf"{_NOUN}{_QUALIFIED}\s*{_LINK}{_FILL}", re.I)
 SCORE = re.compile(rf"\b(?:score|rating|grade|mark)(?P<aside>){_QUALIFIED}\s*{_LINK}{_FILL}", re.I)
 _CONCLUDED = re.compile(
-    r"(?:(?:\b(?:I|we|I['\u2019](?:d|ll|m))\s+(?:\w{1,20}\s+){0,3}?|\blet['\u2019]?s\s+|\bwould\s+"
+    r"(?:(?:\b(?:I|we|I['\u2019](?:d|ll|m))\s+(?:(?!(?:never|not|hardly|doubt|deny)\b)\w{1,20}\s+){0,3}?|\blet['\u2019]?s\s+|\bwould\s+"
     r"|(?:^|[.!?:;,\n][^\S\n]?|\bso\s)(?=choose|pick|select|go))"
     r"(?:choose|chose|pick|select|say|answer|mean|meant|think|believe|guess|conclude"
     r"|go(?:ing)?\s+with|opt(?:ing)?\s+for|settle\s+on)\b"
@@ -80,7 +80,8 @@ _CONCLUDED = re.compile(
     r"|\b(?:wait|actually|sorry|oops|on\s+reflection|on\s+second\s+thoughts?)\b[\s,.:;!…—\u2013-]+"
     r"|\b(?:no|nein|non|нет)\s*[,.:;!—\u2013]+"
     r"|(?:\bnot\b|n['\u2019]t\b)[^.!?\n]{0,40}?\bbut\b|\bbetween\b[^.!?\n]{0,60}?,"
-    r"|所以|因此|选择|選擇|选(?!项)|不对[,\uff0c]|よって|따라서)" + _FILL,
+    r"|\bthat\s+leaves\b|所以|因此|(?<![不没別别未])(?:选择|選擇|选(?!项))|不对[,\uff0c]|よって|따라서)"
+    + _FILL,
     re.I | re.M,
 )
 _WITHDRAWN = re.compile(
@@ -88,9 +89,23 @@ _WITHDRAWN = re.compile(
     r"|(?:\b(?:if|whether|why|unless|doubt|thought|says|claims|may|might|could"
     r"|(?:some|many|others|people|you|they|who|one)\s+(?:\w+\s+)?"
     r"(?:say|think|choose|pick|believe|argue))"
-    r"|(?:\bnot|n['\u2019]t)\s+(?:think|believe|say|sure))\b[^.!?;:,\n]{0,40}\Z)",
+    r"|(?:\bnot|n['\u2019]t)\s+(?:think|believe|say|sure|see)|never"
+    r"|(?:false|wrong|incorrect|untrue)\s+(?:that|to))\b[^.!?;:,\n]{0,40}\Z)",
     re.I,
 )
+ASIDE = re.compile(  # words that make an answer one that the reply does not give
+    r"\b(?:each|every|wrong|incorrect|false|worst|worse|least|unlikely|(?:second|next)(?:[\s-]best)?|common"
+    r"|popular|frequent|previous|former|initial|original|old|earlier|tempting|attractive|alternative|other|another|runner[\s-]up"
+    r"|their|his|her|the\s+(?!question|problem)\w+['\u2019]s)\b[^.!?;:,\n]{0,20}\Z",
+    re.I,
+)
+_YOURS = re.compile(r"\byour\s+(?:\w+\s+)?\Z", re.I)
+_HYPOTHETICAL = re.compile(
+    r"(?:^|[.!?;\n]\s*)(?:if(?!\s+I\b)|had|under|(?:for|in|with)\b(?!\s+(?:this|these|that|those|short|all)\b))"
+    r"\b[^.!?\n]{0,200},\s*(?:the\s+|my\s+)?(?:\w+\s+)?\Z",
+    re.I,
+)
+_WOULD = re.compile(r"\bwould\s+be\b", re.I)
 _WITHDRAWN_CONCLUSION = re.compile(
     r"\b(?:because|since|although|though|while|when|as|that|than)\s+\Z", re.I
 )
@@ -132,7 +147,7 @@ def statements(text: str, announced: re.Pattern[str] = ANSWER) -> list[Statement
     """
     found = []
     for match in announced.finditer(text):
-        if not _WITHDRAWN.search(_clause_before(text, match)):
+        if not _is_aside(text, match):
             stated = _sentence(text, match.end())
             colon = match["aside"] is None and not set(":=→").isdisjoint(match[0])
             binding = bool(_LETTER.fullmatch(stated) or _NO_ANSWER.match(stated))
@@ -150,6 +165,17 @@ def statements(text: str, announced: re.Pattern[str] = ANSWER) -> list[Statement
 def undecided(text: str) -> list[int]:
     """Return the offsets of sentences such as "I don't know." and "None of the above."."""
     return [match.start() for match in _UNDECIDED.finditer(text)]
+
+
+def _is_aside(text: str, announcement: re.Match[str]) -> bool:
+    """Return whether an announcement is of an answer that the reply does not give."""
+    clause = _clause_before(text, announcement)
+    if _WITHDRAWN.search(clause) or ASIDE.search(clause):
+        return True
+    if ":" not in announcement[0] and _YOURS.search(clause):
+        return True
+    before = text[max(0, announcement.start() - LONGEST_SENTENCE) : announcement.start()]
+    return bool(_WOULD.search(announcement[0]) and _HYPOTHETICAL.search(before))
 
 
 def _clause_before(text: str, match: re.Match[str]) -> str:

@@ -352,6 +352,166 @@ def test_the_last_statement_decides_or_nothing_does(reply: str, letter: str) -> 
             extraction.read(reply)
 
 
+PLANETS = ["Mercury", "Venus", "Mars", "Jupiter"]
+
+CORRECTED = {
+    "The answer is B. Hmm, actually no. It should be C.": "C",
+    "Answer: B. On second thought, C is better.": "C",
+    "The answer is B. Scratch that: C.": "C",
+    "It's B. Or rather C.": "C",
+    "The answer is B, right? Wrong.": "",
+    "La réponse est B. Non, plutôt C.": "C",
+    "答案是B。不对，应该是C。": "C",
+    "答案是B，不，是C": "C",
+    "答案是B。更正：C。": "C",
+    "答えはBです。いや、Cです。": "C",
+    "Respuesta: B. Perdón, C.": "C",
+    "La respuesta es B. No, es la C.": "C",
+    "Die Antwort ist B. Korrektur: C.": "C",
+    "A resposta é B. Na verdade, é C.": "C",
+    "The answer is B. Wait, is it C? No, B.": "B",
+    "The answer is B. Wait, B is wrong.": "",
+    "The answer is B. Actually, A or C.": "",
+    "The answer is B. Actually, it is easy.": "B",
+    "The answer is B. Sorry, C is wrong.": "B",
+    "Answer: B. Actually Mercury is closer to the Sun, but has no air.": "",
+    "Answer: B\n\nVenus, rather than Mercury, is the hottest.": "B",
+    "The answer is B. Is A hotter? No. A is closer to the Sun, but has no air.": "B",
+    "Venus is actually hotter than Mercury, so B": "B",
+}
+DENIED = {
+    "The wrong answer is B.": "",
+    "The incorrect answer is B.": "",
+    "Least likely: B": "",
+    "I would never choose B.": "",
+    "It is false that the answer is B.": "",
+    "I doubt that the answer is B.": "",
+    "不选B": "",
+    "The answer is B if you count Venus, or A if not.": "",
+    "Let me analyze each option:\n\nA) Mercury - incorrect\nB) Venus - correct ✅\n"
+    "C) Mars - incorrect\nD) Jupiter - incorrect": "B",
+    "**Option A:** no.\n**Option B:** yes.\n**Option C:** no.\n**Option D:** no.": "B",
+    "A) Mercury – incorrect; B) Venus – correct.": "B",
+    "A: yes\nB: no\nC: no\nD: no": "A",
+    "Mercury is not the hottest. Mars is cold.": "",
+    "❌ A": "",
+    "I can't see why it's B.": "",
+    "Anything but B.": "",
+    "B\n\nStatus: A": "",
+    "I disagree with B.": "",
+    "The opposite of B.": "",
+    "I got a B in physics.": "",
+    "Grade: B": "",
+    "Is B right?": "",
+    "The previous answer is B.": "",
+    "The correct answer would be B, if not for D.": "",
+    "Ce n'est pas B.": "",
+    "Bではない": "",
+    "A ✗ B ✓ C ✗ D ✗": "B",
+    "A\nB\nC\nD": "",
+    "Step 1: look at A. Step 2: look at B.": "",
+}
+REMARKS = [
+    "The answer is B. The wrong answer is A.",
+    "Answer: B\n\nWrong answers: A",
+    "Answer: B\n\nWrong answers:\n- A",
+    "Answer: B\n\nOther options:\nA. Mercury\nC. Mars",
+    "The answer is B. A common wrong answer is A.",
+    "The answer is B. The closest wrong answer is C.",
+    "The answer is B. A tempting but incorrect answer is A.",
+    "The best answer is B; the worst answer is D.",
+    "The answer is B. The least likely answer is D.",
+    "Answer: B\n\nThe second best answer is A.",
+    "Answer: B\n\nRunner-up: C",
+    "Answer: B\n\nAlternative: C",
+    "Answer: B\n\nSecond choice: C",
+    "The answer is B. Your answer was A, which is incorrect.",
+    "The answer is B. The student's answer is A.",
+    "The answer is B, but the most common answer is A.",
+    "The answer is B. It would be wrong to say the answer is A.",
+    "The answer is B. If the question had asked about size, the answer would be D.",
+    "The answer is B. For the closest planet, the answer would be A.",
+    "Answer: B\nGrade: A",
+    "Answer: B\nDifficulty: C",
+    "Answer: B\nConfidence: A",
+    "Answer: B\nCategory: C",
+    "Answer: B\n\nIncorrect answers: A, C, D",
+]
+CONTRADICTIONS = [
+    "C (Venus)",
+    "Answer: C, Venus",
+    "**C** (Venus)",
+    "Answer: C (Venus)",
+    "The answer is C, which is Venus.",
+    "Venus (C)",
+    "B\nC",
+    "Answer: C++",
+    "Answer: A/N",
+    "The answer is C. elegans",
+    "The answer is B.C.",
+    "I have no idea. Vitamin C helps.",
+    "John B. Smith discovered it.",
+    "Consider the angle at point B.",
+    "It might be B.",
+    "Is it Venus?",
+    "Mercury is closer to the Sun.",
+]
+EVERYDAY = """
+The hottest planet is Venus. | The hottest planet is B. Venus. | Great question! B. | That's B.
+Probably B. | Must be B. | Looks like B. | That would be B. | By elimination, B.
+We can eliminate A, C, and D. That leaves B. | B it is. | Definitely Venus. | The right one is B.
+Out of the options, B is the best. | The correct letter is B. | Ans. B
+The correct answer among the choices is B. | The correct answer from the given options is B. Venus.
+- B | - B. Venus | # B | → B | ✅ **B. Venus** | 👉 B | B / Venus | Opción B
+La opción correcta es la B) Venus. | C'est B. | Je choisis B. | A resposta é a B
+A alternativa correta é a B. | Alternativa B | Letra B | L'opzione corretta è B. | 【答案】B | 选项B
+B选项正确 | Bが正しいです。 | الإجابة الصحيحة هي B | सही उत्तर B है। | คำตอบคือ B | Đáp án đúng là B.
+Jawaban yang benar adalah B. | Doğru cevap B'dir. | Prawidłowa odpowiedź to B.
+Η σωστή απάντηση είναι B. | Správná odpověď je B. | Răspunsul corect este B. | התשובה הנכונה היא B
+پاسخ صحیح B است | Oikea vastaus on B. | Вариант B | The answer would be B. | Your answer: B
+B<|eot_id|> | Venus (B) | B, Venus | For these reasons, the answer would be B.
+"""
+EXPECTED = [
+    *CORRECTED.items(),
+    *DENIED.items(),
+    *((reply, "B") for reply in REMARKS),
+    *((reply, "") for reply in CONTRADICTIONS),
+    *(
+        (reply.strip(), "B")
+        for line in EVERYDAY.strip().splitlines()
+        for reply in line.split(" | ")
+    ),
+    ("C is my answer", "C"),
+    ("Venus is correct.", "B"),
+    ("Of these, Venus.", "B"),
+    ("Without a doubt, B.", "B"),
+    ("If I had to choose, the answer would be B.", "B"),
+]
+
+
+@pytest.mark.parametrize(("reply", "letter"), EXPECTED)
+def test_a_clear_choice_is_read_and_a_doubtful_one_is_not(reply: str, letter: str) -> None:
+    extraction = ChoiceExtraction(PLANETS)
+    if letter:
+        assert extraction.read(reply) == letter
+    else:
+        with pytest.raises(Unparseable):
+            extraction.read(reply)
+
+
+@pytest.mark.parametrize(
+    ("choices", "reply"),
+    [
+        (["3", "4", "5", "6"], "The answer is 4,000"),
+        (["3", "4", "5", "6"], "-4"),
+        (["Hepatitis A", "Hepatitis B", "Malaria", "Flu"], "It comes from bacterium B."),
+    ],
+)
+def test_a_part_of_a_longer_name_or_number_is_no_option(choices: list[str], reply: str) -> None:
+    with pytest.raises(Unparseable):
+        ChoiceExtraction(choices).read(reply)
+
+
 def test_an_option_whose_text_is_a_letter_is_chosen_by_its_own_letter() -> None:
     assert ChoiceExtraction(["B", "A"]).read("B") == "B"
 
