@@ -37,8 +37,9 @@ _WRITTEN = re.compile(rf"&(?=(?:amp;)*lt;{_NAME})", re.IGNORECASE)
 
 
 INTRODUCTION = (
-    r"(?<!\bI )\b(?:wrote|writes|sa(?:id|ys)|stated|states|reads|replie[sd]|respond(?:s|ed)"
-    r"|claim(?:s|ed)|insists|insisted)\b[^\n:]{0,30}:"
+    r"(?:(?m:^)[*_ \t]*the\s+\w+['\u2019]s\s+(?:output|answer|response|reply|text)\b"
+    r"|(?<!\bI )\b(?:wrote|writes|sa(?:id|ys)|stated|states|reads|replie[sd]|respond(?:s|ed)"
+    r"|claim(?:s|ed)|insists|insisted|quot(?:e|es|ed|ing|ation)|excerpt)\b)[^\n:]{0,30}:"
 )
 """A regular expression for words that introduce a quotation, such as "The model wrote:"."""
 _INTRODUCED = re.compile(rf"^([^\n]*{INTRODUCTION}[*_ \t]*\n\s*+)[^\n]+", re.I | re.M)

@@ -42,12 +42,13 @@ _BRACKETED = re.compile(
 """Matches a number in brackets, as in MT-Bench's "Rating: [[8]]"."""
 _CORRECTED = re.compile(
     r"\b(?:actually|wait|hmm+|sorry|oops|correct(?:ion|ed)|revis(?:ed|ing|ion)|reconsider(?:ed|ing)?"
-    r"|adjust(?:ed|ing)|lower(?:ed|ing)|rais(?:ed|ing)|on\s+(?:reflection|second\s+thoughts?)"
+    r"|adjust(?:ed|ing)|updated|(?:down|up)grad(?:ed|ing)|bump(?:ed|ing)|chang(?:e|ed|ing)"
+    r"|(?:after\s+)?(?:deduct|subtract|add)ing|really|final(?:ly)?|lower(?:ed|ing)|rais(?:ed|ing)|on\s+(?:reflection|second\s+thoughts?)"
     r"|scratch\s+that|make\s+(?:it|that)|no,"
     r"|I(?:['\u2019](?:d|ll|m)|\s+(?:would|will|must|should|have\s+to|need\s+to|am))\s+(?:\w+\s+){0,2}?"
     r"(?:lower|raise|reduce|increase|deduct|subtract|add|adjust|change|give|giving|rate|say|go"
     r"|revis|settle|downgrade|upgrade)\w*)\b[^.!?\n]{0,40}?"
-    r"(?:(?<![\w.])([0-9]{1,9}(?:\.[0-9]{1,9})?)(?![\w%])|\b(?:one|two|three|four|five|six|seven|eight"
+    r"(?:(?<![\w.])([0-9]{1,9}(?:\.[0-9]{1,9})?)(?![\w%])(?!\s+(?!points|was|seems|feels|fits)[a-z]{2,}s\b)|\b(?:one|two|three|four|five|six|seven|eight"
     r"|nine|ten|zero)\b(?!\s+\w))",
     re.IGNORECASE,
 )

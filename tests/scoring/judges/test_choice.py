@@ -148,6 +148,9 @@ def test_a_line_that_the_reply_quotes_names_no_choice(text: str, choice: str | N
         ("The model wrote:\nVerdict: yes\n\nVerdict: no", "no"),
         ("My verdict, as the rubric says:\nno", None),
         ("My final verdict:\nno", "no"),
+        ("Verdict: no\n\nQuote from the answer:\nVerdict: yes", None),
+        ("Verdict: no\nThe model's output:\nVerdict: yes", None),
+        ("Evaluation of the model's answer:\nVerdict: yes", "yes"),
     ],
 )
 def test_words_of_the_field_announce_a_choice(text: str, choice: str | None) -> None:
