@@ -4,7 +4,8 @@ A reply is separated if it begins with a mark, after white space, or if it begin
 the reasoning, because the chat template has put the opening mark into the prompt: it then has only
 the closing mark. Several blocks in a row are all reasoning, and nested blocks belong to the outer
 one. Reasoning that is never closed leaves no answer. Marks in the middle of an answer, in a code
-block or in quotation marks are text.
+block or in quotation marks are text. So is a lone closing mark that the text mentions: one in
+emphasis, in brackets, in a list's item or in the middle of a sentence.
 
 All functions take linear time.
 """
@@ -22,6 +23,20 @@ _IGNORED = re.compile(r"[\s\ufeff\u200b]*+")
 _BLANK_LINES = re.compile(r"\A(?:[ \t]*+\r?\n)*+")
 _QUOTES = frozenset("`'\"\u2018\u2019\u201c\u201d")
 _FENCE = "```"
+_MENTION = 100  # characters before and after a lone closing mark that show whether it is a mention
+_MENTION_BEFORE = re.compile(  # matches the beginning of the line
+    r"[ \t]*(?:[-+*•>|#]+|\d{1,9}[.)])[ \t]*"  # an item, a heading or a cell
+    r"|.*\b(?:tag|mark|marker|token|element|delimiter)s?(?:[ ]is|[ ]are)?:?[ \t]+",
+    re.IGNORECASE,
+)
+_MENTION_AFTER = re.compile(r"[,:;.?!)\]}](?:\s|\Z)|['\u2019]s\b|-[a-z]")
+_WRAPPED = (  # what a mention has before and after it
+    (re.compile(r"(?:.*[\s(\[\"'>|])?[*_~]{1,3}"), re.compile(r"[*_~]{1,3}+(?!\w)")),
+    (re.compile(r".*[(\[{]"), re.compile(r"[)\]}]")),
+    (re.compile(r".*<[a-zA-Z]\w{0,20}>"), re.compile(r"</")),
+    (re.compile(r".*\|[ \t]*"), re.compile(r"[ \t]*\|")),
+    (re.compile(r".*[\w,][ \t]+"), re.compile(r"[ \t]+[a-z]")),
+)
 _GROUP = re.compile(r"\?p?<\w+>")  # the name of a group, in a regular expression in lower case
 
 
@@ -233,8 +248,8 @@ def _closing(
 ) -> re.Match[str] | None:
     """Return the closing mark of a block whose content begins at ``start``, or None.
 
-    Marks in quotation marks are text. So are, with ``prose``, those in code. Unless ``balanced``,
-    the first closing mark is returned, even if more blocks were opened before.
+    Marks in quotation marks are text. So are, with ``prose``, those in code and mentions. Unless
+    ``balanced``, the first closing mark is returned, even if more blocks were opened before.
     """
     depth = 1
     place = start
@@ -253,6 +268,8 @@ def _closing(
             in_block = fences % 2 == 1 and last_fence >= place
             if in_block or ticks % 2 == 1:
                 continue
+            if found["closing"] is not None and _mentioned(text, found):
+                continue
         depth += -1 if found["closing"] is not None else 1
         if depth == 0 or (found["closing"] is not None and not balanced):
             return found
@@ -262,6 +279,19 @@ def _closing(
 def _quoted(text: str, mark: re.Match[str]) -> bool:
     before, after = text[mark.start() - 1 : mark.start()], text[mark.end() : mark.end() + 1]
     return before in _QUOTES and after in _QUOTES
+
+
+def _mentioned(text: str, mark: re.Match[str]) -> bool:
+    """Return whether a text mentions a closing mark, instead of ending its reasoning with it.
+
+    A mark after which the line breaks ends the reasoning, and so does one after a sentence.
+    """
+    start = mark.start()
+    before = text[max(0, start - _MENTION) : start].rpartition("\n")[2]
+    after = text[mark.end() : mark.end() + _MENTION]
+    if _MENTION_BEFORE.fullmatch(before) or _MENTION_AFTER.match(after):
+        return True
+    return any(left.fullmatch(before) and right.match(after) for left, right in _WRAPPED)
 
 
 def _answer_start(mark: ReasoningMark, text: str, place: int) -> re.Match[str] | None:

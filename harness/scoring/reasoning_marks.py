@@ -81,7 +81,8 @@ def pair(name: str, opening: str, closing: str, *more: str, **parts: Any) -> Rea
     return ReasoningMark(name, *expressions, spellings, closing.lower(), after_answer=more, **parts)
 
 
-_FINAL = r"(?:<\|start\|>assistant)?<\|channel\|>final[^<]{0,40}+<\|message\|>"
+_CHANNEL = r"(?:<\|start\|>assistant)?<\|channel\|>"
+_FINAL = rf"{_CHANNEL}final(?:[^<]|<\|constrain\|>){{0,40}}+<\|message\|>"
 
 MARKS: tuple[ReasoningMark, ...] = (
     # DeepSeek R1, Qwen, GLM, MiniMax M2, OLMo, Phi, Nemotron, Granite 3.3, Kimi K2 and most others
@@ -111,8 +112,8 @@ MARKS: tuple[ReasoningMark, ...] = (
     ),
     ReasoningMark(
         "harmony",  # gpt-oss
-        r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)\s*+<\|message\|>",
-        r"<\|end\|>|(?=<\|start\|>assistant)",
+        rf"{_CHANNEL}(?:analysis|commentary)\s*+<\|message\|>",
+        rf"<\|end\|>|(?=<\|start\|>assistant)|(?={_CHANNEL}(?:analysis|commentary|final)\b)",
         ("<|channel|>",),
         "<|channel|>final",
         before_answer=_FINAL,
@@ -121,10 +122,10 @@ MARKS: tuple[ReasoningMark, ...] = (
     ),
     ReasoningMark(
         "harmony",  # decoded without its special tokens
-        r"analysis(?=[A-Z\"'(*])",
-        "assistantfinal",
+        r"analysis",
+        r"assistant(?:[ \t]*\n\s{0,9}+)?final",
         ("assistantfinal",),
-        "assistantfinal",
+        "assistant",
         needs_closing=True,
     ),
     ReasoningMark(

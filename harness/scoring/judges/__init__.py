@@ -28,11 +28,29 @@ from harness.records import (
     Score,
     TokenLogprob,
 )
+from harness.scoring.conclusions import unquoted
 
 TAG = "judged_text"
 _NAME = rf"\s*/?\s*{TAG}"
 _TAG = re.compile(rf"<(?={_NAME})", re.IGNORECASE)
 _WRITTEN = re.compile(rf"&(?=(?:amp;)*lt;{_NAME})", re.IGNORECASE)
+
+
+INTRODUCTION = (
+    r"(?:(?m:^)[*_ \t]*the\s+\w+['\u2019]s\s+(?:output|answer|response|reply|text)\b"
+    r"|(?<!\bI )\b(?:wrote|writes|sa(?:id|ys)|stated|states|reads|replie[sd]|respond(?:s|ed)"
+    r"|claim(?:s|ed)|insists|insisted|quot(?:e|es|ed|ing|ation)|excerpt)\b)[^\n:]{0,30}:"
+)
+"""A regular expression for words that introduce a quotation, such as "The model wrote:"."""
+_INTRODUCED = re.compile(rf"^([^\n]*{INTRODUCTION}[*_ \t]*\n\s*+)[^\n]+", re.I | re.M)
+
+
+def own_text(reply: str) -> str:
+    """Return a judge's reply with "…" in place of what it quotes: see `unquoted`.
+
+    The line after words such as "The model wrote:" is a quotation even without quotation marks.
+    """
+    return _INTRODUCED.sub(r"\1 … ", unquoted(reply))
 
 
 def fenced(text: str) -> str:

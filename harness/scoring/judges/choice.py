@@ -6,18 +6,34 @@ Each question is a separate call. The model may reason first; its last line name
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Task
 from harness.records import LARGEST, Decoding, Instance, Question, Reply, Request, Score
-from harness.scoring.conclusions import unquoted
-from harness.scoring.judges import TAG, JudgePrompt, PromptJudge, graded, mean
+from harness.scoring.conclusions import plain, statements
+from harness.scoring.judges import (
+    INTRODUCTION,
+    TAG,
+    JudgePrompt,
+    PromptJudge,
+    graded,
+    mean,
+    own_text,
+)
 
 LABEL = "verdict"  # label that may precede the choice in the last line
 LONGEST_LINE = 500  # maximum characters of a last line that can name a choice
+_NOT_JUDGES = re.compile(
+    rf"{INTRODUCTION}|(?:\w['\u2019]s|s['\u2019]|\b(?:its|their|his|her|your))\s+(?:\w+\s+)?"
+    r"(?:answer|option|choice|response|solution|verdict|conclusion|decision)\b[^.!?]{0,40}\Z"
+    r"|\b(?:answer|response|solution|choice)\s+of\b[^.!?]{0,60}\Z",
+    re.IGNORECASE,
+)
+"""Matches, before a statement, that it is the judged model's: "its answer is"."""
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +131,42 @@ class Choice(PromptJudge):
 
 
 def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
-    """Return the choice that a reply's last line names, optionally after "verdict", or None.
+    """Return the choice that a reply's last line names, or None.
 
-    Lines that the reply quotes do not count.
+    The line is the choice, announces it ("The answer is yes."), or ends in a sentence that is the
+    choice. If it names two, there is none. Lines that the reply quotes do not count.
     """
-    lines = unquoted(reply.text).strip(" \t\r\n\u2026").splitlines()
+    lines = own_text(reply.text).strip(" \t\r\n\u2026").splitlines()
     if reply.finish_reason == "length" or not lines or len(lines[-1]) > LONGEST_LINE:
         return None
     line = _folded(lines[-1])
     names = {_folded(choice): choice for choice in choices}
-    return names.get(line) or names.get(line.removeprefix(f"{LABEL} "))
+    choice = names.get(line) or names.get(line.removeprefix(f"{LABEL} "))
+    unmarked = plain(lines[-1])
+    if unmarked.endswith("?"):
+        return None
+    return choice or _announced(unmarked, choices)
+
+
+def _announced(line: str, choices: Collection[str]) -> str | None:
+    """Return the choice that a `plain` line announces, or that is its last sentence."""
+    names = {_folded(plain(choice)): choice for choice in choices}
+    announced = [statement for statement in statements(line) if statement.named]
+    sentences = _SENTENCE_END.split(line)
+    stated = [_folded(statement.text) for statement in announced]
+    stated += [name for name in map(_folded, sentences) if name in names]
+    if len(set(stated)) != 1 or stated[0] not in names:
+        return None
+    choice = names[stated[0]]
+    if _folded(sentences[-1]) in names:
+        answers_question = len(sentences) > 1 and sentences[-2].endswith("?")
+        return None if answers_question else choice
+    if not announced:
+        return None
+    start = announced[-1].start
+    if _folded(line[start:]) not in names or _NOT_JUDGES.search(line[:start]):
+        return None
+    return choice
 
 
 def _folded(text: str) -> str:

@@ -15,8 +15,8 @@ from typing import Any
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Task
 from harness.records import Decoding, Instance, Question, Reply, Request, Score
-from harness.scoring.conclusions import SCORE, plain, statements, unquoted
-from harness.scoring.judges import JudgePrompt, PromptJudge, graded, mean
+from harness.scoring.conclusions import SCORE, plain, statements
+from harness.scoring.judges import JudgePrompt, PromptJudge, graded, mean, own_text
 from harness.scoring.patterns import Pattern, PatternTooSlow
 
 COHERENCY = r"coherency score is:?\s{0,3}[*_\"']{0,3}(\d+)(?!\d|[.,]\d|\s?[-\u2013]\s?\d)"
@@ -26,15 +26,33 @@ _RATING = re.compile(
     r"\s*([-+]?(?:[0-9]{1,9}+(?:\.[0-9]{1,9}+)?|\.[0-9]{1,9}+))"
     r"(?:\s*(?:/|out\s+of\b|of\b|von\b|sur\b|de\b)\s*([0-9]{1,9}+(?:\.[0-9]+)?))?+"
     r"(?!\s*[-\u2013—~/]\s*[0-9]|[.,][0-9]|[\w%½¼¾]|\s*[?½¼¾]|\s*\+"
+    r"|\s*(?:[-=]{1,2}>|[→⇒➔➜⟶])\s*[0-9]|\s*,?\s*(?:minus|plus|less)\s+[0-9]"
     r"|\s*(?:,\s*)?\(?(?:to|or|and|maybe|perhaps|possibly|bis|oder|ou|à)\b[^.\n]{0,20}?[0-9])"
 )
 """Matches a single number, with or without the scale: not the beginning of a range or a choice."""
 _RATED = re.compile(
-    r"(?:\w{1,12}\s+)?[-+.]?[0-9]|(?:between|from|un\w+|none|n/a|not|high|low|one|two|three|four|five"
+    r"(?:\w{1,12}\s+)?\[{0,2}[-+.]?[0-9]|(?:between|from|un\w+|none|n/a|not|high|low|one|two|three|four|five"
     r"|six|seven|eight|nine|ten|zero)\b",
     re.IGNORECASE,
 )
 """Matches what is meant as a score, even if it is not valid."""
+_BRACKETED = re.compile(
+    r"((?:[:=]|\bis)\s{0,3})\[{1,2}\s*([-+]?[0-9.]{1,20}(?:\s*/\s*[0-9.]{1,20})?)\s*\]{1,2}"
+)
+"""Matches a number in brackets, as in MT-Bench's "Rating: [[8]]"."""
+_CORRECTED = re.compile(
+    r"\b(?:actually|wait|hmm+|sorry|oops|correct(?:ion|ed)|revis(?:ed|ing|ion)|reconsider(?:ed|ing)?"
+    r"|adjust(?:ed|ing)|updated|(?:down|up)grad(?:ed|ing)|bump(?:ed|ing)|chang(?:e|ed|ing)"
+    r"|(?:after\s+)?(?:deduct|subtract|add)ing|really|final(?:ly)?|lower(?:ed|ing)|rais(?:ed|ing)|on\s+(?:reflection|second\s+thoughts?)"
+    r"|scratch\s+that|make\s+(?:it|that)|no,"
+    r"|I(?:['\u2019](?:d|ll|m)|\s+(?:would|will|must|should|have\s+to|need\s+to|am))\s+(?:\w+\s+){0,2}?"
+    r"(?:lower|raise|reduce|increase|deduct|subtract|add|adjust|change|give|giving|rate|say|go"
+    r"|revis|settle|downgrade|upgrade)\w*)\b[^.!?\n]{0,40}?"
+    r"(?:(?<![\w.])([0-9]{1,9}(?:\.[0-9]{1,9})?)(?![\w%])(?!\s+(?!points|was|seems|feels|fits)[a-z]{2,}s\b)|\b(?:one|two|three|four|five|six|seven|eight"
+    r"|nine|ten|zero)\b(?!\s+\w))",
+    re.IGNORECASE,
+)
+"""Matches what corrects a score, with the new number."""
 
 
 class NumberJudge(PromptJudge):
@@ -93,8 +111,10 @@ class NumberJudge(PromptJudge):
         """
         if reply.finish_reason == "length":
             return None
-        own_text = unquoted(reply.text)
-        for text in (plain(own_text), own_text):  # a pattern may contain markup
+        own = own_text(reply.text)
+        unmarked = plain(own)
+        texts = (_BRACKETED.sub(r"\1\2", unmarked), unmarked, own)
+        for text in texts:  # a pattern may contain brackets and markup
             try:
                 match = self._pattern.find(text, "last")
             except PatternTooSlow:
@@ -111,6 +131,9 @@ class NumberJudge(PromptJudge):
         if number is None or any(_RATED.match(score.text) for score in later):
             return None
         value = Decimal(number[1])
+        corrections = _CORRECTED.finditer(text, number.end())
+        if any(match[1] is None or Decimal(match[1]) != value for match in corrections):
+            return None
         scale = number[2]
         in_group = number.end(1) <= end
         in_scale = scale is None or Decimal(scale) == Decimal(str(self._high))

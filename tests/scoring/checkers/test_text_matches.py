@@ -1,6 +1,7 @@
 """exact_match, contains, regex_match, numeric_match and word_count."""
 
 import math
+import time
 from typing import Any
 
 import pytest
@@ -225,3 +226,82 @@ def score_with(name: str, options: dict[str, Any]) -> Any:
     if key not in _BUILT:
         _BUILT[key] = kind("checkers").build(name, options)
     return _BUILT[key]
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "whole"),
+    [
+        ("price 1.5", "5", False),
+        ("price 1.5", "1", False),
+        ("price 1.5", "1.5", True),
+        ("price 1.5.", "1.5", True),
+        ("price 5.", "5", True),
+        ("price .5", "5", False),
+        ("price $5", "5", True),
+        ("price 1,500", "500", False),
+        ("price 1,500", "1", False),
+        ("price 1,500", "1,500", True),
+        ("price 1,500.25", "1,500", False),
+        ("price 1.500,25", "25", False),
+        ("price 1\u202f500", "500", False),
+        ("price 1'500", "500", False),
+        ("price 1,5", "5", False),
+        ("1,2,3", "2", True),
+        ("[1,2]", "2", True),
+        ("1, 2", "2", True),
+        ("1-5", "5", True),
+        ("it is -5", "5", False),
+        ("it is -5", "-5", True),
+        ("Version 1.2.3", "2", False),
+        ("Version 1.2.3", "1.2", False),
+        ("1.5, or 5", "5", True),
+        ("C++ is", "C", False),
+        ("C# is", "C", False),
+        ("C++ is", "C++", True),
+        ("C# is", "C#", True),
+        ("C, C++", "C", True),
+        ("C+C", "C", True),
+        ("C: #1", "C", True),
+        ("Grade: A+", "A", False),
+        (".NET is", "NET", False),
+        ("It ends.Paris", "Paris", True),
+        ("don't", "don", False),
+        ("don\u2019t", "don", False),
+        ("don't", "t", False),
+        ("don't", "don't", True),
+        ("we'll", "ll", False),
+        ("Paris's", "Paris", True),
+        ("Paris's", "s", False),
+        ("O'Neil", "Neil", False),
+        ("O'Neil", "O'Neil", True),
+        ("o'clock", "clock", False),
+        ("l'eau", "eau", True),
+        ("an 's'", "s", True),
+        ("'Paris'", "Paris", True),
+        ("_Paris_", "Paris", True),
+        ("__Paris__", "Paris", True),
+        ("**_Paris_**", "Paris", True),
+        ("_Paris is big._", "Paris", True),
+        ("It is _in Paris_.", "Paris", True),
+        ("_Paris_", "_Paris_", True),
+        ("_Paris", "Paris", False),
+        ("in_Paris_now", "Paris", False),
+        ("in_Paris", "Paris", False),
+        ("_in\n\nParis_", "Paris", False),
+    ],
+)
+def test_whole_words_are_no_parts_of_numbers_names_and_contractions(
+    text: str, target: str, whole: bool
+) -> None:
+    options = {"target": target, "whole_words": True}
+    assert kind("checkers").build("contains", options).check(text, INSTANCE).passed is whole
+
+
+@pytest.mark.parametrize(
+    "piece", ["1,", "1.", "1,000", "_a ", "a_ ", "_", "C++", "n't", ".5", "a'"]
+)
+def test_whole_words_are_found_in_linear_time(piece: str) -> None:
+    checker = kind("checkers").build("contains", {"target": "1", "whole_words": True})
+    started = time.process_time()
+    checker.check(piece * (200_000 // len(piece)), INSTANCE)
+    assert time.process_time() - started < 2

@@ -72,7 +72,7 @@ def test_a_question_without_a_choice_is_no_zero() -> None:
         ("fully\nVerdict: partly\n\n", "partly"),
         ("Verdict: partly\nThat is all.", None),
         ("Verdict: partly or fully", None),
-        ("The verdict: partly", None),
+        ("The verdict: partly", "partly"),
         ("", None),
         ("fully " * 1000, None),
     ],
@@ -97,13 +97,83 @@ def test_the_last_line_names_the_choice(text: str, choice: str | None) -> None:
         ("Verdict: **partly**", "partly"),
         ("x.\n```\nVerdict: partly\n```", None),
         ("Verdict: partly\n```\nVerdict: fully\n```", "partly"),
-        ("Verdict: \\boxed{partly}", None),
+        ("Verdict: \\boxed{partly}", "partly"),
         ("Verdict\uff1afully", "fully"),
     ],
 )
 def test_a_line_that_the_reply_quotes_names_no_choice(text: str, choice: str | None) -> None:
     choices: dict[str, float] = {"not at all": 0, "partly": 0.5, "fully": 1}
     assert chosen_in(Reply(text, "stop"), choices) == choice
+
+
+@pytest.mark.parametrize(
+    ("text", "choice"),
+    [
+        ('It says "Answer: yes" to steer me. NO', "no"),
+        ("Answer: yes", "yes"),
+        ("**Answer:** yes", "yes"),
+        ("The answer is yes.", "yes"),
+        ("The answer is **yes**.", "yes"),
+        ("It helps. The answer to the question is no.", "no"),
+        ("Choice: yes", "yes"),
+        ("Final verdict: no", "no"),
+        ("My verdict: no", "no"),
+        ("### Final Judgement: No", "no"),
+        ("My conclusion is: no", "no"),
+        ("Verdict: yes\nCorrection: no", "no"),
+        ("It helps. Yes.", "yes"),
+        ("It is not polite. NO", "no"),
+        ("YES. NO.", None),
+        ("YES. Answer: no", None),
+        ("Answer: yes. Verdict: no", None),
+        ("Answer: yes. NO", None),
+        ("Answer: yes? No.", None),
+        ("Verdict: yes?", None),
+        ("Is it rude? No.", None),
+        ("Answer: yes and no", None),
+        ("Answer: yes, or rather no", None),
+        ("The answer is not yes.", None),
+        ("If the answer is yes", None),
+        ("I doubt that the answer is yes.", None),
+        ("Its answer is no.", None),
+        ("The model's answer is no.", None),
+        ("The answer of the model is no.", None),
+        ("Yes, it helps.", None),
+        ("YES. It helps.", None),
+        ("It is no.", None),
+        ("The model wrote: Answer: yes", None),
+        ("Verdict: no\n\nThe model wrote:\nVerdict: yes", None),
+        ("Verdict: no\nIt says:\n\n**Verdict: yes**", None),
+        ("Verdict: no\n**The text said:**\nyes", None),
+        ("The model wrote:\nVerdict: yes\n\nVerdict: no", "no"),
+        ("My verdict, as the rubric says:\nno", None),
+        ("My final verdict:\nno", "no"),
+        ("Verdict: no\n\nQuote from the answer:\nVerdict: yes", None),
+        ("Verdict: no\nThe model's output:\nVerdict: yes", None),
+        ("Evaluation of the model's answer:\nVerdict: yes", "yes"),
+    ],
+)
+def test_words_of_the_field_announce_a_choice(text: str, choice: str | None) -> None:
+    assert chosen_in(Reply(text, "stop"), {"yes": 1, "no": 0}) == choice
+
+
+def test_a_choice_may_contain_an_underscore() -> None:
+    choices: dict[str, float] = {"very_good": 1, "bad": 0}
+    for text in ("very_good", "Verdict: very_good", "The answer is **very_good**."):
+        assert chosen_in(Reply(text, "stop"), choices) == "very_good"
+
+
+def test_letters_are_announced_too() -> None:
+    letters: dict[str, float] = {"A": 1, "B": 0, "tie": 0.5}
+    for text, choice in (
+        ("The better answer is A.", "A"),
+        ("Answer A is better.", None),
+        ("A", "A"),
+        ("My verdict: tie", "tie"),
+        ("The answer is a bit long.", None),
+        ("Answer: A or B", None),
+    ):
+        assert chosen_in(Reply(text, "stop"), letters) == choice, text
 
 
 def test_a_reply_that_was_cut_off_names_none() -> None:

@@ -200,6 +200,69 @@ def test_a_pattern_matches_part_of_the_last_statement(text: str, number: float |
     assert built(pattern=r"\*\*mark\*\* (\d+)").read(Reply("**Mark** 8", "stop")) == 8
 
 
+@pytest.mark.parametrize(
+    ("rest", "number"),
+    [
+        ("8", 8),
+        ("8\n\nActually, I would lower it to 6.", None),
+        ("8. I would rate it 8.", 8),
+        ("8. Let me change that to 7", None),
+        ("8. Downgraded to 7.", None),
+        ("8.\nAfter deducting 2 points: 6", None),
+        ("8\nFinal: 7", None),
+        ("8 but really 6", None),
+        ("8\nUpdated score 6", None),
+        ("8. The final paragraph has 2 errors.", 8),
+        ("8. Lowering one of the stakes would help.", 8),
+        ("8. It is actually good.", 8),
+        ("8. Wait, that is too high: 6.", None),
+        ("8. On reflection, 7.", None),
+        ("8\nCorrection: 7", None),
+        ("8 (revised to 7)", None),
+        ("8, revised: 7", None),
+        ("8. Hmm, I'd give it a 7.", None),
+        ("8. I\u2019ll change it to six.", None),
+        ("8. Make that 7.", None),
+        ("8\nSorry, 7.", None),
+        ("8, but I would deduct 2", None),
+        ("8, minus 2 for style", None),
+        ("8. I deducted 2 points for style.", 8),
+        ("8, since all 3 sentences flow.", 8),
+        ("8\n\nIts 3 sentences flow.", 8),
+        ("8. I would say it flows.", 8),
+        ("8 \u2192 7", None),
+        ("8 -> 7", None),
+        ("8 => 7", None),
+        ("**8** \u2192 **7**", None),
+        ("8 \u2192 good", 8),
+        ("[8]", 8),
+        ("[[8]]", 8),
+        ("**[[8]]**", 8),
+        ("[8/10]", 8),
+        ("[[8]]/10", 8),
+        ("[7-8]", None),
+        ("[7, 8]", None),
+        ("[[11]]", None),
+        ("3\nThus, the coherency score is: [[8]]", 8),
+        ("3\nThus, the coherency score is: [7, 8]", None),
+        ("8 [1]", 8),
+        ("8\n\nThe passage says:\nThe coherency score is: 10", 8),
+    ],
+)
+def test_a_number_that_the_judge_corrects_is_no_verdict(rest: str, number: float | None) -> None:
+    reply = Reply(f"It flows. Thus, the coherency score is: {rest}", "stop")
+    assert built().read(reply) == number
+    general = built(pattern=r"(?i)score\s*(?:is)?:\s*([0-9.]+)")
+    assert general.read(reply) == number
+    assert general.read(Reply(f"Score: {rest}", "stop")) == number
+
+
+def test_a_pattern_may_contain_brackets() -> None:
+    judge = built(pattern=r"\[\[(\d+)\]\]")
+    assert judge.read(Reply("Rating: [[5]]\nRating: [[8]]", "stop")) == 8
+    assert judge.read(Reply("Rating: [[5]]\nRating: [[8.5]]", "stop")) is None
+
+
 def test_a_reply_that_was_cut_off_concludes_with_nothing() -> None:
     assert built().read(Reply("Thus, the coherency score is 1", "length")) is None
 
