@@ -215,7 +215,7 @@ _SCALES = r"""
     mil+[ijy]*[aá]r\w* [mbt]r?il+[hijy]*[oóõã]\w* tausend\w* tusen\w* tusind\w* duizend\w*
     tys tysi\w* tis[ií]c\w* tisu[cć]\w* tisoč\w* tuha[tn]\w* tūkst\w* t[ỷỉ] trăm nghìn ngàn triệu
     т[ыи]с т[ыи]сяч\w* хиљад\w* хиляд\w* мл[нрд]+ м[иі]л[лиьй]*[оа]\w*
-    χιλι\w* εκατομμ\w* δισεκατ\w* squared cubed factorial pi
+    χιλι\w* εκατομμ\w* δισεκατ\w* squared cubed factorial pi (?:degrees\s)?below\szero
     and\s(?:an?|one|two|three)\s(?:half|thirds?|quarters?)
 """
 """Patterns of words that multiply the number before them, or change it in another way."""
@@ -224,8 +224,10 @@ _OPEN = r"(?:[*_`\"'$(\[{]|\\[(\[]|\\[A-Za-z]+\{[ ]?){0,4}"
 _BEFORE_FACTOR = rf"{_CLOSE}[ \n-]{{0,3}}{_OPEN}"
 _ATTACHED_SCALES = {*"kKMBbT", "mn", "MM", "pi", "π"}
 _VARIABLES = {*"ijnyz", "xy"}
-_MINUS_WORDS = (
-    r"(?i:not|nicht|minus|neg|negativ[eo]?|négatif|moins|menos|meno|минус|мінус|eksi|âm)\b"
+# Words that make another number of the number after them
+_WORDS_BEFORE = (
+    r"(?i:not|nicht|minus|neg|negativ[eo]?|négatif|moins|menos|meno|минус|мінус|eksi|âm|"
+    r"(?:hundred|thousand|million)(?:[ ]and)?)\b"
 )
 
 _SIGN = r"[-+\u2013\u2212]"
@@ -245,9 +247,10 @@ _OPERATOR = rf"""(?:
     (?:(?<=[^\W_]) | (?<=[)\]}}%-])) [-+\u2013\u2212/*×÷·^_.] \{{?  # (x)-5, π/2, answer.5
     | (?<=\ue000)\.
     | (?<=[\d)%][ ]) [-\u2013\u2212]
-    | (?: (?<==[ ])[-\u2013] | (?<=[^\W\d_A-Z][ ])[-\u2013] | \u2212 ) [ ]{{1,3}} {_OPEN}
+    | (?: (?: (?<=[$([{{]) | (?<=[=:$([{{][ ]) | (?<=[^\W\d_A-Z][ ]) ) [-\u2013] | \u2212 )
+      [ ]{{1,3}} {_OPEN}  # x = - 5
     | [-\u2013\u2212] (?!\$) {_OPEN} (?<![-\u2013\u2212])  # -(5), -**5**
-    | {_MINUS_WORDS} \.?[ ] {_OPEN}
+    | {_WORDS_BEFORE} \.?[ ] {_OPEN}
     | (?: \| | (?<=\\lvert)[ ]? ) (?=[-\u2013\u2212])  # |-5|
     | (?: [±√∛∜≠] | != )[ ]? {_OPEN}
     | =[ ]?(?=\d+x\b)
@@ -259,7 +262,7 @@ _ARGUMENT = r"(?: \{(?: [^{}] | \{(?: [^{}] | \{[^{}]*\} )*+\} )*+\} | \d )"  # 
 _TOKEN = re.compile(
     rf"""
     # Most words. Without this alternative, reading takes half as long again.
-    (?!{_MINUS_WORDS}) [^\W\d_]++ (?![\w.(}}^$-])
+    (?!{_WORDS_BEFORE}) [^\W\d_]++ (?![\w.(}}^$-])
 
     | (?P<expression>
         \\(?:[dtc]?frac|[dt]?binom|sqrt|overline|bar|dot) (?:\[[^][]*\])? (?:[ ]?{_ARGUMENT}){{1,2}}
@@ -290,13 +293,14 @@ _DIGIT = re.compile(r"\d")
 
 _LINK = re.compile(
     rf"""
-    (?: [ ]? [^\W\d_]{{1,12}} )? !? {_CLOSE} ,? [ ] \(?
+    (?: [ ]? [^\W\d_]{{1,12}} )? !? {_CLOSE} ,? [ ]? (?: (?<=[ ])\(? | \\[a-z]+\{{[ ]? )
     (?: [-+\u2013\u2212*/:×÷·^%x±] | \*\* | \+/?- | \\?(?:b?mod|over|choose|to|ast)
       | (?:and/)?or | oder | ou | o | или | або | eller | lub | veya
       | bis | à | a | hasta | до | tot | til | till | until | through | vs\.? | versus
       | plus | times | (?:(?:divided|multiplied)[ ])?by | per | out[ ]of | point | comma | komma
     )
-    [ ] {_OPEN}
+    (?: [ ] | [ ]?\}}[ ]? ) {_OPEN}
+    | [ ] (?: or | oder | ou | o | или ) [ ] [^\W\d_][ ]?=[ ]?  # x = 5 or x = 7
     | [ ][,.;´‚‘][ ]?  # 1 ,234
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -305,11 +309,15 @@ _LINK = re.compile(
 _LAST_DIGITS = re.compile(r"[ ]0\d|[ ]{2,3}\d{3}(?!\d)|[ ]\.\d")  # in 1 0000, 12  000, 1 .5
 # A quantity in two units: 2 hours 30 minutes, 5' 11"
 _PART = re.compile(
-    r"[ ]?(?:h|hrs?|hours?|min|minutes?|days?|weeks?|months?|years?|ft|feet|foot|k?m|lbs?|pounds?|"
-    r"kg|dollars?|euros?|['°]),?[ ](?:and[ ])?"
+    r"[ ]?(?:h|hrs?|hours?|stunden?|heures?|horas?|ore|час\w*|min|minutes?|minut\w*|days?|weeks?|"
+    r"months?|years?|ft|feet|foot|k?m|lbs?|pounds?|kg|dollars?|euros?|['°])"
+    r",?[ ](?:(?:and|und|et|y|e|и)[ ])?",
+    re.IGNORECASE,
 )
 _NEXT_PART = re.compile(
-    r"[ ]?(?:(?:min|minutes?|s|sec|seconds?|days?|months?|in|inch(?:es)?|oz|c?m|g|cents?)\b|[\"'])"
+    r"[ ]?(?:(?:h|hours?|min|minut\w*|мин\w*|s|sec|seconds?|sek\w*|days?|months?|in|inch(?:es)?|oz|"
+    r"c?m|g|cents?)\b|[\"'])",
+    re.IGNORECASE,
 )
 
 
@@ -333,6 +341,8 @@ def _are_linked(plain_text: str, left: re.Match[str], right: re.Match[str]) -> b
     if len(gap) > MOST_GAP:
         return False
     if _LINK.fullmatch(gap):
+        return True
+    if left["factor"] and plain_text[left.end() : right.start()] in (" ", " and "):  # 5 thousand 2
         return True
     if not gap.strip(" ") and _LAST_DIGITS.match(plain_text, start):
         return True

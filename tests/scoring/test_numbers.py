@@ -390,6 +390,22 @@ LAST_NUMBERS = [
     ("5 o'clock", "5"),
     ("72 k.", UNREADABLE),
     ("0.5 .25", UNREADABLE),
+    ("$- 5$", UNREADABLE),
+    ("(- 5)", UNREADABLE),
+    ("Answer: - 5", UNREADABLE),
+    ("x = 5 or x = -5", UNREADABLE),
+    ("\\boxed{5 \\text{ or } 7}", UNREADABLE),
+    ("5\\text{ or }7", UNREADABLE),
+    ("3 - x = 5", "5"),
+    ("2 Stunden 30 Minuten", UNREADABLE),
+    ("1 day and 2 hours", UNREADABLE),
+    ("2 часа 30 минут", UNREADABLE),
+    ("5 thousand 200", UNREADABLE),
+    ("one hundred and 72", UNREADABLE),
+    ("5 degrees below zero", UNREADABLE),
+    ("5 thousand people and 72 cats", "72"),
+    ("a hundred, or 72", "72"),
+    ("72 (72%)", "72"),
 ]
 """Answers, and the value of the last number."""
 
