@@ -249,6 +249,12 @@ class NumberExtraction:
         return answer
 
 
+class JsonCollection(str):
+    """The JSON text of a list or an object, which is no number even if it contains one."""
+
+    __slots__ = ()
+
+
 class JsonExtraction:
     """An extraction of a value (``a.b`` for a nested key) from a reply's last or first JSON object.
 
@@ -263,6 +269,8 @@ class JsonExtraction:
     def read(self, text: str) -> str:
         """Return the value of the key: a string unchanged, any other value as JSON.
 
+        A list or an object is returned as a `JsonCollection`.
+
         Raises:
             Unparseable: As in `json_object`, or if the value is missing, too large or too deep.
         """
@@ -274,9 +282,10 @@ class JsonExtraction:
         if isinstance(found, str):
             return found
         try:
-            return json.dumps(found, ensure_ascii=False)
+            json_text = json.dumps(found, ensure_ascii=False)
         except (ValueError, RecursionError):
             raise Unparseable("The JSON object's value is too large or too deep.") from None
+        return JsonCollection(json_text) if isinstance(found, (list, dict)) else json_text
 
     def write(self, answer: str) -> str | None:
         """Return a JSON object in which the key has the answer as its value."""

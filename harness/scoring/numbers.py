@@ -14,12 +14,14 @@ as a number.
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from collections import deque
 from collections.abc import Iterator
 from decimal import Decimal
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from harness.errors import Unparseable
@@ -27,6 +29,7 @@ from harness.scoring import cut
 from harness.scoring.patterns import Take
 
 MOST_DIGITS = 200  # maximum number of characters in a number; longer numbers are unreadable
+MOST_GAP = 60  # characters between two numbers of one expression
 MOST_EXPONENT_DIGITS = 3  # in 1e100 and 10^100; larger exponents are unreadable
 
 
@@ -41,17 +44,21 @@ def read_number(text: str, take: Take) -> Decimal:
     """Return the first or last number in the text. See docs/jsonl.md for the notations.
 
     Raises:
-        Unparseable: If the text has no number, or if its first or last number is unreadable.
+        Unparseable: If the text has no number, or if its first or last number is unreadable or part
+            of an expression, such as ``72 / 100`` and ``70 or 72``.
     """
-    if take == "first":
-        numeral = next(numerals(text), None)
-    else:
-        numeral = next(iter(deque(numerals(text), maxlen=1)), None)
-    if numeral is None:
+    plain_text = _plain(text)
+    tokens = _numbers(plain_text)
+    pair = list(islice(tokens, 2)) if take == "first" else list(deque(tokens, maxlen=2))
+    if not pair:
         raise Unparseable("The answer contains no number.")
+    numeral = _numeral(pair[0] if take == "first" else pair[-1])
+    shown = f" ({cut(numeral.text, 40)})" if numeral.text in text else ""
     if numeral.value is None:
-        shown = f" ({cut(numeral.text, 40)})" if numeral.text in text else ""
         raise Unparseable(f"The {take} number of the answer{shown} has no certain value.")
+    if len(pair) > 1 and _are_linked(plain_text, *pair):
+        problem = f"The {take} number of the answer{shown} is part of an expression."
+        raise Unparseable(f"{problem} No part of it is read.")
     return numeral.value
 
 
@@ -66,11 +73,7 @@ def only_number(text: str) -> Decimal | None:
 
 def numerals(text: str) -> Iterator[Numeral]:
     """Yield the numbers in the text, including those that are unreadable, in linear time."""
-    for token in _TOKEN.finditer(_plain(text)):
-        if token["expression"] and _DIGIT.search(token[0]):
-            yield Numeral(token[0], None)
-        elif token["digits"] and not _is_name(token):
-            yield Numeral(token[0].strip(), _value(token))
+    return map(_numeral, _numbers(_plain(text)))
 
 
 # Step 1: the text in ASCII
@@ -78,7 +81,8 @@ def numerals(text: str) -> Iterator[Numeral]:
 _LETTER_WITHOUT_CASE = "\ue000"  # stands for any of them; words do not contain it
 _CHARACTERS = {
     **dict.fromkeys("\u2010\u2011\ufe63", "-"),  # hyphens
-    **dict.fromkeys("\u2012\u2212", "\u2013"),  # signs that are no hyphens
+    "\u2012": "\u2013",  # a sign or a dash
+    **dict.fromkeys("\u207b\u2796", "\u2212"),  # signs that are no dashes
     "\u2015": "\u2014",  # dashes that are no signs
     **dict.fromkeys("\u2019\u02bc\u2032\u066c", "'"),  # the last is a thousands separator
     "\u066b": ".",  # the Arabic decimal separator
@@ -89,10 +93,11 @@ _CHARACTERS = {
     "\u2215": "/",
     "\u22c5": "·",
 }
+_SPACE = "\u00a0"  # stands for a space of markup, and for any space that is not ASCII
 _MARKUP = {
-    "{,}": ",",
     r"\!": "",
-    **dict.fromkeys([r"\,", r"\;", r"\:", r"\ "], " "),
+    **dict.fromkeys([r"\,", r"\;", r"\:", r"\ ", r"\quad", r"\qquad", r"\enspace"], _SPACE),
+    **dict.fromkeys([r"\thinspace", r"\medspace", r"\thickspace"], _SPACE),
     **{rf"\{character}": character for character in "$%#&_"},
     **dict.fromkeys([r"^\circ", r"^{\circ}", r"\degree"], "°"),
     r"\times": "×",
@@ -100,10 +105,10 @@ _MARKUP = {
     r"\div": "÷",
     r"\pm": "±",
     r"\pi": "π",
+    **dict.fromkeys([r"\ne", r"\neq"], "≠"),
     "<sup>": "^{",
     "<sub>": "_{",
     **dict.fromkeys(["</sup>", "</sub>"], "}"),
-    "&nbsp;": " ",
 }
 _MARKUP_COMMAND = re.compile(
     "|".join(
@@ -111,20 +116,37 @@ _MARKUP_COMMAND = re.compile(
         for command in sorted(_MARKUP, key=len, reverse=True)
     )
 )
+_ENTITY = re.compile(r"&(?:#\w{1,6}|[A-Za-z]{2,8});")
+_CROSSED_OUT = re.compile(r"~~[^~\n]+~~|<(s|del|strike)>[^<]*</\1>")
+_INLINE_TAG = re.compile(r"</?(?:b|i|u|em|strong|span|font|wbr)(?:\ [^<>]{0,80})?/?>")
+_WIDTH = re.compile(r"\\(?:hspace|mspace|hskip|mskip|kern|mkern)\*?\{[^{}]*\}")
+_GROUP = re.compile(
+    r"(?<![\w}\]^])(?<![A-Za-z}\]][ ])\{[ ]?([-+\u2013\u2212]?\d[\d.,]*)\}"  # -{5}
+    r"|(?:(?<![}^])|\\(?:text|math|mbox|hbox)[a-z]*)\{\ ?([^\w{}\\]?)\ ?\}"  # 1{,}234, \text{-}5
+)
+_DASH_SIGN = re.compile(r"[-\u2013](?=\ ?\u00a0\ ?\d)")  # no dash has a wide space after it
+_LABEL_DASH = re.compile(r"(?<!\w)[A-Z]\w++\ [-\u2013](?=\ )")  # Answer - 5
+_SPACES = re.compile(r"(?<! )\ *+(?:\u00a0\ *+)++")
 _RAISED = dict(zip(map(ord, "⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹"), "+-0123456789", strict=True))
 _INDICES = "₀₁₂₃₄₅₆₇₈₉"
 _RAISED_NUMBER = re.compile("[⁺⁻]?[⁰¹²³⁴-⁹]+")
 _JOINING_LETTERS = re.compile(
     r"(?<=\d)\ ?(?:[年月日号號時时点點分秒到至比又元块塊角]|小时|小時|時間|分钟|分鐘|分之|から|"
+    r"或者?|还是|または|또는|หรือ|أو|או|या|"
     r"시간|분의|[년월일시분])\ ?(?=\d)"
 )
-"""Matches what makes one expression of two numbers: a date, a time, a range, a sum of money."""
+"""Matches what makes one expression of two numbers: a date, a time, a range, alternatives."""
 _SCALE_LETTERS = re.compile(
-    r"(?<=\d)\ ?(?:[万萬億亿兆]|百(?!分)|千(?![克米瓦卡])|[만억조천백]|ล้าน|แสน|หมื่น|พัน|"
-    r"مليون|مليار|ألف|آلاف|هزار|میلیون|میلیارد|लाख|करोड़|हज़ार|हजार|אלף|מיליון)"
+    r"(?<=\d)[*_`$)}\s]{0,4}(?:[十万萬億亿兆割成折打]|百(?!分)|千(?![克米瓦卡])|[個个]?半|[만억조천백십]|"
+    r"ล้าน|แสน|หมื่น|พัน|مليون|ملايين|مليار|ألف|آلاف|هزار|میلیون|میلیارد|ہزار|لاکھ|کروڑ|אלף|אלפים|מיליון|"
+    r"लाख|करोड़|हज़ार|हजार|হাজার|লাখ|লক্ষ|কোটি|ஆயிரம்|லட்சம்|கோடி|వేలు?|లక్షలు?|ಸಾವಿರ|ആയിരം)"
+    r"|(?<=\d)[\u0300-\u036f]+"  # the line above repeating decimals
 )
-"""Matches what multiplies the number before it."""
-_MINUS_LETTERS = re.compile(r"(?:[负負]|マイナス|마이너스)\ ?(?=[\d$])")
+"""Matches what multiplies the number before it, or changes it in another way."""
+_MINUS_LETTERS = re.compile(
+    r"(?:[负負]|零下|マイナス|마이너스|영하|سالب|ناقص|منفی|מינוס|ลบ|ऋण|माइनस)\ ?(?=[\d$])"
+)
+_DENOMINATOR_LETTERS = re.compile(r"(?:分[之の]|분의)\ ?(?=\d)")
 
 
 def _plain(text: str) -> str:
@@ -132,13 +154,23 @@ def _plain(text: str) -> str:
 
     A few other characters remain, such as ``×``, ``±`` and letters that have case.
     """
+    text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
+    text = _CROSSED_OUT.sub(" ", text)
+    text = _INLINE_TAG.sub("*", text)
     if not text.isascii():
-        text = _MINUS_LETTERS.sub("\u2013", text)
+        text = unicodedata.normalize("NFC", text)
+        text = _MINUS_LETTERS.sub("\u2212", text)
         text = _JOINING_LETTERS.sub(":", text)
         text = _SCALE_LETTERS.sub("k", text)
+        text = _DENOMINATOR_LETTERS.sub("√", text)
         text = _RAISED_NUMBER.sub(lambda raised: f"^{{{raised[0].translate(_RAISED)}}}", text)
         text = text.translate({ord(c): _plain_character(c) for c in set(text) if not c.isascii()})
-    return _MARKUP_COMMAND.sub(lambda command: _MARKUP[command[0]], text)
+    text = _MARKUP_COMMAND.sub(lambda command: _MARKUP[command[0]], text)
+    text = _WIDTH.sub(_SPACE, text)
+    text = _GROUP.sub(lambda group: group[1] or group[2] or "", text)
+    text = _LABEL_DASH.sub(lambda label: f"{label[0][:-1]}\u2014", text)
+    text = _DASH_SIGN.sub("\u2212", text)
+    return _SPACES.sub(" ", text)
 
 
 @lru_cache(4096)
@@ -153,7 +185,7 @@ def _plain_character(character: str) -> str:
     if category == "Sc":
         return "$"
     if category == "Zs":
-        return " "
+        return _SPACE
     if category in ("Cf", "Mn", "Mc", "Me"):  # marks of direction, accents
         return ""
     if category == "No" and "\u2044" in (fraction := unicodedata.normalize("NFKC", character)):
@@ -177,17 +209,28 @@ _CURRENCIES = """
 """The codes of ISO 4217, and abbreviations that directly precede an amount."""
 
 _SCALES = r"""
-    hundreds? thousands? (?:m|b|tr)illions? lakhs? crores? bn tn
-    tausend tsd mio mrd (?:m|b)illion(?:en)? milliarden? mille milliards? mil mill[oó]n(?:es)?
-    mil(?:h|li)(?:ão|ões|ardi) bilh(?:ão|ões) milion[ei] miljo(?:en|n|ner) mln mld tys
-    milyon milyar juta ribu miliar triệu nghìn
-    тыс тысячи? млн миллион(?:а|ов)? млрд миллиард(?:а|ов)?
+    hundred\w* honderd\w* hundert\w* thousand\w* halves thirds tenths? grand lakhs? crores?
+    bn tn doz dozens? dutzend douzaines? docenas? tsd mio mrd mille mil mila mll mld mln mii bin
+    juta ribu ezer sz[aá]z
+    mil+[ijy]*[aá]r\w* [mbt]r?il+[hijy]*[oóõã]\w* tausend\w* tusen\w* tusind\w* duizend\w*
+    tys tysi\w* tis[ií]c\w* tisu[cć]\w* tisoč\w* tuha[tn]\w* tūkst\w* t[ỷỉ] trăm nghìn ngàn triệu
+    т[ыи]с т[ыи]сяч\w* хиљад\w* хиляд\w* мл[нрд]+ м[иі]л[лиьй]*[оа]\w*
+    χιλι\w* εκατομμ\w* δισεκατ\w* squared cubed factorial pi (?:degrees\s)?below\szero
+    and\s(?:an?|one|two|three)\s(?:half|thirds?|quarters?)
 """
-"""Patterns of words that multiply the number before them."""
-_BEFORE_FACTOR = r"\*{0,2}[ -]?(?:\\(?:text|mathrm)\{[ ]?)?"
+"""Patterns of words that multiply the number before them, or change it in another way."""
+_CLOSE = r"(?:[*_`\"'$)\]}]|\\[)\]]){0,4}"
+_OPEN = r"(?:[*_`\"'$(\[{]|\\[(\[]|\\[A-Za-z]+\{[ ]?){0,4}"
+_BEFORE_FACTOR = rf"{_CLOSE}[ \n-]{{0,3}}{_OPEN}"
 _ATTACHED_SCALES = {*"kKMBbT", "mn", "MM", "pi", "π"}
+_VARIABLES = {*"ijnyz", "xy"}
+# Words that make another number of the number after them
+_WORDS_BEFORE = (
+    r"(?i:not|nicht|minus|neg|negativ[eo]?|négatif|moins|menos|meno|минус|мінус|eksi|âm|"
+    r"(?:hundred|thousand|million)(?:[ ]and)?)\b"
+)
 
-_SIGN = r"[-+\u2013]"
+_SIGN = r"[-+\u2013\u2212]"
 _CURRENCY = rf"(?:[A-Z]{{0,3}}\$|(?:{'|'.join(_CURRENCIES.split())})\.?)[ ]?"
 _DIGITS = r"""(?:
     (?: [1-9]\d{0,2} (?:[ ]\d{3}(?!\d))++ | \d++ (?:[ ]\d{3}(?!\d)){2,}+ )  # 12 000
@@ -197,15 +240,20 @@ _DIGITS = r"""(?:
 _POWER = rf"(?: [eE]{_SIGN}?\d++ | (?:[ ]?[*×x·][ ]?10)? \^ (?:\{{[^{{}}]*\}} | {_SIGN}?\w+) )"
 _JOIN = r"""(?:
     (?:[%$°] | [^\W\d_]{1,3} | \ue000{1,2})? [-\u2013\u2014~]{1,3}  # 7-8, 7kg-8kg
-    | [/:+*×÷·°$%] | \*\* | \.\.+ | … | [ ]?±[ ]? | [ ](?=\d+/\d)
+    | \.\.+ | [ ]?±[ ]? | [ ](?=\d+/\d)
+    | (?!\)[-\u2013\u2212]) [^\w\s=≈≠≤≥<>→⇒|\ue000]{1,3}  # any other marks
     )"""
-_OPERATOR = r"""(?:
-    (?:(?<=[^\W_]) | (?<=[)\]}%-])) [-+\u2013/*×÷·^_.] \{?  # (x)-5, π/2, answer.5
+_OPERATOR = rf"""(?:
+    (?:(?<=[^\W_]) | (?<=[)\]}}%-])) [-+\u2013\u2212/*×÷·^_.] \{{?  # (x)-5, π/2, answer.5
     | (?<=\ue000)\.
-    | (?<=[\d)%][ ]) [-\u2013]
-    | (?<==[ ]) [-\u2013][ ]
-    | (?i:minus|negative)[ ]
-    | [±√∛∜][ ]?\(?
+    | (?<=[\d)%][ ]) [-\u2013\u2212]
+    | (?: (?: (?<=[$([{{]) | (?<=[=:$([{{][ ]) | (?<=[^\W\d_A-Z][ ]) ) [-\u2013] | \u2212 )
+      [ ]{{1,3}} {_OPEN}  # x = - 5
+    | [-\u2013\u2212] (?!\$) {_OPEN} (?<![-\u2013\u2212])  # -(5), -**5**
+    | {_WORDS_BEFORE} \.?[ ] {_OPEN}
+    | (?: \| | (?<=\\lvert)[ ]? ) (?=[-\u2013\u2212])  # |-5|
+    | (?: [±√∛∜≠] | != )[ ]? {_OPEN}
+    | =[ ]?(?=\d+x\b)
     | [×·][ ]?(?=10\^)  # 4π × 10^5
     )"""
 _ATTACHED = rf"(?: (?<=_)\{{[^{{}}]*\}} | [\^_] (?:\{{[^{{}}]*\}} | {_SIGN}?\w+) )"  # ^2, _{12}
@@ -214,11 +262,11 @@ _ARGUMENT = r"(?: \{(?: [^{}] | \{(?: [^{}] | \{[^{}]*\} )*+\} )*+\} | \d )"  # 
 _TOKEN = re.compile(
     rf"""
     # Most words. Without this alternative, reading takes half as long again.
-    (?!(?i:minus|negative)\b) [^\W\d_]++ (?![\w.(}}^$-])
+    (?!{_WORDS_BEFORE}) [^\W\d_]++ (?![\w.(}}^$-])
 
     | (?P<expression>
-        \\(?:[dtc]?frac|[dt]?binom|sqrt) (?:\[[^][]*\])? (?:[ ]?{_ARGUMENT}){{1,2}}
-        | (?:sqrt|cbrt|log|ln|exp) \([^()]*\)
+        \\(?:[dtc]?frac|[dt]?binom|sqrt|overline|bar|dot) (?:\[[^][]*\])? (?:[ ]?{_ARGUMENT}){{1,2}}
+        | (?:sqrt|cbrt|log|ln|exp|abs) \([^()]*\)
       )
 
     | \\ (?: u[0-9a-fA-F]{{4}}\w*+ | [A-Za-z]++ {_ATTACHED}*+ )  # an escape, a command
@@ -227,15 +275,79 @@ _TOKEN = re.compile(
       (?P<sign> {_SIGN} )? (?: (?P<currency> {_CURRENCY} ) (?P<inner_sign> {_SIGN} )? )?
       (?P<digits> {_DIGITS} ) (?P<power> {_POWER} )?
       (?P<joined> (?: {_JOIN} {_SIGN}?(?:{_CURRENCY})?{_SIGN}? {_DIGITS} {_POWER}? )*+ )
+      (?P<variable> (?=x(?:[$)}}\\^] | [ ]?[-+=])) )?  # 5x + 1
       (?P<unit> [^\W\d_]\w*+ )? (?: \}}*+ {_ATTACHED} )*+
-      (?P<factor> {_BEFORE_FACTOR} (?: (?i:{"|".join(_SCALES.split())})\b | π ) )?
-      (?P<open> (?=[ ]?(?:\\(?:[dtc]?frac|sqrt)|√) | ,[-\u2013\u2014]) )?
+      (?P<factor> {_BEFORE_FACTOR} (?: (?i:{"|".join(_SCALES.split())})\b | π )
+        | [ ]?\\[A-Za-z]+\{{[ ]?(?:[kKMBT]|bn|mn)\}} | [ ](?:k\b|[kKMB]\$) )?
+      (?P<open> (?=
+        [ ]?(?:\\(?:[dtc]?frac|sqrt)|√) | ,[-\u2013\u2014]
+        | \.?\\(?:overline|bar|dot)
+        | ! (?: [ ]?[-+/×÷·=$}}\\] | [ ]\*[ ] )
+      ) )?
 
     | [^\W\d_]\w*+ (?: -\w++ | (?<=\d)[.,/]\d\w*+ | \}}*+ {_ATTACHED} )*+
     """,
     re.VERBOSE,
 )
 _DIGIT = re.compile(r"\d")
+
+_LINK = re.compile(
+    rf"""
+    (?: [ ]? [^\W\d_]{{1,12}} )? !? {_CLOSE} ,? [ ]? (?: (?<=[ ])\(? | \\[a-z]+\{{[ ]? )
+    (?: [-+\u2013\u2212*/:×÷·^%x±] | \*\* | \+/?- | \\?(?:b?mod|over|choose|to|ast)
+      | (?:and/)?or | oder | ou | o | или | або | eller | lub | veya
+      | bis | à | a | hasta | до | tot | til | till | until | through | vs\.? | versus
+      | plus | times | (?:(?:divided|multiplied)[ ])?by | per | out[ ]of | point | comma | komma
+    )
+    (?: [ ] | [ ]?\}}[ ]? ) {_OPEN}
+    | [ ] (?: or | oder | ou | o | или ) [ ] [^\W\d_][ ]?=[ ]?  # x = 5 or x = 7
+    | [ ][,.;´‚‘][ ]?  # 1 ,234
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Matches what makes one expression, or two alternatives, of the numbers around it."""
+_LAST_DIGITS = re.compile(r"[ ]0\d|[ ]{2,3}\d{3}(?!\d)|[ ]\.\d")  # in 1 0000, 12  000, 1 .5
+# A quantity in two units: 2 hours 30 minutes, 5' 11"
+_PART = re.compile(
+    r"[ ]?(?:h|hrs?|hours?|stunden?|heures?|horas?|ore|час\w*|min|minutes?|minut\w*|days?|weeks?|"
+    r"months?|years?|ft|feet|foot|k?m|lbs?|pounds?|kg|dollars?|euros?|['°])"
+    r",?[ ](?:(?:and|und|et|y|e|и)[ ])?",
+    re.IGNORECASE,
+)
+_NEXT_PART = re.compile(
+    r"[ ]?(?:(?:h|hours?|min|minut\w*|мин\w*|s|sec|seconds?|sek\w*|days?|months?|in|inch(?:es)?|oz|"
+    r"c?m|g|cents?)\b|[\"'])",
+    re.IGNORECASE,
+)
+
+
+def _numbers(plain_text: str) -> Iterator[re.Match[str]]:
+    """Yield the tokens that are numbers or expressions of numbers."""
+    for token in _TOKEN.finditer(plain_text):
+        if token["expression"]:
+            if _DIGIT.search(token[0]):
+                yield token
+        elif token["digits"] and not _is_name(token):
+            yield token
+
+
+def _are_linked(plain_text: str, left: re.Match[str], right: re.Match[str]) -> bool:
+    """Return whether neighbouring numbers are parts of one expression or quantity, or alternatives.
+
+    Examples are ``72 / 100``, ``70 or 72`` and ``2 hours 30 minutes``.
+    """
+    start = left.end() if left["expression"] else left.end("joined")
+    gap = plain_text[start : right.start()]
+    if len(gap) > MOST_GAP:
+        return False
+    if _LINK.fullmatch(gap):
+        return True
+    if left["factor"] and plain_text[left.end() : right.start()] in (" ", " and "):  # 5 thousand 2
+        return True
+    if not gap.strip(" ") and _LAST_DIGITS.match(plain_text, start):
+        return True
+    end = right.end() if right["expression"] else right.end("joined")
+    return bool(_PART.fullmatch(gap) and _NEXT_PART.match(plain_text, end))
 
 
 def _is_name(token: re.Match[str]) -> bool:
@@ -254,9 +366,15 @@ _NOTATIONS = [  # the pattern, the separators of groups, and the decimal mark
     (r"[1-9]\d{0,2}(\.\d{3})+,\d+", ".", ","),
     (r"[1-9]\d{0,2}(\.\d{3}){2,}", ".", ","),
 ]
+_MINUS_SIGNS = dict.fromkeys(map(ord, "\u2013\u2212"), "-")
 _POWER_OF_10 = re.compile(
     rf"(?:[eE]|.*\^\{{?)(?P<exponent>{_SIGN}?\d{{1,{MOST_EXPONENT_DIGITS}}})\}}?"
 )
+
+
+def _numeral(token: re.Match[str]) -> Numeral:
+    value = None if token["expression"] else _value(token)
+    return Numeral(token[0].strip(), value)
 
 
 def _value(token: re.Match[str]) -> Decimal | None:
@@ -265,6 +383,8 @@ def _value(token: re.Match[str]) -> Decimal | None:
     unit = token["unit"] or ""
     currency = token["currency"] or ""
     if unit in _ATTACHED_SCALES or (unit == "m" and currency):  # 10k, $10m
+        return None
+    if unit in _VARIABLES or token["variable"] is not None:
         return None
     if _DIGIT.search(unit):  # 5h30, 0x1F
         return None
@@ -276,7 +396,7 @@ def _value(token: re.Match[str]) -> Decimal | None:
         digits, exponent = _scientific(digits, token["power"])
     if digits is None:
         return None
-    is_negative = bool({token["sign"], token["inner_sign"]} & {"-", "\u2013"})
+    is_negative = bool({token["sign"], token["inner_sign"]} & set("-\u2013\u2212"))
     return Decimal(f"{'-' if is_negative else ''}{digits}E{exponent}")
 
 
@@ -285,7 +405,7 @@ def _scientific(digits: str | None, power: str) -> tuple[str | None, int]:
     match = _POWER_OF_10.fullmatch(power)
     if match is None:
         return None, 0
-    exponent = int(match["exponent"].replace("\u2013", "-"))
+    exponent = int(match["exponent"].translate(_MINUS_SIGNS))
     is_plain_power = power.startswith("^")
     if not is_plain_power:
         return digits, exponent

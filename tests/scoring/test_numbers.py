@@ -8,6 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import Unparseable
+from harness.records import Instance
+from harness.scoring.checkers.numeric_match import NumericMatchChecker
+from harness.scoring.extraction import extraction
 from harness.scoring.numbers import numerals, only_number, read_number
 
 UNREADABLE = "?"
@@ -180,14 +183,256 @@ def test_the_first_or_the_last_of_several_decides() -> None:
         read_number("none", "last")
 
 
+LAST_NUMBERS = [
+    ("1,{}234", "1234"),
+    ("1{\\,}234", "1234"),
+    ("1\\text{,}234", "1234"),
+    ("1\\mathord{,}234", "1234"),
+    ("1{.}234", "1.234"),
+    ("1\\thinspace 234", "1234"),
+    ("1 \\, 234", "1234"),
+    ("1\\hspace{1mm}234", "1234"),
+    ("1´234", UNREADABLE),
+    ("1&#39;234", "1234"),
+    ("1‚234", UNREADABLE),
+    ("1\\,{234}", "1234"),
+    ("1`234", UNREADABLE),
+    ("1{\\thinspace}234", "1234"),
+    ("1‘234", UNREADABLE),
+    ("1;234", UNREADABLE),
+    ("1{234}", UNREADABLE),
+    ('1"234', UNREADABLE),
+    ("-\\,5", UNREADABLE),
+    ("-{5}", "-5"),
+    ("{-}5", "-5"),
+    ("\\text{-}5", "-5"),
+    ("-**5**", UNREADABLE),
+    ("-(5)", UNREADABLE),
+    ("-\\(5\\)", UNREADABLE),
+    ("-\\boxed{5}", UNREADABLE),
+    ("&minus;5", "-5"),
+    ("⁻5", "-5"),
+    ("➖5", "-5"),
+    ("neg. 5", UNREADABLE),
+    ("It is - 5", UNREADABLE),
+    ("− 5", UNREADABLE),
+    ("minus **5**", UNREADABLE),
+    ("moins 5", UNREADABLE),
+    ("menos 5", UNREADABLE),
+    ("meno 5", UNREADABLE),
+    ("минус 5", UNREADABLE),
+    ("سالب 5", "-5"),
+    ("零下5度", "-5"),
+    ("영하 5도", "-5"),
+    ("eksi 5", UNREADABLE),
+    ("âm 5", UNREADABLE),
+    ("ลบ 5", "-5"),
+    ("$5$ million", UNREADABLE),
+    ("\\boxed{5} million", UNREADABLE),
+    ("`5` thousand", UNREADABLE),
+    ("5 \\text{M}", UNREADABLE),
+    ("$5\\mathrm{k}$", UNREADABLE),
+    ("5 (million)", UNREADABLE),
+    ("**5**万", UNREADABLE),
+    ("5 tysięcy", UNREADABLE),
+    ("5 tusen", UNREADABLE),
+    ("5 tusind", UNREADABLE),
+    ("5 duizend", UNREADABLE),
+    ("5 χιλιάδες", UNREADABLE),
+    ("5 тисяч", UNREADABLE),
+    ("5 хиляди", UNREADABLE),
+    ("5 tisíc", UNREADABLE),
+    ("5 tuhat", UNREADABLE),
+    ("5 tuhatta", UNREADABLE),
+    ("5 ezer", UNREADABLE),
+    ("5 milliárd", UNREADABLE),
+    ("5 mii", UNREADABLE),
+    ("5 tūkst.", UNREADABLE),
+    ("5 mila", UNREADABLE),
+    ("5 miliardi", UNREADABLE),
+    ("5 bin TL", UNREADABLE),
+    ("5 tỷ", UNREADABLE),
+    ("5 trăm", UNREADABLE),
+    ("5 হাজার", UNREADABLE),
+    ("5 ஆயிரம்", UNREADABLE),
+    ("5 grand", UNREADABLE),
+    ("3 dozen", UNREADABLE),
+    ("7十", UNREADABLE),
+    ("5割", UNREADABLE),
+    ("5成", UNREADABLE),
+    ("5個半", UNREADABLE),
+    ("72 / 100", UNREADABLE),
+    ("5 : 2", UNREADABLE),
+    ("5 ÷ 2", UNREADABLE),
+    ("5 x 2", UNREADABLE),
+    ("5 × 2 m", UNREADABLE),
+    ("72 +/- 5", UNREADABLE),
+    ("5 over 2", UNREADABLE),
+    ("5 choose 2", UNREADABLE),
+    ("72 mod 5", UNREADABLE),
+    ("$72 \\bmod 5$", UNREADABLE),
+    ("三分之2", UNREADABLE),
+    ("7 to 8", UNREADABLE),
+    ("from 5 to 7", UNREADABLE),
+    ("5 km or 6 km", UNREADABLE),
+    ("$5!$", UNREADABLE),
+    ("5! + 1", UNREADABLE),
+    ("5 squared", UNREADABLE),
+    ("5 pi", UNREADABLE),
+    ("y = 5x", UNREADABLE),
+    ("$5x$", UNREADABLE),
+    ("5i", UNREADABLE),
+    ("0.(3)", UNREADABLE),
+    ("0.3\u0305", UNREADABLE),
+    ("0.\\overline{3}", UNREADABLE),
+    ("|−5|", UNREADABLE),
+    ("\\left|-5\\right|", UNREADABLE),
+    ("\\lvert -5\\rvert", UNREADABLE),
+    ("1h 30min.", UNREADABLE),
+    ("5 ft 11 in", UNREADABLE),
+    ("2 hours 30 minutes", UNREADABLE),
+    ("2 hours and 30 minutes", UNREADABLE),
+    ("72 ~~70~~", "72"),
+    ("<del>70</del> 72", "72"),
+    ("x ≠ 5", UNREADABLE),
+    ("x \\neq 5", UNREADABLE),
+    ("70 or 72", UNREADABLE),
+    ("70 oder 72", UNREADABLE),
+    ("70 ou 72", UNREADABLE),
+    ("70 o 72", UNREADABLE),
+    ("70 или 72", UNREADABLE),
+    ("$70$ or $72$", UNREADABLE),
+    ("either 70 or 72, so 72", "72"),
+    ("5 + 7 = 12", "12"),
+    ("5 to 7 business days, so 12", "12"),
+    ("Step 2: 72", "72"),
+    ("$72 / month", "72"),
+    ("72 / 100 = 0.72", "0.72"),
+    ("I scored 72 to win", "72"),
+    ("It is 5! Great", "5"),
+    ("72!", "72"),
+    ("between 10 and 20", "20"),
+    ("| a | -5 |", "-5"),
+    ("- 5", "5"),
+    ("- **5**", "5"),
+    ("Answer - 72", "72"),
+    ("1. 70; 2. 72", "72"),
+    ("5 miles", "5"),
+    ("5 milligrams", "5"),
+    ("5 millas", "5"),
+    ("5 minutes", "5"),
+    ("after 3 hours 72 people", "72"),
+    ("1.5x", "1.5"),
+    ("**Total:** $72$ apples", "72"),
+    ("\\boxed{72}", "72"),
+    ("3 boxes of 24 = **72**", "72"),
+    ("`[1]` 72", "72"),
+    ("12 × 6 = 72 cm^2", "72"),
+    ("$\\frac{12}{4} = 3$", "3"),
+    ("\\frac {12}{5}", UNREADABLE),
+    ("x^{2} = 9", "9"),
+    ("72 dollars and 5 people", "5"),
+    ("Ответ: 72 мили", "72"),
+    ("1\u00a0\u00a0234", "1234"),
+    ("-\u00a05", UNREADABLE),
+    ("5\n million", UNREADABLE),
+    ("a | b\n5 | 72", "72"),
+    ("1\n- 5", "5"),
+    ("5 \n* 72", "72"),
+    ("1 {,} 234", UNREADABLE),
+    ("1 ,234", UNREADABLE),
+    ("1 0000", UNREADABLE),
+    ("12  000", UNREADABLE),
+    ("1  234", UNREADABLE),
+    ("1<b>234</b>", UNREADABLE),
+    ("-<b>5</b>", UNREADABLE),
+    ("<b>72</b>", "72"),
+    ("<b>5</b> million", UNREADABLE),
+    ("5 kg 300 g", UNREADABLE),
+    ("5' 11\"", UNREADABLE),
+    ("5 and a half", UNREADABLE),
+    ("5 point 2", UNREADABLE),
+    ("5 k", UNREADABLE),
+    ("5 k€", UNREADABLE),
+    ("72 divided by 8", UNREADABLE),
+    ("72 divided by 8 is 9", "9"),
+    ("7 bis 8", UNREADABLE),
+    ("70, or 72", UNREADABLE),
+    ("72 (or 70)", UNREADABLE),
+    ("72, not 70", UNREADABLE),
+    ("not 5", UNREADABLE),
+    ("not 70 but 72", "72"),
+    ("70 或 72", UNREADABLE),
+    ("70或72", UNREADABLE),
+    ("70 または 72", UNREADABLE),
+    ("5십", UNREADABLE),
+    ("x != 5", UNREADABLE),
+    ("5 out of 8", UNREADABLE),
+    ("page 5 of 72", "72"),
+    ("1, 234", "234"),
+    ("2020 300", "300"),
+    ("In 2019 500 people", "500"),
+    ("4 by 5", UNREADABLE),
+    ("5 dollars and 30 cents", UNREADABLE),
+    ("5 dollars and 72 people", "72"),
+    ("5 bins", "5"),
+    ("I ate 5 and a banana", "5"),
+    ("5 km", "5"),
+    ("- 5 apples\n- 72 pears", "72"),
+    ("5 * 72 = 360", "360"),
+    ("1 2 3", "3"),
+    ("A 5 - B 72", "72"),
+    ("10 5 00", UNREADABLE),
+    ("Total: 72 (seventy-two)", "72"),
+    ("72 and 5", "5"),
+    ("at least 72", "72"),
+    ("5 a.m.", "5"),
+    ("5 o'clock", "5"),
+    ("72 k.", UNREADABLE),
+    ("0.5 .25", UNREADABLE),
+    ("$- 5$", UNREADABLE),
+    ("(- 5)", UNREADABLE),
+    ("Answer: - 5", UNREADABLE),
+    ("x = 5 or x = -5", UNREADABLE),
+    ("\\boxed{5 \\text{ or } 7}", UNREADABLE),
+    ("5\\text{ or }7", UNREADABLE),
+    ("3 - x = 5", "5"),
+    ("2 Stunden 30 Minuten", UNREADABLE),
+    ("1 day and 2 hours", UNREADABLE),
+    ("2 часа 30 минут", UNREADABLE),
+    ("5 thousand 200", UNREADABLE),
+    ("one hundred and 72", UNREADABLE),
+    ("5 degrees below zero", UNREADABLE),
+    ("5 thousand people and 72 cats", "72"),
+    ("a hundred, or 72", "72"),
+    ("72 (72%)", "72"),
+]
+"""Answers, and the value of the last number."""
+
+
+@pytest.mark.parametrize(("text", "expected"), LAST_NUMBERS)
+def test_no_part_of_a_number_or_an_expression_decides(text: str, expected: str) -> None:
+    if expected == UNREADABLE:
+        with pytest.raises(Unparseable):
+            read_number(text, "last")
+    else:
+        assert read_number(text, "last") == Decimal(expected)
+
+
+@pytest.mark.parametrize("text", ["5 + 7 = 12", "70 or 72", "$5$ million"])
+def test_no_part_of_an_expression_decides_as_the_first_number(text: str) -> None:
+    with pytest.raises(Unparseable, match="first number"):
+        read_number(text, "first")
+
+
 @pytest.mark.parametrize("unreadable", ["1,5", "7-8", "1/2", "2024-05-01", "10k", "3π", "9" * 300])
 def test_no_other_number_decides_for_an_unreadable_one(unreadable: str) -> None:
-    assert read_number(f"{unreadable} or 3", "last") == 3
-    assert read_number(f"3 or {unreadable}", "first") == 3
+    assert read_number(f"{unreadable}; then 3", "last") == 3
+    assert read_number(f"3; then {unreadable}", "first") == 3
     with pytest.raises(Unparseable, match="last number"):
-        read_number(f"3 or {unreadable}.", "last")
+        read_number(f"3; then {unreadable}.", "last")
     with pytest.raises(Unparseable, match="first number"):
-        read_number(f"{unreadable} or 3", "first")
+        read_number(f"{unreadable}; then 3", "first")
 
 
 def test_the_only_number() -> None:
@@ -204,13 +449,27 @@ def test_a_whole_number_is_read_back_however_it_is_written(number: int) -> None:
         assert read_number(f"答案是{form}元", "last") == number
 
 
+@pytest.mark.parametrize("value", ["[70, 72]", "[72]", '{"a": 72}', '"70 or 72"', "true"])
+def test_a_json_value_that_is_no_number_is_unparseable(value: str) -> None:
+    answer = extraction({"json": "answer"}, "task.extract").read(f'{{"answer": {value}}}')
+    with pytest.raises(Unparseable):
+        NumericMatchChecker(72).check(answer, Instance("1", [], None))
+
+
+@pytest.mark.parametrize("value", ["72", "72.0", '"72 apples"'])
+def test_a_json_value_that_is_a_number_is_read(value: str) -> None:
+    answer = extraction({"json": "answer"}, "task.extract").read(f'{{"answer": {value}}}')
+    assert NumericMatchChecker(72).check(answer, Instance("1", [], None)).passed
+
+
 def test_many_digits_are_exact() -> None:
     digits = "-" + "1234567890" * 9
     assert read_number(digits, "last") == Decimal(digits)
 
 
 PIECES = r"""
-    1 12 000 1, .5 a USD $ - – ^ _ { } ( ) \frac \a × 10^ 是 年 万 ½ ² ₂ ٣ ， ~ k / :
+    1 12 000 1, .5 a USD $ - – − ^ _ { } ( ) \frac \a × 10^ 是 年 万 ½ ² ₂ ٣ ， ~ k / : \, \text{ *
+    ~~ <b> &#39; or minus mil ! x \u00a0 \u0305 | ` Ab
 """
 
 

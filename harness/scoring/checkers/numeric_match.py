@@ -5,8 +5,9 @@ from __future__ import annotations
 from decimal import Context, Decimal
 from typing import Any, Literal
 
-from harness.errors import ConfigError
+from harness.errors import ConfigError, Unparseable
 from harness.records import Instance, Score
+from harness.scoring.extraction import JsonCollection
 from harness.scoring.numbers import MOST_DIGITS, only_number, read_number
 from harness.scoring.patterns import Take
 
@@ -47,8 +48,11 @@ class NumericMatchChecker:
         """Return a score of True or False.
 
         Raises:
-            Unparseable: If the text has no number, or if the deciding one is unreadable.
+            Unparseable: If the text has no number, if the deciding one is unreadable, or if the
+                text is a list or an object extracted from JSON.
         """
+        if isinstance(text, JsonCollection):
+            raise Unparseable("The answer is a JSON list or object, not a number.")
         found = read_number(text, self._take)
         passed = any(self._equals(found, target) for target in self._targets)
         shown = f"{found!s:.60}"
