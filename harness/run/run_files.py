@@ -363,7 +363,7 @@ def _refuse_other(
         else:
             return
     remedy = (
-        f"To use that run as it was started, name it without the file: {folder.name}. "
+        f"To use that run as it was started, leave out the file and name it: {folder.name}. "
         f"To run the file: harness run {file}"
     )
     scored = " (or --rescore, if only checks or expected answers have changed)"
