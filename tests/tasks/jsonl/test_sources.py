@@ -649,3 +649,10 @@ def test_a_missing_extra_is_named(
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(ExtraMissing, match=rf"install 'harness-instruct\[{extra}\]'"):
         list(rows(tmp_path / name))
+
+
+def test_a_table_may_have_prompts_in_some_rows_and_turns_in_others(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('prompt,turns,target\na,,x\n,"[""b"", ""c""]",y\n')
+    built = JsonlTask(str(path), data=DataFolder(tmp_path), checks="exact_match")
+    assert [built.turns(instance) for instance in built.instances()] == [1, 2]
