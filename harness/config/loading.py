@@ -99,6 +99,12 @@ def _element(elements: list[Any], name: str) -> Any:
     named = _named(elements)
     if name not in named:
         remedy = nearest(name, named) or "Elements are found by their 'as' or 'name'."
+        if name.isdecimal() and named:
+            remedy = f"Write an element's name, not its number: {', '.join(map(shown, named))}."
+        elif name.isdecimal() and elements:
+            remedy = (
+                "Elements are found by name: give them 'as' in the file, or set the whole list."
+            )
         raise ConfigError(f"The list has no element {shown(name)!r}.", remedy)
     return named[name]
 

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from harness.datasets.folder import cannot_read, sha256
-from harness.datasets.rows import plain
-from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
+from harness.datasets.rows import plain, read_fields
+from harness.errors import ConfigError, DataInvalid, DataMissing, nearest, raised_as
 from harness.extras import import_extra
 from harness.prompts import Template
 
@@ -147,12 +147,18 @@ class HubDataset:
         number = 0
         with self._clear_errors():
             for number, values in enumerate(found, start=1):
-                row = plain(values)
+                where = f"{self.name}, row {number}"
+                renamed = {key: values.get(column) for key, column in self.columns.items()}
+                with raised_as(DataInvalid, f"{where}: "):
+                    plain(renamed)  # refuses times in answers
+                    row = plain(values)
                 for key, labels in names.items():
                     row[key] = None if row[key] in (None, -1) else labels[row[key]]
                 for key, column in self.columns.items():
                     row[key] = self._value(column, row)
-                yield f"{self.name}, row {number}", row
+                with raised_as(DataInvalid, f"{where}: "):
+                    fields = read_fields(row)
+                yield where, fields
         if not number:
             raise DataInvalid(f"{self.name}: the split has no rows.")
 

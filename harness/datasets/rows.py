@@ -26,6 +26,7 @@ from harness.datasets.folder import (
     cannot_read,
     decode_json,
     not_utf8,
+    numbered_lines,
     parquet_rows,
     read_jsonl,
     sha256,
@@ -37,14 +38,16 @@ Row = dict[str, Any]
 
 MAX_DEPTH = 100
 MAX_EXPANDED = 1 << 28  # bytes of a decompressed file that is read as a whole
-MAX_EXACT = 10**15  # integers below this are exact in Excel
+MAX_EXACT = 1 << 53  # the largest integer up to which Excel's numbers are exact
 MAX_NAMED = 8  # items that an error message names
 
-# Columns of tables whose cells may be JSON: lists of texts, or of mappings.
-JSON_COLUMNS = frozenset(
+# Fields with lists or mappings, which may be JSON in a text, as in the cells of tables.
+JSON_FIELDS = frozenset(
     {"targets", "choices", "checks", "criteria", "groups", "messages", "rounds", "turns", "user"}
 )
-ANSWERS = ("target", "targets", "gold", "choices")  # columns in which Excel's dates are refused
+TEXT_FIELDS = ("criteria", "user")  # those that may have any text, even one in brackets
+OPTIONAL = ("id", "checks", "cluster", "groups", "messages", "turns")  # a blank one is missing
+ANSWERS = ("target", "targets", "gold", "choices")  # fields in which times are refused
 
 _TABLE = "Write the names of the columns in the first line, and one item in each line below it."
 _LIST = "Write a list of mappings, one per item."
@@ -87,7 +90,9 @@ def rows(path: Path, *, earlier: bool = False) -> Iterator[tuple[str, Row]]:
     for number, row in enumerate(file_format.read(path, earlier), start=1):
         where = f"{shown}, item {number}"
         _refuse_depth(row, where)
-        yield where, row
+        with raised_as(DataInvalid, f"{where}: "):
+            fields = read_fields(plain(row), earlier=earlier)
+        yield where, fields
     if not number:
         what = "contains no items" if path.stat().st_size else "is empty: it contains no items"
         raise DataInvalid(f"{shown} {what}.", file_format.remedy)
@@ -97,20 +102,32 @@ def reread_rows(path: Path) -> dict[int, Row]:
     """Return the rows that version 0.1.0 read otherwise, by their number from 1.
 
     That version read numbers in YAML as version 1.1 of YAML does (``12:30`` was 750), and JSON in
-    the cells of a table, except in ``choices``, as text.
+    texts, except in ``choices``, as text.
     """
-    if _suffix(path) not in _REREAD:
+    file_format = _FORMATS.get(_suffix(path), _JSONL)
+    if file_format.read in (_parquet, _excel):  # which that version did not read
         return {}
+    if file_format.read in (_lines, _json) and not _has_json_texts(path):  # saves much time
+        return {}
+    pairs = zip(rows(path, earlier=True), rows(path), strict=True)
+    changed = {}
     try:
-        before = [row for _, row in rows(path, earlier=True)]
-    except DataInvalid:  # so that it has no run
+        for number, ((_, before), (_, row)) in enumerate(pairs, start=1):
+            if _encoded(before) != _encoded(row):
+                changed[number] = row
+    except DataInvalid:  # so that it has no run, or cannot be continued
         return {}
-    pairs = zip(before, rows(path), strict=True)
-    return {
-        number: row
-        for number, (old, (_, row)) in enumerate(pairs, start=1)
-        if _encoded(old) != _encoded(row)
-    }
+    return changed
+
+
+_JSON_TEXT = re.compile(rb'"(?:%s)"\s*:\s*"\s*[\[{]' % "|".join(sorted(JSON_FIELDS)).encode())
+
+
+def _has_json_texts(path: Path) -> bool:
+    """Return whether one of `JSON_FIELDS` in a JSON or JSONL file may be JSON in a text."""
+    if _suffix(path) == ".json":
+        return _JSON_TEXT.search(_content(path)) is not None
+    return any(_JSON_TEXT.search(line) for _, line in numbered_lines(path))
 
 
 def rows_sha256(path: Path) -> str:
@@ -136,12 +153,48 @@ def items(numbers: Iterable[int]) -> str:
     return f"item{'s' * (len(listed) != 1)} {text}"
 
 
-def plain(value: Any) -> Any:
-    """Return a value as JSON's types: null for NaN, and text for dates, decimals and the like.
-
-    NumPy's scalars and arrays, and pandas' timestamps, are accepted, too.
+def read_fields(row: Row, *, earlier: bool = False) -> Row:
+    """Return a row without blank `OPTIONAL` fields, and with the values of JSON in `JSON_FIELDS`.
 
     Raises:
+        DataInvalid: If a text in brackets is not JSON.
+    """
+    fields = {}
+    for name, value in row.items():
+        is_blank = value is None or (isinstance(value, str) and not value.strip())
+        if is_blank and name in OPTIONAL:
+            continue
+        if isinstance(value, str) and name in JSON_FIELDS and not (earlier and name != "choices"):
+            with raised_as(DataInvalid, f"{name!r}: "):
+                value = _from_json(name, value)
+        fields[name] = value
+    return fields
+
+
+def _from_json(name: str, value: str) -> Any:
+    text = value.strip()
+    brackets = text[:1] + text[1:][-1:]
+    if brackets not in ("[]", "{}"):
+        return value
+    if name in TEXT_FIELDS and text[1:].lstrip()[0] not in "\"'[]{}":
+        return value
+    kind: Any = list[Any] if brackets == "[]" else dict[str, Any]
+    try:
+        return decode_json(text.encode(), kind)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        remedy = 'Write a list with double quotes, as in ["…", "…"].'
+        raise DataInvalid(f"not JSON ({error}).", remedy) from None
+
+
+def plain(value: Any, field: str = "") -> Any:
+    """Return a value as JSON's types: null for NaN, and text for dates, decimals and the like.
+
+    A date-time at midnight is a date. NumPy's scalars and arrays, and pandas' timestamps, are
+    accepted, too. ``field`` is the field with the value: its name, or that of the one of `ANSWERS`
+    around it.
+
+    Raises:
+        DataInvalid: If binary data is not text, or a field of `ANSWERS` has a time.
         TypeError: If JSON cannot represent the value.
         ValueError: If a mapping has two keys with the same text.
     """
@@ -153,22 +206,58 @@ def plain(value: Any) -> Any:
         if isinstance(value, basic):
             return basic(value)
     if isinstance(value, Mapping):
-        converted = {str(plain(key)): plain(part) for key, part in value.items()}
+        converted = {}
+        for key, part in value.items():
+            name = str(plain(key))
+            converted[name] = plain(part, field if field in ANSWERS else name)
         if len(converted) < len(value):
             raise ValueError("two keys have the same text")
         return converted
     if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
-    name = type(value).__name__  # NumPy and pandas are not imported: that takes time
-    if name in ("NAType", "NaTType"):
+        return [plain(part, field) for part in value]
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _decoded(bytes(value), field)
+    kind = type(value).__name__  # NumPy and pandas are not imported: that takes time
+    if kind in ("NAType", "NaTType"):
         return None
-    if name == "datetime64":
-        return None if str(value) == "NaT" else str(value)
+    if kind in ("datetime64", "timedelta64") or isinstance(value, _TIMES):
+        return _time_text(value, field)
     if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, datetime) and type(value) is not datetime:
+        return plain(list(value) if getattr(value, "ndim", 0) else value.tolist(), field)
+    if type(value) is date:
         return value.isoformat()
-    return msgspec.to_builtins(value)
+    return plain(msgspec.to_builtins(value, builtin_types=_CONVERTED), field)
+
+
+_TIMES = (datetime, time, timedelta)
+_CONVERTED = (bytes, bytearray, memoryview, date, *_TIMES)
+_MIDNIGHT = re.compile(r"T00:00(:00(\.0+)?)?\Z")
+
+
+def _decoded(content: bytes, field: str) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        remedy = "Remove the field, or write its content as text."
+        raise DataInvalid(f"{field!r:.60} is binary data, not UTF-8 text.", remedy) from None
+
+
+def _time_text(value: Any, field: str) -> str | None:
+    """Return the text of a date-time, time or duration (None for NumPy's NaT).
+
+    Its text depends on the source, so that as an answer it could fail every reply.
+    """
+    if type(value) in _TIMES:
+        text: str = msgspec.to_builtins(value)
+    else:
+        text = value.isoformat() if hasattr(value, "isoformat") else str(value)
+    if text == "NaT":
+        return None
+    is_date = type(value).__name__ == "datetime64" and "T" not in text
+    if field in ANSWERS and not is_date:
+        problem = f"{field!r} is a date or time ({text}), whose text may differ from what is shown."
+        raise DataInvalid(problem, "Convert the column to text, and check the answers.")
+    return _MIDNIGHT.sub("", text)
 
 
 class _Format(NamedTuple):
@@ -241,18 +330,18 @@ def _not_a_mapping(path: Path, number: int) -> DataInvalid:
     return DataInvalid(f"{path}, item {number}: must be a mapping of names to values.")
 
 
-def _commas(path: Path, earlier: bool) -> Iterator[Row]:
-    return _table(path, _records(path, ","), earlier)
+def _commas(path: Path, _: bool) -> Iterator[Row]:
+    return _table(path, _records(path, ","))
 
 
-def _tabs(path: Path, earlier: bool) -> Iterator[Row]:
-    return _table(path, _records(path, "\t"), earlier)
+def _tabs(path: Path, _: bool) -> Iterator[Row]:
+    return _table(path, _records(path, "\t"))
 
 
-Records = Iterator[tuple[int, list[str | date]]]  # the cells of a table, with their line numbers
+Records = Iterator[tuple[int, list[Any]]]  # the cells of a table, with their line numbers
 
 
-def _table(path: Path, records: Records, earlier: bool) -> Iterator[Row]:
+def _table(path: Path, records: Records) -> Iterator[Row]:
     """Yield the rows of a table whose first record has the names of the columns."""
     line, names = next(records, (1, []))
     while names and names[-1] == "":  # spreadsheets write empty columns
@@ -267,33 +356,13 @@ def _table(path: Path, records: Records, earlier: bool) -> Iterator[Row]:
             m = len(names)
             problem = f"{n} value{'s' * (n != 1)} for {m} column{'s' * (m != 1)}"
             raise DataInvalid(f"{path}, line {line}: {problem}.")
-        if not any(values) and len(values) > 1:
+        if len(values) > 1 and _is_empty(values):
             continue
-        row: Row = dict(zip(map(str, names), values, strict=True))
-        for name, value in row.items():
-            if name in JSON_COLUMNS or isinstance(value, date):
-                with raised_as(DataInvalid, f"{path}, line {line}, column {name!r:.60}: "):
-                    row[name] = _cell(name, value, earlier)
-        yield row
+        yield dict(zip(map(str, names), values, strict=True))
 
 
-def _cell(name: str, value: str | date, earlier: bool) -> Any:
-    """Return the text or JSON in a cell of one of `JSON_COLUMNS`, or a date's text."""
-    if isinstance(value, date):
-        if name in ANSWERS:
-            remedy = "Format the column as text and write the answers again, or save it as .csv."
-            raise DataInvalid("a date, which Excel may have made of another text.", remedy)
-        return value.isoformat()
-    text = value.strip()
-    brackets = text[:1] + text[1:][-1:]
-    if brackets not in ("[]", "{}") or (earlier and name != "choices"):
-        return value
-    kind: Any = list[Any] if brackets == "[]" else dict[str, Any]
-    try:
-        return decode_json(text.encode(), kind)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        remedy = 'Write a list with double quotes, as in ["…", "…"].'
-        raise DataInvalid(f"not JSON ({error}).", remedy) from None
+def _is_empty(cells: list[Any]) -> bool:
+    return all(cell == "" for cell in cells)
 
 
 def _records(path: Path, delimiter: str) -> Records:
@@ -309,7 +378,7 @@ def _records(path: Path, delimiter: str) -> Records:
         rf'(?:"((?:[^"]++|"")*+)"|([^"{delimiter}\r\n][^{delimiter}\r\n]*+)?)'
         rf"({delimiter}|\r\n|\r|\n|\Z)"
     )
-    values: list[str | date] = []
+    values: list[str] = []
     line = first = 1
     position = 0
     while position < len(text) or values:
@@ -327,7 +396,7 @@ def _records(path: Path, delimiter: str) -> Records:
         line += 1
         if len(values) > 1 or match[0] != end:
             if first == 1 and len(values) == 1:
-                _refuse_delimiter(path, str(values[0]), delimiter)
+                _refuse_delimiter(path, values[0], delimiter)
             yield first, values
         values = []
         first = line
@@ -347,11 +416,11 @@ def _parquet(path: Path, _: bool) -> Iterator[Row]:
     if not path.is_file():
         raise cannot_read(path, FileNotFoundError(2, "No such file or directory"))
     query = "SELECT * FROM read_parquet($file, hive_partitioning = false)"
-    return map(plain, parquet_rows(path, query))
+    return parquet_rows(path, query)
 
 
-def _excel(path: Path, earlier: bool) -> Iterator[Row]:
-    return _table(path, _sheet(path), earlier)
+def _excel(path: Path, _: bool) -> Iterator[Row]:
+    return _table(path, _sheet(path))
 
 
 def _sheet(path: Path) -> Records:
@@ -376,20 +445,27 @@ def _sheet(path: Path) -> Records:
     for name in filled:
         first = (sheets[name].start or (0, 0))[0] + 1
         for line, values in enumerate(tables[name], start=first):
-            cells = [_excel_cell(value) for value in values]
-            if any(cells):
+            with raised_as(DataInvalid, f"{path}, line {line}: "):
+                cells = [_excel_cell(value) for value in values]
+            if not _is_empty(cells):
                 yield line, cells
 
 
-def _excel_cell(value: Any) -> str | date:
-    """Return a cell as Excel shows it without a format, or a date."""
-    if isinstance(value, bool):
-        return str(value).upper()
-    if isinstance(value, float) and value.is_integer() and abs(value) < MAX_EXACT:
-        return str(int(value))
-    if isinstance(value, time | timedelta):
+def _excel_cell(value: Any) -> Any:
+    """Return a number as Excel shows it without a format, and any other cell's value.
+
+    A date is a date-time, because Excel may have made it of another text.
+    """
+    if type(value) is date:
+        return datetime.combine(value, time())
+    if not isinstance(value, float):
+        return value
+    if not value.is_integer():
         return str(value)
-    return value if isinstance(value, date) else str(value)
+    if abs(value) > MAX_EXACT:
+        problem = f"the number {value} has more digits than Excel keeps."
+        raise DataInvalid(problem, "Format the column as text, and write its numbers again.")
+    return str(int(value))
 
 
 def _content(path: Path) -> bytes:
@@ -438,4 +514,3 @@ _FORMATS: Mapping[str, _Format] = {
     ".xlsx": _Format(_excel, _TABLE),
 }
 _REFUSED = dict.fromkeys((".xls", ".xlsb", ".ods"), "Save the file as .xlsx or .csv.")
-_REREAD = (".yaml", ".yml", ".csv", ".tsv")

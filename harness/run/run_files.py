@@ -16,7 +16,7 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
 from harness.datasets.rows import differing_rows, items, name_rows, plain
-from harness.errors import ConfigError, DataMissing, RunConflict
+from harness.errors import ConfigError, DataMissing, RunConflict, raised_as
 from harness.plugins import FILE, kind, register
 from harness.run.resolving import (
     build_task,
@@ -184,7 +184,8 @@ def _written(rows: Iterable[Mapping[str, Any]], where: str) -> str:
     lines = []
     for number, row in enumerate(rows, start=1):
         try:
-            lines.append(encode(plain(dict(row))) + b"\n")
+            with raised_as(ConfigError, f"task.rows, item {number}: "):
+                lines.append(encode(plain(dict(row))) + b"\n")
         except (TypeError, ValueError, RecursionError) as error:
             problem = f"task.rows, item {number}: not a mapping that JSON can represent ({error})."
             remedy = "For a data frame: frame.to_dict('records') in pandas, to_dicts() in polars."
@@ -361,8 +362,11 @@ def _refuse_other(
             problem += f"made with another version of {', '.join(versions)}"
         else:
             return
-    remedy = f"To use that run, name it: {folder.name}. To run the file: harness run {file}"
-    scored = " (or --rescore, if only checks or expected answers have changed)" * inputs
+    remedy = (
+        f"To use that run as it was started, leave out the file and name it: {folder.name}. "
+        f"To run the file: harness run {file}"
+    )
+    scored = " (or --rescore, if only checks or expected answers have changed)"
     raise RunConflict(f"{problem}.", f"{remedy} --fresh{scored}.")
 
 

@@ -156,12 +156,12 @@ def _refuse_blank(check: Check, option: str, value: object, field: str | None) -
     In a run file, white space may be what ``contains`` and ``regex_match`` look for.
     """
     if field is not None and value is None:
-        problem = f"the check {check.name!r} needs a target, but the row's {field} is null or NaN."
+        problem = f"the check {check.name!r} needs a target, but {field!r} is null or NaN."
         raise DataInvalid(problem, _DROP.format(check.name))
     if check.checker not in BLANK_REFUSED or not (what := _blank(value)):
         return
     if field is not None:
-        problem = f"the check {check.name!r} needs a target, but the row's {field} is {what}."
+        problem = f"the check {check.name!r} needs a target, but {field!r} is {what}."
         raise DataInvalid(problem, _DROP.format(check.name))
     refused = check.checker == "exact_match" or value == ""
     if check.checker == "contains":  # which itself refuses an empty text
@@ -174,6 +174,8 @@ def _refuse_blank(check: Check, option: str, value: object, field: str | None) -
 def _blank(value: object) -> str:
     """Return how an expected text, or one in a list, is blank ("" if it is not)."""
     if isinstance(value, list):
+        if None in value:
+            return "a list with null"
         return next(filter(None, map(_blank, value)), "") if value else "an empty list"
     return "blank" if isinstance(value, str) and is_blank(value) else ""
 

@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from string import ascii_uppercase
 from typing import Any, ClassVar, Literal
 
@@ -34,10 +32,7 @@ MOST_SHOWN = 40  # characters of a target in an error message
 
 
 def choice_texts(raw: object) -> tuple[str, ...]:
-    """Return the texts of a row's options, given as a list or (in CSV) as a JSON list."""
-    if isinstance(raw, str):
-        with suppress(ValueError):
-            raw = json.loads(raw)
+    """Return the texts of a row's options, given as a list."""
     if not isinstance(raw, list) or not all(isinstance(one, str | int | float) for one in raw):
         remedy = 'Write "choices": ["…", "…"], or in a table the JSON list ["…", "…"].'
         raise DataInvalid("'choices' must be a list of texts.", remedy)

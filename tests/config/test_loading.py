@@ -391,6 +391,9 @@ def test_an_element_of_a_list_is_named_by_its_name() -> None:
     with pytest.raises(ConfigError, match="The list has no element 'secnd'") as caught:
         override(tree, "judges.secnd.votes", 5)
     assert "second" in str(caught.value.remedy)
+    with pytest.raises(ConfigError, match="has no element '0'") as caught:
+        override(tree, "judges.0.votes", 5)
+    assert "yes_no, second" in str(caught.value.remedy)
     with pytest.raises(ConfigError, match="is an element of a list"):
         override(tree, "judges.second", {})
     with pytest.raises(ConfigError, match="names no element of the list 'judges'") as caught:

@@ -124,7 +124,7 @@ def test_mistakes_in_the_run_file_are_refused_at_once(raw: Any, message: str) ->
     [
         (["exact_match"], {"traget": "x"}, "'exact_match' needs the field 'target'.*'traget'"),
         ([{"contains": {"field": "must"}}], {"most": 1}, "needs the field 'must'.*'most'"),
-        (["exact_match"], {"target": None}, "the row's target is null"),
+        (["exact_match"], {"target": None}, "'target' is null"),
         (["exact_match"], {"target": []}, "empty list"),
         ([{"regex_match": {"field": "p"}}], {"p": "("}, "not a regular expression"),
         ([{"word_count": {"at_most": {"field": "n"}}}], {"n": "x"}, "'at_most'"),

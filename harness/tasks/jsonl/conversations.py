@@ -33,7 +33,7 @@ def turn_rows(row: Row) -> list[Row]:
     turns = row["turns"]
     if not isinstance(turns, list) or not turns:
         raise DataInvalid("'turns' must be a list of the user's turns.", "Begin with one.")
-    if also := [key for key in ("messages", "prompt") if key in row]:
+    if also := [key for key in ("messages", "prompt") if row.get(key) not in (None, "")]:
         raise DataInvalid(f"the row has 'turns' and {also[0]!r}.", "Keep one.")
     common = {key: value for key, value in row.items() if key != "turns"}
     found = []

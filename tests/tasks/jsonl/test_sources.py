@@ -327,7 +327,19 @@ def test_a_key_may_occur_in_several_objects_and_in_texts(tmp_path: Path) -> None
     assert [found for _, found in rows(path)] == [{key: row[key] for key in "ab"}]
 
 
-BLANKS = ["", "  ", "\u00a0", "\u200b", "\ufeff\n", "\u3164", [], [""], ["Paris", " "], None]
+BLANKS = [
+    "",
+    "  ",
+    "\u00a0",
+    "\u200b",
+    "\ufeff\n",
+    "\u3164",
+    [],
+    [""],
+    ["Paris", " "],
+    ["Paris", None],
+    None,
+]
 
 
 @pytest.mark.parametrize("checker", ["exact_match", "contains", "numeric_match"])
@@ -338,7 +350,8 @@ def test_a_blank_target_is_refused_with_its_row(
 ) -> None:
     checks = [{checker: {"target": {"field": "answer"}}}] if field == "answer" else checker
     given = [{"prompt": "a", field: "5"}, {"prompt": "b", field: blank}]
-    with pytest.raises(DataInvalid, match=r"item 2: .*(blank|empty list|null|needs a)"):
+    refusal = r"item 2: .*(blank|empty list|null|needs a|valid number)"
+    with pytest.raises(DataInvalid, match=refusal):
         list(task("a.jsonl", given, tmp_path, checks=checks).instances())
 
 
@@ -390,8 +403,11 @@ def test_one_of_target_and_targets_is_used_and_both_are_refused(tmp_path: Path) 
         ("a,targets\n1,[x]y\n", [{"a": "1", "targets": "[x]y"}]),
         ('a,target\n1,"[1, 2]"\n', [{"a": "1", "target": "[1, 2]"}]),
         ('a,targets\n1," [1, ""b""] "\n', [{"a": "1", "targets": [1, "b"]}]),
-        ("a,targets\n1,[x]\n", "line 2, column 'targets': not JSON"),
-        ("a,targets\n1,\"['x']\"\n", "line 2, column 'targets': not JSON"),
+        ("a,targets\n1,[x]\n", "item 1: 'targets': not JSON"),
+        ("a,targets\n1,\"['x']\"\n", "item 1: 'targets': not JSON"),
+        ("a,criteria\n1,\"['x']\"\n", "item 1: 'criteria': not JSON"),
+        ("a,criteria\n1,[Style] Good? [0-1]\n", [{"a": "1", "criteria": "[Style] Good? [0-1]"}]),
+        ("a,checks,groups,turns,messages,id,cluster\n1,, ,,,,\n", [{"a": "1"}]),
         ('a,b\n1,"2\n3,4\n', "line 2: a cell begins with a quote"),
         ("a,b\n1,\0\n", "NUL characters; perhaps it is UTF-16"),
     ],
@@ -416,11 +432,9 @@ def test_cells_of_excel(tmp_path: Path) -> None:
         '<c s="1"><v>45413</v></c>',
     ]
     path.write_bytes(sheet([["id", "a", "b", "c"], cells]))
-    assert [row for _, row in rows(path)] == [
-        {"id": "5", "a": "0.5", "b": "TRUE", "c": "2024-05-01"}
-    ]
+    assert [row for _, row in rows(path)] == [{"id": "5", "a": "0.5", "b": True, "c": "2024-05-01"}]
     path.write_bytes(sheet([["id", "a", "b", "target"], cells]))
-    with pytest.raises(DataInvalid, match="line 2, column 'target': a date"):
+    with pytest.raises(DataInvalid, match="item 1: 'target' is a date"):
         list(rows(path))
     path.write_bytes(sheet([["a"], ["b"]], [["a"], ["c"]]))
     with pytest.raises(DataInvalid, match="has 2 sheets: S1, S2"):
@@ -454,9 +468,153 @@ def test_values_of_numpy_and_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             "target": [3, 0.5, True],
             "list": [[1, 2]],
             "none": [None] * 5,
-            "days": ["2024-05-01T00:00:00", "2024-05-01", "2024-05-01"],
+            "days": ["2024-05-01", "2024-05-01", "2024-05-01"],
         }
     ]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        ("1000000000000000", "1000000000000000"),
+        ("-9007199254740992", "-9007199254740992"),
+        ("1E15", "1000000000000000"),
+        ("0.1", "0.1"),
+        ("12345678901234567890", None),
+        ("-123456789012345678", None),
+        ("1E+300", None),
+    ],
+)
+def test_numbers_in_excel_are_exact_or_refused(
+    number: str, text: str | None, tmp_path: Path
+) -> None:
+    pytest.importorskip("python_calamine")
+    path = tmp_path / "a.xlsx"
+    path.write_bytes(sheet([["q"], [f"<c><v>{number}</v></c>"]]))
+    if text is not None:
+        assert [row for _, row in rows(path)] == [{"q": text}]
+        return
+    with pytest.raises(DataInvalid, match=r"line 2: the number .* more digits"):
+        list(rows(path))
+
+
+def python_rows(row: Row) -> list[Row]:
+    path = Path(
+        read_runs({"task": {"rows": [row]}, "model": "simulated/1"})[1][""].task.options["path"]
+    )
+    return [read for _, read in rows(path)]
+
+
+DAY = datetime.datetime(2024, 5, 1)
+NOON = datetime.time(12, 30)
+UTC = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "refused"),  # text: in a field that is no answer
+    [
+        (DAY, "2024-05-01", True),
+        (DAY.replace(hour=9), "2024-05-01T09:00:00", True),
+        (UTC, "2024-05-01T00:00:00Z", True),
+        (NOON, "12:30:00", True),
+        (datetime.time(), "00:00:00", True),
+        (datetime.timedelta(hours=1), "PT3600S", True),
+        ({DAY}, ["2024-05-01"], True),
+        (datetime.date(2024, 5, 1), "2024-05-01", False),
+        (b"h\xc3\xa9", "hé", False),
+        (bytearray(b"ab"), "ab", False),
+        ((b"a", "b"), ["a", "b"], False),
+        (True, True, False),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("field", ["target", "targets", "choices", "gold", "q"])
+def test_times_are_no_answers_and_binary_values_are_text(
+    field: str,
+    value: Any,
+    text: Any,
+    refused: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path))
+    nested = ({field: value}, {field: [value]}, {"turns": [{"content": "a", field: value}]})
+    for row in nested:
+        if refused and field != "q":
+            with pytest.raises(
+                ConfigError, match=rf"task\.rows, item 1: '{field}' is a date or time"
+            ):
+                python_rows(row)
+        else:
+            [read] = python_rows(row)
+            assert json.dumps(text) in json.dumps(read)
+
+
+def test_binary_values_that_are_not_text_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"task\.rows, item 1: 'image' is binary data"):
+        python_rows({"image": b"\xff\xd8"})
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("TIMESTAMP '2024-05-01' AS q", {"q": "2024-05-01"}),
+        ("TIMESTAMP '2024-05-01 09:00' AS target", "item 1: 'target' is a date or time"),
+        ("[TIME '12:30'] AS choices", "item 1: 'choices' is a date or time"),
+        ("DATE '2024-05-01' AS target", {"target": "2024-05-01"}),
+        ("'ab'::BLOB AS target", {"target": "ab"}),
+        ("'\\xFF'::BLOB AS target", "item 1: 'target' is binary data"),
+        ("TRUE AS target", {"target": True}),
+        ("'[\"b\"]' AS targets, NULL AS checks, '' AS id", {"targets": ["b"]}),
+    ],
+)
+def test_values_in_parquet(sql: str, expected: Any, tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    path = tmp_path / "a.parquet"
+    duckdb.sql(f"COPY (SELECT {sql}) TO '{path}' (FORMAT parquet)")
+    if isinstance(expected, dict):
+        assert [row for _, row in rows(path)] == [expected]
+        return
+    with pytest.raises(DataInvalid, match=expected):
+        list(rows(path))
+
+
+@pytest.mark.parametrize(
+    "value", ["pandas.Timestamp('2024-05-01')", "numpy.datetime64('2024-05-01T00:00')"]
+)
+def test_times_of_numpy_and_pandas_are_no_answers(value: str) -> None:
+    libraries = {name: pytest.importorskip(name) for name in ("numpy", "pandas")}
+    moment = eval(value, libraries)
+    array = libraries["numpy"].array([moment], dtype="datetime64[ns]")
+    assert python_rows({"q": moment, "list": array}) == [
+        {"q": "2024-05-01", "list": ["2024-05-01"]}
+    ]
+    for answer in (moment, array):
+        with pytest.raises(ConfigError, match="item 1: 'gold' is a date or time"):
+            python_rows({"gold": answer})
+
+
+TEXTS_OF_JSON: list[Row] = [
+    {"q": "a", "targets": '["b", "c"]', "checks": '{"exact_match": {"ignore_case": true}}'},
+    {"q": "d", "targets": '[ "[e]" ]', "checks": ""},
+]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_json_in_texts_is_read_alike_from_all_sources(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
+    if source == "a.xlsx":
+        pytest.importorskip("python_calamine")
+    given = TEXTS_OF_JSON
+    if source == "a.parquet":  # this test's columns of lists are lists there
+        given = [{**row, "targets": json.loads(row["targets"])} for row in given]
+    first, second = task(
+        source, given, tmp_path, prompt="{{ q }}", checks="exact_match"
+    ).instances()
+    assert first.data.rules[0].options == {"target": ["b", "c"], "ignore_case": True}
+    assert second.data.rules[0].options["target"] == ["[e]"]
 
 
 @pytest.mark.parametrize("given", [None, {"a": 1}, [{"a": object()}], [{1: "a", "1": "b"}], [3]])
@@ -471,7 +629,9 @@ def test_rows_that_are_read_otherwise_than_before_change_the_fingerprint(tmp_pat
         "b.yaml": ("- {q: a, target: 5, n: 0.5, b: true}", []),
         "a.csv": ('q,targets\na,b\nc,"[""d""]"\n', [2]),
         "b.csv": ('q,choices\na,"[""b"", ""c""]"\n', []),
-        "a.jsonl": ('{"q": "1.50"}', []),
+        "a.jsonl": ('{"q": "1.50", "checks": null, "id": "", "choices": "[1, 2]"}', []),
+        "b.jsonl": ('{"q": "a"}\n{"targets": "[1]"}\n{"user": "[INST] a [/INST]"}', [2]),
+        "c.json": ('[{"q": "a"}, {"checks" :\n"{}"}]', [2]),
     }
     for name, (content, changed) in files.items():
         path = tmp_path / name
@@ -489,3 +649,10 @@ def test_a_missing_extra_is_named(
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(ExtraMissing, match=rf"install 'harness-instruct\[{extra}\]'"):
         list(rows(tmp_path / name))
+
+
+def test_a_table_may_have_prompts_in_some_rows_and_turns_in_others(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('prompt,turns,target\na,,x\n,"[""b"", ""c""]",y\n')
+    built = JsonlTask(str(path), data=DataFolder(tmp_path), checks="exact_match")
+    assert [built.turns(instance) for instance in built.instances()] == [1, 2]

@@ -115,7 +115,7 @@ def test_the_prompt_is_the_rows_or_a_template(made: Made) -> None:
             "Remove one",
         ),
         ({"prompt": "a", "id": 1.5}, {}, "'id' must be"),
-        ({"prompt": "a", "id": ""}, {}, "'id' must be"),
+        ({"prompt": "a", "id": []}, {}, "'id' must be"),
         ({"prompt": "a", "cluster": [1]}, {}, "'cluster' must be"),
         ({"prompt": "a", "groups": ["x"]}, {}, "'groups' must be a mapping"),
         ({"prompt": "a", "groups": {"x": None}}, {}, "group 'x' must be"),
