@@ -144,6 +144,7 @@ def test_the_gate_says_how_many_replies_come_from_the_cache(runs: Path, project:
                 assert gate["calls"] == gate["cached_calls"] == 2
             else:
                 assert "The model's replies all come from the cache" in plain, form
+                assert "model.cache: run" in plain, "which is the remedy for an application, too"
 
 
 def test_replies_paid_for_before_a_kill_are_the_runs_own(runs: Path, project: Project) -> None:
@@ -270,6 +271,9 @@ def test_a_judges_application_is_asked_again_and_must_not_change_within_a_run(
     assert (found["model_calls"]["n_cached_calls"], found["n_cached_calls"]) == (2, 2)
     assert found["judges"]["judge"]["n_cached_calls"] == 0
     assert "the model 2 calls (0 by this run, 2 from the cache)" in said
+    checked = " ".join(harness("check", "quality", "--min", "pass_rate=0").stdout.split())
+    assert "ALL REPLIES OF THE MODEL FROM THE CACHE" in checked
+    assert "of judge" not in checked
     project.application.write_text(project.application.read_text() + "\n# changed\n")
     assert "app.py" in mistake(harness("run", project.file))
 
