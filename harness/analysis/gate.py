@@ -12,7 +12,7 @@ Samples without a verdict do not count in a figure. A run that has too many of t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, floor, sqrt
@@ -115,6 +115,7 @@ class Gate:
     n_calls: int = 0  # answered calls of the run's own model
     n_cached_calls: int = 0  # the part of them whose replies came from the cache
     n_crashed_calls: int = 0  # further calls, which crashed
+    judges: Mapping[str, CallTotals] = dataclasses.field(default_factory=dict)
 
     @property
     def outcome(self) -> Outcome:
@@ -223,6 +224,7 @@ def _measure(
         n_calls=own.n,
         n_cached_calls=own.n_cached,
         n_crashed_calls=own.n_crashed,
+        judges=calls.judges,
     )
     return gate, [*(partial(decided, one) for one in figures), *latencies]
 

@@ -73,10 +73,10 @@ def gate_document(gates: Sequence[Gate]) -> TableDocument:
     ]
     if any(LATENCY.fullmatch(one.what) for one in decisions):
         notes.append("Latencies are those of calls that were made: cached replies have none.")
-    if any(_leaves_out(one, gate) for gate, one in found):
-        notes.append(WITHOUT_SCORE)
         for gate in gates:
             notes += latency_lines(gate, len(gates) > 1)
+    if any(_leaves_out(one, gate) for gate, one in found):
+        notes.append(WITHOUT_SCORE)
     for gate in gates:
         notes += [unjudged_line(one, gate, len(gates) > 1) for one in gate.unjudged]
         notes += [*cached_lines(gate, len(gates) > 1), *gate.notes]
@@ -211,17 +211,16 @@ def cached_lines(gate: Gate, named: bool = False) -> list[str]:
     There is none for a model or judge without such replies. They name the run if ``named`` is true.
     """
     run = gate.run.name if named else ""
-    judges = gate.run.metrics.judges
     lines = []
     if 0 < gate.n_calls == gate.n_cached_calls:
         lines.append(all_from_cache(run))
     elif gate.n_cached_calls:
-        of_model = " of the model" if judges else ""
+        of_model = " of the model" if gate.judges else ""
         lines.append(_share_line(gate.n_cached_calls, gate.n_calls, of_model, run))
-    for name, calls in judges.items():
-        if calls.n_cached_calls:
+    for name, calls in gate.judges.items():
+        if calls.n_cached:
             of_judge = f" of judge {printable(name)}"
-            lines.append(_share_line(calls.n_cached_calls, calls.n_calls, of_judge, run))
+            lines.append(_share_line(calls.n_cached, calls.n, of_judge, run))
     return lines
 
 

@@ -362,3 +362,31 @@ def test_replies_of_a_deleted_runs_batch_are_cached_and_their_cost_counts(runs: 
         assert found["paid_usd"] == 0 < found["cost_usd"]
         spent = f"budget {usd(found['cost_usd'])[:5]}"
         assert spent in ended.stderr, "the cap counts what the deleted run's batch has cost"
+
+
+def test_the_gate_names_the_judge_whose_replies_come_from_the_cache(
+    runs: Path, project: Project
+) -> None:
+    with MockServer(answers=lambda *_: "Yes") as server:
+        provider = {"backend": "openai", "name": "gpt", "base_url": server.base_url}
+        judge = {"name": "yes_no", "as": "judge", "model": provider}
+        model = {"backend": "app.py"}
+        project.write(model, judges=[judge], criteria=["Is it so?"])
+        run(project)
+        shutil.rmtree(runs)
+        run(project)
+    checked = " ".join(harness("check", "quality", "--min", "pass_rate=0").stdout.split())
+    assert "2 of 2 replies of judge judge (100.0%) came from the cache" in checked
+    assert "ALL REPLIES" not in checked
+
+
+def test_the_gate_says_that_latencies_include_crashes(runs: Path, project: Project) -> None:
+    crash = '    if "Bye" in prompt: raise KeyError(prompt)\n'
+    source = project.application.read_text()
+    project.application.write_text(source.replace("    return", crash + "    return"))
+    project.of_application()
+    said = run(project)
+    bounds = ("--max", "latency_p50=9", "--too-few", "pass")
+    checked = " ".join(harness("check", "quality", *bounds).stdout.split())
+    assert "Latencies include 1 crashed call" in checked
+    assert "calls 2 (1 crashed)" in said
