@@ -104,6 +104,8 @@ class PromptRefused(RequestRejected):
 class Crashed(CallError):
     """The system under test raised an exception or hung: the outcome ``crashed``, a failure."""
 
+    latency_s: float | None = None  # None if the attempt shares the call of another one
+
 
 FailureKind = Literal[
     "rate_limited",  # 429: too many requests or tokens

@@ -24,6 +24,7 @@ Role = Literal["system", "user", "assistant"]
 Outcome = Literal["ok", "truncated", "refused", "empty", "unparseable", "crashed", "error"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 WITHOUT_REPLY: tuple[Outcome, ...] = ("crashed", "error")  # the call itself failed
+NO_ANSWER_IN_TIME = "no answer in time"  # the ``exception`` of a crash that is a time-out
 
 REFUSALS = frozenset({"refusal", "content_filter"})  # finish reasons; the text may be empty
 TOOL_CALLS = frozenset({"tool_calls", "tool_use", "function_call"})
@@ -376,7 +377,7 @@ class Attempt(Struct, frozen=True):
     call_id: str | None = None  # attempts that share a call share its id
     usage: Usage | None = None
     cost_usd: float | None = None  # None if the price is unknown
-    latency_s: float | None = None
+    latency_s: float | None = None  # of a crash: until the exception or the time-out
     cached: bool = False  # whether the reply comes from the cache
     error: str | None = None  # why the call or the scoring failed
     polish: tuple[Rewriting, ...] = ()  # of the instruction (round 1) and of the feedback

@@ -12,7 +12,7 @@ Samples without a verdict do not count in a figure. A run that has too many of t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, floor, sqrt
@@ -112,8 +112,10 @@ class Gate:
     unjudged: Sequence[Unjudged] = ()  # of the run and its baseline, if they have such samples
     too_few: Literal["pass", "fail"] | None = None  # what "too few to tell" counts as
     notes: Sequence[str] = ()  # how the run differs from its baseline
-    n_calls: int = 0  # of the run's own model
+    n_calls: int = 0  # answered calls of the run's own model
     n_cached_calls: int = 0  # the part of them whose replies came from the cache
+    n_crashed_calls: int = 0  # further calls, which crashed
+    judges: Mapping[str, CallTotals] = dataclasses.field(default_factory=dict)
 
     @property
     def outcome(self) -> Outcome:
@@ -221,6 +223,8 @@ def _measure(
         *(run[0], before[0] if before else None, exact, counted, asked.too_few, notes),
         n_calls=own.n,
         n_cached_calls=own.n_cached,
+        n_crashed_calls=own.n_crashed,
+        judges=calls.judges,
     )
     return gate, [*(partial(decided, one) for one in figures), *latencies]
 
@@ -279,12 +283,14 @@ def _latency(folder: RunFolder, table: AttemptTable, percentile: int, most: floa
     """Return a function that decides on a percentile of the durations of a run's calls.
 
     The percentile q is at most the bound if and only if a share of at least q of the calls takes no
-    longer than the bound. The decision is therefore made on this share.
+    longer than the bound. The decision is therefore made on this share. A call that timed out is
+    not within any bound, because it would have taken longer.
     """
     timed = list(timed_calls(AttemptIndex(folder.attempts)))
-    instance = table.instance[[row for row, _ in timed]]
-    seconds, q = np.array([each for _, each in timed]), percentile / 100
-    within = rate(seconds <= most, table.instances.cluster[instance])
+    instance = table.instance[[call.row for call in timed]]
+    seconds, q = np.array([call.seconds for call in timed]), percentile / 100
+    timed_out = np.array([call.timed_out for call in timed], np.bool_)
+    within = rate((seconds <= most) & ~timed_out, table.instances.cluster[instance])
     share = Decision(
         what="",
         value=within.mean,

@@ -124,6 +124,7 @@ class CallFigures(Struct, frozen=True, kw_only=True):
 
     n_calls: int = 0
     n_cached_calls: int = 0
+    n_crashed_calls: int = 0
     usage: Usage | None = None
     n_calls_without_usage: int = 0
     cost_usd: float | None = None
@@ -190,7 +191,7 @@ def all_from_cache(runs: str = "") -> str:
     """
     which = f"The model's replies in {runs}" if runs else "The model's replies"
     said = "all come from the cache: the calls were made by other runs."
-    return f"{which} {said} For new answers, set another seed or model.version."
+    return f"{which} {said} For new answers, set model.cache: run, or another model.version."
 
 
 class Metrics(Struct, frozen=True, kw_only=True):
@@ -231,8 +232,9 @@ class Metrics(Struct, frozen=True, kw_only=True):
     n_solved: int = 0  # instances that passed in any round of any sample
     rounds: Rounds
     turns: dict[int, TurnRate] = {}  # of scripted conversations, from 1; these have no rounds
-    n_calls: int  # calls of all attempts, superseded ones included; a shared call counts once
-    n_cached_calls: int = 0  # calls made by other runs, whose replies came from the cache
+    n_calls: int  # answered, superseded attempts' ones included; a shared call counts once
+    n_cached_calls: int = 0  # part of n_calls; made by other runs, replies came from the cache
+    n_crashed_calls: int = 0  # not part of n_calls; of the application; tokens and cost unknown
     usage: Usage | None  # of the calls whose usage is known; null if there are none
     n_calls_without_usage: int
     cost_usd: float | None  # null if any call's cost is unknown

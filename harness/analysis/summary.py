@@ -209,6 +209,7 @@ def _call_figures(calls: CallTotals) -> dict[str, Any]:
     return {
         "n_calls": calls.n,
         "n_cached_calls": calls.n_cached,
+        "n_crashed_calls": calls.n_crashed,
         "usage": calls.usage,
         "n_calls_without_usage": calls.n_without_usage,
         "cost_usd": None if calls.n_without_cost else calls.known_cost_usd,

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
+from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 
@@ -13,7 +14,7 @@ from harness.calls.budget import Budgeted
 from harness.calls.claims import ClaimedCalls, PaidElsewhere
 from harness.calls.reply_cache import Payment, ReplyCache, StoreBusy
 from harness.calls.signals import Ask
-from harness.errors import StoreFailed
+from harness.errors import Crashed, StoreFailed
 from harness.records import Call, Reply, Request, account_of
 
 Calls = Callable[[Request], Awaitable[Call]]
@@ -105,6 +106,10 @@ class CachedCalls:
                 if same.cancelled() and not (here and here.cancelling()):
                     continue  # the other call was cancelled, not this one: take over
                 raise
+            except Crashed as crash:
+                shared_crash = copy(crash)
+                shared_crash.latency_s = None  # it counts for the attempt that made the call
+                raise shared_crash from None
             return Call(call.id, call.reply, True, call.started_at, call.ended_at)
         with contextlib.suppress(StoreBusy):  # it is looked up again once the call is claimed
             if (reply := replies.get(key)) is not None:

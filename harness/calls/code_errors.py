@@ -19,7 +19,7 @@ from pathlib import Path
 from harness.config.settings import without_secrets
 from harness.errors import CallError, Crashed, FatalCallError, HarnessError, option
 from harness.ports import Backend
-from harness.records import Reply, Request
+from harness.records import NO_ANSWER_IN_TIME, Reply, Request
 from harness.user_code import is_local
 
 FAILED_FIRST = 10  # calls that must fail before any is answered, for the run to end
@@ -90,7 +90,7 @@ class CodeErrors:
         """Return the failure of a call to the application that took longer than its time limit."""
         self._hung += 1
         problem = f"gave no complete answer within {seconds:g} s (limits.timeout_s)."
-        return self._failure(problem, "no answer in time")
+        return self._failure(problem, NO_ANSWER_IN_TIME)
 
     def _failure(self, problem: str, exception: str) -> CallError:
         called = self._function or "The backend's generate"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from harness.calls.signals import Ask
-from harness.errors import CallError, PromptRefused, TransientError
+from harness.errors import CallError, Crashed, PromptRefused, TransientError
 from harness.records import Reply, Request, Usage, encodable
 
 LATE_S = 0.1  # if the timer fires more than this many seconds late, the process has been paused
@@ -55,7 +55,13 @@ class Timed:
             async with TimeLimit(self.timeout_s):
                 reply = await self.ask(request)
         except TimeoutError:
-            raise self.hung(self.timeout_s) from None
+            failure = self.hung(self.timeout_s)
+            if isinstance(failure, Crashed):
+                failure.latency_s = max(self.timeout_s, self.clock() - sent)
+            raise failure from None
+        except Crashed as crash:
+            crash.latency_s = self.clock() - sent
+            raise
         except PromptRefused as error:  # an answer, always the same: cached like any other
             reply = Reply(error.message, "content_filter", Usage())
         latency_s = self.clock() - sent

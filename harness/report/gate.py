@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from harness.analysis.ablation import counted
 from harness.analysis.gate import Decision, Gate, Outcome, worst
 from harness.analysis.metrics import all_from_cache
 from harness.analysis.unjudged import Unjudged
@@ -15,7 +16,7 @@ from harness.report.text import UNKNOWN, clusters_text, interval, number, percen
 
 _STYLES = {"passed": "green", "failed": "red", "too few to tell": "yellow"}
 
-ALL_CACHED = "ALL REPLIES FROM THE CACHE"
+ALL_CACHED = "ALL REPLIES OF THE MODEL FROM THE CACHE"
 
 _TOO_FEW = " Too few are judged to tell, whatever max_unjudged allows."
 
@@ -72,6 +73,8 @@ def gate_document(gates: Sequence[Gate]) -> TableDocument:
     ]
     if any(LATENCY.fullmatch(one.what) for one in decisions):
         notes.append("Latencies are those of calls that were made: cached replies have none.")
+        for gate in gates:
+            notes += latency_lines(gate, len(gates) > 1)
     if any(_leaves_out(one, gate) for gate, one in found):
         notes.append(WITHOUT_SCORE)
     for gate in gates:
@@ -100,6 +103,7 @@ def gate_document(gates: Sequence[Gate]) -> TableDocument:
                     "unjudged": list(gate.unjudged),
                     "calls": gate.n_calls,
                     "cached_calls": gate.n_cached_calls,
+                    "crashed_calls": gate.n_crashed_calls,
                     "notes": list(gate.notes),
                 }
                 for gate in gates
@@ -184,20 +188,46 @@ def unjudged_line(one: Unjudged, gate: Gate, named: bool = False) -> str:
     return f"{n:,} of {one.n_samples:,} samples{of} {have} no verdict ({why}): {remedy}."
 
 
-def cached_lines(gate: Gate, named: bool = False) -> list[str]:
-    """Return a line on how many of the model's replies came from the cache, or [] if none did.
+def latency_lines(gate: Gate, named: bool = False) -> list[str]:
+    """Return lines on how crashes and failed calls count in a gate's latencies.
 
-    It names the run if ``named`` is true.
+    They name the run if ``named`` is true.
     """
-    total, cached = gate.n_calls, gate.n_cached_calls
+    of_run = f" of {gate.run.name}" if named else ""
+    lines = []
+    crashed = gate.run.metrics.outcomes.get("crashed", 0)
+    failed = gate.run.metrics.outcomes.get("error", 0)
+    if crashed:
+        crashes = counted(crashed, "crashed call")
+        lines.append(f"Latencies{of_run} include {crashes}. A time-out is beyond any bound.")
+    if failed:
+        lines.append(f"Latencies{of_run} leave out {counted(failed, 'failed call')}.")
+    return lines
+
+
+def cached_lines(gate: Gate, named: bool = False) -> list[str]:
+    """Return lines on how many replies of the model and judges came from the cache.
+
+    There is none for a model or judge without such replies. They name the run if ``named`` is true.
+    """
     run = gate.run.name if named else ""
-    if not cached:
-        return []
-    if cached == total:
-        return [all_from_cache(run)]
-    of_run = f" of {run}" if run else ""
-    share = f"{cached:,} of {total:,} replies{of_run} ({percent(cached, total)})"
-    return [f"{share} came from the cache: these calls were made by other runs."]
+    lines = []
+    if 0 < gate.n_calls == gate.n_cached_calls:
+        lines.append(all_from_cache(run))
+    elif gate.n_cached_calls:
+        of_model = " of the model" if gate.judges else ""
+        lines.append(_share_line(gate.n_cached_calls, gate.n_calls, of_model, run))
+    for name, calls in gate.judges.items():
+        if calls.n_cached:
+            of_judge = f" of judge {printable(name)}"
+            lines.append(_share_line(calls.n_cached, calls.n, of_judge, run))
+    return lines
+
+
+def _share_line(cached: int, total: int, source: str, run: str) -> str:
+    in_run = f" in {run}" if run else ""
+    share = f"{cached:,} of {total:,} replies{source}{in_run} ({percent(cached, total)})"
+    return f"{share} came from the cache: these calls were made by other runs."
 
 
 def _title(gate: Gate) -> str:

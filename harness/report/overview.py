@@ -249,7 +249,7 @@ def _run(
         cost_per_solved_usd=None if run.recorded else metrics.cost_per_solved_usd,
         latency_s=_times(run.latencies),
         sample_s=_times(run.sample_times or run.latencies),
-        calls=metrics.n_calls,
+        calls=metrics.n_calls + metrics.n_crashed_calls,
     )
 
 

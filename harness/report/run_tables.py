@@ -336,11 +336,15 @@ def cost_facts(metrics: Metrics) -> Iterator[tuple[str, str]]:
 
 
 def _number_of_calls(calls: Metrics | CallFigures, unit: str = "") -> str:
-    number = counted(calls.n_calls, unit) if unit else f"{calls.n_calls:,}"
-    if not calls.n_cached_calls:
-        return number
-    made = calls.n_calls - calls.n_cached_calls
-    return f"{number} ({made:,} by this run, {calls.n_cached_calls:,} from the cache)"
+    total = calls.n_calls + calls.n_crashed_calls
+    number = counted(total, unit) if unit else f"{total:,}"
+    parts = []
+    if calls.n_cached_calls:
+        parts.append(f"{total - calls.n_cached_calls:,} by this run")
+        parts.append(f"{calls.n_cached_calls:,} from the cache")
+    if calls.n_crashed_calls:
+        parts.append(f"{calls.n_crashed_calls:,} crashed")
+    return f"{number} ({', '.join(parts)})" if parts else number
 
 
 def _sum_of_money(calls: Metrics | CallFigures) -> str:

@@ -398,13 +398,14 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
         seconds = f"{took.median:.2f}, {took.quantiles[95]:.2f}" if took else None
         cost = None if own.cost_usd is None else usd(own.cost_usd, computed=own.computed_usd)
         failed = sum(metrics.outcomes.get(outcome, 0) for outcome in WITHOUT_REPLY)
-        calls = [own.n_calls, own.n_cached_calls, failed]
+        calls = [own.n_calls + own.n_crashed_calls, own.n_cached_calls, failed]
         others = [None if user is None else usd(user.cost_usd), usd(metrics.judging_usd)]
         rows.append([metrics.run, *calls, tokens, each, seconds, cost, *others])
     note = (
         "Each call counts once, even if attempts share it. cached: calls made by other runs, at "
         "the cost that these paid. Seconds: median and 95th percentile of "
-        "successful calls, excluding answers from the cache. failed: attempts without an answer."
+        "calls that were answered or crashed, excluding answers from the cache. failed: attempts "
+        "without an answer."
     )
     notes = [note, *[COMPUTED] * any(metrics.own_calls.computed_usd for metrics, _ in runs)]
     columns: list[Column | str | None] = [

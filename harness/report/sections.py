@@ -41,8 +41,8 @@ TITLES: Mapping[str, str] = {
     "cost": "Cost and time",
 }
 _CALLS = (
-    "Each call counts once, even if attempts share it. Seconds are of successful calls that were "
-    "not answered from the cache."
+    "Each call counts once, even if attempts share it. Seconds are of calls that were answered or "
+    "crashed, without those answered from the cache."
 )
 
 

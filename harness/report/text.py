@@ -15,6 +15,9 @@ from rich.text import Text
 
 UNKNOWN = "n/a"
 _LONGEST_NAME = 120
+LARGE = 1e15  # numbers from here on, and those below SMALL, are shown with an exponent
+SMALL = 1e-6
+ROUNDING = 1e-12  # numbers up to here are shown as 0
 
 
 def task_shown(task: str) -> str:
@@ -57,8 +60,19 @@ def folded(name: str, width: int) -> Text:
 
 
 def number(value: float | None, digits: int = 3, sign: bool = False) -> str:
-    """Format a number with fixed decimals (and a plus sign if ``sign``), or ``n/a`` for None."""
-    return UNKNOWN if value is None else f"{value:{'+' if sign else ''}z.{digits}f}"
+    """Format a number with fixed decimals (and a plus sign if ``sign``), or ``n/a`` for None.
+
+    A very large or small number has an exponent, except one so small that it is a rounding error.
+
+    >>> number(0.25), number(1e99), number(-2e-8), number(1e-17)
+    ('0.250', '1.000e+99', '-2.000e-08', '0.000')
+    """
+    if value is None:
+        return UNKNOWN
+    plus = "+" if sign else ""
+    if abs(value) >= LARGE or ROUNDING < abs(value) < SMALL:
+        return f"{value:{plus}.{digits}e}"
+    return f"{value:{plus}z.{digits}f}"
 
 
 def with_error(
@@ -79,7 +93,7 @@ def with_error(
 
 def is_zero(stderr: float | None) -> bool:
     """Return whether a standard error is 0 apart from rounding."""
-    return stderr is not None and stderr < 1e-12
+    return stderr is not None and stderr < ROUNDING
 
 
 def interval(bounds: tuple[float, float] | None, digits: int = 3, sign: bool = False) -> str:

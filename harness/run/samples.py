@@ -292,6 +292,7 @@ class Samples:
             passed=found.passed,
             scores=found.scores,
             ended_at=time.time(),
+            latency_s=error.latency_s,
             error=found.problem,
             exception=error.exception or UNSET,
         )

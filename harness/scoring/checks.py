@@ -70,8 +70,13 @@ def read_checks(raw: object, where: str, judges: Collection[str] = ()) -> list[C
     return found
 
 
-def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check]:
-    """Return a row's checks: its own, or the run file's (``shared``) with the row's changes."""
+def checks_of(
+    row: Mapping[str, Any], shared: Sequence[Check], judges: Collection[str] = ()
+) -> Sequence[Check]:
+    """Return a row's checks: its own, or the run file's (``shared``) with the row's changes.
+
+    ``judges`` names the run's judges, for the message if there are no checks.
+    """
     raw = row.get("checks")
     if isinstance(raw, list):
         with raised_as(DataInvalid):
@@ -84,8 +89,11 @@ def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check
     else:
         raise DataInvalid("'checks' must be a list, or a mapping of check names.")
     if not found:
-        said = "Write 'checks' in the row, or task.checks, such as -o task.checks=exact_match."
-        raise DataInvalid("there are no checks.", said)
+        remedy = "Write 'checks' in the row, or task.checks, such as -o task.checks=exact_match."
+        if judges:
+            check = f"checks: [{{judge: {next(iter(judges))}}}]"
+            remedy = f"If only a judge decides, name it in task.checks or in the row: {check}."
+        raise DataInvalid("there are no checks.", remedy)
     return found
 
 

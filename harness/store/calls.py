@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import fsum, nan
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,6 +19,7 @@ from harness.config.prices import Price
 from harness.records import (
     CONSTRAINT_REFUSED,
     LARGEST,
+    NO_ANSWER_IN_TIME,
     WITHOUT_REPLY,
     Outcome,
     PlayedTurn,
@@ -42,7 +43,8 @@ _NOT_COUNTED = (_UNKNOWN,) * len(_TOKENS)
 class CallTotals:
     """The number, tokens and cost of a run's calls. Calls of superseded attempts are included."""
 
-    n: int = 0
+    n: int = 0  # answered calls
+    n_crashed: int = 0  # calls of the application that crashed, of unknown tokens and cost
     n_cached: int = 0  # replies that only came from the cache: other runs made these calls
     usage: Usage | None = None  # of the calls that report it; None if none does; 0 without calls
     n_without_usage: int = 0
@@ -114,6 +116,8 @@ class CallCounter:
 
 class _Called(LineName, gc=False):
     call_id: str | None = None
+    outcome: str = ""
+    latency_s: float | None = None
     usage: Usage | None = None
     cost_usd: float | None = None
     cached: bool = False
@@ -124,6 +128,11 @@ class _Called(LineName, gc=False):
     def each_call(self) -> Iterator[tuple[str, RecordedCall]]:
         calls: tuple[_Called | Rewriting | PlayedTurn, ...] = (self, *self.polish, *self.user)
         return ((call.call_id, call) for call in calls if call.call_id is not None)
+
+    @property
+    def crashed(self) -> bool:
+        """Whether the line records a call of the application that crashed, as no other does."""
+        return self.outcome in WITHOUT_REPLY and self.call_id is None and self.latency_s is not None
 
 
 # By the model, the paraphrasing model, the model that plays the user, or a judge.
@@ -157,7 +166,11 @@ def read_calls(path: Path) -> CallTotals:
 def _totals(path: Path, *, by_model: bool) -> CallTotals:
     prices, total, user = read_prices(path.parent), CallCounter(), CallCounter()
     each, played = {"": CallCounter()}, False
+    n_crashed = 0
     for judge, name, call in _recorded(path):
+        if not name:
+            n_crashed += 1
+            continue
         key = f"judges.{judge}.model" if judge else "model"
         if isinstance(call, PlayedTurn):
             price, played = prices.get("user.model"), True
@@ -167,11 +180,13 @@ def _totals(path: Path, *, by_model: bool) -> CallTotals:
             if by_model:  # otherwise not, to save memory
                 each.setdefault(judge, CallCounter()).add(name, call, price)
         total.add(name, call, price)
-    found = replace(total.totals(), user=user.totals() if played else None)
+    played_calls = user.totals() if played else None
+    found = replace(total.totals(), n_crashed=n_crashed, user=played_calls)
     if not by_model:
         return found
     totals = {judge: own.totals() for judge, own in each.items()}
-    return replace(found, model=totals.pop(""), judges=totals)
+    model = replace(totals.pop(""), n_crashed=n_crashed)
+    return replace(found, model=model, judges=totals)
 
 
 def read_payments(path: Path) -> dict[bytes, float]:
@@ -185,12 +200,13 @@ def read_payments(path: Path) -> dict[bytes, float]:
 
 def read_paid(path: Path) -> set[str]:
     """Return the ids of the calls that a run has paid for, according to its recorded lines."""
-    return {name for _, name, call in _recorded(path) if not call.cached}
+    return {name for _, name, call in _recorded(path) if name and not call.cached}
 
 
 def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str, RecordedCall]]:
     """Yield the judge's name (or ""), the id and the call for each recorded call of a run.
 
+    The id of a crashed call is empty.
     With ``keys``, the ids of paid calls must be hexadecimal.
     """
     files: list[tuple[Path, type[_Called | Judgement], LineKind]] = [(attempts, _Called, ATTEMPT)]
@@ -199,6 +215,8 @@ def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str,
             files.append((folder / JUDGEMENTS, Judgement, JUDGEMENT))
     for path, shape, kind in files:
         for number, _, line in decoded(path, shape, kind):
+            if isinstance(line, _Called) and line.crashed:
+                yield "", "", line
             for name, call in line.each_call():
                 counts = () if call.usage is None else msgspec.structs.astuple(call.usage)
                 try:
@@ -220,12 +238,17 @@ class _Timed(msgspec.Struct, gc=False):
     cached: bool = False
     finish_reason: str | None = None
     usage: Usage | None = None
+    exception: str = ""
 
     @property
     def duration(self) -> float | None:
-        """The call's duration in seconds, even if cached, or None if unknown or not answered."""
-        replied = self.outcome not in WITHOUT_REPLY
-        return self.latency_s if replied and self.finish_reason != CONSTRAINT_REFUSED else None
+        """The call's duration in seconds, even if cached, or None if unknown.
+
+        It is also None if the call failed, unless it is a crash, or if it refused the constraint.
+        """
+        if self.outcome == "error" or self.finish_reason == CONSTRAINT_REFUSED:
+            return None
+        return self.latency_s
 
     @property
     def seconds(self) -> float | None:
@@ -235,11 +258,19 @@ class _Timed(msgspec.Struct, gc=False):
 
 def read_latencies(index: AttemptIndex) -> Iterator[float]:
     """Yield the durations, in seconds, of the calls that `timed_calls` selects."""
-    return (seconds for _, seconds in timed_calls(index))
+    return (call.seconds for call in timed_calls(index))
 
 
-def timed_calls(index: AttemptIndex) -> Iterator[tuple[int, float]]:
-    """Yield the row and duration (s) of each call that was sent, answered and timed."""
+class TimedCall(NamedTuple):
+    """The duration of a call, in the row of its attempt."""
+
+    row: int
+    seconds: float
+    timed_out: bool  # the application would have taken longer
+
+
+def timed_calls(index: AttemptIndex) -> Iterator[TimedCall]:
+    """Yield each call that was sent and timed, and has been answered or has crashed."""
     seen: set[str | None] = set()
     rows = index.in_order()
     for row, line in zip(rows.tolist(), index.read(_Timed, rows), strict=True):
@@ -247,14 +278,14 @@ def timed_calls(index: AttemptIndex) -> Iterator[tuple[int, float]]:
             continue
         if line.call_id is None or line.call_id not in seen:
             seen.add(line.call_id)
-            yield row, line.seconds
+            yield TimedCall(row, line.seconds, line.exception == NO_ANSWER_IN_TIME)
 
 
 def sample_seconds(index: AttemptIndex) -> NDArray[np.float64]:
     """Return how many seconds the calls of each sample's rounds took together.
 
-    A cached reply counts with its call's duration. Samples with a failed call, or one of unknown
-    duration, are left out. Judges' calls do not count.
+    A cached reply counts with its call's duration, and a crash with the time until it. Samples
+    with a failed call, or one of unknown duration, are left out. Judges' calls do not count.
     """
     found = [line.duration for line in index.read(_Timed, np.arange(len(index)))]
     sample = np.cumsum(index.attempts.sample_starts()) - 1
@@ -290,7 +321,8 @@ def with_call_scores(path: Path) -> AttemptTable:
     """Return the attempts of an attempts file with two more scores, `TOKENS` and `MILLISECONDS`.
 
     These are the output tokens and the duration of the attempt's call, or NaN if unknown or if the
-    provider refused the constraint. The duration of failed and cached calls is NaN, too.
+    provider refused the constraint. The duration of failed and cached calls is NaN, too, but not
+    that of crashes.
     """
     index = AttemptIndex(path)
     rows = np.arange(len(index))

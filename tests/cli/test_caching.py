@@ -144,6 +144,7 @@ def test_the_gate_says_how_many_replies_come_from_the_cache(runs: Path, project:
                 assert gate["calls"] == gate["cached_calls"] == 2
             else:
                 assert "The model's replies all come from the cache" in plain, form
+                assert "model.cache: run" in plain, "which is the remedy for an application, too"
 
 
 def test_replies_paid_for_before_a_kill_are_the_runs_own(runs: Path, project: Project) -> None:
@@ -270,6 +271,9 @@ def test_a_judges_application_is_asked_again_and_must_not_change_within_a_run(
     assert (found["model_calls"]["n_cached_calls"], found["n_cached_calls"]) == (2, 2)
     assert found["judges"]["judge"]["n_cached_calls"] == 0
     assert "the model 2 calls (0 by this run, 2 from the cache)" in said
+    checked = " ".join(harness("check", "quality", "--min", "pass_rate=0").stdout.split())
+    assert "ALL REPLIES OF THE MODEL FROM THE CACHE" in checked
+    assert "of judge" not in checked
     project.application.write_text(project.application.read_text() + "\n# changed\n")
     assert "app.py" in mistake(harness("run", project.file))
 
@@ -358,3 +362,31 @@ def test_replies_of_a_deleted_runs_batch_are_cached_and_their_cost_counts(runs: 
         assert found["paid_usd"] == 0 < found["cost_usd"]
         spent = f"budget {usd(found['cost_usd'])[:5]}"
         assert spent in ended.stderr, "the cap counts what the deleted run's batch has cost"
+
+
+def test_the_gate_names_the_judge_whose_replies_come_from_the_cache(
+    runs: Path, project: Project
+) -> None:
+    with MockServer(answers=lambda *_: "Yes") as server:
+        provider = {"backend": "openai", "name": "gpt", "base_url": server.base_url}
+        judge = {"name": "yes_no", "as": "judge", "model": provider}
+        model = {"backend": "app.py"}
+        project.write(model, judges=[judge], criteria=["Is it so?"])
+        run(project)
+        shutil.rmtree(runs)
+        run(project)
+    checked = " ".join(harness("check", "quality", "--min", "pass_rate=0").stdout.split())
+    assert "2 of 2 replies of judge judge (100.0%) came from the cache" in checked
+    assert "ALL REPLIES" not in checked
+
+
+def test_the_gate_says_that_latencies_include_crashes(runs: Path, project: Project) -> None:
+    crash = '    if "Bye" in prompt: raise KeyError(prompt)\n'
+    source = project.application.read_text()
+    project.application.write_text(source.replace("    return", crash + "    return"))
+    project.of_application()
+    said = run(project)
+    bounds = ("--max", "latency_p50=9", "--too-few", "pass")
+    checked = " ".join(harness("check", "quality", *bounds).stdout.split())
+    assert "Latencies include 1 crashed call" in checked
+    assert "calls 2 (1 crashed)" in said

@@ -17,6 +17,7 @@ import pytest
 import harness
 from harness.errors import ConfigError, HarnessError, RequestRejected, RunConflict
 from harness.records import Reply, Request
+from harness.report.run_tables import cost_facts
 
 ROWS = [{"id": f"r{n}", "prompt": str(n), "target": str(n)} for n in range(20)]
 TASK = {"rows": ROWS, "checks": "exact_match"}
@@ -253,3 +254,57 @@ def test_crashes_are_grouped_by_their_line(tmp_path: Path) -> None:
     failures = read_failures(index)
     assert [kind.partition(" at ")[2] for kind in failures.kinds] == ["lookup.py:3", "lookup.py:5"]
     assert "raised KeyError: '1' (lookup.py, line 3)" in failures.reasons[0]
+
+
+@pytest.mark.parametrize("failing", ["hang", "error"])
+def test_crashed_calls_are_counted_and_timed(failing: str) -> None:
+    harness.backend(application(failing, 2))
+    file = {
+        "task": {**TASK, "rows": ROWS[:8]},
+        "model": {"backend": f"{failing}_2"},
+        "limits": {"timeout_s": 0.5},
+    }
+    run = harness.run(file, name="timed", progress=False)
+    crashes = [line for line in lines(run) if line["outcome"] == "crashed"]
+    assert len(crashes) == 4
+    for crash in crashes:
+        assert (crash["latency_s"] >= 0.5) == (failing == "hang")
+        assert (crash["call_id"], crash["usage"], crash["cost_usd"]) == (None, None, None)
+    assert (run.metrics.n_calls, run.metrics.n_crashed_calls) == (4, 4)
+    assert ("calls", "8 (4 crashed)") in list(cost_facts(run.metrics))
+    for bound in (0.25, 100):  # a time-out may have taken longer than any bound
+        [latency] = run.check(max={"latency_p95": bound}, too_few="pass").decisions
+        assert latency.n == 8
+        assert (latency.outcome == "failed") == (failing == "hang")
+
+
+def test_calls_of_an_application_that_always_crashes_are_counted() -> None:
+    @harness.backend
+    def always(prompt: str) -> str:
+        raise KeyError(prompt)
+
+    task = {**TASK, "rows": ROWS[:8]}
+    run = harness.run({"task": task, "model": {"backend": "always"}}, name="all", progress=False)
+    assert counts(run) == {("error", None): 8}
+    assert (run.metrics.n_calls, run.metrics.n_crashed_calls) == (0, 8)
+    assert run.metrics.cost_usd == 0
+
+
+def test_a_crashed_call_that_two_rows_share_counts_once() -> None:
+    n = 0
+
+    @harness.backend
+    async def shared(prompt: str) -> str:
+        nonlocal n
+        n += 1
+        await asyncio.sleep(0.2)
+        if prompt == "1":
+            raise KeyError(prompt)
+        return prompt
+
+    rows = [{**ROWS[1], "id": "x"}, ROWS[1], ROWS[2]]
+    run = harness.run(
+        {"task": {**TASK, "rows": rows}, "model": {"backend": "shared"}}, name="s", progress=False
+    )
+    assert counts(run) == {("crashed", False): 2, ("ok", True): 1}
+    assert n == run.metrics.n_calls + run.metrics.n_crashed_calls == 2

@@ -28,12 +28,14 @@ def test_each_call_once_and_neither_cached_nor_failed(tmp_path: Path) -> None:
         {"call_id": "7", "latency_s": 0.0, "finish_reason": CONSTRAINT_REFUSED},
         {"latency_s": 6.0},
         {"latency_s": 6.0},
+        {"latency_s": 8.0, "outcome": "crashed"},
+        {"outcome": "crashed"},
     ]
     path = tmp_path / "attempts.jsonl"
     with JsonLinesWriter(path) as writer:
         for number, fields in enumerate(told):
             writer.append(msgspec.structs.replace(attempt(f"{number}", 0, 1), **fields))
-    assert sorted(read_latencies(AttemptIndex(path))) == [1.0, 5.0, 6.0, 6.0]
+    assert sorted(read_latencies(AttemptIndex(path))) == [1.0, 5.0, 6.0, 6.0, 8.0]
 
 
 def test_a_sample_takes_the_calls_of_its_rounds(tmp_path: Path) -> None:

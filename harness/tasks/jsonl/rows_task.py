@@ -96,6 +96,7 @@ class RowsTask(Conversations):
             problem = f"task.choices.by: {choices.by} compares log-likelihoods, which are not text."
             raise ConfigError(problem, "Remove checks, extract and judges, or choose by letter.")
         self._source, self._asked_choices = source, choices
+        self._judge_names = tuple(judges or ())
         self._judge: str | None = None
         self._extraction = None if extract is None else extraction(extract, "task.extract")
         self._gold = None if gold is None else Template(gold, "task.gold")
@@ -191,7 +192,7 @@ class RowsTask(Conversations):
         *before, last = turns
         checks = [checks_of(turn, self._shared) if "checks" in turn else () for turn in before]
         own = "checks" in last or self._shared or not (any(checks) or options is not None)
-        checks.append(checks_of(last, self._shared) if own else ())
+        checks.append(checks_of(last, self._shared, self._judge_names) if own else ())
         if any(checks) and self.needed_features:
             raise DataInvalid("'checks' cannot read log-likelihoods (task.choices).")
         items = list[JsonlItem]()

@@ -217,3 +217,12 @@ def test_hostile_checks_and_criteria_are_refused_or_texts(value: Any) -> None:
         assert found.keys() <= JUDGES.keys()
         texts = [text for own in found.values() for text in own]
         assert all(isinstance(text, str) and text.strip() for text in texts)
+
+
+def test_a_row_that_only_a_judge_can_decide_must_name_it(tmp_path: Path) -> None:
+    row = {**ROW, "criteria": "It is short."}
+    with pytest.raises(DataInvalid, match="no checks") as refused:
+        list(task(tmp_path, row, judges={"polite": True}).instances())
+    remedy = [{"judge": "polite"}]
+    assert "checks: [{judge: polite}]" in refused.value.remedy
+    assert list(task(tmp_path, row, checks=remedy, judges={"polite": True}).instances())
