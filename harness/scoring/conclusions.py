@@ -34,7 +34,7 @@ _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{|<(?:final_?)?answer>", re.I)
 _MARKUP = re.compile(
     r"\\(?:text|textbf|textit|mathrm|mathbf)\s*\{|\\[()\[\]]|</?(?:[a-z]|\w\w{1,20})>|<\|\w{1,30}\|>|[*_`\"“”„«»「」$}]"
 )
-_SPACES = re.compile(r"[^\S\n]+")
+_SPACES = re.compile(r"\s++")
 
 
 def plain(text: str, boxed: str = "") -> str:
@@ -43,7 +43,8 @@ def plain(text: str, boxed: str = "") -> str:
     ``boxed`` replaces the beginning of a ``\boxed{…}``.
     """
     bare = _MARKUP.sub("", _BOXED.sub(boxed, text.translate(_ASCII)))
-    return _SPACES.sub(" ", bare).strip()
+    # Long runs of line breaks, which models repeat endlessly, would make searches quadratic.
+    return _SPACES.sub(lambda run: "\n" * min(run[0].count("\n"), 2) or " ", bare).strip()
 
 
 _NOUN = (
