@@ -254,7 +254,7 @@ def test_ones_own_questions_are_read(tmp_path: Path) -> None:
         ({"names": [1]}, r"Expected `str`, got `int` - at `\$.names\[0\]`"),
         ({"names": ["A"], "answer": 1}, r"Expected `str \| null`, got `int` - at `\$.answer`"),
         ({"names": ["A"], "id": True}, "'id' must be"),
-        ({"names": ["A"], "id": ""}, "'id' must be"),
+        ({"names": ["A"], "id": []}, "'id' must be"),
     ],
 )
 def test_a_malformed_question_is_named(row: Any, message: str, tmp_path: Path) -> None:
