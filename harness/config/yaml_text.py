@@ -134,15 +134,31 @@ def _key(node: yaml.Node) -> str:
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
-    seen: dict[str, int] = {}
-    for key_node, _ in node.value:
-        key = _key(key_node)
-        if key in seen:
-            problem = f"the key {shown(key)!r} is already in line {seen[key]}"
-            raise RefusedYaml(problem, key_node, "Remove one of them.")
-        seen[key] = key_node.start_mark.line + 1
     loader.flatten_mapping(node)  # Merge keys (<<); the node's own keys come last and win.
     return {_key(key): loader.construct_object(value, deep=True) for key, value in node.value}
+
+
+def _refuse_repeated_keys(root: yaml.Node) -> None:
+    """Refuse repeated keys before merge keys are expanded, which repeats keys in aliases."""
+    nodes = [root]
+    visited: set[int] = set()
+    while nodes:
+        node = nodes.pop()
+        if id(node) in visited:
+            continue
+        visited.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            nodes += node.value
+        if not isinstance(node, yaml.MappingNode):
+            continue
+        lines: dict[str, int] = {}
+        for key_node, value_node in node.value:
+            key = _key(key_node)
+            if key in lines:
+                problem = f"the key {shown(key)!r} is already in line {lines[key]}"
+                raise RefusedYaml(problem, key_node, "Remove one of them.")
+            lines[key] = key_node.start_mark.line + 1
+            nodes.append(value_node)
 
 
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
@@ -169,6 +185,8 @@ def parse_yaml(text: str, keys: Sequence[str] = (), *, earlier: bool = False) ->
         node = reader.get_single_node()
         if node is not None and _size(node, {}) > 2 * len(text) + MAX_ALIASED:
             raise RefusedYaml("aliases (*) repeat too many values", None, "Write them out.")
+        if node is not None:
+            _refuse_repeated_keys(node)
         return None if node is None else reader.construct_document(node)
     except RecursionError:
         raise RefusedYaml("the nesting is too deep", None, "Use fewer levels.") from None

@@ -429,8 +429,10 @@ def _sheet(path: Path) -> Records:
     try:
         with ZipFile(path) as archive:
             size = sum(part.file_size for part in archive.infolist())
-        if size > MAX_EXPANDED:
-            raise DataInvalid(f"{path} expands to more than {MAX_EXPANDED:,} bytes.")
+            if size > MAX_EXPANDED:
+                raise DataInvalid(f"{path} expands to more than {MAX_EXPANDED:,} bytes.")
+            if (damaged := archive.testzip()) is not None:  # also if a stated size is false
+                raise DataInvalid(f"{path}: {damaged} is damaged.", "Save it again.")
         book = calamine.load_workbook(str(path))
         sheets = {name: book.get_sheet_by_name(name) for name in book.sheet_names}
         tables = {name: sheet.to_python() for name, sheet in sheets.items()}

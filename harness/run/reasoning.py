@@ -79,16 +79,17 @@ def _prompt(request: Request, evaluated: bool) -> Prompt:
     messages = request.messages
     if not evaluated:
         texts = [message.content for message in messages if message.role == "system"]
-        return Prompt(texts, request.decoding.given())
+        return Prompt(texts, decoding=request.decoding.given())
     # Each later round adds a turn of the user, after an answer. Earlier ones are shots.
     turns = [place for place, message in enumerate(messages) if message.role == "user"]
     last = turns[-request.origin.round] if len(turns) >= request.origin.round else len(messages)
     opening, later = messages[: last + 1], messages[last + 1 :]
     return Prompt(
-        [message.content for message in opening],
+        [message.content for message in opening if message.role != "assistant"],
         request.decoding.given(),
         turns=[message.content for message in later if message.role != "assistant"],
         answers=[message.content for message in later if message.role == "assistant"],
+        examples=[message.content for message in opening if message.role == "assistant"],
     )
 
 
@@ -141,12 +142,13 @@ class RecordedReasoning:
 def _recorded_prompt(attempt: Attempt, earlier: Sequence[Attempt]) -> Prompt:
     first = earlier[0] if earlier else attempt
     messages = first.request.get("messages") or ()
-    texts = [str(message.get("content") or "") for message in messages]
+    texts = [(message.get("role"), str(message.get("content") or "")) for message in messages]
     return Prompt(
-        texts,
+        [text for role, text in texts if role != "assistant"],
         attempt.request.get("decoding") or {},
         turns=[earlier_round.feedback or "" for earlier_round in earlier],
         answers=[earlier_round.text or "" for earlier_round in earlier],
+        examples=[text for role, text in texts if role == "assistant"],
     )
 
 

@@ -54,8 +54,11 @@ class Prompt(NamedTuple):
     decoding: Mapping[str, Any] = {}  # `Decoding.given`
     turns: Sequence[str] = ()  # of the user, after the model's answers, which they may quote
     answers: Sequence[str] = ()  # of the model, in earlier rounds
+    examples: Sequence[str] = ()  # answers in the prompt: shots, or a scripted conversation
 
-    def mentions(self, spellings: Collection[str], name: str = "") -> bool:
+    def mentions(
+        self, spellings: Collection[str], name: str = "", *, in_answers: bool = True
+    ) -> bool:
         """Return whether the prompt mentions a mark, ignoring case.
 
         An opening mark at the very end of the prompt begins the reply, and is no mention. A turn
@@ -63,6 +66,8 @@ class Prompt(NamedTuple):
         mention the ``name`` of an element, as in ``<(think|plan)>``.
         """
         texts = [text.lower() for text in self.texts]
+        if in_answers:
+            texts = [example.lower() for example in self.examples] + texts
         answers = [answer.lower() for answer in self.answers]
         if not any(mark in answer for answer in answers for mark in spellings):
             texts += [turn.lower() for turn in self.turns]
@@ -114,7 +119,9 @@ class Reasoning:
             if mark.always:
                 return True
             if mark not in mentions:
-                mentions[mark] = prompt.mentions(mark.spellings, mark.name)
+                mentions[mark] = prompt.mentions(
+                    mark.spellings, mark.name, in_answers=mark.in_answers
+                )
             return not mentions[mark]
 
         return _separated(text, self.marks, usable)

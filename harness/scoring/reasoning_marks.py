@@ -33,6 +33,8 @@ class ReasoningMark:
             Default: ``closing``.
         needs_closing: Whether an opening mark without a closing mark is text.
         always: Whether the mark is separated even if the prompt mentions it.
+        in_answers: Whether an answer in the prompt mentions it, because prompts may ask for it.
+            Other marks there are a model's own reasoning.
     """
 
     name: str
@@ -45,6 +47,7 @@ class ReasoningMark:
     inside: str = ""
     needs_closing: bool = False
     always: bool = False
+    in_answers: bool = False
 
     @cached_property
     def begins(self) -> re.Pattern[str]:
@@ -67,11 +70,12 @@ class ReasoningMark:
         return re.compile(self.before_answer) if self.before_answer else None
 
 
-def _element(name: str) -> ReasoningMark:
+def _element(name: str, *, in_answers: bool = False) -> ReasoningMark:
     opening = rf"(?i:<{name}(?:\s++[\w:-]++\s*+=[^<>]*+)?\s*+>)"
     spellings = (f"<{name}>", f"</{name}>")
     closing = rf"(?i:</{name}\s*+>)"
-    return ReasoningMark(name.rpartition(":")[0] or name, opening, closing, spellings, f"</{name}")
+    short = name.rpartition(":")[0] or name
+    return ReasoningMark(short, opening, closing, spellings, f"</{name}", in_answers=in_answers)
 
 
 def pair(name: str, opening: str, closing: str, *more: str, **parts: Any) -> ReasoningMark:
@@ -88,9 +92,11 @@ MARKS: tuple[ReasoningMark, ...] = (
     # DeepSeek R1, Qwen, GLM, MiniMax M2, OLMo, Phi, Nemotron, Granite 3.3, Kimi K2 and most others
     _element("think"),
     # written by models without reasoning tokens, after their training data or out of habit
-    _element("thinking"),
-    _element("thought"),  # EXAONE Deep, Marco-o1, Gemini's thoughts in OpenAI's protocol
-    _element("reasoning"),
+    _element("thinking", in_answers=True),
+    _element(
+        "thought", in_answers=True
+    ),  # EXAONE Deep, Marco-o1, Gemini's thoughts in OpenAI's protocol
+    _element("reasoning", in_answers=True),
     _element("seed:think"),  # Seed-OSS
     _element("mm:think"),  # MiniMax M3
     _element("longcat_think"),  # LongCat

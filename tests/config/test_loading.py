@@ -119,6 +119,7 @@ def test_a_folder_names_the_files_in_it(tmp_path: Path) -> None:
         (TINY + "---\n" + TINY, ", line 3: but found another document"),
         (TINY + "samples: 1\nsamples: 2\n", ", line 4: the key 'samples' is already in l"),
         (TINY + 'samples: 1\n"samples": 2\n', ", line 4: the key 'samples' is already in line"),
+        ("base: &a {x: 1, x: 1}\nother: *a\n", ", line 1: the key 'x' is already in line 1"),
         ("task: {name: a, name: b}\n", ", line 1: the key 'name' is already in line 1"),
         ("task:\n  deep:\n    b: 1\n    b: 2\n", ", line 4: the key 'b' is already in line"),
         (TINY + "variants:\n  a: {}\n  a: {}\n", ", line 5: the key 'a' is already in line"),

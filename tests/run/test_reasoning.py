@@ -55,12 +55,17 @@ async def test_scored_texts_are_not_separated(change: dict[str, int]) -> None:
     assert await ask(reply, replace(REQUEST, **change)) is reply
 
 
-async def test_shots_are_mentions_and_the_models_own_answers_are_not() -> None:
-    shot, own = Message("assistant", "<think>a</think>b"), Message("user", "Is it?")
-    few_shot = replace(REQUEST, messages=(own, shot, own))
-    assert (await ask(Reply(TEXT, "stop"), few_shot)).text == TEXT
+@pytest.mark.parametrize(("mark", "asked_for"), [("reasoning", True), ("think", False)])
+async def test_shots_may_ask_for_marks_and_the_models_own_answers_do_not(
+    mark: str, asked_for: bool
+) -> None:
+    text = TEXT.replace("think", mark)
+    shot = Message("assistant", f"<{mark}>a</{mark}>b")
+    user = Message("user", "Is it?")
+    few_shot = replace(REQUEST, messages=(user, shot, user))
+    assert (await ask(Reply(text, "stop"), few_shot)).text == (text if asked_for else "Yes")
     second = replace(few_shot, origin=Origin("a", 0, 2))
-    assert (await ask(Reply(TEXT, "stop"), second)).text == "Yes"
+    assert (await ask(Reply(text, "stop"), second)).text == "Yes"
 
 
 async def test_only_the_system_message_of_a_judge_mentions_marks() -> None:

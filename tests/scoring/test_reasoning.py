@@ -210,6 +210,7 @@ HM = "<think>Hm.</think>Yes."
     [
         (Prompt(["Is it?"]), True),
         (Prompt(["Put your reasoning into <think> tags."]), False),
+        (Prompt(["Is it?"], examples=["<think>Hm.</think>Yes."]), True),  # its own reasoning
         (Prompt(["End your reasoning with </THINK>."]), False),
         (Prompt(["Answer: <think step by step>. The answer is <x>"]), True),
         (Prompt(["Use <reasoning> tags."]), True),

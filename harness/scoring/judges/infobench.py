@@ -136,7 +136,7 @@ def verdict(text: str) -> bool | None:
 
     The last statement decides: the first word, a phrase such as "answer: yes", or a sentence of one
     word. Without any, the last word decides. Case and quotations are ignored. A reply such as "yes
-    or no" is unclear.
+    or no" is unclear, and so is one whose last line contradicts itself.
 
     >>> [verdict(text) for text in ("No, it is not.", "Answer: **Yes**, I think", "Nothing: YES")]
     [False, True, True]

@@ -422,6 +422,12 @@ def test_cells_of_tables(content: str, expected: Any, tmp_path: Path) -> None:
         list(rows(path))
 
 
+def test_an_alias_of_a_merged_mapping_repeats_no_key(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("- &a {q: x}\n- {p: &b {<<: *a, q: y}}\n- *b\n")
+    assert [row for _, row in rows(path)] == [{"q": "x"}, {"p": {"q": "y"}}, {"q": "y"}]
+
+
 def test_cells_of_excel(tmp_path: Path) -> None:
     pytest.importorskip("python_calamine")
     path = tmp_path / "a.xlsx"
@@ -438,6 +444,11 @@ def test_cells_of_excel(tmp_path: Path) -> None:
         list(rows(path))
     path.write_bytes(sheet([["a"], ["b"]], [["a"], ["c"]]))
     with pytest.raises(DataInvalid, match="has 2 sheets: S1, S2"):
+        list(rows(path))
+    damaged = bytearray(sheet([["a"], ["b"]]))
+    damaged[damaged.index(b"worksheets/") + 60] ^= 0xFF  # in the compressed cells
+    path.write_bytes(damaged)
+    with pytest.raises(DataInvalid, match=r"is damaged|not readable as Excel"):
         list(rows(path))
     path.write_bytes(b"PK")
     with pytest.raises(DataInvalid, match="not readable as Excel"):
