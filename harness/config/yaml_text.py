@@ -202,8 +202,8 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
             parts = [part for pair in node.value for part in pair]
         else:
             parts = node.value if isinstance(node, yaml.SequenceNode) else []
-        own = len(node.value) if isinstance(node, yaml.ScalarNode) else 0
-        sizes[id(node)] = 1 + own + sum(_size(part, sizes) for part in parts)
+        characters = len(node.value) if isinstance(node, yaml.ScalarNode) else 0
+        sizes[id(node)] = 1 + characters + sum(_size(part, sizes) for part in parts)
     return sizes[id(node)]
 
 

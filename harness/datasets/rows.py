@@ -406,9 +406,11 @@ _BREAK = re.compile(r"\r\n|\r|\n")
 
 
 def _refuse_delimiter(path: Path, header: str, delimiter: str) -> None:
-    for other in ";\t":
-        if other in header:
-            problem = f"{path}, line 1: the columns are separated by {other!r}, not {delimiter!r}."
+    for separator in ";\t":
+        if separator in header:
+            problem = (
+                f"{path}, line 1: the columns are separated by {separator!r}, not {delimiter!r}."
+            )
             raise DataInvalid(problem, "Save it with commas, or as .tsv with tabs.")
 
 

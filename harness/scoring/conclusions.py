@@ -146,7 +146,7 @@ def statements(text: str, announced: re.Pattern[str] = ANSWER) -> list[Statement
 
     ``announced`` matches what announces them: `ANSWER` or `SCORE`.
     """
-    found = []
+    announced_texts = []
     for match in announced.finditer(text):
         if not _is_aside(text, match):
             stated = _sentence(text, match.end())
@@ -154,13 +154,15 @@ def statements(text: str, announced: re.Pattern[str] = ANSWER) -> list[Statement
             binding = bool(_LETTER.fullmatch(stated) or _NO_ANSWER.match(stated))
             if match["of"] is None:
                 binding = binding or colon or _NAME.match(stated) is not None
-            found.append(Statement(match.end(), stated, True, binding))
+            announced_texts.append(Statement(match.end(), stated, True, binding))
     for match in _CONCLUDED.finditer(text):
         clause = _clause_before(text, match)
         if not (_WITHDRAWN.search(clause) or _WITHDRAWN_CONCLUSION.search(clause)):
             stated = _sentence(text, match.end())
-            found.append(Statement(match.end(), stated, False, bool(_LETTER.fullmatch(stated))))
-    return sorted(found)
+            announced_texts.append(
+                Statement(match.end(), stated, False, bool(_LETTER.fullmatch(stated)))
+            )
+    return sorted(announced_texts)
 
 
 def undecided(text: str) -> list[int]:
@@ -326,12 +328,12 @@ def json_objects(text: str) -> list[JsonObject]:
     broken = 0
     start = _OBJECT_START.search(text)
     while start is not None:
-        found = _decoded(text, start.start())
-        objects.append(found)
-        broken += bool(found.problem)
+        decoded = _decoded(text, start.start())
+        objects.append(decoded)
+        broken += bool(decoded.problem)
         if broken > MOST_BROKEN_OBJECTS:
             raise Unparseable("The answer contains too much broken JSON.")
-        start = _OBJECT_START.search(text, found.end)
+        start = _OBJECT_START.search(text, decoded.end)
     return objects
 
 

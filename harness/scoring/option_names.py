@@ -117,8 +117,8 @@ class OptionNames:
             if match[2] and (_OF_A_KIND.search(before) or self._is_initial(text, match)):
                 continue
             label = LABEL.match(text, match.end())
-            own, end = self._spelt(text, label.end() if label else match.end())
-            if own != letter:
+            spelt_letter, end = self._spelt(text, label.end() if label else match.end())
+            if spelt_letter != letter:
                 end = match.end()
             denied = NOT.search(before) or DENIED.match(text, end)
             mentions.append(Mention(match.start(), end, letter, bool(match[1]), bool(denied)))

@@ -136,8 +136,8 @@ class Reasoning:
         answer, reasoning = self.separate(tree["text"], prompt)
         if reasoning is None:
             return Separated(text, None)
-        found = ({"text": answer} if answer else {}) | {"tool_calls": tree["tool_calls"]}
-        return Separated(json.dumps(found, ensure_ascii=False), reasoning)
+        message = ({"text": answer} if answer else {}) | {"tool_calls": tree["tool_calls"]}
+        return Separated(json.dumps(message, ensure_ascii=False), reasoning)
 
     def unknown(self, answer: str, prompt: Prompt = NO_PROMPT) -> str | None:
         """Return the mark with which an answer begins if it may begin unseparated reasoning.
@@ -263,23 +263,23 @@ def _closing(
     fences = 0
     ticks = 0  # on the current line
     last_fence = text.rfind(_FENCE) if prose else -1
-    for found in marks.finditer(text, start):
-        if _quoted(text, found):
+    for mark in marks.finditer(text, start):
+        if _quoted(text, mark):
             continue
         if prose:
-            between = text[place : found.start()]
+            between = text[place : mark.start()]
             fences += between.count(_FENCE)
             _, line_break, line = between.rpartition("\n")
             ticks = line.count("`") + (0 if line_break else ticks)
-            place = found.start()
+            place = mark.start()
             in_block = fences % 2 == 1 and last_fence >= place
             if in_block or ticks % 2 == 1:
                 continue
-            if found["closing"] is not None and _mentioned(text, found):
+            if mark["closing"] is not None and _mentioned(text, mark):
                 continue
-        depth += -1 if found["closing"] is not None else 1
-        if depth == 0 or (found["closing"] is not None and not balanced):
-            return found
+        depth += -1 if mark["closing"] is not None else 1
+        if depth == 0 or (mark["closing"] is not None and not balanced):
+            return mark
     return None
 
 

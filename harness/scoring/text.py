@@ -283,8 +283,8 @@ def has_other_scripts(text: str) -> bool:
         return False
     if _SPACELESS.search(text) or _NO_WORDS.search(text):
         return True
-    other = sum(map(len, _LETTERS_BEYOND_LATIN.findall(text)))
-    return other * 2 > sum(map(len, _LETTERS.findall(text)))
+    beyond_latin = sum(map(len, _LETTERS_BEYOND_LATIN.findall(text)))
+    return beyond_latin * 2 > sum(map(len, _LETTERS.findall(text)))
 
 
 _CLOSERS = "\"'”’»›)\\]}」』）】》〉］｝"  # noqa: RUF001
@@ -316,18 +316,18 @@ def sentences(text: str, split: Callable[[str], list[str]]) -> list[str]:
         return split(text)
     if _NO_SENTENCES.search(text):
         raise Uncountable("There are no rules for the sentences of this text's script.")
-    found: list[str] = []
+    pieces: list[str] = []
     start = 0
     marks, always = _ends()
     for match in marks.finditer(text):
         before = text[match.start() - 1 : match.start()]
         after = text[match.end() : match.end() + 1]
         if always.search(match[1]) or _ends_sentence(match[1], before, after):
-            found += _joined_pieces(split(text[start : match.end()]))
+            pieces += _joined_pieces(split(text[start : match.end()]))
             start = match.end()
-    found += _joined_pieces(split(text[start:]))
+    pieces += _joined_pieces(split(text[start:]))
     complete: list[str] = []
-    for sentence in map(str.strip, found):
+    for sentence in map(str.strip, pieces):
         if any(map(str.isalnum, sentence)):
             complete.append(sentence)
         elif complete:  # only marks, which belong to the sentence before
