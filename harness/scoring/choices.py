@@ -13,7 +13,14 @@ from typing import Any, ClassVar, Literal
 
 from harness.errors import DataInvalid, Unparseable
 from harness.scoring import is_blank
-from harness.scoring.conclusions import ASIDE, plain, statements, undecided, unquoted
+from harness.scoring.conclusions import (
+    ASIDE,
+    LONGEST_SENTENCE,
+    plain,
+    statements,
+    undecided,
+    unquoted,
+)
 from harness.scoring.option_names import (
     DENIED,
     KIND,
@@ -144,6 +151,30 @@ _LOOK_ALIKE = re.compile(rf"(?<!\w)[{_LOOK_ALIKES}](?=\s*(?:[.,;:!?)\]]|\n|\Z))"
 _CYRILLIC_LETTER = re.compile(r"(?<!\w)[БГДЖ](?=\s*[.,;:)\]])")  # an option of a Cyrillic list
 
 
+_NEXT_QUESTION = re.compile(
+    r"^[ \t#*]*+(?:question|q|problem|frage|pregunta|问题)[ \t]*+\d*+[ \t*]*+[:\uff1a]", re.I | re.M
+)
+_ABOUT_ANOTHER = re.compile(
+    r"\b(?i:would|had|similarly|earlier|previous|students?|people)\b|\b[Ff]or\s(?:the\s)?[A-Z]"
+)
+_CLAUSE_START = re.compile(r"[.!?。;\n]\s|,\s(?:but|so|yet|however)\b")
+
+
+def _about_this_question(
+    text: str, announced: Iterator[tuple[int, str]]
+) -> Iterator[tuple[int, str]]:
+    """Yield the announcements, without later ones about another question or another's answer."""
+    answered = False
+    for offset, letters in sorted(announced):
+        before = _CLAUSE_START.split(text[max(0, offset - LONGEST_SENTENCE) : offset])[-1]
+        after = _CLAUSE_START.split(text[offset : offset + LONGEST_SENTENCE])[0]
+        about_another = _ABOUT_ANOTHER.search(before + after) is not None
+        if answered and about_another:
+            continue
+        answered = answered or (bool(letters) and not about_another)
+        yield offset, letters
+
+
 class ChoiceExtraction(OptionNames):
     """An extraction of the letter of the option that a reply chooses.
 
@@ -161,6 +192,7 @@ class ChoiceExtraction(OptionNames):
             Unparseable: If the reply names no option, or several without choosing one, or if what
                 it announces last is not an option.
         """
+        text = self._before_next_question(text)
         letters = self._chosen(self._prepared(unquoted(text)))
         if letters is None:
             letters = self._chosen(self._prepared(text)) or ""
@@ -170,6 +202,13 @@ class ChoiceExtraction(OptionNames):
         if letters:
             raise Unparseable(f"The reply chooses several options: {', '.join(letters)}.")
         raise Unparseable(f"The reply does not choose one of the options A to {last}.")
+
+    def _before_next_question(self, text: str) -> str:
+        """Return an answered reply without a further question that the model has made up."""
+        match = _NEXT_QUESTION.search(text)
+        if match is None or not self._chosen(self._prepared(unquoted(text[: match.start()]))):
+            return text
+        return text[: match.start()]
 
     def write(self, answer: str) -> str:
         """Return the answer unchanged."""
@@ -190,7 +229,7 @@ class ChoiceExtraction(OptionNames):
         """Return the letters that a reply chooses, "" if it decides for none, or None."""
         if letter := self._texts.get(bare_text(text)):
             return letter
-        announced = [*self._last_line(text), *self._announced(text)]
+        announced = [*self._last_line(text), *_about_this_question(text, self._announced(text))]
         decisive = announced or [*self._labelled(text)]
         start = 0
         if decisive:

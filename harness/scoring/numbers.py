@@ -306,6 +306,10 @@ _LINK = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 """Matches what makes one expression, or two alternatives, of the numbers around it."""
+_AND = re.compile(r"(?: [^\W\d_]{1,12})? (?:and|und|et|y|e|и|en|og|och) ", re.IGNORECASE)
+_BETWEEN = re.compile(
+    r"\b(?:between|zwischen|entre|tra|fra|tussen|mellem|mellan|между)\s(?:\w+\s)?\Z", re.IGNORECASE
+)
 _LAST_DIGITS = re.compile(r"[ ]0\d|[ ]{2,3}\d{3}(?!\d)|[ ]\.\d")  # in 1 0000, 12  000, 1 .5
 # A quantity in two units: 2 hours 30 minutes, 5' 11"
 _PART = re.compile(
@@ -341,6 +345,8 @@ def _are_linked(plain_text: str, left: re.Match[str], right: re.Match[str]) -> b
     if len(gap) > MOST_GAP:
         return False
     if _LINK.fullmatch(gap):
+        return True
+    if _AND.fullmatch(gap) and _BETWEEN.search(plain_text, max(0, left.start() - 30), left.start()):
         return True
     if left["factor"] and plain_text[left.end() : right.start()] in (" ", " and "):  # 5 thousand 2
         return True

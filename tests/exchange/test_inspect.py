@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ def test_a_run_that_is_exported_and_imported_is_equal(suffix: str, found: list[A
         manifests = after.read_manifest(), before.read_manifest()
         for key in ("task", "model", "fingerprint", "started_at", "owed"):
             assert manifests[0][key] == manifests[1][key]
-        assert read_columns(after.attempts)[1] == read_columns(before.attempts)[1]
+        calls = read_columns(before.attempts)[1]  # another tool has made those of the import
+        assert read_columns(after.attempts)[1] == replace(calls, n_cached=0)
         assert measure(after).overall == measure(before).overall
 
 

@@ -322,7 +322,7 @@ LANDMARKS = ["Etna", "Rhine", "Sahara", "Everest"]
         ("Answer - B", "B"),
         ("Answer \u2014 B", "B"),
         ("Answer => B", "B"),
-        ("The answer is B.\nQuestion: What is a volcano?\nAnswer: A", "A"),
+        ("The answer is B.\nQuestion: What is a volcano?\nAnswer: A", "B"),
         ("I first thought the answer is A, but it's B.", "B"),
         (
             "The correct answer is **B. Rhine**, not A. Etna, C. Sahara or D. Everest.",
@@ -586,3 +586,23 @@ def test_choices_are_a_list_of_different_texts(raw: object) -> None:
     with pytest.raises(DataInvalid, match="choices"):
         choice_texts(raw)
     assert choice_texts(["a", 2, True]) == ("a", "2", "true")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "A is the correct answer. B would be the answer for the UK.",
+        "The answer is A. For the UK, the correct answer is B.",
+        "Answer: A. Had the question been about the UK, B would be the right choice.",
+        "The correct answer is A. B is the answer many students give.",
+        "The answer is A. Note: in an earlier edition of the test, the answer was B.",
+        "Answer: A. Similarly, for Spain the answer is D.",
+        "Answer: A\n\nQuestion: What is the capital of Spain?\nAnswer: D",
+        "A\n\nQ: What is the capital of Spain?\nA. Rome\nB. Oslo\nAnswer: D",
+        "Question: What is the capital of France?\nAnswer: A",
+        "I first thought the answer would be B. The answer is A.",
+        "The answer is B. Wait, no, the answer would be A.",
+    ],
+)
+def test_remarks_on_other_questions_and_made_up_ones_change_nothing(reply: str) -> None:
+    assert ChoiceExtraction(["Paris", "London", "Berlin", "Madrid"]).read(reply) == "A"
