@@ -99,13 +99,16 @@ _JOINED = re.compile(
 _RIGHT = re.compile(
     rf"{_letter('A-Z')}\s*(?:(?i:(?:is|seems|must be|would be|has to be)\s+(?:to be\s+)?(?:the\s+)?"
     r"(?:(?:only\s+)?correct|right|(?:only|best|most\s+\w+)\s+(?:answer|option|choice|one)|answer)\b)"
-    r"(?!\s+(?:if|when|only|unless|in)\b)|是?(?:正确|对的)|が正解)"
+    r"(?!\s+(?:if|when|only|unless|in)\b)|\s(?:it\s+is(?=\s*[.!]|\s*\Z)|is\s+juist\b"
+    r"|(?:ist|est|es|é|è|jest|är|er)\s+"
+    r"(?:die\s+|la\s+|a\s+)?(?:richtig\w*|korrekt|bonne|correct\w*|corr[ei]t[ao]|corretta|giusta"
+    r"|poprawn\w*|prawidłow\w*|rätt|riktig\w*)\b)|是?(?:正确|对的)|[がは](?:正解|正しい))"
 )
 _BRACKETED = re.compile(
     r"[(\[](?<![A-Za-z0-9])([A-Z])[)\]]|\b(?i:option|choice|answer|letter)\s+([A-Z])\b"
 )
 _ENDS = re.compile(
-    r"\s*(?:\Z|\n|[.。](?=\s|\Z)|[,;:!?)\]/&、\uff0c]|[-\u2013—]+(?=\s)|[\u0400-\uffff]"
+    r"\s*(?:\Z|\n|[.。](?=\s|\Z)|[,;:!?)\]/&、\uff0c]|\((?!or\b)|[-\u2013—]+(?=\s)|[\u0400-\uffff]"
     r"|(?:because|since|as|which|and|or|over|rather|instead|not|but|though|although)\b)"
 )
 _CONDITION = re.compile(r",?\s+(?:if\s+not|if|unless|provided|assuming)\b", re.I)
@@ -118,7 +121,7 @@ _OPEN = re.compile(
     re.I,
 )
 _QUESTION = re.compile(r"[^.!?\n]{0,200}\?")
-_DELIMITER = re.compile(r"\s*(?:\Z|\n|[.](?=\s)|[():,;]|[-\u2013—]+(?=\s))")
+_DELIMITER = re.compile(r"\s*(?:\Z|\n|[.!](?=\s)|[():,;]|[-\u2013—]+(?=\s))")
 _BULLET = re.compile(
     r"^[ \t]*(?:[-\u2013•#+]{1,6}[ \t]+"
     r"|(?![❌✗✘✖])[\u2190-\u21ff\u2300-\u2bff\U0001f300-\U0001faff]\ufe0f?[ \t]*)+",
@@ -126,6 +129,7 @@ _BULLET = re.compile(
 )
 _OTHER_LABEL = re.compile(rf"\b(?:{KIND})\Z", re.I)
 _REFUSED = re.compile(r"[^.!?\n]{0,60}\?\s*(?:wrong|no|incorrect|not)\b", re.I)
+_CLAUSE_END = re.compile(r"[,;.!]\s")
 _WORD = re.compile(r"[\w?]")
 _CLOSED = re.compile(r"\s*(?:[.!;)\]]|\n|\Z)")
 _COURTESY = re.compile(
@@ -237,7 +241,7 @@ class ChoiceExtraction(OptionNames):
             first = "" if announced else self._first(text)
             letters = letters if first in ("", letters) else ""
         else:
-            letters = self._first(text) or self._only(text)
+            letters = self._first(text) or self._first_words(text) or self._only(text)
         if len(letters) == 1:
             return self._corrected(text, start, letters)
         if decisive or letters:
@@ -379,6 +383,14 @@ class ChoiceExtraction(OptionNames):
             if other and other[1] != match[1] and _DELIMITER.match(line, other.end(1)):
                 return ""
         return self._at(text, 0, loose=True)[0]
+
+    def _first_words(self, text: str) -> str:
+        """Return the letter of the option whose text opens a reply that names no other, or ""."""
+        letter, end = self._spelt(text, 0)
+        if not letter or not _CLAUSE_END.match(text, end):
+            return ""
+        letters = {mention.letter for mention in self._mentions(text) if not mention.denied}
+        return letter if letters == {letter} else ""
 
     def _only(self, text: str) -> str:
         """Return the only option that a text names in brackets or as "option B", or ""."""

@@ -51,17 +51,18 @@ _NOUN = (
     r"(?:\b(?:answer|verdict|conclusion|decision|judge?ment|correction|(?P<aside>option|choice"
     r"|response|solution|pick)|réponse|antwort|respuesta|resposta|risposta|antwoord|ответ"
     r"|відповідь|odpowied[zź]|svar(?:et)?|cevap|jawaban(?:nya)?|đáp án|उत्तर|الجواب|الإجابة)"
+    r"|\bcâu\s+trả\s+lời"
     r"|答案|回答|选项|正解|答え|정답|답)"
 )
 _LINK = (
     r"(?:(?:is|was|would\s+be|must\s+be|should\s+be|will\s+be|remains|est|ist|lautet|es|é|è|jest|är"
-    r"|er|adalah|là|это|हैं?|هو|هي)\b|应该是|應該是|是|为|為|选(?!项)|は|은|는|[-=]>|[:=→—\u2013】]|-(?=\s))"
+    r"|er|adalah|là|это|हैं?|هو|هي|(?<=उत्तर\s))\b|应该是|應該是|是|为|為|选(?!项)|は|은|는|[-=]>|[:=→—\u2013】]|-(?=\s))"
 )
 _FILL = (
     r"(?:[\s:\uff1a=]|[-•](?=\s)|\b(?:is|the|correct|final|best|right|option|choice|letter|answer"
     r"|clearly|definitely|probably|likely|most|therefore|thus|indeed|simply|just|actually|now|still"
     r"|instead|rather|that|clear|obvious|simple|as follows|it['\u2019]s|it\s+is"
-    r"|la|le|les|el|die|der|das|opción|opção|lettre|letra|a\s+letra|a(?=\s+[A-Z]\b)|lettera|buchstabe|буква|вариант|correcta|correcte"
+    r"|la|le|les|el|die|der|das|opción|opção|lettre|letra|a\s+letra|(?:a|to)(?=\s+[A-Z]\b)|lettera|buchstabe|буква|вариант|correcta|correcte"
     r"|correta|corretta|richtig)\b|选项|選択肢)*+"
 )
 _QUALIFIED = (  # between the noun and the link, as in "the answer to this question is"
@@ -76,11 +77,13 @@ _CONCLUDED = re.compile(
     r"(?:choose|chose|pick|select|say|answer|mean|meant|think|believe|guess|conclude"
     r"|go(?:ing)?\s+with|opt(?:ing)?\s+for|settle\s+on)\b"
     r"|^[#\t ]{0,8}(?:(?:the|my|final|correct)\s+){0,3}answer\s*\n"
-    r"|\bit(?:['\u2019]s|\s+is|\s+must\s+be)\b"
+    r"|\bit(?:['\u2019]s|\s+is|\s+(?:must|should)\s+be)\b"
+    r"|\b(?:chang|switch|revis|updat|amend|correct)\w*\s+(?:(?:my|the)\s+\w+|it)\s+to\b|\bmake\s+that\b"
     r"|\b(?:therefore|thus|so|hence|donc|dunque|значит)\b,?"
     r"|\b(?:wait|actually|sorry|oops|on\s+reflection|on\s+second\s+thoughts?)\b[\s,.:;!…—\u2013-]+"
     r"|\b(?:no|nein|non|нет)\s*[,.:;!—\u2013]+"
-    r"|(?:\bnot\b|n['\u2019]t\b)[^.!?\n]{0,40}?\bbut\b|\bbetween\b[^.!?\n]{0,60}?,"
+    r"|(?:\bnot\b|n['\u2019]t\b)[^.!?\n]{0,40}?\bbut\b"
+    r"|\b(?:nicht|pas|no|non|не)\s[^.!?\n]{0,40}?\b(?:sondern|mais|sino|ma|bensì|\u0430)\b|不是[^。\n]{0,40}?而是|\bbetween\b[^.!?\n]{0,60}?,"
     r"|\bthat\s+leaves\b|所以|因此|(?<![不没別别未])(?:选择|選擇|选(?!项))|不对[,\uff0c]|よって|따라서)"
     + _FILL,
     re.I | re.M,

@@ -226,7 +226,7 @@ _ATTACHED_SCALES = {*"kKMBbT", "mn", "MM", "pi", "π"}
 _VARIABLES = {*"ijnyz", "xy"}
 # Words that make another number of the number after them
 _WORDS_BEFORE = (
-    r"(?i:not|nicht|minus|neg|negativ[eo]?|négatif|moins|menos|meno|минус|мінус|eksi|âm|"
+    r"(?i:not|(?<=[a-z]n['\u2019])t|nicht|minus|neg|negativ[eo]?|négatif|moins|menos|meno|минус|мінус|eksi|âm|"
     r"(?:hundred|thousand|million)(?:[ ]and)?)\b"
 )
 

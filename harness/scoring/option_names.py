@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Sequence
 from string import ascii_uppercase
 from typing import NamedTuple
@@ -32,7 +34,8 @@ _CORRECTION = re.compile(
     r"(?:(?<=[.,;:!…\n(—\u2013-])|(?<=[.,;:!…—\u2013-]\s)|(?<=[。\uff0c\uff01\uff1b、]))"
     r"(?:(?:but|or|oh|ah|well),?\s+)?"
     r"(?:(?:wait|edit|update|actually|hmm+|scratch\s+that|(?:or\s+)?rather(?!\s+than)|on\s+(?:second\s+thoughts?|reflection)"
-    r"|correction|sorry|pardon|oops|I\s+mean[t]?|let\s+me\s+correct"
+    r"|correction|sorry|pardon|oops|I\s+mean[t]?|let\s+me\s+correct|hold\s+on|my\s+(?:mistake|bad|error)"
+    r"|I\s+(?:was\s+wrong|misread|made\s+an?\s+(?:mistake|error))|(?:re-?|double[\s-])check\w*|let\s+me\s+(?:re|double)"
     r"|korrektur|perdón|corrección|désolée?|plutôt|en\s+fait|en\s+realidad|na\s+verdade|eigentlich)\b"
     r"|(?:no|nein|non|não|нет)\s*[,.:;!—\u2013]|不对|不對|更正|纠正|不[\uff0c,。]|いや|訂正|아니)",
     re.I,
@@ -40,7 +43,16 @@ _CORRECTION = re.compile(
 PREFERRED = re.compile(
     r"\s*(?:[.!;)\]。\uff01\uff1b]|\n|\Z|です|だ|(?:is|seems)\s+(?:better|best|right|correct|the)\b)"
 )
-_SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)|[\n。\uff01\uff1f]")
+_SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)|[\n。\uff01\uff1f।؟]")
+_EXPLAINS = re.compile(  # words of English, whose corrections are known, and of denials
+    r"\b(?:the|an|and|are|because|its|this|these|with|has|have|which|would|only|than|if|for|while"
+    r"|also|less|some|might|may|could|one|is\s+it|why|how"
+    r"|to\s+be|is\s+(?:a|in|not)|falsch|faux|fausse|pas|niet|nicht|fout|onjuist"
+    r"|incorrect[aoe]?s?|fals[oa]|errad[oa]"
+    r"|sbagliat[oa]|błędn\w*|не\w*|неверн\w*|yanl\u0131ş|değil|गलत|नहीं|خطأ|ليس\w*|salah|bukan|sai|fel|inte)\b"
+    r"|[错錯误誤不]|틀|아니|ない|ผิด",
+    re.I,
+)
 _DOUBT = re.compile(
     r"\b(?:not|no|never|neither|nor|cannot|wrong|incorrect|false|least|unlikely|(?<!without\sa\s)doubt\w*|tempting"
     r"|eliminat(?:es?|ed|ing)|exclud\w+|except|rul\w+\s+out|might|may|maybe|perhaps|could|if|unless|whether"
@@ -48,7 +60,9 @@ _DOUBT = re.compile(
     r"|ei|לא|نیست|ليس|ليست)\b|n['\u2019]t\b|[?\uff1f≠❌✗✘✖不没非]|ない|ません|아니|नहीं|ไม่",
     re.I,
 )
-_IN_PASSING = re.compile(r"\s(?!(?:is|it|seems|looks|because|since|as|which|and|but)\b)[a-z]")
+_IN_PASSING = re.compile(
+    r"\s(?!(?:sagen|wählen|nehmen|is|it|seems|looks|because|since|as|which|and|but)\b)[a-z]"
+)
 _ASSERTED = re.compile(
     r"\s*(?:[.!;)\]]|\n|\Z|,\s+(?:of\s+course|because|since|I)\b"
     r"|is\s+(?:the\s+)?(?:(?:only|best)\s+)?(?:correct|right|answer)\b)"
@@ -58,6 +72,12 @@ _LINKED = re.compile(
 )
 _LETTERED = re.compile(r"\w\s[A-Z]\b")
 _CONTINUED = re.compile(r"[^\W_]|[.,]\d")
+
+
+_VERBS = (  # words that do not follow an article
+    r"is|it\s+is|was|are|seems|fits|works|makes|and|or|nor|because|since|ist|wäre|stimmt|est|es|é|è|jest|är"
+    r"|on|olmal\u0131|doğru|richtig|juist|correct|right|better"
+)
 
 
 class Mention(NamedTuple):
@@ -89,7 +109,11 @@ class OptionNames:
             if text in single and text.upper() not in self._letters
         }
         spelt = "|".join(map(re.escape, sorted(self._texts, key=len, reverse=True))) or r"(?!)"
-        word = r"(?<=[AI])\s+(?!(?:is|was|are|seems|and|or|nor|because|since)\b)\w"
+        spelt = re.sub(
+            r"(?:\A|(?<=\|))no(?=\||\Z)", r"no(?!\\s+\\w)", spelt
+        )  # no option: "no idea"
+        article = r"(?:(?<=I)|(?<=\AA)|(?<=[.!?:\n]A)|(?<=[.!?:\n]\sA))"
+        word = rf"{article}\s+(?!(?:{_VERBS})\b)[a-z\u00df-\u024f]"
         self._option_names = re.compile(
             rf"(?<!\w)(?<!\d[.,])(?!(?<=[-\u2212])\d)(?i:({spelt}))(?!\w|[.,]\d)"
             rf"|(?<![A-Za-z0-9'\u2019.+-])([{self._letters}]){WHOLE}(?!{word})"
@@ -132,16 +156,16 @@ class OptionNames:
 
     def _corrected(self, text: str, start: int, letter: str) -> str:
         """Return the letter that corrects a choice at an offset, "" if unclear, or the choice."""
+        mentions = self._mentions(text)
         marks = [match.end() for match in _CORRECTION.finditer(text, start)]
         if not marks:
-            return letter
-        mentions = self._mentions(text)
+            return "" if _is_contradicted(text, start, letter, mentions) else letter
         last = next(
             (mark for mark in reversed(marks) if mentions and mentions[-1].start >= mark), len(text)
         )
         later = [mention for mention in mentions if mention.start >= last]
         if not later:
-            return letter
+            return "" if _is_contradicted(text, start, letter, mentions) else letter
         sentence = _SENTENCE_END.search(text, later[0].end)
         end = sentence.end() if sentence else len(text)
         later = [mention for mention in later if mention.start < end]
@@ -186,3 +210,30 @@ class OptionNames:
         if self._lettered or _IN_PASSING.match(text, mention.end):
             return False
         return not text[:start].strip() or not text[end:].strip()
+
+
+def _is_contradicted(text: str, start: int, letter: str, mentions: Sequence[Mention]) -> bool:
+    """Return whether a sentence after the choice names just one other option without a reason.
+
+    It may correct the choice in words of any language.
+    """
+    ending = _SENTENCE_END.search(text, start)
+    if ending is None:
+        return False
+    later = [mention for mention in mentions if mention.start >= ending.end()]
+    others = {mention.letter for mention in later if not mention.denied} - {letter}
+    if len(others) != 1:
+        return False
+    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    by_sentence: dict[int, list[Mention]] = defaultdict(list)
+    for mention in later:
+        by_sentence[bisect_right(ends, mention.start)].append(mention)
+    for number, named in by_sentence.items():
+        sentence_end = ends[number] if number < len(ends) else len(text)
+        if {mention.letter for mention in named} != others:
+            continue
+        introduction = text[max(0, ends[number - 1] - LONGEST_STATEMENT) : named[0].start]
+        is_aside = ASIDE.search(introduction.rstrip(" :\n-•*")) is not None
+        if not is_aside and not _EXPLAINS.search(text, ends[number - 1], sentence_end):
+            return True
+    return False

@@ -606,3 +606,64 @@ def test_choices_are_a_list_of_different_texts(raw: object) -> None:
 )
 def test_remarks_on_other_questions_and_made_up_ones_change_nothing(reply: str) -> None:
     assert ChoiceExtraction(["Paris", "London", "Berlin", "Madrid"]).read(reply) == "A"
+
+
+# Corrections in words that no list has: never the option that was withdrawn.
+WITHDRAWN = """
+Die Antwort ist B. Moment, nein: A ist richtig. | Het antwoord is B. Nee wacht, A is juist.
+Odpowiedź: B. Zaraz, pomyliłem się: A. | Cevap: B. Pardon, A olmalı.
+उत्तर: B। माफ़ कीजिए, A सही है। | الجواب هو B. لحظة، لا، الصحيح هو A.
+La réponse est B. Attendez, je me trompe : A est la bonne. | La risposta è B. Anzi, A.
+Svaret är B. Vänta, A är rätt. | Ответ: B. Хотя подождите, правильно A.
+答えはBです。あ、待って、Aが正しいです。 | 정답은 B입니다. 잠깐만요, A가 맞습니다.
+A resposta é B. Espera, A é a correta. | Câu trả lời là B. Khoan đã, A mới đúng.
+B. Hmm, Rome is in Italy though. So I change my answer to A. | The answer is B. Hold on. A.
+The answer is B. Rechecking... A it is. | The answer is B. My mistake, it should be A.
+"""
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [reply.strip() for line in WITHDRAWN.strip().splitlines() for reply in line.split(" | ")],
+)
+def test_a_withdrawn_choice_is_never_read(reply: str) -> None:
+    try:
+        letter = ChoiceExtraction(CHOICES).read(reply)
+    except Unparseable:
+        return
+    assert letter == "A"
+
+
+@pytest.mark.parametrize(
+    ("reply", "letter"),
+    [
+        ("Nicht A, sondern B.", "B"),
+        ("The answer is A (I'm fairly sure).", "A"),
+        ("Antwort A ist richtig.", "A"),
+        ("Ich würde A sagen.", "A"),
+        ("答案是 A（巴黎）。", "A"),
+        ("Câu trả lời là A.", "A"),
+        ("B! Final answer. Do you want to know why A, C and D are wrong?", "B"),
+        ("Die Antwort ist A. B ist falsch, weil Rom in Italien liegt.", "A"),
+        ("答案是A。B是错误的。", "A"),
+    ],
+)
+def test_a_clear_choice_is_read_in_many_languages(reply: str, letter: str) -> None:
+    assert ChoiceExtraction(CHOICES).read(reply) == letter
+
+
+@pytest.mark.parametrize(
+    ("reply", "letter"),
+    [
+        ("No, that is not true.", "B"),
+        ("Yes, it is.", "A"),
+        ("Yes. No doubt about it.", "A"),
+    ],
+)
+def test_the_text_of_an_option_may_open_a_reply(reply: str, letter: str) -> None:
+    assert ChoiceExtraction(["Yes", "No"]).read(reply) == letter
+
+
+def test_a_reply_that_names_both_options_of_two_in_its_reasons_is_unparseable() -> None:
+    with pytest.raises(Unparseable):
+        ChoiceExtraction(["Yes", "No"]).read("It depends. In some cases yes, in others no.")
