@@ -445,6 +445,29 @@ def encodable(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def without_arrays(value: Any) -> Any:
+    """Return an array or scalar of NumPy (or alike) as Python's list or scalar.
+
+    The items of the list may be such scalars in turn. Any other value is returned unchanged.
+    """
+    if not hasattr(type(value), "tolist"):  # NumPy is not imported: that takes time
+        return value
+    # Not `tolist` for an array: it turns some times into numbers.
+    return list(value) if getattr(value, "ndim", 0) else value.tolist()
+
+
+def nesting_depth(value: Any) -> int:
+    """Return the number of levels of nested mappings and lists in a value of JSON's types."""
+    depth = 0
+    level = [value]
+    while containers := [item for item in level if isinstance(item, dict | list)]:
+        depth += 1
+        level = []
+        for container in containers:
+            level += container.values() if isinstance(container, dict) else container
+    return depth
+
+
 def verdict(scores: Mapping[str, Score]) -> bool | None:
     """Return whether all verdicts pass, or None if there are none or a score has no value."""
     if any(score.value is None for score in scores.values()):

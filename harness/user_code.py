@@ -21,7 +21,7 @@ from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from harness.errors import ConfigError, HarnessError, option
-from harness.records import LARGEST, Instance, Score
+from harness.records import LARGEST, Instance, Score, without_arrays
 
 
 def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -76,7 +76,7 @@ def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 def _score(found: Any) -> Score | None:
     """Return the score that a check's return value stands for, or None if it has another type."""
-    found = without_numpy(found)
+    found = without_arrays(found)
     if isinstance(found, bool):
         return Score(found, found)
     if isinstance(found, str):
@@ -86,14 +86,6 @@ def _score(found: Any) -> Score | None:
     if isinstance(found, int | float):
         return Score(found)
     return found if isinstance(found, Score) else None
-
-
-def without_numpy(value: Any) -> Any:
-    """Return Python's own form of a value of NumPy, and any other value unchanged."""
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.generic | numpy.ndarray):
-        return value.tolist()
-    return value
 
 
 def rescore_remedy() -> str:

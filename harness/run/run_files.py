@@ -14,8 +14,9 @@ from harness.config import shipped
 from harness.config.loading import expand, parse_override, read
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
+from harness.datasets.fields import plain
 from harness.datasets.folder import DataFolder
-from harness.datasets.rows import differing_rows, items, name_rows, plain
+from harness.datasets.rows import differing_rows, items, name_rows
 from harness.errors import ConfigError, DataMissing, RunConflict, raised_as
 from harness.plugins import FILE, kind, register
 from harness.run.resolving import (

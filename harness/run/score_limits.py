@@ -13,18 +13,17 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.errors import ConfigError
-from harness.records import LARGEST, Score
+from harness.records import LARGEST, Score, nesting_depth, without_arrays
 from harness.store.json_lines import UNREADABLE, encode
-from harness.user_code import without_numpy
 
-MOST_DEPTH = 100
+MAX_DEPTH = 100
 """Maximum levels of details. Decoders fail at about 1,000, less the depth of their callers."""
 
 _SCORES = "Scores are a mapping of names to harness.records.Score."
 _VALUES = f"A value is True, False, None or a number from {-LARGEST:g} to {LARGEST:g}."
 _VERDICTS = "A verdict (passed) is True, False or None."
 _REASONS = "A reason is a string."
-_DETAILS = f"Details are a mapping of JSON values, at most {MOST_DEPTH} levels deep."
+_DETAILS = f"Details are a mapping of JSON values, at most {MAX_DEPTH} levels deep."
 
 
 def recordable(scores: Mapping[str, Score], instance: str, remedy: str) -> Mapping[str, Score]:
@@ -57,13 +56,13 @@ def recordable(scores: Mapping[str, Score], instance: str, remedy: str) -> Mappi
 
 def _recordable(score: Score) -> Score:
     """Raise ConfigError with the faulty part and its limit if a score cannot be recorded."""
-    value = without_numpy(score.value)
+    value = without_arrays(score.value)
     if isinstance(value, int | float) and type(value) not in (bool, int, float):
         value = float(value)  # subclasses cannot be encoded
     is_valid = isinstance(value, int | float) and -LARGEST <= value <= LARGEST  # false for NaN
     if value is not None and not is_valid:
         raise ConfigError(f"the value {_shown(value)}", _VALUES)
-    passed = without_numpy(score.passed)
+    passed = without_arrays(score.passed)
     if passed is not None and not isinstance(passed, bool):
         raise ConfigError(f"the verdict {_shown(passed)}", _VERDICTS)
     if not isinstance(score.reason, str):
@@ -86,7 +85,7 @@ def _recordable_details(details: Mapping[str, Any]) -> Mapping[str, Any]:
         problem = f"details that cannot be recorded ({str(error)[:160]})"
         raise ConfigError(problem, _DETAILS) from None
     brackets = text.count(b"[") + text.count(b"{")  # an upper bound on the depth
-    if brackets > MOST_DEPTH and _depth(decoded) > MOST_DEPTH:
+    if brackets > MAX_DEPTH and nesting_depth(decoded) > MAX_DEPTH:
         raise ConfigError("details that are nested too deeply", _DETAILS)
     return plain
 
@@ -103,7 +102,7 @@ def _encoded(details: Mapping[str, Any]) -> tuple[bytes, Mapping[str, Any]]:
 def _builtin(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
-    plain = without_numpy(value)
+    plain = without_arrays(value)
     if plain is value:
         raise TypeError(f"a value is of type {type(value).__name__}")
     return plain
@@ -114,16 +113,3 @@ def _shown(value: Any) -> str:
         return f"{value!r:.60}"
     except Exception:  # of an integer with thousands of digits, or of a user's own class
         return f"of type {type(value).__name__}"
-
-
-def _depth(value: Any) -> int:
-    """Return the number of nested mappings and lists."""
-    depth = 0
-    level = [value]
-    while level := [item for item in level if isinstance(item, dict | list)]:
-        depth += 1
-        items: list[Any] = []
-        for parent in level:
-            items += parent.values() if isinstance(parent, dict) else parent
-        level = items
-    return depth

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypeVar
 
 import msgspec
 
-from harness.datasets.rows import Row as Row
+from harness.datasets.fields import Row as Row
 from harness.datasets.rows import rows as rows
 from harness.datasets.rows import rows_sha256
 from harness.errors import DataInvalid, nearest

@@ -1,0 +1,325 @@
+"""Formats of files of rows: JSONL, JSON, YAML, CSV, TSV, Excel and Parquet."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date, datetime, time
+from functools import partial
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
+from zipfile import BadZipFile, ZipFile
+
+import msgspec
+import yaml
+
+from harness.config.yaml_text import ROWS, RefusedYaml, parse_yaml
+from harness.datasets.fields import JSON_FIELDS, Row
+from harness.datasets.folder import (
+    cannot_read,
+    decode_json,
+    not_utf8,
+    numbered_lines,
+    parquet_rows,
+    read_jsonl,
+)
+from harness.errors import DataInvalid, raised_as
+from harness.extras import import_extra
+
+MAX_EXPANDED_BYTES = 1 << 28  # of a decompressed file that is read as a whole
+MAX_EXACT_INTEGER = 1 << 53  # the largest up to which Excel's numbers are exact
+
+_TABLE = "Write the names of the columns in the first line, and one item in each line below it."
+_LIST = "Write a list of mappings, one per item."
+_LINES = "Write one JSON object per line."
+
+Reader = Callable[[Path], Iterator[Row]]
+Records = Iterator[tuple[int, list[Any]]]  # the cells of a table, with their line numbers
+
+
+class RowFormat(NamedTuple):
+    """A format of files with rows.
+
+    Attributes:
+        read: Yields the rows of a file, with the values as the file has them.
+        read_earlier: Reads them as version 0.1.0 did; None if it could not.
+        remedy: What to write into a file without rows.
+    """
+
+    read: Reader
+    read_earlier: Reader | None
+    remedy: str
+
+
+def is_row_file(name: str) -> bool:
+    """Return whether a name's suffix is that of a file of rows (YAML is a run file's, too)."""
+    return _suffix(PurePath(name)) in _FORMATS
+
+
+def row_format(path: Path) -> RowFormat:
+    """Return the format that a file's suffix names (JSONL if unknown).
+
+    Raises:
+        DataInvalid: If the suffix is that of spreadsheets which cannot be read.
+    """
+    suffix = _suffix(path)
+    if suffix in _REFUSED:
+        remedy = "Save the file as .xlsx or .csv."
+        raise DataInvalid(f"{path}: rows are not read from {suffix} files.", remedy)
+    return _FORMATS.get(suffix, _JSONL)
+
+
+def _suffix(path: PurePath) -> str:
+    return PurePath(path.stem if path.suffix.lower() == ".gz" else path.name).suffix.lower()
+
+
+def may_have_json_texts(path: Path) -> bool:
+    """Return whether one of `JSON_FIELDS` may be JSON in a text (True unless JSON or JSONL)."""
+    file_format = row_format(path)
+    if file_format is _JSON:
+        return _JSON_TEXT.search(_content(path)) is not None
+    if file_format is _JSONL:
+        return any(_JSON_TEXT.search(line) for _, line in numbered_lines(path))
+    return True
+
+
+_JSON_TEXT = re.compile(rb'"(?:%s)"\s*:\s*"\s*[\[{]' % "|".join(sorted(JSON_FIELDS)).encode())
+
+
+def _json(path: Path) -> Iterator[Row]:
+    content = _text(path).encode()
+    if not content.strip():
+        return
+    try:
+        if content.lstrip().startswith(b"{"):
+            decode_json(content, dict[str, Any])  # refuses repeated keys
+            listed = msgspec.json.decode(content, type=_Examples).examples
+        else:
+            listed = msgspec.json.decode(content, type=list[msgspec.Raw])
+    except msgspec.ValidationError:
+        raise _not_a_list(path) from None
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise DataInvalid(f"{path}: not JSON ({error}).") from None
+    for number, item in enumerate(map(bytes, listed), start=1):
+        if not item.startswith(b"{"):
+            raise _not_a_mapping(path, number)
+        with raised_as(DataInvalid, f"{path}, item {number}: "):
+            yield decode_json(item, dict[str, Any])
+
+
+class _Examples(msgspec.Struct):
+    examples: list[msgspec.Raw]  # as in the files of BIG-bench
+
+
+def _yaml(path: Path, *, earlier: bool = False) -> Iterator[Row]:
+    try:
+        tree = parse_yaml(_text(path), ROWS, earlier=earlier)
+    except RefusedYaml as error:
+        line = "" if error.problem_mark is None else f", line {error.problem_mark.line + 1}"
+        raise DataInvalid(f"{path}{line}: {error.problem}.", error.remedy) from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise DataInvalid(f"{path}: not YAML ({' '.join(str(error).split()):.300}).") from None
+    if isinstance(tree, dict) and isinstance(tree.get("examples"), list):
+        tree = tree["examples"]
+    if tree is None:
+        return
+    if not isinstance(tree, list):
+        raise _not_a_list(path)
+    for number, row in enumerate(tree, start=1):
+        if not isinstance(row, dict):
+            raise _not_a_mapping(path, number)
+        yield row
+
+
+def _not_a_list(path: Path) -> DataInvalid:
+    return DataInvalid(f"{path}: must be a list of items.", "Begin each item with '- '.")
+
+
+def _not_a_mapping(path: Path, number: int) -> DataInvalid:
+    return DataInvalid(f"{path}, item {number}: must be a mapping of names to values.")
+
+
+def _csv(path: Path, *, delimiter: str) -> Iterator[Row]:
+    return _table(path, _records(path, delimiter))
+
+
+def _table(path: Path, records: Records) -> Iterator[Row]:
+    """Yield the rows of a table whose first record has the names of the columns."""
+    line, names = next(records, (1, []))
+    while names and names[-1] == "":  # spreadsheets write empty columns
+        names.pop()
+    n_columns = len(names)
+    if len(set(names)) < n_columns or not all(names):
+        raise DataInvalid(f"{path}, line {line}: every column needs a unique name.")
+    for line, values in records:
+        while len(values) > n_columns and values[-1] == "":
+            values.pop()
+        n_values = len(values)
+        if n_values != n_columns:
+            problem = f"{n_values} value{'s' * (n_values != 1)} for "
+            problem += f"{n_columns} column{'s' * (n_columns != 1)}"
+            raise DataInvalid(f"{path}, line {line}: {problem}.")
+        if n_values > 1 and _is_empty(values):
+            continue
+        yield dict(zip(map(str, names), values, strict=True))
+
+
+def _is_empty(cells: list[Any]) -> bool:
+    return all(cell == "" for cell in cells)
+
+
+def _records(path: Path, delimiter: str) -> Records:
+    """Yield the cells of each line of a CSV file (RFC 4180). Empty lines are left out.
+
+    The module ``csv`` refuses long cells, unless its limit is changed for the whole process.
+    """
+    text = _text(path)
+    if "\0" in text:
+        problem = f"{path}: it contains NUL characters; perhaps it is UTF-16."
+        raise DataInvalid(problem, "Save the file as UTF-8.")
+    pattern = re.compile(
+        rf'(?:"((?:[^"]++|"")*+)"|([^"{delimiter}\r\n][^{delimiter}\r\n]*+)?)'
+        rf"({delimiter}|\r\n|\r|\n|\Z)"
+    )
+    values: list[str] = []
+    line = 1
+    first_line = 1  # of the record
+    position = 0
+    while position < len(text) or values:
+        match = pattern.match(text, position)
+        if match is None:
+            problem = f"{path}, line {line}: a cell begins with a quote, but does not end in one."
+            raise DataInvalid(problem, 'Write a quote within a quoted cell as "".')
+        quoted, unquoted, end = match.groups()
+        position = match.end()
+        if quoted is None:
+            values.append(unquoted or "")
+        else:
+            values.append(quoted.replace('""', '"'))
+            line += len(_BREAK.findall(quoted))
+        if end == delimiter:
+            continue
+        line += 1
+        if len(values) > 1 or match[0] != end:
+            if first_line == 1 and len(values) == 1:
+                _refuse_delimiter(path, values[0], delimiter)
+            yield first_line, values
+        values = []
+        first_line = line
+
+
+_BREAK = re.compile(r"\r\n|\r|\n")
+
+
+def _refuse_delimiter(path: Path, header: str, delimiter: str) -> None:
+    for separator in ";\t":
+        if separator in header:
+            problem = (
+                f"{path}, line 1: the columns are separated by {separator!r}, not {delimiter!r}."
+            )
+            raise DataInvalid(problem, "Save it with commas, or as .tsv with tabs.")
+
+
+def _parquet(path: Path) -> Iterator[Row]:
+    if not path.is_file():
+        raise cannot_read(path, FileNotFoundError(2, "No such file or directory"))
+    query = "SELECT * FROM read_parquet($file, hive_partitioning = false)"
+    return parquet_rows(path, query)
+
+
+def _excel(path: Path) -> Iterator[Row]:
+    return _table(path, _sheet(path))
+
+
+def _sheet(path: Path) -> Records:
+    """Yield the cells of each row of an Excel file's only sheet that is not empty."""
+    calamine = import_extra("python_calamine", "excel")
+    try:
+        with ZipFile(path) as archive:
+            size = sum(part.file_size for part in archive.infolist())
+            _refuse_expanded(path, size)
+            if (damaged := archive.testzip()) is not None:  # also if a stated size is false
+                raise DataInvalid(f"{path}: {damaged} is damaged.", "Save it again.")
+        book = calamine.load_workbook(str(path))
+        sheets = {name: book.get_sheet_by_name(name) for name in book.sheet_names}
+        tables = {name: sheet.to_python() for name, sheet in sheets.items()}
+    except OSError as error:
+        raise cannot_read(path, error) from None
+    except (BadZipFile, calamine.CalamineError) as error:
+        raise DataInvalid(f"{path}: not readable as Excel ({str(error)[:160]}).") from None
+    filled = [name for name, table in tables.items() if table]
+    if len(filled) > 1:
+        remedy = "Keep one, or save the one that is meant as .csv."
+        raise DataInvalid(f"{path} has {len(filled)} sheets: {', '.join(filled)}.", remedy)
+    for name in filled:
+        first = (sheets[name].start or (0, 0))[0] + 1
+        for line, values in enumerate(tables[name], start=first):
+            with raised_as(DataInvalid, f"{path}, line {line}: "):
+                cells = [_excel_cell(value) for value in values]
+            if not _is_empty(cells):
+                yield line, cells
+
+
+def _excel_cell(value: Any) -> Any:
+    """Return a number as Excel shows it without a format, and any other cell's value.
+
+    A date is a date-time, because Excel may have made it of another text.
+    """
+    if type(value) is date:
+        return datetime.combine(value, time())
+    if not isinstance(value, float):
+        return value
+    if not value.is_integer():
+        return str(value)
+    if abs(value) > MAX_EXACT_INTEGER:
+        problem = f"the number {value} has more digits than Excel keeps."
+        raise DataInvalid(problem, "Format the column as text, and write its numbers again.")
+    return str(int(value))
+
+
+def _content(path: Path) -> bytes:
+    try:
+        if path.suffix.lower() != ".gz":
+            return path.read_bytes()
+        with gzip.open(path) as file:
+            content = file.read(MAX_EXPANDED_BYTES + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataInvalid(f"{path}: not complete gzip ({error}).") from None
+    except OSError as error:
+        raise cannot_read(path, error) from None
+    _refuse_expanded(path, len(content))
+    return content
+
+
+def _refuse_expanded(path: Path, size: int) -> None:
+    if size > MAX_EXPANDED_BYTES:
+        raise DataInvalid(f"{path} expands to more than {MAX_EXPANDED_BYTES:,} bytes.")
+
+
+def _text(path: Path) -> str:
+    content = _content(path)
+    try:
+        return content.decode("utf-8-sig")  # spreadsheets write a byte order mark
+    except UnicodeDecodeError:
+        raise not_utf8(path, content) from None
+
+
+_JSONL = RowFormat(read_jsonl, read_jsonl, _LINES)
+_JSON = RowFormat(_json, _json, _LIST)
+_YAML = RowFormat(_yaml, partial(_yaml, earlier=True), _LIST)
+_CSV = partial(_csv, delimiter=",")
+_TSV = partial(_csv, delimiter="\t")
+_FORMATS: Mapping[str, RowFormat] = {
+    ".jsonl": _JSONL,
+    ".ndjson": _JSONL,
+    ".json": _JSON,
+    ".yaml": _YAML,
+    ".yml": _YAML,
+    ".csv": RowFormat(_CSV, _CSV, _TABLE),
+    ".tsv": RowFormat(_TSV, _TSV, _TABLE),
+    ".parquet": RowFormat(_parquet, None, _TABLE),
+    ".xlsx": RowFormat(_excel, None, _TABLE),
+}
+_REFUSED = (".xls", ".xlsb", ".ods")
