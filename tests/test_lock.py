@@ -146,7 +146,7 @@ def installed() -> Any:
 def imported(node: ast.AST) -> Iterator[tuple[str, str]]:
     """Modules that code imports, each with the extra that it is imported from, or no extra."""
     match node:
-        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+        case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.expr_context() | ast.Constant():
             return
         case ast.Import(names=names):
             yield from ((one.name, "") for one in names)
