@@ -18,7 +18,7 @@ from msgspec import UNSET, Struct, UnsetType
 SCHEMA_VERSION = 1  # ``v`` of a line in attempts.jsonl
 CRASH_VERSION = 2  # ``v`` of a line with the outcome ``crashed``, which version 1 does not have
 METRICS_VERSION = 1  # ``schema_version`` of metrics.json
-SCORING_VERSION = 2  # of the rules for reading answers to users' rows; absent in manifests: 1
+SCORING_VERSION = 3  # of the rules for reading answers to users' rows; absent in manifests: 1
 
 Role = Literal["system", "user", "assistant"]
 Outcome = Literal["ok", "truncated", "refused", "empty", "unparseable", "crashed", "error"]

@@ -19,6 +19,7 @@ from harness.records import (
     Score,
     TokenLogprob,
     Usage,
+    nesting_depth,
     verdict,
 )
 
@@ -144,3 +145,11 @@ def test_a_reply_that_was_cached_before_there_were_logprobs_is_still_read() -> N
     assert read(cached) == Reply("a", "stop", Usage(1, 2), "m", 0.5, "r")
     told = Reply("a", "stop", logprobs=((TokenLogprob("a", -0.5), TokenLogprob("b", -1.0)), ()))
     assert read(msgspec.msgpack.encode(told)) == told
+
+
+@pytest.mark.parametrize(
+    ("value", "depth"),
+    [("x", 0), ({}, 1), ({"a": 1}, 1), ({"a": []}, 2), ([1, {"a": [2]}, []], 3)],
+)
+def test_the_depth_of_a_value_counts_its_mappings_and_lists(value: Any, depth: int) -> None:
+    assert nesting_depth(value) == depth

@@ -44,13 +44,15 @@ PREFERRED = re.compile(
     r"\s*(?:[.!;)\]。\uff01\uff1b]|\n|\Z|です|だ|(?:is|seems)\s+(?:better|best|right|correct|the)\b)"
 )
 _SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)|[\n。\uff01\uff1f।؟]")
-_EXPLAINS = re.compile(  # words of English, whose corrections are known, and of denials
-    r"\b(?:the|an|and|are|because|its|this|these|with|has|have|which|would|only|than|if|for|while"
-    r"|also|less|some|might|may|could|one|is\s+it|why|how"
-    r"|to\s+be|is\s+(?:a|in|not)|falsch|faux|fausse|pas|niet|nicht|fout|onjuist"
-    r"|incorrect[aoe]?s?|fals[oa]|errad[oa]"
-    r"|sbagliat[oa]|błędn\w*|не\w*|неверн\w*|yanl\u0131ş|değil|गलत|नहीं|خطأ|ليس\w*|salah|bukan|sai|fel|inte)\b"
-    r"|[错錯误誤不]|틀|아니|ない|ผิด",
+_EXPLAINS = re.compile(  # words of English, whose corrections are known
+    r"\b(?:the|and|are|because|its|this|these|with|has|have|which|would|only|than|if|while"
+    r"|also|less|some|might|may|could|one|is\s+it|why|how|to\s+be|is\s+(?:a|in|not))\b",
+    re.I,
+)
+_DENIES = re.compile(  # words of other languages, after the option that they deny
+    r"\b(?:falsch|faux|fausse|pas|niet|nicht|fout|onjuist|incorrect[aoe]?s?|fals[oa]|errad[oa]"
+    r"|sbagliat[oa]|błędn\w*|не|неверн\w*|неправильн\w*|yanl\u0131ş|değil|गलत|नहीं|خطأ|ليس\w*"
+    r"|salah|bukan|sai|fel|inte)\b|[错錯误誤不]|틀|아니|ない|ผิด",
     re.I,
 )
 _DOUBT = re.compile(
@@ -72,8 +74,6 @@ _LINKED = re.compile(
 )
 _LETTERED = re.compile(r"\w\s[A-Z]\b")
 _CONTINUED = re.compile(r"[^\W_]|[.,]\d")
-
-
 _VERBS = (  # words that do not follow an article
     r"is|it\s+is|was|are|seems|fits|works|makes|and|or|nor|because|since|ist|wäre|stimmt|est|es|é|è|jest|är"
     r"|on|olmal\u0131|doğru|richtig|juist|correct|right|better"
@@ -108,10 +108,10 @@ class OptionNames:
             for text, letter in zip(bare, self._letters, strict=True)
             if text in single and text.upper() not in self._letters
         }
-        spelt = "|".join(map(re.escape, sorted(self._texts, key=len, reverse=True))) or r"(?!)"
-        spelt = re.sub(
-            r"(?:\A|(?<=\|))no(?=\||\Z)", r"no(?!\\s+\\w)", spelt
-        )  # no option: "no idea"
+        names = [re.escape(text) for text in sorted(self._texts, key=len, reverse=True)]
+        if "no" in names:
+            names[names.index("no")] = r"no(?!\s+\w)"  # "no idea" names no option
+        spelt = "|".join(names) or r"(?!)"
         article = r"(?:(?<=I)|(?<=\AA)|(?<=[.!?:\n]A)|(?<=[.!?:\n]\sA))"
         word = rf"{article}\s+(?!(?:{_VERBS})\b)[a-z\u00df-\u024f]"
         self._option_names = re.compile(
@@ -213,9 +213,10 @@ class OptionNames:
 
 
 def _is_contradicted(text: str, start: int, letter: str, mentions: Sequence[Mention]) -> bool:
-    """Return whether a sentence after the choice names just one other option without a reason.
+    """Return whether a sentence after the choice may correct it in words of any language.
 
-    It may correct the choice in words of any language.
+    Such a sentence names the only other option that is named after the choice, and the words
+    around it neither explain nor deny it.
     """
     ending = _SENTENCE_END.search(text, start)
     if ending is None:
@@ -233,7 +234,11 @@ def _is_contradicted(text: str, start: int, letter: str, mentions: Sequence[Ment
         if {mention.letter for mention in named} != others:
             continue
         introduction = text[max(0, ends[number - 1] - LONGEST_STATEMENT) : named[0].start]
-        is_aside = ASIDE.search(introduction.rstrip(" :\n-•*")) is not None
-        if not is_aside and not _EXPLAINS.search(text, ends[number - 1], sentence_end):
+        is_explained = (
+            ASIDE.search(introduction.rstrip(" :\n-•*"))
+            or _EXPLAINS.search(text, ends[number - 1], sentence_end)
+            or _DENIES.search(text, named[0].end, sentence_end)
+        )
+        if not is_explained:
             return True
     return False

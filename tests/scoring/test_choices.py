@@ -618,6 +618,7 @@ Svaret är B. Vänta, A är rätt. | Ответ: B. Хотя подождите,
 答えはBです。あ、待って、Aが正しいです。 | 정답은 B입니다. 잠깐만요, A가 맞습니다.
 A resposta é B. Espera, A é a correta. | Câu trả lời là B. Khoan đã, A mới đúng.
 B. Hmm, Rome is in Italy though. So I change my answer to A. | The answer is B. Hold on. A.
+Ответ: B. Немного подумав: A. | 答案是B。等等，我错了，是A。 | Antwort: B. Das stimmt nicht ganz: A.
 The answer is B. Rechecking... A it is. | The answer is B. My mistake, it should be A.
 """
 
@@ -645,6 +646,7 @@ def test_a_withdrawn_choice_is_never_read(reply: str) -> None:
         ("Câu trả lời là A.", "A"),
         ("B! Final answer. Do you want to know why A, C and D are wrong?", "B"),
         ("Die Antwort ist A. B ist falsch, weil Rom in Italien liegt.", "A"),
+        ("Die Antwort ist A. B ist falsch, weil Rome in Italien liegt.", "A"),
         ("答案是A。B是错误的。", "A"),
     ],
 )

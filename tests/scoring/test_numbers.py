@@ -361,6 +361,8 @@ LAST_NUMBERS = [
     ("72, not 70", UNREADABLE),
     ("not 5", UNREADABLE),
     ("not 70 but 72", "72"),
+    ("It isn't 72.", UNREADABLE),
+    ("It isn't 70 but 72", "72"),
     ("70 或 72", UNREADABLE),
     ("70或72", UNREADABLE),
     ("70 または 72", UNREADABLE),
