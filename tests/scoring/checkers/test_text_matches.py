@@ -206,7 +206,7 @@ def test_a_pattern_that_takes_too_long_gives_no_verdict() -> None:
 def test_no_text_is_too_odd(text: str) -> None:
     try:
         count_words(text)
-        verdicts = {True, False}
+        verdicts: set[bool | None] = {True, False}
     except Uncountable:
         verdicts = {True, False, None}
     for name, _, options in PASSING:
