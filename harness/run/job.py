@@ -373,7 +373,10 @@ async def _work(
             from harness.run.judging import Judging
 
             judges = Judges(job.task, job.judges, job.run.panels)
-            judging = stack.enter_context(Judging.of_run(judges, session, job.folder, tally))
+            reasoning = job.model.reasoning
+            judging = stack.enter_context(
+                Judging.of_run(judges, session, job.folder, tally, reasoning)
+            )
             work = work._replace(owed=work.owed + len(judging.late))
         tally.expect(work.owed, work.already)
         if plan.index is not None:

@@ -6,7 +6,7 @@ Replies are separated after they come from the cache, which keeps them as the pr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -150,6 +150,34 @@ def _recorded_prompt(attempt: Attempt, earlier: Sequence[Attempt]) -> Prompt:
         answers=[earlier_round.text or "" for earlier_round in earlier],
         examples=[text for role, text in texts if role == "assistant"],
     )
+
+
+class RecordedAnswers:
+    """A run's recorded attempts with their reasoning separated, as all scorers and judges get them.
+
+    Args:
+        index: The run's attempts.
+        reasoning: The marks of the run's model.
+    """
+
+    def __init__(self, index: AttemptIndex, reasoning: Reasoning) -> None:
+        self._index = index
+        self._recorded = RecordedReasoning(reasoning)
+
+    def of(self, attempts: Iterable[Attempt]) -> Iterator[Attempt]:
+        """Yield the given attempts of the run, with their reasoning separated."""
+        for attempt in attempts:
+            earlier: Sequence[Attempt] = ()
+            if attempt.round > 1:
+                earlier = self.rounds(attempt.instance, attempt.sample, attempt.round)
+            yield self._recorded.separate(attempt, earlier)
+
+    def rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
+        """Return a sample's attempts in the rounds before ``before``."""
+        rounds: list[Attempt] = []
+        for attempt in self._index.rounds(instance, sample, before):
+            rounds.append(self._recorded.separate(attempt, rounds))
+        return rounds
 
 
 def unseparated(attempts: AttemptIndex, reasoning: Reasoning) -> str:
