@@ -406,8 +406,9 @@ async def _work(
             tally.record(attempt, passed, before)
             observation.attempt(attempt)
 
-        replied = plan.index is not None and bool(plan.index.attempts.replied.any())
-        crashes = HeldCrashes(write, answered=replied)
+        if plan.index is not None and plan.index.attempts.replied.any():
+            session.answered.any = True
+        crashes = HeldCrashes(write, session.answered)
         try:
             watching = listener(tally, stop, session.notices) if listener else None
             with watching or contextlib.nullcontext(), Heartbeat(job.folder, tally, session):

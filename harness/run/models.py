@@ -189,6 +189,11 @@ class Model:
         return "simulated" in self.backend.features
 
     @property
+    def is_application(self) -> bool:
+        """Whether the model is the application that is tested, so that its calls may crash."""
+        return isinstance(self.section, EvaluatedModelSection) and self.section.on_error is not None
+
+    @property
     def counts_crashes(self) -> bool:
         """Whether the model is the application that is tested, and its crashes are failures."""
         return isinstance(self.section, EvaluatedModelSection) and self.section.on_error == "fail"

@@ -53,6 +53,12 @@ from harness.store.run_folder import JUDGEMENTS, Differences
 if TYPE_CHECKING:
     from harness.run.job import Job
 
+LOST_MARKS = (
+    "model.reasoning has fewer marks than before, and the run does not record whether the "
+    "reasoning of its answers was between these marks in the reply or came from the provider "
+    "as a separate field"
+)
+
 AttemptAssessor: TypeAlias = Callable[[Attempt, Reply], Assessment]
 
 BATCH = 200  # attempts per batch: a second with slow checkers, and far longer than sending them
@@ -305,12 +311,12 @@ def rescore(job: Job, found: Differences) -> ScoredAgain:
 
     Raises:
         RunConflict: If a prompt or constraint has changed, if an instance is no longer in the data,
-            or if reasoning was separated that ``model.reasoning`` no longer separates.
+            or if answers have reasoning, and ``model.reasoning`` has lost some of its marks.
     """
     recorded, plan = AttemptIndex(job.folder.attempts), job.plan()
     rounds_before = SampleRounds(RecordedReasoning(job.model.reasoning))
     earlier = Reasoning(job.folder.read_config().model.reasoning)
-    puts_back = not {*earlier.marks} <= {*job.model.reasoning.marks}
+    has_lost_marks = not {*earlier.marks} <= {*job.model.reasoning.marks}
     long_answers = LongAnswers(job.task, job.run, job.settings)
     seen = changed = revalued = dropped = 0
     with replacing(job.folder.attempts) as temporary, contextlib.closing(long_answers):
@@ -325,10 +331,8 @@ def rescore(job: Job, found: Differences) -> ScoredAgain:
                     np.asarray(rows, np.intp), decode_judgement, _deciding(recorded)
                 )
                 attempts = list(recorded.read(Attempt, rows, judged=False))
-                if puts_back and any(attempt.reasoning for attempt in attempts):
-                    raise _not_the_same(
-                        job, "model.reasoning no longer separates reasoning that was separated"
-                    )
+                if has_lost_marks and any(attempt.reasoning for attempt in attempts):
+                    raise _not_the_same(job, LOST_MARKS)
                 lines = map(line, attempts)
                 pairs = zip(rounds_before.of(attempts), said, strict=True)
                 again = _again(pairs, recorded.register.judged, assess)

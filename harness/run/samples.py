@@ -143,11 +143,13 @@ class Samples:
                 if refusal is None:
                     problem = f"{type(error).__name__}: {error}"
                     partial, now = error.partial or UNSET, time.time()
+                    crashes = bool(error.exception) and self.bound.model.is_application
                     failed = replace(
                         begun,
                         ended_at=now,
                         error=problem,
                         partial=partial,
+                        latency_s=error.latency_s if crashes else None,
                         exception=error.exception or UNSET,
                     )
                     self.record(failed, None, before)

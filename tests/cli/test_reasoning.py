@@ -231,12 +231,24 @@ def test_changed_marks_need_a_rescore_and_nothing_is_put_back(place: Place) -> N
     assert "1 verdict changed" in ended.stderr
     assert place.attempts()["unknown"]["text"] == "Blue"
     ended = place.run(RECORDING, "-o", "model.reasoning=keep", "--rescore")
-    assert "model.reasoning no longer separates reasoning that was separated" in mistake(ended)
+    assert "model.reasoning has fewer marks than before" in mistake(ended)
     assert place.attempts()["unknown"]["text"] == "Blue"
     ended = place.run(RECORDING, "--fresh", "-o", "model.reasoning=keep")
     assert {name for name, one in place.attempts().items() if one["passed"]} == {"plain"}
     assert place.run(RECORDING, "--rescore").returncode == 0
     check_answers(place.attempts())
+
+
+def test_fewer_marks_are_refused_for_reasoning_of_unknown_origin(place: Place) -> None:
+    place.write("rows.jsonl", {"id": "think", "prompt": "A?", "target": "Blue"})
+    with MockServer(reasoning="field") as server:
+        model = {"backend": "openai", "name": "m", "base_url": server.base_url}
+        assert place.run(model).returncode == 0
+        assert place.attempts()["think"]["reasoning"]
+        ended = place.run(model, "-o", "model.reasoning=keep", "--rescore")
+    refusal = mistake(ended)
+    assert "does not record whether the reasoning of its answers was between these marks" in refusal
+    assert "came from the provider as a separate field" in refusal
 
 
 @pytest.mark.parametrize(
