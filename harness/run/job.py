@@ -299,10 +299,10 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
     ):
         with rare_collections():
             rescored = None
-            if changes := check_changes(job):  # again, now that the folder is locked
+            if check_changes(job):  # again, now that the folder is locked
                 from harness.run.rescoring import rescore  # not imported for most runs
 
-                rescored = rescore(job, changes)
+                rescored = rescore(job)
             run = with_own_rows(run, folder, job.settings)
             folder.write_config(run)
             own = job.task.measure if isinstance(job.task, Measured) else None

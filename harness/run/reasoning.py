@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from harness.calls.calls import Calls, ReplyUnsaved
 from harness.errors import option
 from harness.records import CONSTRAINT_REFUSED, Attempt, Call, Logprobs, Request
-from harness.scoring.reasoning import Prompt, Reasoning, closing_of
+from harness.scoring.reasoning import Prompt, Reasoning, Separated, closing_of
 
 if TYPE_CHECKING:
     from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
@@ -60,10 +60,7 @@ class SeparatedCalls:
         if request.loglikelihoods or request.window or self.reasoning.keeps:
             return call
         prompt = _prompt(request, self.evaluated)
-        answer, reasoning = self.reasoning.separate(reply.text, prompt)
-        mark = self.reasoning.unknown(answer, prompt)
-        if mark is not None:
-            self.unknown[mark] += 1
+        answer, reasoning = _separated(self.reasoning, reply.text, prompt, self.unknown)
         if reasoning is None:
             return call
         changed = replace(
@@ -73,6 +70,15 @@ class SeparatedCalls:
             logprobs=_of_answer(reply.logprobs, reply.text, answer),
         )
         return replace(call, reply=changed)
+
+
+def _separated(reasoning: Reasoning, text: str, prompt: Prompt, unknown: Counter[str]) -> Separated:
+    """Separate a text, and count the unknown mark with which its answer begins, if any."""
+    separated = reasoning.separate(text, prompt)
+    mark = reasoning.unknown(separated.answer, prompt)
+    if mark is not None:
+        unknown[mark] += 1
+    return separated
 
 
 def _prompt(request: Request, evaluated: bool) -> Prompt:
@@ -129,10 +135,7 @@ class RecordedReasoning:
         if attempt.request.get("loglikelihoods") or attempt.request.get("window"):
             return attempt
         prompt = _recorded_prompt(attempt, earlier)
-        answer, reasoning = self.reasoning.separate(attempt.text, prompt)
-        mark = self.reasoning.unknown(answer, prompt)
-        if mark is not None:
-            self.unknown[mark] += 1
+        answer, reasoning = _separated(self.reasoning, attempt.text, prompt, self.unknown)
         if reasoning is None:
             return attempt
         self.separated += 1
@@ -188,8 +191,8 @@ def unseparated(attempts: AttemptIndex, reasoning: Reasoning) -> str:
             recorded.separate(attempt, ())
     if not recorded.separated:
         return ""
-    again = f"To score them without it: {option('rescore')}."
-    return f"answers of earlier sessions contain reasoning, which was scored, too. {again}"
+    remedy = f"To score them without it: {option('rescore')}."
+    return f"answers of earlier sessions contain reasoning, which was scored, too. {remedy}"
 
 
 def mark_warnings(answers: Answers, where: str = "model") -> Iterator[str]:
@@ -199,11 +202,11 @@ def mark_warnings(answers: Answers, where: str = "model") -> Iterator[str]:
         answers: The number of answers, by mark.
         where: The key of the model's section in the run file.
     """
-    again = option("rescore") if where == "model" else option("fresh")
+    flag = option("rescore") if where == "model" else option("fresh")
     for mark, count in sorted(answers.items()):
         begin = "1 answer begins" if count == 1 else f"{count:,} answers begin"
         yield (
             f"{begin} with {mark}, which is not known as a mark of reasoning. If it is one, what "
             f"follows was scored as the answer: set {where}.reasoning: "
-            f"[known, ['{mark}', '{closing_of(mark)}']] and run again with {again}."
+            f"[known, ['{mark}', '{closing_of(mark)}']] and run again with {flag}."
         )
