@@ -91,6 +91,7 @@ class CallError(HarnessError):
     partial = ""
     billed = False  # whether the provider has answered, so that it may bill the call
     exception = ""  # in a backend's code: its type and place, such as "KeyError at app.py:12"
+    latency_s: float | None = None  # None if never sent, or if it shares the call of another one
 
 
 class RequestRejected(CallError):
@@ -103,8 +104,6 @@ class PromptRefused(RequestRejected):
 
 class Crashed(CallError):
     """The system under test raised an exception or hung: the outcome ``crashed``, a failure."""
-
-    latency_s: float | None = None  # None if the attempt shares the call of another one
 
 
 FailureKind = Literal[

@@ -5,16 +5,17 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from copy import copy
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 
 from msgspec.structs import replace
 
 from harness.calls.budget import Budgeted
 from harness.calls.claims import ClaimedCalls, PaidElsewhere
+from harness.calls.code_errors import ModelAnswers
 from harness.calls.reply_cache import Payment, ReplyCache, StoreBusy
 from harness.calls.signals import Ask
-from harness.errors import Crashed, StoreFailed
+from harness.errors import CallError, StoreFailed
 from harness.records import Call, Reply, Request, account_of
 
 Calls = Callable[[Request], Awaitable[Call]]
@@ -75,7 +76,7 @@ class CachedCalls:
         run: Id of the run, recorded with each reply as its payer.
         unused: The replies that the run has paid for, but not used. None if it has none.
         budgeted: The budget layer among these layers, or None without a budget.
-        on_cached: Called for each reply from the cache.
+        answered: Learns of replies from the cache: code that has answered is not wrong.
     """
 
     ask: Ask
@@ -86,7 +87,7 @@ class CachedCalls:
     run: str = ""
     unused: Unused | None = None
     budgeted: Budgeted | None = None
-    on_cached: Callable[[], None] = lambda: None
+    answered: ModelAnswers = field(default_factory=ModelAnswers)
 
     async def __call__(self, request: Request) -> Call:
         """Return the call. Its reply may come from the cache or an identical call in flight.
@@ -106,10 +107,10 @@ class CachedCalls:
                 if same.cancelled() and not (here and here.cancelling()):
                     continue  # the other call was cancelled, not this one: take over
                 raise
-            except Crashed as crash:
-                shared_crash = copy(crash)
-                shared_crash.latency_s = None  # it counts for the attempt that made the call
-                raise shared_crash from None
+            except CallError as failure:
+                shared_failure = copy(failure)
+                shared_failure.latency_s = None  # it counts for the attempt that made the call
+                raise shared_failure from None
             return Call(call.id, call.reply, True, call.started_at, call.ended_at)
         with contextlib.suppress(StoreBusy):  # it is looked up again once the call is claimed
             if (reply := replies.get(key)) is not None:
@@ -132,7 +133,7 @@ class CachedCalls:
 
     def _cached(self, key: str, reply: Reply) -> Call:
         now = time.time()
-        self.on_cached()
+        self.answered.any = True
         return Call(key, reply, not (self.unused and self.unused.take(key)), now, now)
 
     async def _made(self, key: str, request: Request) -> Call:

@@ -11,9 +11,8 @@ exit code, but not for a refused connection.
 
 import asyncio
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import isawaitable
-from math import inf
 from pathlib import Path
 
 from harness.config.settings import without_secrets
@@ -27,21 +26,29 @@ HUNG_FIRST = 3  # calls that must hang before any is answered, for the run to en
 
 
 @dataclass(eq=False)
+class ModelAnswers:
+    """Whether any call to a model has been answered. Until then, its code may be wrong."""
+
+    any: bool = False
+
+
+@dataclass(eq=False)
 class CodeErrors:
     """The lowest layer: calls the backend, and turns exceptions in its code into failed calls."""
 
     backend: Backend
     ends_run: bool = True  # whether the run may end because the first calls fail
     application: bool = False  # whether the backend is tested: its exceptions are crashes
+    answered: ModelAnswers = field(default_factory=ModelAnswers)
 
     def __post_init__(self) -> None:
-        self._answered = False
-        self._begun = self._failed = 0  # counts of calls; ``_begun`` is also the latest's number
+        self._failed = 0  # calls, including those that hung
         self._hung = 0
-        self._in_flight: set[int] = set()  # by number
+        self._in_flight: set[object] = set()
+        # The calls that were in flight when enough had failed to end the run, and still are.
+        self._awaited: set[object] | None = None
         # A user's function, called by its name in messages.
         self._function: str = getattr(self.backend, "function_name", "")
-        self._last = inf  # the latest call when the run was first about to end
 
     async def __call__(self, request: Request) -> Reply:
         """Return the backend's reply.
@@ -51,26 +58,25 @@ class CodeErrors:
             FatalCallError: If `FAILED_FIRST` calls, and all that were in flight then, have failed
                 (only with ``ends_run``).
         """
-        self._begun += 1
-        number = self._begun
-        self._in_flight.add(number)
+        call = object()
+        self._in_flight.add(call)
         cause: BaseException | None = None
         try:
-            found: object = self.backend.generate(request)
-            if isawaitable(found):
-                found = await found
-                if isinstance(found, Reply):
-                    self.count_answer()
-                    return found
-                wanted = "text or a Reply" if self._function else "harness.records.Reply"
-                problem = f"returned {found!r:.60}, not a {wanted}."
+            reply: object = self.backend.generate(request)
+            if isawaitable(reply):
+                reply = await reply
+                if isinstance(reply, Reply):
+                    self.answered.any = True
+                    return reply
+                expected = "text or a Reply" if self._function else "harness.records.Reply"
+                problem = f"returned {reply!r:.60}, not a {expected}."
             else:
-                problem = f"must be async, but it returned {found!r:.60}."
-            exception = f"returned {type(found).__name__}"
+                problem = f"must be async, but it returned {reply!r:.60}."
+            exception = f"returned {type(reply).__name__}"
         except HarnessError:
             raise
         except (Exception, SystemExit, asyncio.CancelledError) as error:
-            if not isinstance(error, Exception) and not (self.application and _is_own(error)):
+            if not isinstance(error, Exception) and not (self.application and _ends_itself()):
                 raise
             cause = error
             name, place = type(error).__name__, _place(error)
@@ -79,12 +85,10 @@ class CodeErrors:
             problem = f"raised {name}{text and f': {text}'}{where}."
             exception = f"{name} at {place[0]}:{place[1]}" if place else name
         finally:
-            self._in_flight.discard(number)
+            self._in_flight.discard(call)
+            if self._awaited is not None:
+                self._awaited.discard(call)
         raise self._failure(problem, exception) from cause
-
-    def count_answer(self) -> None:
-        """Note that a call was answered, if only from the cache: the code is not wrong."""
-        self._answered = True
 
     def hung(self, seconds: float) -> CallError:
         """Return the failure of a call to the application that took longer than its time limit."""
@@ -96,12 +100,11 @@ class CodeErrors:
         called = self._function or "The backend's generate"
         problem = f"{called} {problem}"
         self._failed += 1
-        few = self._failed < FAILED_FIRST and self._hung < HUNG_FIRST
-        if not few and self._last == inf:
-            self._last = self._begun
+        enough = self._failed >= FAILED_FIRST or self._hung >= HUNG_FIRST
+        if enough and self._awaited is None:
+            self._awaited = set(self._in_flight)
         failure = Crashed(problem) if self.application else CallError(problem)
-        pending = min(self._in_flight, default=inf) <= self._last
-        if self.ends_run and not (self._answered or few or pending):
+        if self.ends_run and not self.answered.any and enough and not self._awaited:
             remedy = f"Fix the cause and run again, with {option('fresh')} if the code has changed."
             remedy += " If other prompts may be answered, run again unchanged: a repeat asks all."
             failure = FatalCallError(f"The first {self._failed} calls failed. {problem}", remedy)
@@ -110,7 +113,7 @@ class CodeErrors:
         return failure
 
 
-def _is_own(error: BaseException) -> bool:
+def _ends_itself() -> bool:
     """Return whether code exits or is cancelled by itself, and not because the run ends it."""
     task = asyncio.current_task()
     return task is not None and not task.cancelling()
@@ -119,5 +122,5 @@ def _is_own(error: BaseException) -> bool:
 def _place(error: BaseException) -> tuple[str, int | None] | None:
     """Return the file and line in which an exception was raised, if possible in the user's code."""
     frames = traceback.extract_tb(error.__traceback__)[1:]
-    own = [frame for frame in frames if is_local(frame.filename)] or frames
-    return (Path(own[-1].filename).name, own[-1].lineno) if own else None
+    frames = [frame for frame in frames if is_local(frame.filename)] or frames
+    return (Path(frames[-1].filename).name, frames[-1].lineno) if frames else None

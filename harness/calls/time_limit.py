@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from harness.calls.signals import Ask
-from harness.errors import CallError, Crashed, PromptRefused, TransientError
+from harness.errors import CallError, PromptRefused, TransientError
 from harness.records import Reply, Request, Usage, encodable
 
 LATE_S = 0.1  # if the timer fires more than this many seconds late, the process has been paused
@@ -28,21 +28,26 @@ In each turn, the loop reads data that has arrived at the sockets.
 """
 
 
-@dataclass(eq=False)
-class Timed:
-    """The layer that waits for the backend for at most ``timeout_s`` seconds.
-
-    ``hung`` returns the error of a call that takes longer (default: one that is retried).
-    """
-
-    ask: Ask
-    timeout_s: float
-    clock: Callable[[], float] = time.perf_counter
-    hung: Callable[[float], CallError] = lambda seconds: TransientError(
+def timed_out(seconds: float) -> CallError:
+    """Return the error of a call to a provider that takes too long. The call is retried."""
+    return TransientError(
         f"No complete answer within {seconds:g} s.",
         "Raise limits.timeout_s if the model is slow.",
         kind="timed_out",
     )
+
+
+@dataclass(eq=False)
+class Timed:
+    """The layer that waits for the backend for at most ``timeout_s`` seconds.
+
+    ``hung`` returns the error of a call that takes longer, given the limit.
+    """
+
+    ask: Ask
+    timeout_s: float
+    hung: Callable[[float], CallError] = timed_out
+    clock: Callable[[], float] = time.perf_counter
 
     async def __call__(self, request: Request) -> Reply:
         """Return the backend's reply with the call's latency. A refused prompt counts as a reply.
@@ -56,14 +61,13 @@ class Timed:
                 reply = await self.ask(request)
         except TimeoutError:
             failure = self.hung(self.timeout_s)
-            if isinstance(failure, Crashed):
-                failure.latency_s = max(self.timeout_s, self.clock() - sent)
+            failure.latency_s = max(self.timeout_s, self.clock() - sent)
             raise failure from None
-        except Crashed as crash:
-            crash.latency_s = self.clock() - sent
-            raise
         except PromptRefused as error:  # an answer, always the same: cached like any other
             reply = Reply(error.message, "content_filter", Usage())
+        except CallError as failure:
+            failure.latency_s = self.clock() - sent
+            raise
         latency_s = self.clock() - sent
 
         def finished(reply: Reply) -> Reply:

@@ -16,7 +16,7 @@ from harness.calls.budget import Budgeted
 from harness.calls.calls import CachedCalls, Calls, UncachedCalls
 from harness.calls.circuit import Circuit
 from harness.calls.claims import ClaimedCalls
-from harness.calls.code_errors import CodeErrors
+from harness.calls.code_errors import CodeErrors, ModelAnswers
 from harness.calls.concurrency import START, ConcurrencyLimiter
 from harness.calls.joint_draws import JointDraws
 from harness.calls.prompt_cache import PromptCaching
@@ -24,7 +24,7 @@ from harness.calls.reply_cache import Payment
 from harness.calls.retries import Retry
 from harness.calls.signals import Ask, Load
 from harness.calls.startup import Startup
-from harness.calls.time_limit import Timed
+from harness.calls.time_limit import Timed, timed_out
 from harness.config.prices import FREE
 from harness.config.sections import BatchSection
 from harness.errors import keys_of
@@ -59,11 +59,10 @@ def call_stack(model: Model, session: Session) -> Calls:
     source = model.section.name or name
     status = session.notices.status(source)
     key = model.key(session.run_id)
-    code = CodeErrors(backend, session.first, model.counts_crashes)
-    timed = Timed(code, limits.timeout_s)
-    if model.counts_crashes:
-        timed.hung = code.hung
-    asking: Ask = timed
+    answered = session.answered if model.evaluated else ModelAnswers()
+    code = CodeErrors(backend, session.first, model.counts_crashes, answered)
+    hung = code.hung if model.counts_crashes else timed_out
+    asking: Ask = Timed(code, limits.timeout_s, hung)
     claim = budgeted = ledger = None
     if backend.cacheable and replies is not None:
         if budget is not None and price not in (None, FREE):
@@ -130,7 +129,7 @@ def call_stack(model: Model, session: Session) -> Calls:
         run=session.run_id,
         unused=session.unused,
         budgeted=budgeted,
-        on_cached=code.count_answer,
+        answered=answered,
     )
     return _separated(cached, model, session)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from harness.calls.code_errors import ModelAnswers
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError
 from harness.plugins import FILE, kind
@@ -29,12 +30,12 @@ def with_on_error(run: RunFile, model: Model, folder: RunFolder) -> tuple[RunFil
         ConfigError: If crashes shall count, but the backend calls a provider.
     """
     section, value = run.model, run.model.on_error
-    own = section.backend.endswith(FILE) or section.backend in kind("backends").registered()
-    if value == "fail" and not (own or APPLICATION in model.backend.features):
+    own_code = section.backend.endswith(FILE) or section.backend in kind("backends").registered()
+    if value == "fail" and not (own_code or APPLICATION in model.backend.features):
         problem = f"model.on_error: fail is for your own application, not for {section.backend!r}."
         remedy = "Remove it: a provider's failed calls have no verdict, and are made again."
         raise ConfigError(problem, remedy)
-    if value is None and is_application(own, model.backend):
+    if value is None and is_application(own_code, model.backend):
         value = "fail"
         if folder.begun():
             value = folder.read_config().model.on_error or "exclude"
@@ -42,12 +43,12 @@ def with_on_error(run: RunFile, model: Model, folder: RunFolder) -> tuple[RunFil
     return run.model_copy(update={"model": section}), replace(model, section=section)
 
 
-def is_application(own: bool, backend: Backend) -> bool:
+def is_application(own_code: bool, backend: Backend) -> bool:
     """Return whether a backend is the system under test itself, rather than a way to reach it.
 
-    It is if it is a function, or if it is the user's ``own`` class and names no server.
+    It is if it is a function, or if it is the user's own class (``own_code``) and names no server.
     """
-    return APPLICATION in backend.features or (own and not backend.endpoint)
+    return APPLICATION in backend.features or (own_code and not backend.endpoint)
 
 
 class HeldCrashes:
@@ -58,30 +59,30 @@ class HeldCrashes:
 
     Args:
         record: Writes and counts an attempt, given its verdict and the sample's earlier ones.
-        answered: Whether an earlier session has recorded an answer.
+        answered: Whether a call has been answered, in this session or an earlier one.
     """
 
-    def __init__(self, record: Record, *, answered: bool) -> None:
-        self._record, self._answered = record, answered
+    def __init__(self, record: Record, answered: ModelAnswers) -> None:
+        self._record = record
+        self._answered = answered
         self._held: list[Attempt] = []
 
     def record(self, attempt: Attempt, passed: bool | None, before: Verdicts) -> None:
         """Record an attempt, or hold it back if it is a crash and no call has been answered."""
-        if attempt.outcome == "crashed" and not self._answered:
+        if self._answered.any:
+            self.release()
+        elif attempt.outcome == "crashed":
             self._held.append(attempt)
             return
         self._record(attempt, passed, before)
-        if attempt.call_id is not None and not self._answered:
-            self._answered = True
-            for crash in self._held:
-                self._record(crash, crash.passed, NO_VERDICTS)
-            self._held.clear()
 
     def release(self) -> None:
-        """Record the crashes still held as failed calls, because no call has been answered."""
+        """Record the crashes still held: as failed calls, if no call has been answered."""
         for crash in self._held:
-            failed = structs.replace(
-                crash, v=SCHEMA_VERSION, outcome="error", passed=None, scores={}
-            )
-            self._record(failed, None, NO_VERDICTS)
+            attempt = crash
+            if not self._answered.any:
+                attempt = structs.replace(
+                    crash, v=SCHEMA_VERSION, outcome="error", passed=None, scores={}
+                )
+            self._record(attempt, attempt.passed, NO_VERDICTS)
         self._held.clear()

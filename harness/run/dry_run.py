@@ -222,12 +222,12 @@ def _add_judge_calls(
             further = longest * min(number, owed.turns)
             for one, questions in of_turn:
                 one.total.add_questions(questions, certain=certain, further=further)
-    late = OwedJudgements(job.folder.attempts, [one.judge.name for one in judges])
     by_name = {one.judge.name: one for one in judges}
-    for instance, attempt, names in late.work(job.task, job.data):
-        for name, redraw in names.items():
+    late = OwedJudgements(job.folder.attempts, list(by_name), job.model.reasoning)
+    for work in late.work(job.task, job.data):
+        for name, redraw in work.judges.items():
             if (calls := by_name.get(name)) is not None:
-                calls.add(calls.judge.requests(instance, attempt, redraw=redraw), seen)
+                calls.add(calls.judge.requests(work.instance, work.answer, redraw=redraw), seen)
     return frozenset(seen)
 
 

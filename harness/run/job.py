@@ -299,10 +299,10 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
     ):
         with rare_collections():
             rescored = None
-            if changes := check_changes(job):  # again, now that the folder is locked
+            if check_changes(job):  # again, now that the folder is locked
                 from harness.run.rescoring import rescore  # not imported for most runs
 
-                rescored = rescore(job, changes)
+                rescored = rescore(job)
             run = with_own_rows(run, folder, job.settings)
             folder.write_config(run)
             own = job.task.measure if isinstance(job.task, Measured) else None
@@ -373,7 +373,10 @@ async def _work(
             from harness.run.judging import Judging
 
             judges = Judges(job.task, job.judges, job.run.panels)
-            judging = stack.enter_context(Judging.of_run(judges, session, job.folder, tally))
+            reasoning = job.model.reasoning
+            judging = stack.enter_context(
+                Judging.of_run(judges, session, job.folder, tally, reasoning)
+            )
             work = work._replace(owed=work.owed + len(judging.late))
         tally.expect(work.owed, work.already)
         if plan.index is not None:
@@ -403,8 +406,9 @@ async def _work(
             tally.record(attempt, passed, before)
             observation.attempt(attempt)
 
-        replied = plan.index is not None and bool(plan.index.attempts.replied.any())
-        crashes = HeldCrashes(write, answered=replied)
+        if plan.index is not None and plan.index.attempts.replied.any():
+            session.answered.any = True
+        crashes = HeldCrashes(write, session.answered)
         try:
             watching = listener(tally, stop, session.notices) if listener else None
             with watching or contextlib.nullcontext(), Heartbeat(job.folder, tally, session):

@@ -12,7 +12,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from msgspec.structs import replace
 
@@ -34,10 +34,12 @@ from harness.run.models import Model
 from harness.run.plan import RunPlan
 from harness.run.pool import work_off
 from harness.run.progress import Tally
+from harness.run.reasoning import RecordedAnswers
 from harness.run.score_limits import recordable
 from harness.run.session import Session
 from harness.run.turns import answered
 from harness.scoring.panel import Panel
+from harness.scoring.reasoning import Reasoning
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgement_index import JudgementIndex
@@ -54,33 +56,47 @@ from harness.store.run_folder import JUDGEMENTS, RunFolder
 if TYPE_CHECKING:
     from harness.run.job import Job
 
-# An attempt, and the judges that have yet to judge it, each with the number of its answers so far.
-Unjudged = tuple[Instance[Any], Attempt, Mapping[str, int]]
-
-
 FIRST_JUDGEMENTS = 20  # if none has a verdict, a judge probably needs to be corrected
 
 
+class AttemptToJudge(NamedTuple):
+    """An attempt that some judges have yet to judge."""
+
+    instance: Instance[Any]  # as of the turn that the attempt answers
+    answer: Attempt  # with its reasoning separated
+    recorded: Attempt  # its text identifies the attempt's judgements
+    judges: Mapping[str, int]  # each with the number of its answers so far
+
+
 class OwedJudgements:
-    """Attempts with a judgement that is missing, has failed, or has an outcome in ``retried``."""
+    """Attempts with a judgement that is missing, has failed, or has an outcome in ``retried``.
+
+    ``reasoning`` has the marks of the model that answered.
+    """
 
     def __init__(
-        self, path: Path, judges: Sequence[str], retried: Collection[JudgementOutcome] = ()
+        self,
+        path: Path,
+        judges: Sequence[str],
+        reasoning: Reasoning,
+        retried: Collection[JudgementOutcome] = (),
     ) -> None:
         self._index = AttemptIndex(path)
+        self._answers = RecordedAnswers(self._index, reasoning)
         self._owed = self._index.owed_judgements(judges, {*FAILED, *retried})
 
     def __len__(self) -> int:
         return len(self._owed)
 
-    def work(self, task: Task[Any], instances: Iterable[Instance[Any]]) -> Iterator[Unjudged]:
+    def work(self, task: Task[Any], instances: Iterable[Instance[Any]]) -> Iterator[AttemptToJudge]:
         """Yield the unjudged attempts of the task's instances."""
         for instance in instances if self._owed else ():
             rows = [row for row in self._index.rows_of(instance.id) if row in self._owed]
-            attempts = self._index.read(Attempt, rows, judged=False)
-            for row, attempt in zip(rows, attempts, strict=True):
-                asked = answered(task, instance, attempt, self._index)
-                yield asked, attempt, self._owed[row]
+            attempts = list(self._index.read(Attempt, rows, judged=False))
+            answers = self._answers.of(attempts)
+            for row, recorded, answer in zip(rows, attempts, answers, strict=True):
+                turn = answered(task, instance, answer, self._answers)
+                yield AttemptToJudge(turn, answer, recorded, self._owed[row])
 
 
 class Judging:
@@ -96,6 +112,7 @@ class Judging:
         attempts: Path,
         writer: JsonLinesWriter,
         tally: Tally,
+        reasoning: Reasoning,
         retried: Collection[JudgementOutcome] = (),
         notices: Notices | None = None,
     ) -> None:
@@ -109,18 +126,27 @@ class Judging:
         self._attempts, self._writer, self._tally = attempts, writer, tally
         self._recorded: JudgementIndex | None = None
         self._unsaved: ReplyUnsaved | None = None
-        self.late = OwedJudgements(attempts, self._names, retried)  # left by earlier sessions
+        self.late = OwedJudgements(
+            attempts, self._names, reasoning, retried
+        )  # left by earlier sessions
 
     @classmethod
     @contextlib.contextmanager
     def of_run(
-        cls, judges: Judges, session: Session, folder: RunFolder, tally: Tally
+        cls,
+        judges: Judges,
+        session: Session,
+        folder: RunFolder,
+        tally: Tally,
+        reasoning: Reasoning,
     ) -> Iterator[Self]:
         """Register a run's judges, and open its file of judgements within a ``with`` block."""
         judges.register(folder)
         with JsonLinesWriter(folder.path / JUDGEMENTS) as writer:
             notices = session.notices
-            yield cls(judges, session.bind, folder.attempts, writer, tally, notices=notices)
+            yield cls(
+                *(judges, session.bind, folder.attempts, writer, tally, reasoning), notices=notices
+            )
 
     @property
     def decides(self) -> bool:
@@ -237,17 +263,23 @@ class Judging:
         earlier = JudgementIndex(self._attempts.parent) if panels else None
         waiting = 0
 
-        async def judge(work: Unjudged) -> None:
+        async def judge(work: AttemptToJudge) -> None:
             nonlocal waiting
-            instance, attempt, names = work
-            made = await self._ask_all(instance, attempt, names)
+            recorded = work.recorded
+            judged_text = text_hash(recorded.text or "")
+            judgements = [
+                replace(judgement, attempt=judged_text)
+                for judgement in await self._ask_all(work.instance, work.answer, work.judges)
+            ]
             if earlier is not None:
-                said = earlier.of(attempt.instance, attempt.sample, attempt.round, attempt.text)
-                said |= {one.judge: one for one in made}
-                owed = {n: p for n, p in panels.items() if not {n, *p.of}.isdisjoint(names)}
-                made += self._by_panels(attempt, owed, said)
-            self.record(AnswerVerdict(None, made))
-            if made:
+                latest = earlier.of(
+                    recorded.instance, recorded.sample, recorded.round, recorded.text
+                )
+                latest |= {judgement.judge: judgement for judgement in judgements}
+                owed = {n: p for n, p in panels.items() if not {n, *p.of}.isdisjoint(work.judges)}
+                judgements += self._by_panels(recorded, owed, latest)
+            self.record(AnswerVerdict(None, judgements))
+            if judgements:
                 self._tally.finish_sample()
             else:
                 waiting += 1

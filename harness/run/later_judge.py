@@ -26,9 +26,12 @@ from harness.run.models import Model, ModelBuilder, Resources, check_prices, wor
 from harness.run.other_runs import data_difference
 from harness.run.plan import HeldInstances
 from harness.run.progress import Ending, Listener, Tally
+from harness.run.reasoning import RecordedAnswers
 from harness.run.resolving import build_task, resolved_judge
 from harness.run.session import open_session
 from harness.run.turns import answered, most_turns
+from harness.scoring.reasoning import Reasoning
+from harness.scoring.reasoning_marks import KEEP
 from harness.store.files import write_whole
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
@@ -52,6 +55,11 @@ class LaterJudge:
     usd: float | None = None  # cap on the run's total cost, including earlier payments
     shared: str | None = None  # name of the budget that a team shares
     references: bool = False  # judge the reference answers instead of the run's answers
+
+    @property
+    def reasoning(self) -> Reasoning:
+        """The marks of the reasoning in the answers, as for `harness score`."""
+        return Reasoning(KEEP if self.references else self.folder.read_config().model.reasoning)
 
     @property
     def name(self) -> str:
@@ -80,20 +88,23 @@ class LaterJudge:
         (judge,) = self.judges.models
         place = references_folder(self.folder) if self.references else self.folder
         if judge.name in read_register(place.path).judges:
-            owed = OwedJudgements(place.attempts, [judge.name], retried)
-            for instance, attempt, redraws in owed.work(self.judges.task, self.data):
-                yield judge.requests(instance, attempt, redraw=redraws[judge.name])
+            owed = OwedJudgements(place.attempts, [judge.name], self.reasoning, retried)
+            for work in owed.work(self.judges.task, self.data):
+                redraw = work.judges[judge.name]
+                yield judge.requests(work.instance, work.answer, redraw=redraw)
         elif self.references:
             for instance, _, text in _references(self, judge):
                 yield judge.about(instance, text)
         else:
             index = AttemptIndex(self.folder.attempts, judges=False)
+            answers = RecordedAnswers(index, self.reasoning)
             task = self.judges.task
             outcomes = judged_outcomes(task)
             for instance in self.data:
-                for one in index.read(Attempt, index.rows_of(instance.id), judged=False):
-                    if one.outcome in outcomes:
-                        yield judge.requests(answered(task, instance, one, index), one)
+                attempts = index.read(Attempt, index.rows_of(instance.id), judged=False)
+                for answer in answers.of(attempts):
+                    if answer.outcome in outcomes:
+                        yield judge.requests(answered(task, instance, answer, answers), answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +236,9 @@ async def judge_later(
             tally = Tally(budget=session.budget)
             with JsonLinesWriter(place.path / JUDGEMENTS) as writer:
                 judging = Judging(
-                    *(combined, session.bind, place.attempts, writer, tally, retried),
+                    *(combined, session.bind, place.attempts, writer, tally),
+                    job.reasoning,
+                    retried,
                     session.notices,
                 )
                 tally.owed = len(judging.late)

@@ -189,6 +189,11 @@ class Model:
         return "simulated" in self.backend.features
 
     @property
+    def is_application(self) -> bool:
+        """Whether the model is the application that is tested, so that its calls may crash."""
+        return isinstance(self.section, EvaluatedModelSection) and self.section.on_error is not None
+
+    @property
     def counts_crashes(self) -> bool:
         """Whether the model is the application that is tested, and its crashes are failures."""
         return isinstance(self.section, EvaluatedModelSection) and self.section.on_error == "fail"
@@ -367,22 +372,22 @@ def _supported_limits(
                 "'harness docs batches' lists the providers that have them. Remove limits.batch or "
                 "--batch.",
             )
-    if limits.samples_per_call > 1 and SAMPLES_PER_CALL not in backend.features:
+    joint = SAMPLES_PER_CALL in backend.features
+    if limits.samples_per_call > 1 and (not joint or section.cache is False):
         changes["samples_per_call"] = 1
         if own is not None and own.samples_per_call > 1:
-            raise ConfigError(
+            problem = (
                 f"{where}: the backend {section.backend!r} draws one sample per call, or its "
-                "provider is not known to draw more (limits.samples_per_call).",
-                "'harness docs providers' lists those that do. Remove limits.samples_per_call.",
+                "provider is not known to draw more (limits.samples_per_call)."
             )
-    elif limits.samples_per_call > 1 and section.cache is False:
-        changes["samples_per_call"] = 1
-        if own is not None and own.samples_per_call > 1:
-            raise ConfigError(
-                f"{where}: cache: false makes a call for each attempt, and limits.samples_per_call "
-                "draws several with one call.",
-                "Remove one of them.",
-            )
+            remedy = "'harness docs providers' lists those that do. Remove limits.samples_per_call."
+            if joint:
+                problem = (
+                    f"{where}: cache: false makes a call for each attempt, and "
+                    "limits.samples_per_call draws several with one call."
+                )
+                remedy = "Remove one of them."
+            raise ConfigError(problem, remedy)
     return limits.model_copy(update=changes) if changes else limits
 
 

@@ -1,16 +1,20 @@
 """Other runs that a run file names, to compare with their answers or to use their mistakes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from harness.errors import ConfigError, DataMissing
 from harness.ports import Task
-from harness.records import Instance, Outcome
+from harness.records import Attempt, Instance
 from harness.run.assessment import judged_outcomes
+from harness.run.reasoning import RecordedAnswers
+from harness.scoring.reasoning import Reasoning
 from harness.store.columns import name_digest
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder, change
@@ -45,22 +49,18 @@ def data_difference(folder: RunFolder, task: Task[Any]) -> str:
     return ""
 
 
-class _Answer(msgspec.Struct, gc=False):
-    instance: str
-    outcome: Outcome
-    text: str | None = None
-
-
 class RunAnswers:
     """A run's answers to its instances.
 
     An instance's answer is the text of its first sample's last round, if judges score that round's
     outcome. ``failed`` is the number of instances whose last round is a failed call. ``scripted``
-    says whether some rounds are turns of a conversation.
+    says whether some rounds are turns of a conversation. ``reasoning`` has the marks of the run's
+    model: reasoning is no part of an answer.
     """
 
-    def __init__(self, path: Path, task: Task[Any]) -> None:
+    def __init__(self, path: Path, task: Task[Any], reasoning: Reasoning) -> None:
         self._index = AttemptIndex(path, judges=False)
+        self._answers = RecordedAnswers(self._index, reasoning)
         self._row: dict[int, int] = {}
         self.failed = 0
         self.scripted = self._index.attempts.turns is not None
@@ -68,12 +68,15 @@ class RunAnswers:
         rows = rows[self._index.attempts.sample[rows] == 0]
         outcomes = judged_outcomes(task)
         texts: list[bytes] = []
-        for row, line in zip(rows.tolist(), self._index.read(_Answer, rows), strict=True):
-            self.failed += line.outcome == "error"
-            if line.outcome in outcomes:
-                self._row[name_digest(line.instance)] = row
-                texts.append(sha256(msgspec.json.encode([line.instance, line.text])).digest())
+        for row, answer in zip(rows.tolist(), self._read(rows), strict=True):
+            self.failed += answer.outcome == "error"
+            if answer.outcome in outcomes:
+                self._row[name_digest(answer.instance)] = row
+                texts.append(sha256(msgspec.json.encode([answer.instance, answer.text])).digest())
         self._sha256 = sha256(b"".join(sorted(texts))).hexdigest()
+
+    def _read(self, rows: NDArray[np.intp] | Sequence[int]) -> Iterator[Attempt]:
+        return self._answers.of(self._index.read(Attempt, rows, judged=False))
 
     def has(self, instance: Instance[Any]) -> bool:
         """Return whether the instance has an answer."""
@@ -84,8 +87,8 @@ class RunAnswers:
         row = self._row.get(name_digest(instance.id))
         if row is None:
             return None
-        (line,) = self._index.read(_Answer, [row])
-        return line.text or ""
+        (answer,) = self._read([row])
+        return answer.text or ""
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return a hash of all answers, under the key ``against_sha256``."""
@@ -98,7 +101,8 @@ def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> Ru
     if not folder.begun() or folder.read_manifest().get("owed"):
         remedy = "Run its file again first: answers made later would be missing here."
         raise ConfigError(f"against: the run {name!r} is not finished.", remedy)
-    answers = RunAnswers(folder.attempts, task)
+    reasoning = Reasoning(folder.read_config().model.reasoning)
+    answers = RunAnswers(folder.attempts, task, reasoning)
     if answers.scripted:
         problem = f"against: the run {name!r} has conversations of several turns."
         raise ConfigError(problem, "Only answers to the same prompt can be compared.")

@@ -6,7 +6,7 @@ Replies are separated after they come from the cache, which keeps them as the pr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from harness.calls.calls import Calls, ReplyUnsaved
 from harness.errors import option
 from harness.records import CONSTRAINT_REFUSED, Attempt, Call, Logprobs, Request
-from harness.scoring.reasoning import Prompt, Reasoning, closing_of
+from harness.scoring.reasoning import Prompt, Reasoning, Separated, closing_of
 
 if TYPE_CHECKING:
     from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
@@ -60,10 +60,7 @@ class SeparatedCalls:
         if request.loglikelihoods or request.window or self.reasoning.keeps:
             return call
         prompt = _prompt(request, self.evaluated)
-        answer, reasoning = self.reasoning.separate(reply.text, prompt)
-        mark = self.reasoning.unknown(answer, prompt)
-        if mark is not None:
-            self.unknown[mark] += 1
+        answer, reasoning = _separated(self.reasoning, reply.text, prompt, self.unknown)
         if reasoning is None:
             return call
         changed = replace(
@@ -73,6 +70,15 @@ class SeparatedCalls:
             logprobs=_of_answer(reply.logprobs, reply.text, answer),
         )
         return replace(call, reply=changed)
+
+
+def _separated(reasoning: Reasoning, text: str, prompt: Prompt, unknown: Counter[str]) -> Separated:
+    """Separate a text, and count the unknown mark with which its answer begins, if any."""
+    separated = reasoning.separate(text, prompt)
+    mark = reasoning.unknown(separated.answer, prompt)
+    if mark is not None:
+        unknown[mark] += 1
+    return separated
 
 
 def _prompt(request: Request, evaluated: bool) -> Prompt:
@@ -129,10 +135,7 @@ class RecordedReasoning:
         if attempt.request.get("loglikelihoods") or attempt.request.get("window"):
             return attempt
         prompt = _recorded_prompt(attempt, earlier)
-        answer, reasoning = self.reasoning.separate(attempt.text, prompt)
-        mark = self.reasoning.unknown(answer, prompt)
-        if mark is not None:
-            self.unknown[mark] += 1
+        answer, reasoning = _separated(self.reasoning, attempt.text, prompt, self.unknown)
         if reasoning is None:
             return attempt
         self.separated += 1
@@ -152,6 +155,34 @@ def _recorded_prompt(attempt: Attempt, earlier: Sequence[Attempt]) -> Prompt:
     )
 
 
+class RecordedAnswers:
+    """A run's recorded attempts with their reasoning separated, as all scorers and judges get them.
+
+    Args:
+        index: The run's attempts.
+        reasoning: The marks of the run's model.
+    """
+
+    def __init__(self, index: AttemptIndex, reasoning: Reasoning) -> None:
+        self._index = index
+        self._recorded = RecordedReasoning(reasoning)
+
+    def of(self, attempts: Iterable[Attempt]) -> Iterator[Attempt]:
+        """Yield the given attempts of the run, with their reasoning separated."""
+        for attempt in attempts:
+            earlier: Sequence[Attempt] = ()
+            if attempt.round > 1:
+                earlier = self.rounds(attempt.instance, attempt.sample, attempt.round)
+            yield self._recorded.separate(attempt, earlier)
+
+    def rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
+        """Return a sample's attempts in the rounds before ``before``."""
+        rounds: list[Attempt] = []
+        for attempt in self._index.rounds(instance, sample, before):
+            rounds.append(self._recorded.separate(attempt, rounds))
+        return rounds
+
+
 def unseparated(attempts: AttemptIndex, reasoning: Reasoning) -> str:
     """Return a warning if a run's first answers contain reasoning, else ""."""
     recorded = RecordedReasoning(reasoning)
@@ -160,8 +191,8 @@ def unseparated(attempts: AttemptIndex, reasoning: Reasoning) -> str:
             recorded.separate(attempt, ())
     if not recorded.separated:
         return ""
-    again = f"To score them without it: {option('rescore')}."
-    return f"answers of earlier sessions contain reasoning, which was scored, too. {again}"
+    remedy = f"To score them without it: {option('rescore')}."
+    return f"answers of earlier sessions contain reasoning, which was scored, too. {remedy}"
 
 
 def mark_warnings(answers: Answers, where: str = "model") -> Iterator[str]:
@@ -171,11 +202,11 @@ def mark_warnings(answers: Answers, where: str = "model") -> Iterator[str]:
         answers: The number of answers, by mark.
         where: The key of the model's section in the run file.
     """
-    again = option("rescore") if where == "model" else option("fresh")
+    flag = option("rescore") if where == "model" else option("fresh")
     for mark, count in sorted(answers.items()):
         begin = "1 answer begins" if count == 1 else f"{count:,} answers begin"
         yield (
             f"{begin} with {mark}, which is not known as a mark of reasoning. If it is one, what "
             f"follows was scored as the answer: set {where}.reasoning: "
-            f"[known, ['{mark}', '{closing_of(mark)}']] and run again with {again}."
+            f"[known, ['{mark}', '{closing_of(mark)}']] and run again with {flag}."
         )

@@ -48,10 +48,16 @@ from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter, decoded_at
 from harness.store.judgement_index import judgements_at
 from harness.store.judgements import Judgement, verdict_over
-from harness.store.run_folder import JUDGEMENTS, Differences
+from harness.store.run_folder import JUDGEMENTS
 
 if TYPE_CHECKING:
     from harness.run.job import Job
+
+LOST_MARKS = (
+    "model.reasoning has fewer marks than before, and the run does not record whether the "
+    "reasoning of its answers was between these marks in the reply or came from the provider "
+    "as a separate field"
+)
 
 AttemptAssessor: TypeAlias = Callable[[Attempt, Reply], Assessment]
 
@@ -93,13 +99,13 @@ def batches(task: Task[Any], recorded: AttemptIndex) -> Iterator[Batch]:
     rows: list[range] = []
     n = 0
     for instance in task.instances():
-        found = recorded.rows_of(instance.id)
-        if not found:
+        instance_rows = recorded.rows_of(instance.id)
+        if not instance_rows:
             continue
-        left[found.start : found.stop] = False
-        instances.append((instance, len(found)))
-        rows.append(found)
-        n += len(found)
+        left[instance_rows.start : instance_rows.stop] = False
+        instances.append((instance, len(instance_rows)))
+        rows.append(instance_rows)
+        n += len(instance_rows)
         if n >= BATCH:
             yield _batch(recorded, instances, np.concatenate(rows))
             instances, rows, n = [], [], 0
@@ -109,12 +115,12 @@ def batches(task: Task[Any], recorded: AttemptIndex) -> Iterator[Batch]:
         return
     order = recorded.in_order()
     if left.all():
-        (name, *_) = (one.instance for one in recorded.read(Attempt, order[:1]))
+        (name,) = (attempt.instance for attempt in recorded.read(Attempt, order[:1]))
         problem = f"The data set has none of the run's instances, such as {name!r}."
         raise DataMissing(problem, "Restore the data set that the run was made with.")
-    gone = order[left[order]]
-    for start in range(0, len(gone), BATCH):
-        part = gone[start : start + BATCH]
+    orphans = order[left[order]]
+    for start in range(0, len(orphans), BATCH):
+        part = orphans[start : start + BATCH]
         yield _batch(recorded, [(None, len(part))], part)
 
 
@@ -151,8 +157,8 @@ class Rescorer:
         self._task, self._attempts, self._judged = task, attempts, judged
         self._reasoning = Reasoning(run.model.reasoning)
         self._unscored: list[str] = []
-        say = self._unscored.append
-        self._long_answers = LongAnswers(task, run, settings, say, pickled=pickled)
+        report = self._unscored.append
+        self._long_answers = LongAnswers(task, run, settings, report, pickled=pickled)
 
     def __reduce__(self) -> tuple[Callable[[bytes], Rescorer], tuple[bytes]]:
         return _rescorer, (self._setup,)
@@ -164,27 +170,28 @@ class Rescorer:
     def score(self, batch: Batch) -> ScoredBatch:
         """Score the attempts of a batch again."""
         attempts = decoded_at(self._attempts, batch.offsets, decode_attempt, ATTEMPT)
-        judgements = self._attempts.with_name(JUDGEMENTS)
-        said = judgements_at(judgements, batch.judgements, decode_judgement)
-        return self.scored(batch.instances, attempts, said)
+        path = self._attempts.with_name(JUDGEMENTS)
+        judgements = judgements_at(path, batch.judgements, decode_judgement)
+        return self.scored(batch.instances, attempts, judgements)
 
     def scored(
         self,
         instances: Sequence[tuple[Instance[Any] | None, int]],
         attempts: Iterable[Attempt],
-        said: Iterable[Sequence[Judgement | None]],
+        judgements: Iterable[Sequence[Judgement | None]],
     ) -> ScoredBatch:
         """Score the attempts of a batch's instances again, given their judgements."""
         reasoning = RecordedReasoning(self._reasoning)
         rounds = SampleRounds(reasoning)
-        found = zip(rounds.of(attempts), said, strict=True)
+        judged_attempts = zip(rounds.of(attempts), judgements, strict=True)
         changes, changed, lines = VerdictChanges(), list[VerdictChange](), bytearray()
         warnings = ScoreWarnings()
         for instance, n in instances:
             assess = None
             if instance is not None:
                 assess = _assessing(self._task, instance, rounds, self._long_answers.assess)
-            for attempt, scored, verdicts in _again(islice(found, n), self._judged, assess):
+            of_instance = islice(judged_attempts, n)
+            for attempt, scored, verdicts in _with_new_scores(of_instance, self._judged, assess):
                 lines += line(scored) + b"\n"
                 warnings.update(warnings_of(scored.scores))
                 if change := changes.record(attempt, scored, verdicts):
@@ -224,7 +231,7 @@ class SampleRounds:
 
     def rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
         """Return the current sample's attempts in the rounds before ``before``."""
-        return [one for one in self._attempts if one.round < before]
+        return [attempt for attempt in self._attempts if attempt.round < before]
 
 
 def _assessing(
@@ -234,10 +241,10 @@ def _assessing(
     assess: Callable[[Instance[Any], Reply], Assessment],
 ) -> AttemptAssessor:
     def assess_attempt(attempt: Attempt, reply: Reply) -> Assessment:
-        asked = answered(task, instance, attempt, recorded)
+        turn = answered(task, instance, attempt, recorded)
         if attempt.outcome == "crashed":
-            return crashed(task, asked, attempt.error or "")
-        return assess(asked, reply)
+            return crashed(task, turn, attempt.error or "")
+        return assess(turn, reply)
 
     return assess_attempt
 
@@ -246,8 +253,8 @@ decode_attempt = msgspec.json.Decoder(Attempt).decode
 decode_judgement = msgspec.json.Decoder(Judgement).decode
 
 
-def _again(
-    found: Iterable[tuple[Attempt, Sequence[Judgement | None]]],
+def _with_new_scores(
+    judged_attempts: Iterable[tuple[Attempt, Sequence[Judgement | None]]],
     judged: Collection[Outcome],
     assess: AttemptAssessor | None,
 ) -> Iterator[tuple[Attempt, Rescored, VerdictPair]]:
@@ -255,13 +262,13 @@ def _again(
 
     ``assess`` is None if the data set no longer has the instance.
     """
-    for attempt, judgements in found:
+    for attempt, judgements in judged_attempts:
         scored = _rescored(assess, attempt)
         before, now = (
-            verdict_over(one.passed, one.scores, judgements)
-            if one.outcome in judged
-            else one.passed
-            for one in (attempt, scored)
+            verdict_over(version.passed, version.scores, judgements)
+            if version.outcome in judged
+            else version.passed
+            for version in (attempt, scored)
         )
         yield attempt, scored, (before, now)
 
@@ -296,7 +303,7 @@ class ScoredAgain(NamedTuple):
         return f"{scored}: {changed}{later}."
 
 
-def rescore(job: Job, found: Differences) -> ScoredAgain:
+def rescore(job: Job) -> ScoredAgain:
     """Score a run's attempts again with the job's task, and write the samples that differ.
 
     The new lines in ``attempts.jsonl`` are written atomically, so that the verdicts of two versions
@@ -305,12 +312,12 @@ def rescore(job: Job, found: Differences) -> ScoredAgain:
 
     Raises:
         RunConflict: If a prompt or constraint has changed, if an instance is no longer in the data,
-            or if reasoning was separated that ``model.reasoning`` no longer separates.
+            or if answers have reasoning, and ``model.reasoning`` has lost some of its marks.
     """
     recorded, plan = AttemptIndex(job.folder.attempts), job.plan()
     rounds_before = SampleRounds(RecordedReasoning(job.model.reasoning))
     earlier = Reasoning(job.folder.read_config().model.reasoning)
-    puts_back = not {*earlier.marks} <= {*job.model.reasoning.marks}
+    has_lost_marks = not {*earlier.marks} <= {*job.model.reasoning.marks}
     long_answers = LongAnswers(job.task, job.run, job.settings)
     seen = changed = revalued = dropped = 0
     with replacing(job.folder.attempts) as temporary, contextlib.closing(long_answers):
@@ -321,23 +328,21 @@ def rescore(job: Job, found: Differences) -> ScoredAgain:
                 seen += len(rows)
                 opening = plan.opening(instance) if rows else None
                 assess = _assessing(job.task, instance, rounds_before, long_answers.assess)
-                said = recorded.said(
+                judgements = recorded.said(
                     np.asarray(rows, np.intp), decode_judgement, _deciding(recorded)
                 )
                 attempts = list(recorded.read(Attempt, rows, judged=False))
-                if puts_back and any(attempt.reasoning for attempt in attempts):
-                    raise _not_the_same(
-                        job, "model.reasoning no longer separates reasoning that was separated"
-                    )
+                if has_lost_marks and any(attempt.reasoning for attempt in attempts):
+                    raise _not_the_same(job, LOST_MARKS)
                 lines = map(line, attempts)
-                pairs = zip(rounds_before.of(attempts), said, strict=True)
-                again = _again(pairs, recorded.register.judged, assess)
-                for _, rounds in groupby(again, key=lambda one: one[0].sample):
+                pairs = zip(rounds_before.of(attempts), judgements, strict=True)
+                triples = _with_new_scores(pairs, recorded.register.judged, assess)
+                for _, rounds in groupby(triples, key=lambda triple: triple[0].sample):
                     before, scores, verdicts = zip(*rounds, strict=True)
                     if opening is None or not _same_prompt(job, instance, opening, before[0]):
                         raise _not_the_same(job, f"the prompt of {instance.id!r:.60} has changed")
                     scored = _sample(job, instance, before, scores)
-                    now = [replace(one, cluster=opening.cluster) for one in scored]
+                    now = [replace(attempt, cluster=opening.cluster) for attempt in scored]
                     dropped += len(before) - len(now)
                     changed += sum(old is not new for old, new in verdicts)
                     values = zip(map(_values, before), map(_values, scores), strict=True)
@@ -355,8 +360,8 @@ def _values(scored: Attempt | Rescored) -> dict[str, float | None]:
 
 
 def _not_the_same(job: Job, why: str) -> RunConflict:
-    said = f"The answers of the run {job.folder.name!r} cannot be scored again: {why}."
-    return RunConflict(said, f"For a new run: {option('fresh')}. This one is then kept.")
+    problem = f"The answers of the run {job.folder.name!r} cannot be scored again: {why}."
+    return RunConflict(problem, f"For a new run: {option('fresh')}. This one is then kept.")
 
 
 def _same_prompt(job: Job, instance: Instance[Any], opening: Opening, first: Attempt) -> bool:
@@ -374,7 +379,7 @@ def _sample(
     job: Job, instance: Instance[Any], rounds: Sequence[Attempt], scores: Sequence[Rescored]
 ) -> list[Attempt]:
     """Return a sample's rescored attempts, up to the first with new feedback."""
-    found: list[Attempt] = []
+    attempts: list[Attempt] = []
     turns, played = turns_of(job.task, instance), user_role(job.task, instance) is not None
     for number, (attempt, scored) in enumerate(zip(rounds, scores, strict=True), start=1):
         now = replace(
@@ -387,20 +392,20 @@ def _sample(
             turns=attempt.turns if played else turns if turns > 1 else UNSET,
         )
         if played:
-            found.append(now)
+            attempts.append(now)
             continue
         if attempt.turns or now.turns:
-            answers = [one.text or "" for one in rounds[:number]]
+            answers = [earlier.text or "" for earlier in rounds[:number]]
             following = user_turn(job.task, instance, answers) if number < turns else None
             if attempt.feedback not in (None, following):
-                return [*found, replace(now, feedback=None)]
-            found.append(now)
+                return [*attempts, replace(now, feedback=None)]
+            attempts.append(now)
             continue
         same = now.outcome == attempt.outcome and line(now.scores) == line(attempt.scores)
         if not same and not _same_feedback(job, instance, now):
-            return [*found, replace(now, feedback=None)]
-        found.append(now)
-    return found
+            return [*attempts, replace(now, feedback=None)]
+        attempts.append(now)
+    return attempts
 
 
 def _same_feedback(job: Job, instance: Instance[Any], attempt: Attempt) -> bool:
@@ -408,5 +413,7 @@ def _same_feedback(job: Job, instance: Instance[Any], attempt: Attempt) -> bool:
     if stops or job.judges or job.paraphraser is not None or attempt.outcome in WITHOUT_REPLY:
         return False
     reply = Reply(attempt.text or "", attempt.finish_reason or "")
-    found = Assessment(attempt.outcome, attempt.passed, attempt.scores, attempt.error or "")
-    return not found.unscored and feedback(job.task, instance, reply, found) == attempt.feedback
+    assessment = Assessment(attempt.outcome, attempt.passed, attempt.scores, attempt.error or "")
+    if assessment.unscored:
+        return False
+    return feedback(job.task, instance, reply, assessment) == attempt.feedback

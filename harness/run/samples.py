@@ -47,6 +47,7 @@ from harness.run.call_stack import BoundModel
 from harness.run.long_answers import LONG, LongAnswers
 from harness.run.plan import OwedSample, RunPlan
 from harness.run.progress import Verdicts
+from harness.run.reasoning import RecordedAnswers
 from harness.run.turns import (
     as_of,
     at_played_turn,
@@ -94,7 +95,8 @@ class Samples:
         opening, cluster = self.plan.opening(instance)
         done: list[Attempt] = []  # the sample's attempts before its first missing round
         if (index := self.plan.index) is not None:
-            done = index.rounds(instance.id, owed.sample, owed.round)
+            answers_before = RecordedAnswers(index, self.bound.model.reasoning)
+            done = answers_before.rounds(instance.id, owed.sample, owed.round)
         messages, rewritings = await self._conversation(owed, opening, done)
         if not messages:
             return 0
@@ -141,11 +143,13 @@ class Samples:
                 if refusal is None:
                     problem = f"{type(error).__name__}: {error}"
                     partial, now = error.partial or UNSET, time.time()
+                    crashes = bool(error.exception) and self.bound.model.is_application
                     failed = replace(
                         begun,
                         ended_at=now,
                         error=problem,
                         partial=partial,
+                        latency_s=error.latency_s if crashes else None,
                         exception=error.exception or UNSET,
                     )
                     self.record(failed, None, before)
@@ -228,7 +232,11 @@ class Samples:
                 found = await self._assess(instance, reply)
                 if found.unscored:
                     return (), ()
-                verdict = self.judging.recorded(attempt) if self.judging else AnswerVerdict(None)
+                verdict = AnswerVerdict(None)
+                if self.judging is not None and self.plan.index is not None:
+                    # Its judgements are found by the text as it was recorded.
+                    recorded = self.plan.index.rounds(instance.id, owed.sample, owed.round)
+                    verdict = self.judging.recorded(recorded[number - 1])
                 turn = await self._feedback(instance, reply, found, verdict)
                 if turn is None:
                     return (), ()

@@ -14,6 +14,7 @@ from harness.calls.batch_lane import BatchLane
 from harness.calls.batch_ledger import calls_of_account
 from harness.calls.budget import Budget
 from harness.calls.calls import Unused
+from harness.calls.code_errors import ModelAnswers
 from harness.calls.concurrency import ConcurrencyLimiter
 from harness.calls.database import SESSION
 from harness.calls.reply_cache import Payment, ReplyCache
@@ -41,6 +42,7 @@ class Session:
     budget: Budget | None = None  # None: no backend is cacheable, or no cap is set
     unused: Unused | None = None  # None: no backend is cacheable
     first: bool = False  # whether the session is of a run without any attempt
+    answered: ModelAnswers = field(default_factory=ModelAnswers)  # by the evaluated model
     lanes: list[BatchLane] = field(default_factory=list)
     limiters: list[ConcurrencyLimiter] = field(default_factory=list)
     # Answers that begin with an unknown mark, by mark, for each model's key in the run file.

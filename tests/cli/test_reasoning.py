@@ -169,6 +169,56 @@ def test_a_recorded_run_is_scored_again_without_reasoning(place: Place) -> None:
     assert place.lines == before
 
 
+def test_a_judge_of_a_recorded_run_sees_no_reasoning(place: Place) -> None:
+    shown: list[str] = []
+
+    def answer(request: MockRequest, _: int) -> str:
+        shown.append(request.prompt)
+        return "Yes"
+
+    rows = [
+        {"id": name, "prompt": prompt, "target": "Blue", "criteria": ["It is a colour."]}
+        for name, (prompt, *_) in CASES.items()
+        if name in PASS
+    ]
+    place.write("rows.jsonl", *rows)
+    with MockServer(answers=answer) as server:
+        model = {"backend": "openai", "name": "judge", "base_url": server.base_url}
+        judge = {"name": "yes_no", "as": "nice", "votes": 1, "model": model}
+        (place.folder / "nice.yaml").write_text(json.dumps(judge))
+        assert place.run(RECORDING).returncode == 0
+        place.leave_reasoning_in()
+        judging = ("judge", "r", "--judge", "nice.yaml")
+        ended = place.harness(*judging)
+        assert ended.returncode == 0, ended.stderr
+        assert len(shown) == len(PASS)
+        assert not [prompt for prompt in shown if "Red" in prompt or "Hm." in prompt]
+        assert all("Blue" in prompt for prompt in shown)
+        assert place.harness(*judging).returncode == 0
+        assert len(shown) == len(PASS), "its judgements belong to the recorded answers"
+        place.run(RECORDING, "--rescore")
+        ended = place.harness(*judging)
+        assert ended.returncode == 0, ended.stderr
+        assert len(shown) == len(PASS), "the same questions are in the cache"
+
+
+def test_feedback_on_a_recorded_answer_is_given_without_its_reasoning(place: Place) -> None:
+    sent: list[list[tuple[str, str]]] = []
+
+    def answer(request: MockRequest, _: int) -> str:
+        sent.append([(turn.role, turn.text) for turn in request.turns])
+        return "<think>Hm.</think>Red"
+
+    with MockServer(answers=answer) as server:
+        place.write("rows.jsonl", {"id": "think", "prompt": "A?", "target": "Blue"})
+        model = {"backend": "openai", "name": "m", "base_url": server.base_url}
+        assert place.run(model).returncode == 0
+        place.leave_reasoning_in()
+        ended = place.run(model, rounds={"max": 2})
+    assert ended.returncode == 0, ended.stderr
+    assert sent[-1][1] == ("assistant", "Blue")
+
+
 def test_changed_marks_need_a_rescore_and_nothing_is_put_back(place: Place) -> None:
     place.run(RECORDING)
     more = ("-o", "model.reasoning=[known, [<scratchpad>, </scratchpad>]]")
@@ -181,12 +231,24 @@ def test_changed_marks_need_a_rescore_and_nothing_is_put_back(place: Place) -> N
     assert "1 verdict changed" in ended.stderr
     assert place.attempts()["unknown"]["text"] == "Blue"
     ended = place.run(RECORDING, "-o", "model.reasoning=keep", "--rescore")
-    assert "model.reasoning no longer separates reasoning that was separated" in mistake(ended)
+    assert "model.reasoning has fewer marks than before" in mistake(ended)
     assert place.attempts()["unknown"]["text"] == "Blue"
     ended = place.run(RECORDING, "--fresh", "-o", "model.reasoning=keep")
     assert {name for name, one in place.attempts().items() if one["passed"]} == {"plain"}
     assert place.run(RECORDING, "--rescore").returncode == 0
     check_answers(place.attempts())
+
+
+def test_fewer_marks_are_refused_for_reasoning_of_unknown_origin(place: Place) -> None:
+    place.write("rows.jsonl", {"id": "think", "prompt": "A?", "target": "Blue"})
+    with MockServer(reasoning="field") as server:
+        model = {"backend": "openai", "name": "m", "base_url": server.base_url}
+        assert place.run(model).returncode == 0
+        assert place.attempts()["think"]["reasoning"]
+        ended = place.run(model, "-o", "model.reasoning=keep", "--rescore")
+    refusal = mistake(ended)
+    assert "does not record whether the reasoning of its answers was between these marks" in refusal
+    assert "came from the provider as a separate field" in refusal
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,8 @@ def test_crashes_can_be_excluded_and_counted_later_but_not_excluded_again() -> N
     file: dict[str, Any] = {"task": TASK, "model": {"backend": "error_2", "on_error": "exclude"}}
     run = harness.run(file, name="mine", progress=False)
     assert counts(run) == {("ok", True): 10, ("error", None): 10}
+    assert all(line["latency_s"] is not None for line in lines(run)), "as of a crash"
+    assert (run.metrics.n_calls, run.metrics.n_crashed_calls) == (10, 10)
     file["model"]["on_error"] = "fail"
     assert counts(harness.run(file, name="mine", progress=False))["crashed", False] == 10
     file["model"]["on_error"] = "exclude"
@@ -176,6 +178,8 @@ def test_a_class_crashes_unless_it_names_a_server() -> None:
     for name, failed in {"adapter": ("crashed", False), "server_adapter": ("error", None)}.items():
         run = harness.run({"task": TASK, "model": {"backend": name}}, name=name, progress=False)
         assert counts(run) == {("ok", True): 10, failed: 10}
+        timed = [line for line in lines(run) if line["latency_s"] is not None]
+        assert len(timed) == (10 if failed == ("error", None) else 20), "its crashes, no failures"
 
 
 def test_a_providers_model_does_not_crash() -> None:

@@ -7,6 +7,7 @@ import pytest
 from harness.errors import StoreFailed
 from harness.records import Instance
 from harness.run.other_runs import RunAnswers
+from harness.scoring.reasoning import Reasoning
 from tests.conftest import Sums
 from tests.store.test_index import attempt, write
 
@@ -24,7 +25,7 @@ def test_answers_are_the_last_rounds_of_the_first_samples(tmp_path: Path) -> Non
         attempt("f", 0, 1, text=None, outcome="error"),
         attempt("f", 0, 1, text="made again"),
     )
-    answers = RunAnswers(path, Sums())
+    answers = RunAnswers(path, Sums(), Reasoning())
     found = {name: answers.text(Instance(name, None)) for name in "abcd"}
     assert {name for name in "abcdef" if answers.has(Instance(name, None))} == set("abf")
     assert answers.failed == 1
@@ -33,7 +34,9 @@ def test_answers_are_the_last_rounds_of_the_first_samples(tmp_path: Path) -> Non
 
 def test_the_digest_depends_on_the_texts_but_not_on_their_order(tmp_path: Path) -> None:
     def digest(name: str, *attempts: object) -> str:
-        return RunAnswers(write(tmp_path / name, *attempts), Sums()).fingerprint()["against_sha256"]
+        return RunAnswers(write(tmp_path / name, *attempts), Sums(), Reasoning()).fingerprint()[
+            "against_sha256"
+        ]
 
     a, b = attempt("a", text="x"), attempt("b", text="y")
     assert digest("one", a, b) == digest("two", b, a)
@@ -43,8 +46,20 @@ def test_the_digest_depends_on_the_texts_but_not_on_their_order(tmp_path: Path) 
 
 def test_a_missing_file_has_no_answers_and_a_lost_one_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "attempts.jsonl"
-    assert RunAnswers(path, Sums()).text(Instance("a", None)) is None
-    answers = RunAnswers(write(path, attempt("a")), Sums())
+    assert RunAnswers(path, Sums(), Reasoning()).text(Instance("a", None)) is None
+    answers = RunAnswers(write(path, attempt("a")), Sums(), Reasoning())
     path.unlink()
     with pytest.raises(StoreFailed, match=r"Cannot read .*attempts\.jsonl"):
         answers.text(Instance("a", None))
+
+
+def test_reasoning_that_an_earlier_version_left_in_a_text_is_no_part_of_the_answer(
+    tmp_path: Path,
+) -> None:
+    texts = {"left": "<think>Red?</think>\n\nBlue", "separated": "Blue"}
+    answers = {
+        name: RunAnswers(write(tmp_path / name, attempt("a", text=text)), Sums(), Reasoning())
+        for name, text in texts.items()
+    }
+    assert answers["left"].text(Instance("a", None)) == "Blue"
+    assert answers["left"].fingerprint() == answers["separated"].fingerprint()

@@ -32,6 +32,7 @@ from harness.run.plan import OwedSample
 from harness.run.pool import work_off
 from harness.run.progress import Tally, Verdicts
 from harness.run.samples import Samples
+from harness.scoring.reasoning import Reasoning
 from harness.store.calls import read_calls
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex, read_attempts
@@ -105,7 +106,9 @@ class Setting:
         ):
             bind = {id(one.model): one for one in every.values()}
             found = Judges(self.task, models, panels)
-            judging = Judging(found, lambda model: bind[id(model)], self.path, said, tally)
+            judging = Judging(
+                found, lambda model: bind[id(model)], self.path, said, tally, Reasoning()
+            )
             await judging.catch_up(owed.instances, 4, stop)
             if judging.decides:
                 owed = replace(owed, index=AttemptIndex(self.path))
@@ -452,7 +455,7 @@ async def test_parse_receives_the_text_if_it_takes_it(judge: YesOrNo, tmp_path: 
     model = bound(yes(), Stop())
     judges = Judges(setting.task, [judge_model("one", judge, model, setting.task)])
     with JsonLinesWriter(tmp_path / "judgements.jsonl") as said:
-        judging = Judging(judges, lambda _: model, setting.path, said, Tally())
+        judging = Judging(judges, lambda _: model, setting.path, said, Tally(), Reasoning())
         await setting.run()
         attempt = list(setting.attempts().values())[-1]
         (found,) = (await judging.judge(Instance(attempt.instance, 1), attempt)).judgements
@@ -469,7 +472,9 @@ async def test_a_judge_without_any_verdict_is_reported_during_the_run(
     judges = Judges(Sums(), [judge_model("one", YesOrNo(), model, Sums())])
     path = tmp_path / "attempts.jsonl"
     with JsonLinesWriter(tmp_path / "judgements.jsonl") as writer:
-        judging = Judging(judges, lambda _: model, path, writer, Tally(), notices=notices)
+        judging = Judging(
+            judges, lambda _: model, path, writer, Tally(), Reasoning(), notices=notices
+        )
         for sample in range(len(said)):
             attempt = Attempt(
                 v=1, instance="sum/0", sample=sample, round=1, groups={}, cluster="c", request={},
@@ -511,7 +516,7 @@ async def test_a_conversation_goes_on_after_each_reply(
     judges = Judges(Sums(), [judge_model("talk", Talk(), talking, Sums())])
     path = tmp_path / "attempts.jsonl"
     with JsonLinesWriter(path) as writer:
-        judging = Judging(judges, lambda _: talking, path, writer, Tally())
+        judging = Judging(judges, lambda _: talking, path, writer, Tally(), Reasoning())
         attempt = Attempt(
             v=1, instance="sum/0", sample=0, round=1, groups={}, cluster="c", request={},
             outcome="ok", started_at=0.0, ended_at=0.0, text="0",
