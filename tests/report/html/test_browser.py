@@ -146,6 +146,15 @@ def unfolded(page: Page) -> Page:
     return page
 
 
+def figure_card(page: Page, name: str) -> Locator:
+    """The card of a figure once all figures are drawn: one that is drawn when it comes near the
+    screen moves what is below, and a click on what moves between press and release is none."""
+    for chart in page.locator(".chart").all():
+        chart.scroll_into_view_if_needed()
+        expect(chart).to_have_class(re.compile(r"\bdrawn\b"))
+    return page.locator(f"#figure-{name}")
+
+
 class Answers:
     """A task that expects the name of the instance, and scores all but the first character."""
 
@@ -427,9 +436,7 @@ def test_all_figures_are_drawn_for_printing(drawn: Path, opened: Opened) -> None
 
 def test_the_figures_numbers_are_a_table(drawn: Path, opened: Opened) -> None:
     page = unfolded(opened(drawn))
-    card = page.locator("#figure-results_rates")
-    card.scroll_into_view_if_needed()
-    expect(card.locator("svg")).to_be_visible()  # drawn when in view, which moves what is below
+    card = figure_card(page, "results_rates")
     card.locator("summary").click()
     table = card.get_by_role("table")
     expect(table.get_by_role("row")).to_have_text([re.compile("group"), "a 0.250", "b 0.750"])
@@ -441,9 +448,7 @@ def test_the_numbers_open_below_and_move_nothing_above(
 ) -> None:
     page = unfolded(opened(drawn))
     page.set_viewport_size({"width": width, "height": 900})
-    card = page.locator("#figure-results_rates")
-    card.scroll_into_view_if_needed()
-    expect(card.locator("svg")).to_be_visible()
+    card = figure_card(page, "results_rates")
     places = [card.locator("summary"), card.locator("[data-download=svg]")]
     places[0].scroll_into_view_if_needed()
     before = [place.bounding_box() for place in places]
@@ -479,12 +484,10 @@ def test_figures_leave_no_holes_beside_each_other(tmp_path: Path, opened: Opened
 
 def test_paper_has_neither_attempts_nor_bar_and_whole_pictures(drawn: Path, opened: Opened) -> None:
     page = unfolded(opened(drawn))
-    page.locator("#figure-results_rates").scroll_into_view_if_needed()
-    expect(page.locator("#figure-results_rates svg")).to_be_visible()
+    card = figure_card(page, "results_rates")
     page.emulate_media(media="print")
     for hidden in (".bar", "#attempts", ".downloads >> nth=0"):
         expect(page.locator(hidden)).to_be_hidden()
-    card = page.locator("#figure-results_rates")
     expect(card).to_have_css("break-inside", "avoid")
     chart, whole = card.locator("svg").bounding_box(), card.locator(".chart").bounding_box()
     assert chart
@@ -495,10 +498,10 @@ def test_paper_has_neither_attempts_nor_bar_and_whole_pictures(drawn: Path, open
 def test_a_figure_is_a_file_for_who_wants_it(drawn: Path, browser: Browser, tmp_path: Path) -> None:
     with browser.new_page() as page:
         page.goto(drawn.as_uri())
-        unfolded(page)
+        card = figure_card(unfolded(page), "cost_rates")
         for kind, start in (("svg", b"<svg"), ("png", b"\x89PNG")):
             with page.expect_download() as download:
-                page.locator(f"#figure-cost_rates [data-download={kind}]").click()
+                card.locator(f"[data-download={kind}]").click()
             download.value.save_as(tmp_path / "figure")
             assert download.value.suggested_filename == f"cost_rates.{kind}"
             assert (tmp_path / "figure").read_bytes()[:4] == start
@@ -506,8 +509,7 @@ def test_a_figure_is_a_file_for_who_wants_it(drawn: Path, browser: Browser, tmp_
 
 def test_a_figures_tooltip_tells_its_values(drawn: Path, opened: Opened) -> None:
     page = unfolded(opened(drawn))
-    page.locator("#figure-results_rates").scroll_into_view_if_needed()
-    page.locator("#figure-results_rates .mark-rect path").first.hover()
+    figure_card(page, "results_rates").locator(".mark-rect path").first.hover()
     expect(page.get_by_role("tooltip")).to_have_text("grouparate0.25")
 
 
