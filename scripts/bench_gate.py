@@ -47,7 +47,7 @@ def minimum(
         one = clustered_mean(values.ravel(), np.repeat(np.arange(n), k))
         figure = Decision(
             what="rate", value=one.mean, ci95=one.ci95, bound=bound, n=n,
-            n_clusters=one.n_clusters, stderr=one.stderr,
+            n_clusters=one.n_clusters, stderr=one.stderr, effective_n=one.effective_n,
         )  # fmt: skip
         found.append(decided(figure, m))
     return found
@@ -84,8 +84,8 @@ def main() -> None:
     chance = np.random.default_rng(given.seed)
     ok = True
     print(f"{'false alarms':<34}{'share':>8}")
-    for bound in (0.5, 0.9, 0.98):
-        for n, k, m in ((30, 1, 1), (30, 4, 1), (300, 1, 1), (100, 4, 10)):
+    for bound in (0.5, 0.9, 0.98, 0.99, 0.995):
+        for n, k, m in ((30, 1, 1), (35, 1, 1), (30, 4, 1), (100, 1, 1), (300, 1, 1), (100, 4, 10)):
             found = share(given.repetitions, partial(minimum, chance, bound, bound, n, k, m))
             ok &= found <= MOST_FALSE
             print(f"min {bound:<5} n {n:<4} k {k} decisions {m:<5}{found:>8.4f}")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.analysis.clustered import Estimate, clustered_means
+from harness.analysis.clustered import Estimate, clustered_means, over_samples
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.config.run_file import of_k
 from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, InstanceTable, Ints, changes
@@ -193,8 +193,7 @@ class Groups:
         for number, n in enumerate(self.sizes(samples)):
             if n:
                 one = found.get(number, Estimate())
-                ci95 = one.ci95 if fraction else one.clipped_ci95()
-                statistics[number] = one.over_samples(ci95, n)
+                statistics[number] = over_samples(one.share() if fraction else one.number(), n)
         return statistics
 
 

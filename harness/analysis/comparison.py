@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from harness.analysis.breakdown import group_codes, is_verdict, values_of
 from harness.analysis.clustered import (
+    POWER,
     ROUNDING,
     Estimate,
     clustered_mean,
@@ -44,7 +45,6 @@ Counts = NDArray[np.int64]
 Method = Literal["exact McNemar", "clustered paired t", "sign flips", "shared replies", "none"]
 
 ALPHA = 0.05
-POWER = 0.8
 MOST_UNJUDGED = 0.05  # share of excluded pairs from which `Comparison.bounds` is given
 
 
@@ -409,7 +409,7 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
     n_more = int((differences > ROUNDING).sum())
     limit = 1.0 if all(0 <= value <= 1 for value in (*first, *second)) else inf
     size = (found.n, found.n_clusters, found.degrees)
-    return Paired(found.mean, stderr, stderr, *size, n_more, limit)
+    return Paired(found.mean, stderr, stderr, *size, n_more=n_more, limit=limit)
 
 
 def adjusted(comparisons: Sequence[Comparison], *, planned: bool = True) -> list[Comparison]:

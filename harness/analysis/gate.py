@@ -29,7 +29,7 @@ from harness.analysis.breakdown import (
     values_by,
     values_of,
 )
-from harness.analysis.clustered import rate, wilson_size
+from harness.analysis.clustered import needed_verdicts, rate, share_interval
 from harness.analysis.comparable import (
     Run,
     Variant,
@@ -84,6 +84,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     n_clusters: int = 0
     stderr: float | None = None  # clustered
     degrees: float | None = None  # of freedom of t; by default, clusters minus 1
+    effective_n: float | None = None  # of a share, as in `Statistic`
     outcome: Outcome = "too few to tell"
     needed: int | None = None  # instances that decide in 80% of cases if the true value is this one
     not_judged: int = 0  # pairs that are excluded because an answer of either run has no verdict
@@ -299,14 +300,15 @@ def _latency(folder: RunFolder, table: AttemptTable, percentile: int, most: floa
         n=len(set(instance)),
         n_clusters=within.n_clusters,
         stderr=within.stderr,
+        effective_n=within.effective_n,
     )
     order = np.sort(seconds)
 
     def decide(decisions: int) -> Decision:
         one, ci95 = decided(share, decisions), None
-        if within.mean is not None and within.ci95 is not None:
-            size = wilson_size(within.mean, (within.ci95[1] - within.ci95[0]) / 2)
-            reach = normal_quantile(1 - ALPHA / 2 / decisions) * sqrt(q * (1 - q) / size)
+        if within.effective_n is not None:
+            error = sqrt(q * (1 - q) / within.effective_n)
+            reach = normal_quantile(1 - ALPHA / 2 / decisions) * error
             first, last = floor((q - reach) * len(order)), ceil((q + reach) * len(order)) - 1
             if first >= 0 and last < len(order):
                 ci95 = float(order[first]), float(order[last])
@@ -336,6 +338,7 @@ def _means(run: Run, score: str, least: float, by: str) -> Iterator[Decision]:
                 n=instances.get(key, 0),
                 n_clusters=one.n_clusters,
                 stderr=one.stderr,
+                effective_n=one.effective_n,
             )
 
 
@@ -405,12 +408,11 @@ def decided(one: Decision, decisions: int) -> Decision:
     units = one.n_clusters or one.n
     degrees = one.degrees or max(units - 1.0, 1.0)
     t = t_quantile(degrees, 1 - ALPHA / 2)
-    wider = t_quantile(degrees, 1 - ALPHA / 2 / decisions) / t
-    low, high = (one.value + (end - one.value) * wider for end in one.ci95)
-    between = one.method in (MEAN, WEIGHTED) and one.ci95[0] >= 0 and one.ci95[1] <= 1
-    fraction = between and one.method == MEAN
-    if between:
-        low, high = max(low, 0.0), min(high, 1.0)
+    if one.effective_n is not None:
+        low, high = share_interval(one.value, one.effective_n, decisions)
+    else:
+        wider = t_quantile(degrees, 1 - ALPHA / 2 / decisions) / t
+        low, high = (one.value + (end - one.value) * wider for end in one.ci95)
     outcome: Outcome = "too few to tell"
     above, below = low >= one.bound, high < one.bound
     if one.at_most:
@@ -421,17 +423,15 @@ def decided(one: Decision, decisions: int) -> Decision:
         return replace(one, ci95=(low, high))
     distance, needed = abs(one.value - one.bound), None
     if outcome == "too few to tell" and distance:
-        stderr = one.stderr or (one.ci95[1] - one.ci95[0]) / 2 / t
-        at_bound, correction = stderr, 0.0
-        # For verdicts, the continuity correction of Fleiss, Levin and Paik (2003, section 2.5).
-        if fraction:  # Wilson's interval uses the standard error at the bound
-            variance = one.value * (1 - one.value)
-            size = variance / stderr**2 if variance else units  # effective
-            stderr, at_bound = (sqrt(p * (1 - p) / size) for p in (one.value, one.bound))
-            correction = one.n / size / distance
-        elif one.method == "exact McNemar":
-            correction = one.n / units / distance
-        errors = {"error": stderr / distance, "at_bound": at_bound / distance}
-        found = needed_instances(one.n, units, degrees, **errors, comparisons=decisions)
-        needed = max(ceil(found + correction), one.n + 1)
+        if one.effective_n is not None:
+            verdicts = needed_verdicts(one.value, one.bound, decisions)
+            needed = ceil(verdicts * one.n / one.effective_n)
+        else:
+            stderr = one.stderr or (one.ci95[1] - one.ci95[0]) / 2 / t
+            error = stderr / distance
+            needed = needed_instances(one.n, units, degrees, error, comparisons=decisions)
+            if one.method == "exact McNemar":
+                # The continuity correction of Fleiss, Levin and Paik (2003, section 2.5).
+                needed = ceil(needed + one.n / units / distance)
+        needed = max(needed, one.n + 1)
     return replace(one, ci95=(low, high), outcome=outcome, needed=needed)

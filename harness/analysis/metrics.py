@@ -29,6 +29,7 @@ class Statistic(Struct, frozen=True, kw_only=True):
     ci95: Interval | None = None
     n: int = 0
     n_clusters: int = 0
+    effective_n: float | None = None  # of a share: as many independent verdicts say as much
 
 
 class SampleStatistic(Statistic, frozen=True, kw_only=True):
@@ -38,10 +39,11 @@ class SampleStatistic(Statistic, frozen=True, kw_only=True):
 
 
 class Rate(SampleStatistic, frozen=True, kw_only=True):
-    """The share of samples that pass in their last round, with Wilson's interval.
+    """The share of samples that pass in their last round, with its 95% interval.
 
-    A scripted conversation passes if all its turns pass. The interval uses the effective sample
-    size. Samples without a verdict (infrastructure error, failed judge) are missing.
+    A scripted conversation passes if all its turns pass. The interval is Clopper and Pearson's for
+    the effective sample size. Samples without a verdict (infrastructure error, failed judge) are
+    missing.
     """
 
     mean: float | None = field(name="pass_rate")
@@ -65,8 +67,7 @@ class Rate(SampleStatistic, frozen=True, kw_only=True):
 class Mean(SampleStatistic, frozen=True, kw_only=True):
     """The mean of a score over the samples' last rounds.
 
-    The interval is Wilson's if the mean is unweighted and all values are between 0 and 1, and
-    otherwise a t interval.
+    The interval is that of `Rate` if all values are between 0 and 1, and otherwise a t interval.
     """
 
     mean: float

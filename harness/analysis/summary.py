@@ -21,7 +21,7 @@ from harness.analysis.breakdown import (
     scored,
     values_by,
 )
-from harness.analysis.clustered import Estimate, clustered_means
+from harness.analysis.clustered import Estimate, clustered_means, over_samples
 from harness.analysis.comparison import compare, pair
 from harness.analysis.metrics import (
     PASS_RATE,
@@ -263,7 +263,7 @@ def _figures(
         if n or not groups.names[number]:
             one = verdicts.get(number, Estimate())
             rate = Rate(
-                **asdict(one.over_samples(one.ci95, n)),
+                **asdict(over_samples(one.share(), n)),
                 naive_stderr=one.naive_stderr,
                 pass_rate_errors_as_failures=passed[number] / n if n else None,
                 cluster_rate=(cluster := of_clusters.get(number, Estimate())).mean,

@@ -9,7 +9,15 @@ import scipy
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from harness.analysis.clustered import clustered_mean, degrees_of_freedom, mean_of_groups, wilson
+from harness.analysis.clustered import (
+    clustered_mean,
+    degrees_of_freedom,
+    linearised,
+    linearised_share,
+    mean_of_groups,
+    needed_verdicts,
+    share_interval,
+)
 from tests.analysis.statsmodels_reference import satterthwaite
 
 VALUES = st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=2, max_size=40)
@@ -55,21 +63,96 @@ def test_repeating_every_value_adds_no_certainty(rows: list[tuple[bool, int]], t
     assert again.stderr == pytest.approx(once.stderr, abs=1e-12)
 
 
-def test_clustered_verdicts_have_wilsons_interval_on_the_effective_size() -> None:
-    values, clusters = np.tile([1, 0, 1, 1, 0], 6), np.repeat(np.arange(10), 3)
+def exact(passed: float, n: float) -> tuple[float, float]:
+    """The interval of Clopper and Pearson, from SciPy's quantiles."""
+    low = scipy.stats.beta.ppf(0.025, passed, n - passed + 1) if passed else 0.0
+    high = scipy.stats.beta.ppf(0.975, passed + 1, n - passed) if passed < n else 1.0
+    return float(low), float(high)
+
+
+def test_clustered_verdicts_have_the_exact_interval_on_the_effective_size() -> None:
+    values = np.array([*[1] * 17, 0, 1, 0, 0, 0, *[1, 0, 1, 1, 0] * 4])
+    clusters = np.arange(len(values)) // 3
     estimate = clustered_mean(values, clusters)
     assert estimate.stderr is not None
-    # Korn and Graubard 1998: n over the design effect, which the error's ten clusters reduce.
-    design_effect = (estimate.stderr / scipy.stats.sem(values)) ** 2
-    ratio = scipy.stats.t.ppf(0.975, 29) / scipy.stats.t.ppf(0.975, 9)
-    assert estimate.ci95 == pytest.approx(wilson(0.6, 30 / design_effect * ratio**2))
+    mean = values.mean()
+    totals = [((values - mean)[clusters == one].sum()) ** 2 for one in range(14)]
+    degrees = min(13, 3 * sum(totals) ** 2 / sum(total**2 for total in totals) - 2)
+    ratio = scipy.stats.norm.ppf(0.975) / scipy.stats.t.ppf(0.975, degrees)
+    size = mean * (1 - mean) / estimate.stderr**2 * ratio**2
+    assert 14 < size < 42
+    assert estimate.effective_n == pytest.approx(size)
+    assert estimate.ci95 == pytest.approx(exact(mean * size, size))
+
+
+def test_the_effective_size_is_at_least_the_number_of_clusters_and_at_most_of_verdicts() -> None:
+    half = clustered_mean(np.arange(100) >= 5, np.arange(100) // 5)  # one cluster fails
+    assert half.effective_n == pytest.approx(20)
+    opposed = clustered_mean(np.tile([1, 0], 20), np.arange(40) // 2)
+    assert opposed.effective_n == 20
+    nearly = clustered_mean(np.array([*[1, 0] * 20, 1, 1]), np.arange(42) // 2)
+    assert 21 <= (nearly.effective_n or 0) <= 42
+    # Kish 1965: (1 + 3)^2 / (1 + 9)
+    unequal = clustered_mean(np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1]))
+    assert unequal.effective_n == pytest.approx(1.6)
+
+
+def test_a_weighted_share_has_the_interval_of_its_effective_size() -> None:
+    chance = np.random.default_rng(6)
+    counts = chance.integers(1, 6, 200)
+    passed = chance.binomial(counts, 0.7)
+    found = linearised_share(passed.astype(float), counts.astype(float), np.arange(200))
+    share = passed.sum() / counts.sum()
+    # Each instruction is a row of a regression on a constant.
+    rows = np.repeat(np.arange(200), counts)
+    verdicts = np.concatenate([np.arange(n) < k for n, k in zip(counts, passed, strict=True)])
+    assert found.mean == pytest.approx(share)
+    assert found.stderr == pytest.approx(sandwich(verdicts, rows))
+    assert found.naive_stderr is None
+    assert found.stderr is not None
+    size = found.mean * (1 - found.mean) / found.stderr**2
+    assert found.effective_n == pytest.approx(size, rel=0.02)  # of many clusters
+    everything = linearised_share(counts * 1.0, counts * 1.0, np.arange(200))
+    kish = counts.sum() ** 2 / (counts**2).sum()
+    assert everything.ci95 == pytest.approx(exact(kish, kish))
+
+
+def test_a_linearised_figure_is_within_its_bounds() -> None:
+    """The interval is around the figure, not around the mean influence of 0."""
+    influence = np.array([0.9, -0.5, -0.4, 0.3, -0.3, 0.0])
+    margin = scipy.stats.t.ppf(0.975, 5) * scipy.stats.sem(influence)
+    wide = linearised(0.5, influence, np.arange(6), -1.0, 2.0).ci95
+    assert wide == pytest.approx((0.5 - margin, 0.5 + margin))
+    assert linearised(0.5, influence, np.arange(6), 0.25, 0.75).ci95 == (0.25, 0.75)
+
+
+@pytest.mark.parametrize(
+    ("rate", "bound", "comparisons"),
+    [(0.45, 0.5, 1), (0.6, 0.5, 1), (0.97, 0.99, 1), (1.0, 0.95, 1), (0.85, 0.9, 4)],
+)
+def test_the_needed_verdicts_have_the_stated_power(
+    rate: float, bound: float, comparisons: int
+) -> None:
+    def power(n: int) -> float:
+        passed = np.arange(n + 1)
+        tail = 0.025 / comparisons
+        if rate < bound:
+            excluded = scipy.stats.beta.ppf(1 - tail, passed + 1, n - passed) < bound
+        else:
+            excluded = scipy.stats.beta.ppf(tail, passed, n - passed + 1) > bound
+        return float(scipy.stats.binom.pmf(passed, n, rate)[excluded].sum())
+
+    n = needed_verdicts(rate, bound, comparisons)
+    assert power(n) >= 0.8
+    assert power(n - 1) < 0.8
+    assert all(power(more) > 0.79 for more in range(n, n + 40))
 
 
 @given(st.integers(2, 60), st.data())
-def test_independent_verdicts_have_wilsons_interval(n: int, data: st.DataObject) -> None:
+def test_independent_verdicts_have_the_exact_interval(n: int, data: st.DataObject) -> None:
     passed = data.draw(st.integers(0, n))
     estimate = clustered_mean(np.arange(n) < passed, np.arange(n))
-    assert estimate.ci95 == pytest.approx(wilson(passed / n, n))
+    assert estimate.ci95 == pytest.approx(exact(passed, n))
 
 
 def test_fractions_have_an_interval_that_is_nearly_students_and_within_its_bounds() -> None:
@@ -84,7 +167,9 @@ def test_fractions_have_an_interval_that_is_nearly_students_and_within_its_bound
 @pytest.mark.parametrize("verdict", [0, 1])
 def test_unanimous_clusters_are_not_certain(verdict: int) -> None:
     estimate = clustered_mean(np.full(100, verdict), np.arange(100) % 7)
-    assert estimate.ci95 == wilson(verdict, 7)
+    assert estimate.ci95 == pytest.approx(
+        exact(7 * verdict, 100**2 / (2 * 15**2 + 5 * 14**2)), abs=5e-3
+    )
 
 
 def test_one_cluster_says_nothing_of_its_error() -> None:
@@ -98,7 +183,7 @@ def test_one_cluster_says_nothing_of_its_error() -> None:
 def test_clusters_of_equal_mean_say_nothing_of_it_either() -> None:
     estimate = clustered_mean(np.array([1, 0, 0, 1, 0, 0]), np.array([1, 1, 1, 2, 2, 2]))
     assert estimate.stderr == pytest.approx(0, abs=1e-15)
-    assert estimate.ci95 is None
+    assert estimate.ci95 == pytest.approx(exact(2 / 3, 2))  # as two verdicts
 
 
 def test_no_values_have_no_mean() -> None:
@@ -106,27 +191,11 @@ def test_no_values_have_no_mean() -> None:
     assert (estimate.mean, estimate.stderr, estimate.ci95, estimate.n) == (None, None, None, 0)
 
 
-@pytest.mark.parametrize(
-    ("passed", "n", "interval"),
-    # Newcombe 1998, "Two-sided confidence intervals for the single proportion", table I, method 3.
-    [
-        (81, 263, (0.2553, 0.3662)),
-        (15, 148, (0.0624, 0.1605)),
-        (0, 20, (0.0, 0.1611)),
-        (1, 29, (0.0061, 0.1718)),
-    ],
-)
-def test_wilson_is_the_published_interval(
-    passed: int, n: int, interval: tuple[float, float]
-) -> None:
-    assert wilson(passed / n, n) == pytest.approx(interval, abs=5e-5)
-
-
 @given(st.integers(1, 10_000), st.data())
-def test_wilson_agrees_with_scipy(n: int, data: st.DataObject) -> None:
+def test_the_interval_of_a_share_agrees_with_scipy(n: int, data: st.DataObject) -> None:
     passed = data.draw(st.integers(0, n))
-    theirs = scipy.stats.binomtest(passed, n).proportion_ci(method="wilson")
-    assert wilson(passed / n, n) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+    theirs = scipy.stats.binomtest(passed, n).proportion_ci(method="exact")
+    assert share_interval(passed / n, n) == pytest.approx((theirs.low, theirs.high), abs=1e-10)
 
 
 @given(st.lists(st.integers(1, 30), min_size=2, max_size=25))
