@@ -34,8 +34,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.analysis.clustered import clustered_mean
-from harness.analysis.comparison import ALPHA, Pairs, compare
+from harness.analysis.comparison import Pairs, compare
 from harness.analysis.comparison import paired as paired_t
+from harness.analysis.p_values import ALPHA
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int_]

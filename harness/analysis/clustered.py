@@ -7,7 +7,6 @@ on the recorded gpt-4 COLLIE answers). An unknown standard error is None.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf, sqrt
@@ -19,7 +18,6 @@ from numpy.typing import NDArray
 
 from harness.analysis.distributions import (
     beta_quantile,
-    binomial_cdf,
     normal_quantile,
     t_quantile,
     t_tail,
@@ -27,7 +25,6 @@ from harness.analysis.distributions import (
 from harness.analysis.metrics import Interval, SampleStatistic, Statistic
 from harness.store.columns import changes
 
-POWER = 0.8
 ROUNDING = 1e-12  # Standard errors below this are rounding errors of a sum that is exactly zero
 
 _BLOCK = 1 << 16  # values at a time, because floats of all of them would take much memory
@@ -161,49 +158,6 @@ def share_interval(mean: float, size: float, comparisons: int = 1) -> Interval:
     low = beta_quantile(passed, failed + 1, tail) if passed > 0 else 0.0
     high = beta_quantile(passed + 1, failed, 1 - tail) if failed > 0 else 1.0
     return low, high
-
-
-@lru_cache(maxsize=1024)
-def needed_verdicts(rate: float, bound: float, comparisons: int = 1) -> int:
-    """Return how many independent verdicts tell a rate from a bound in 80% of cases.
-
-    With so many verdicts, `share_interval` excludes the bound with at least this probability, and
-    with one less it does not. The power may fall again as verdicts are added, because the number of
-    successes that excludes the bound is a whole number.
-
-    Args:
-        rate: The true rate, which differs from the bound.
-        bound: The bound.
-        comparisons: The number of comparisons for which the interval is widened (Bonferroni).
-    """
-    if rate > bound:
-        return needed_verdicts(1 - rate, 1 - bound, comparisons)
-
-    def power(n: int) -> float:
-        tail = _TAIL / comparisons
-        too_many = _first(lambda successes: binomial_cdf(successes, n, bound) > tail, 0)
-        return binomial_cdf(too_many - 1, n, rate) if too_many else 0.0
-
-    return _first(lambda n: power(n) >= POWER, 1)
-
-
-def _first(holds: Callable[[int], bool], start: int) -> int:
-    """Return a number for which a condition holds, but not for its predecessor, if any.
-
-    If the condition is monotonic, this is the first number from ``start`` on for which it holds.
-    """
-    low = start - 1
-    high = start
-    while not holds(high):
-        low = high
-        high = 2 * high + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle
-    return high
 
 
 def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from harness.analysis.breakdown import group_codes, is_verdict, values_of
 from harness.analysis.clustered import (
-    POWER,
     ROUNDING,
     Estimate,
     clustered_mean,
@@ -36,7 +35,8 @@ from harness.analysis.distributions import (
     t_tail,
 )
 from harness.analysis.metrics import PASS_RATE, Interval
-from harness.analysis.p_values import benjamini_hochberg, holm, mcnemar, sign_flips
+from harness.analysis.p_values import ALPHA, benjamini_hochberg, holm, mcnemar, sign_flips
+from harness.analysis.power import detectable_change, needed_instances, needed_pairs, reach
 from harness.store.columns import AttemptTable, Bools, Ints, rows_by
 
 Floats = NDArray[np.float64]
@@ -44,7 +44,6 @@ Counts = NDArray[np.int64]
 
 Method = Literal["exact McNemar", "clustered paired t", "sign flips", "shared replies", "none"]
 
-ALPHA = 0.05
 MOST_UNJUDGED = 0.05  # share of excluded pairs from which `Comparison.bounds` is given
 
 
@@ -241,10 +240,16 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
         elif not better + worse:
             method, p_value = "clustered paired t", 1.0
             ci95 = _no_change(units) if pairs.verdicts else None
-        reach = _reach(degrees) * stderr
-        detectable = reach if 0 < reach <= (1.0 if pairs.verdicts else inf) else None
-        if stderr > 0 and difference:
-            needed = needed_instances(n, units, degrees, stderr / abs(difference))
+        if method == "exact McNemar" and stderr > 0:
+            gains, losses = (count / units for count in changed)
+            detectable = detectable_change(units, gains + losses)
+            if difference:
+                needed = ceil(needed_pairs(gains, losses) * n / units)
+        elif stderr > 0:
+            smallest = reach(degrees) * stderr
+            detectable = smallest if smallest <= (1.0 if pairs.verdicts else inf) else None
+            if difference:
+                needed = needed_instances(n, units, degrees, stderr / abs(difference))
     return Comparison(
         n=n,
         n_clusters=units,
@@ -267,62 +272,6 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
         bounds=pairs.bounds,
         verdicts=pairs.verdicts,
     )
-
-
-def _reach(
-    degrees: float, at_bound: float = 1.0, error: float = 1.0, comparisons: int = 1
-) -> float:
-    """Return the true difference, in standard errors, that is detected in 80% of cases.
-
-    This is t(0.975) + t(0.8), the multiplier of Bloom (1995, "Minimum Detectable Effects",
-    Evaluation Review 19) for a two-sided test at the 5% level.
-    """
-    test = t_quantile(degrees, 1 - ALPHA / 2 / comparisons)
-    return test * at_bound + t_quantile(degrees, POWER) * error
-
-
-def needed_instances(
-    n: int,
-    units: int,
-    degrees: float,
-    error: float,
-    *,
-    at_bound: float | None = None,
-    comparisons: int = 1,
-) -> int:
-    """Return how many instances would detect the observed difference in 80% of cases.
-
-    This is the smallest number, with at least two clusters, for which `_reach` standard errors are
-    no more than the difference. The error is assumed to fall with the square root of the number of
-    instances, and the number of clusters to grow in proportion to the number of instances. The
-    degrees of freedom grow with the number of clusters only if all clusters have the same size.
-    Otherwise, ``degrees`` remains the limit, because relative sizes stay the same.
-
-    Args:
-        n: The number of instances.
-        units: Their number of clusters.
-        degrees: The degrees of freedom of t.
-        error: The standard error, divided by the difference.
-        at_bound: The standard error if the true difference is 0, divided by the observed
-            difference (default: ``error``).
-        comparisons: The number of comparisons for which the test is corrected (Bonferroni).
-    """
-    equal = degrees >= units - 1
-    at_bound = error if at_bound is None else at_bound
-
-    def enough(size: int) -> bool:
-        free = size * units / n - 1
-        found = _reach(free if equal else min(free, degrees), at_bound, error, comparisons)
-        return found * sqrt(n / size) <= 1
-
-    least = ceil(2 * n / units)
-    low, high = least - 1, least  # low is too few
-    while not enough(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
 
 
 def untested(found: Comparison) -> Comparison:

@@ -29,7 +29,7 @@ from harness.analysis.breakdown import (
     values_by,
     values_of,
 )
-from harness.analysis.clustered import needed_verdicts, rate, share_interval
+from harness.analysis.clustered import rate, share_interval
 from harness.analysis.comparable import (
     Run,
     Variant,
@@ -40,10 +40,12 @@ from harness.analysis.comparable import (
     refuse_unlike_verdicts,
     scored_runs,
 )
-from harness.analysis.comparison import ALPHA, Method, compare, needed_instances, pair
+from harness.analysis.comparison import Method, compare, pair
 from harness.analysis.distributions import normal_quantile, t_quantile
 from harness.analysis.metrics import PASS_RATE, Interval
+from harness.analysis.p_values import ALPHA
 from harness.analysis.paper_figures import weighted_means, weights_of
+from harness.analysis.power import needed_instances, needed_verdicts
 from harness.analysis.summary import only_numbers
 from harness.analysis.unjudged import Unjudged, unjudged
 from harness.config.run_file import of_k
@@ -429,7 +431,7 @@ def decided(one: Decision, decisions: int) -> Decision:
         else:
             stderr = one.stderr or (one.ci95[1] - one.ci95[0]) / 2 / t
             error = stderr / distance
-            needed = needed_instances(one.n, units, degrees, error, comparisons=decisions)
+            needed = needed_instances(one.n, units, degrees, error, decisions)
             if one.method == "exact McNemar":
                 # The continuity correction of Fleiss, Levin and Paik (2003, section 2.5).
                 needed = ceil(needed + one.n / units / distance)

@@ -10,8 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.analysis.ablation import counted
-from harness.analysis.comparison import ALPHA, Comparison
+from harness.analysis.comparison import Comparison
 from harness.analysis.metrics import PASS_RATE
+from harness.analysis.p_values import ALPHA
 from harness.analysis.run_comparison import PairMatrix, RunComparison
 from harness.analysis.suite import Suite
 from harness.report.comparison import TESTS, bounds_line, score_name

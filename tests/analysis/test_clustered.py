@@ -15,7 +15,6 @@ from harness.analysis.clustered import (
     linearised,
     linearised_share,
     mean_of_groups,
-    needed_verdicts,
     share_interval,
 )
 from tests.analysis.statsmodels_reference import satterthwaite
@@ -124,28 +123,6 @@ def test_a_linearised_figure_is_within_its_bounds() -> None:
     wide = linearised(0.5, influence, np.arange(6), -1.0, 2.0).ci95
     assert wide == pytest.approx((0.5 - margin, 0.5 + margin))
     assert linearised(0.5, influence, np.arange(6), 0.25, 0.75).ci95 == (0.25, 0.75)
-
-
-@pytest.mark.parametrize(
-    ("rate", "bound", "comparisons"),
-    [(0.45, 0.5, 1), (0.6, 0.5, 1), (0.97, 0.99, 1), (1.0, 0.95, 1), (0.85, 0.9, 4)],
-)
-def test_the_needed_verdicts_have_the_stated_power(
-    rate: float, bound: float, comparisons: int
-) -> None:
-    def power(n: int) -> float:
-        passed = np.arange(n + 1)
-        tail = 0.025 / comparisons
-        if rate < bound:
-            excluded = scipy.stats.beta.ppf(1 - tail, passed + 1, n - passed) < bound
-        else:
-            excluded = scipy.stats.beta.ppf(tail, passed, n - passed + 1) > bound
-        return float(scipy.stats.binom.pmf(passed, n, rate)[excluded].sum())
-
-    n = needed_verdicts(rate, bound, comparisons)
-    assert power(n) >= 0.8
-    assert power(n - 1) < 0.8
-    assert all(power(more) > 0.79 for more in range(n, n + 40))
 
 
 @given(st.integers(2, 60), st.data())

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from harness.analysis.clustered import rate, share_interval
-from harness.analysis.comparison import needed_instances
 from harness.analysis.gate import Decision, Gate, decided
+from harness.analysis.power import needed_instances
 from harness.analysis.unjudged import Unjudged
 from harness.report.gate import gate_line
 from tests.analysis.variants import variant
