@@ -242,7 +242,7 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
             ci95 = _no_change(units) if pairs.verdicts else None
         if method == "exact McNemar" and stderr > 0:
             gains, losses = (count / units for count in changed)
-            detectable = detectable_change(units, gains + losses)
+            detectable = detectable_change(units, gains + losses, gains - losses)
             if difference:
                 needed = ceil(needed_pairs(gains, losses) * n / units)
         elif stderr > 0:

@@ -427,7 +427,10 @@ def decided(one: Decision, decisions: int) -> Decision:
     if outcome == "too few to tell" and distance:
         if one.effective_n is not None:
             verdicts = needed_verdicts(one.value, one.bound, decisions)
-            needed = ceil(verdicts * one.n / one.effective_n)
+            each = one.effective_n / one.n
+            if one.stderr:  # more instances also give the error more degrees of freedom
+                each = max(each, one.value * (1 - one.value) / one.stderr**2 / one.n)
+            needed = ceil(one.n + (verdicts - one.effective_n) / each)
         else:
             stderr = one.stderr or (one.ci95[1] - one.ci95[0]) / 2 / t
             error = stderr / distance

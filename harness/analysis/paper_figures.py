@@ -20,7 +20,7 @@ from harness.analysis.clustered import (
     mean_of_groups,
     over_samples,
 )
-from harness.analysis.metrics import SampleStatistic, plugin_of
+from harness.analysis.metrics import SampleStatistic, Statistic, plugin_of
 from harness.errors import ConfigError, HarnessError
 from harness.plugins import kind
 from harness.ports import PaperTable
@@ -163,7 +163,7 @@ def macro_f1(
             for one in (0, 1)
         ]
         # A t interval: F1 is not a share.
-        return _mean_of_ratios(ratios, taken, len(rows))
+        return over_samples(mean_of_ratios(ratios, taken.cluster), len(rows))
 
     return _by_group(samples, labels, figure) or ({} if labels else {(): SampleStatistic()})
 
@@ -195,15 +195,21 @@ def _share(
     return over_samples(linearised_share(upper, lower, taken.cluster).share(), n_samples)
 
 
-def _mean_of_ratios(
-    ratios: Sequence[Ratio], taken: AttemptTable, n_samples: int
-) -> SampleStatistic:
-    """Return the mean of ratios, each of which divides one sum over samples by another."""
+def mean_of_ratios(ratios: Sequence[Ratio], clusters: NDArray[np.integer]) -> Statistic:
+    """Estimate the mean of ratios, each of which divides one sum over n samples by another.
+
+    The interval is by t, clipped to [0, 1].
+
+    Args:
+        ratios: Pairs of (n,) numerators and (n,) denominators.
+        clusters: (n,) The indices of the samples' clusters.
+    """
     if not ratios or not all(lower.sum() for _, lower in ratios):
-        return SampleStatistic(missing=n_samples)
-    mean, influence = 0.0, np.zeros(len(taken))
+        return Statistic()
+    mean = 0.0
+    influence = np.zeros(len(clusters))
     for upper, lower in ratios:
         value = float(upper.sum() / lower.sum())
         mean += value / len(ratios)
         influence += (upper - value * lower) / lower.mean() / len(ratios)
-    return over_samples(linearised(mean, influence, taken.cluster, 0.0, 1.0), n_samples)
+    return linearised(mean, influence, clusters, 0.0, 1.0)

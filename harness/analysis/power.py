@@ -57,19 +57,21 @@ def needed_pairs(better: float, worse: float) -> int:
     return _first(lambda pairs: _mcnemar_power(pairs, better, worse) >= POWER, 1)
 
 
-def detectable_change(pairs: int, changed: float) -> float | None:
+def detectable_change(pairs: int, changed: float, observed: float = 0.0) -> float | None:
     """Return the least difference of rates for which McNemar's test is significant in 80% of cases.
 
-    It is None if not even a difference of 1 is. The share of pairs that change is assumed not to
-    depend on the difference, unless the difference is larger.
+    It is None if not even a difference of 1 is. As by a t test, the variance of the pairs'
+    differences is assumed not to depend on their mean d. It is the share of discordant pairs minus
+    d^2.
 
     Args:
         pairs: The number of independent pairs of verdicts.
         changed: The share of pairs whose verdicts differ.
+        observed: The difference of the rates of these pairs.
     """
 
     def enough(difference: float) -> bool:
-        share = max(changed, difference)
+        share = min(1.0, max(difference, changed + difference**2 - observed**2))
         better = (share + difference) / 2
         return _mcnemar_power(pairs, better, share - better) >= POWER
 
@@ -100,9 +102,8 @@ def _mcnemar_power(pairs: int, better: float, worse: float) -> float:
         return NormalDist().cdf(excess / sqrt(pairs * max(changed - difference**2, 1e-12)))
     against = min(better, worse) / changed
     discordant = np.arange(_LARGEST + 1)
-    ways = _significant_ways()
-    fewer = np.maximum(discordant[:, None] - discordant, 0)
-    significant = (ways * against**discordant * (1 - against) ** fewer).sum(axis=1)
+    odds = against / (1 - against)
+    significant = _significant_ways() @ odds**discordant * (1 - against) ** discordant
     # The chance of so many discordant pairs is that of one less, times the ratio of the two.
     unchanged = max(1 - changed, 1e-12)
     ratios = np.maximum(pairs + 1 - discordant[1:], 1e-300) / discordant[1:] * changed / unchanged

@@ -19,7 +19,7 @@ from harness.analysis.metrics import PASS_RATE
 from harness.analysis.p_values import benjamini_hochberg, mcnemar
 from harness.records import Attempt, Score
 from harness.store.columns import AttemptTable, name_digest
-from scripts.bench_intervals import Design, simulate, simulate_groups
+from scripts.simulate_statistics import simulate_groups
 from tests.analysis import statsmodels_reference as statsmodels
 from tests.analysis.conftest import Make, TableOf
 
@@ -186,7 +186,7 @@ def test_means_over_groups_are_decided_as_means_over_instances(
 
 def test_two_groups_do_not_make_chance_significant() -> None:
     by_prompt, by_group = simulate_groups(40, 2, 0.1, 500, seed=1)
-    assert by_prompt < 0.05 < by_group
+    assert np.mean(by_prompt) < 0.05 < np.mean(by_group)
 
 
 def test_what_cannot_be_detected_is_none(make: Make, table_of: TableOf) -> None:
@@ -426,30 +426,6 @@ def recorded_differences(data_dir: Any) -> tuple[list[int], np.ndarray]:
     rows = [json.loads(line) for line in (folder / "instances.jsonl").read_text().splitlines()]
     prompts = np.unique([row["prompt"] for row in rows], return_inverse=True)[1]
     return [runs[1][row["id"]] - runs[0][row["id"]] for row in rows], prompts
-
-
-REPETITIONS = 1_000
-STRAY = 4 * sqrt(0.95 * 0.05 / REPETITIONS)
-"""Four standard deviations of a share of 95% in so many repetitions: 0.028.
-
-The seed is fixed, but other versions of NumPy may draw otherwise: a right interval
-is outside once in 16,000 draws. The whole simulation is scripts/bench_intervals.py."""
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("samples", [1, 4])
-def test_intervals_and_p_values_hold_what_they_promise(shared: bool, samples: int) -> None:
-    with_one = simulate(Design(200, samples, shared, 0.05), REPETITIONS, seed=1)
-    without = simulate(Design(200, samples, shared, 0.0), REPETITIONS, seed=1)
-    for found in (with_one, without):
-        assert found.covered == pytest.approx(0.95, abs=STRAY)
-    assert without.significant <= 0.05 + STRAY
-    assert with_one.significant > without.significant + STRAY  # it finds differences
-    if shared or samples > 1:
-        assert without.significant >= 0.05 - STRAY
-        # That each sample is news is far off: else the design has nothing to show.
-        assert without.naive < 0.95 - STRAY
 
 
 NAMES = st.sampled_from([f"{source}/{n}" for source in ("wiki", "ccnews") for n in range(8)])

@@ -86,10 +86,13 @@ def test_pairs_without_a_verdict_could_change_the_outcome(least: float, outcome:
 def test_the_number_of_instances_that_would_tell() -> None:
     # Fleiss, Levin and Paik 2003, section 2.5: one rate against a known one.
     power = ((1.96 * 0.5 + 0.8416 * sqrt(0.45 * 0.55)) / 0.05) ** 2 + 1 / 0.05
-    found = decided(figure(0.45, *share_interval(0.45, 100), 0.5, effective_n=100), 1)
+    error = sqrt(0.45 * 0.55 / 100)
+    found = decided(figure(0.45, *share_interval(0.45, 100), 0.5, stderr=error, effective_n=100), 1)
     assert found.needed == pytest.approx(power, rel=0.02)
     # 25 clusters of 4 instances, which are worth 25 independent ones.
-    clustered = figure(0.45, *share_interval(0.45, 25), 0.5, n_clusters=25, effective_n=25)
+    clustered = figure(
+        0.45, *share_interval(0.45, 25), 0.5, stderr=2 * error, n_clusters=25, effective_n=25
+    )
     assert decided(clustered, 1).needed == pytest.approx(4 * power, rel=0.02)
     drop = figure(-0.1, -0.2, 0.0, -0.05, method="clustered paired t", stderr=0.05)
     assert decided(drop, 1).needed == pytest.approx(100 * (2.8016 / 1) ** 2, abs=5)
@@ -112,7 +115,7 @@ def test_the_interval_of_a_change_is_not_cut_at_0() -> None:
 @pytest.mark.parametrize(("bound", "n"), [(0.9, 80), (0.99, 100), (0.995, 35)])
 def test_a_rate_at_its_bound_is_rarely_called_broken(bound: float, n: int) -> None:
     chance, wrong = np.random.default_rng(5), 0
-    for _ in range(1_000):  # scripts/bench_gate.py: 10,000 times, in more settings
+    for _ in range(1_000):  # scripts/simulate_statistics.py: more often, in more settings
         one = rate((chance.random(n) < bound).astype(float), np.arange(n))
         found = Decision(
             what="", value=one.mean, ci95=one.ci95, bound=bound, n=n, effective_n=one.effective_n

@@ -56,14 +56,18 @@ def test_the_needed_pairs_have_the_stated_power(better: float, worse: float) -> 
 
 
 @pytest.mark.parametrize(
-    ("pairs", "changed"), [(12, 0.5), (40, 0.2), (100, 0.0), (100, 0.3), (1_000, 0.02), (400, 1.0)]
+    ("pairs", "changed", "observed"),
+    [(12, 0.5, 0.5), (40, 0.2, 0.0), (100, 0.0, 0.0), (100, 0.3, 0.2), (1_000, 0.02, 0.01)],
 )
-def test_the_detectable_change_has_the_stated_power(pairs: int, changed: float) -> None:
-    difference = detectable_change(pairs, changed)
+def test_the_detectable_change_has_the_stated_power(
+    pairs: int, changed: float, observed: float
+) -> None:
+    """The variance of the differences is that of the observed ones."""
+    difference = detectable_change(pairs, changed, observed)
     assert difference is not None
-    share = max(changed, difference)
-    better = (share + difference) / 2
-    assert mcnemar_power(pairs, better, share - better) == pytest.approx(0.8, abs=0.015)
+    discordant = max(difference, changed - observed**2 + difference**2)
+    better = (discordant + difference) / 2
+    assert mcnemar_power(pairs, better, discordant - better) == pytest.approx(0.8, abs=0.015)
 
 
 def test_a_test_that_is_never_significant_detects_nothing() -> None:
