@@ -70,16 +70,18 @@ def exact(passed: float, n: float) -> tuple[float, float]:
 
 
 def test_clustered_verdicts_have_the_exact_interval_on_the_effective_size() -> None:
-    values = np.array([*[1] * 17, 0, 1, 0, 0, 0, *[1, 0, 1, 1, 0] * 4])
-    clusters = np.arange(len(values)) // 3
+    # One of three samples fails in 4 of 20 clusters.
+    values = np.array([*[0, 1, 1] * 4, *[1] * 48])
+    clusters = np.arange(60) // 3
     estimate = clustered_mean(values, clusters)
     assert estimate.stderr is not None
     mean = values.mean()
-    totals = [((values - mean)[clusters == one].sum()) ** 2 for one in range(14)]
-    degrees = min(13, 3 * sum(totals) ** 2 / sum(total**2 for total in totals) - 2)
+    totals = [((values - mean)[clusters == one].sum()) ** 2 for one in range(20)]
+    degrees = 3 * sum(totals) ** 2 / sum(total**2 for total in totals) - 2
+    assert 16 < degrees < 17
     ratio = scipy.stats.norm.ppf(0.975) / scipy.stats.t.ppf(0.975, degrees)
     size = mean * (1 - mean) / estimate.stderr**2 * ratio**2
-    assert 14 < size < 42
+    assert 20 < size < 60
     assert estimate.effective_n == pytest.approx(size)
     assert estimate.ci95 == pytest.approx(exact(mean * size, size))
 
@@ -94,6 +96,32 @@ def test_the_effective_size_is_at_least_the_number_of_clusters_and_at_most_of_ve
     # Kish 1965: (1 + 3)^2 / (1 + 9)
     unequal = clustered_mean(np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1]))
     assert unequal.effective_n == pytest.approx(1.6)
+
+
+def test_clusters_that_balance_are_worth_no_more_than_their_verdicts_but_fractions_are() -> None:
+    passed = np.repeat([2, 3, 1], [30, 5, 5])  # of four samples of each prompt
+    balanced = np.arange(4) < passed[:, None]
+    assert clustered_mean(balanced.ravel(), np.arange(160) // 4).effective_n == 160
+    fractions = clustered_mean(passed / 4, np.arange(40))
+    assert (fractions.effective_n or 0) > 400
+
+
+def test_the_effective_size_of_a_mean_of_groups() -> None:
+    passed = np.tile(np.repeat([2, 3, 1], [14, 3, 3]), 2)  # of four samples of each prompt
+    balanced = (np.arange(4) < passed[:, None]).astype(float).ravel()
+    prompts = np.arange(160) // 4
+    assert mean_of_groups(balanced, prompts, prompts // 20).effective_n == 160
+    # Two prompts with one sample, and four with three: each group has half of the weight.
+    prompts = np.array([0, 1, *np.repeat([2, 3, 4, 5], 3)])
+    alike = mean_of_groups(np.ones(14), prompts, (prompts > 1).astype(int))
+    assert alike.effective_n == pytest.approx(1 / (2 * 0.25**2 + 4 * 0.125**2))  # Kish 1965
+    # One failure each in 2 of 20 prompts: the error has few degrees of freedom.
+    rare = np.array([*[0, 1, 1] * 2, *[1] * 54], float)
+    prompts = np.arange(60) // 3
+    found = mean_of_groups(rare, prompts, prompts % 2)
+    assert found.stderr is not None
+    size = rare.mean() * (1 - rare.mean()) / found.stderr**2
+    assert (found.effective_n or 0) < 0.9 * min(size, 60)
 
 
 def test_a_weighted_share_has_the_interval_of_its_effective_size() -> None:
