@@ -17,6 +17,7 @@ from scipy.stats import t
 from harness.analysis.comparison import Comparison, Pairs, adjusted, compare, pair
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.p_values import benjamini_hochberg, mcnemar
+from harness.analysis.power import detectable_change, needed_pairs
 from harness.records import Attempt, Score
 from harness.store.columns import AttemptTable, name_digest
 from scripts.simulate_statistics import simulate_groups
@@ -193,6 +194,37 @@ def test_what_cannot_be_detected_is_none(make: Make, table_of: TableOf) -> None:
     found = compare(paired(make, table_of, [False, False, True], [True, True, True]))
     assert found.stderr
     assert found.detectable is None, "a difference of verdicts is at most 1"
+
+
+def test_verdicts_have_the_power_of_the_exact_test(make: Make, table_of: TableOf) -> None:
+    """20 prompts with three instances each: 8 prompts get better, and 2 worse."""
+    first = np.repeat(np.arange(20) >= 8, 3)
+    second = np.repeat((np.arange(20) < 8) | (np.arange(20) >= 10), 3)
+    clusters = np.arange(60) // 3
+    found = compare(paired(make, table_of, first.tolist(), second.tolist(), clusters.tolist()))
+    assert (found.method, found.n_clusters, found.difference) == ("exact McNemar", 20, 0.3)
+    assert found.needed == 3 * needed_pairs(0.4, 0.1)
+    assert found.detectable == detectable_change(20, 0.5, 0.3)
+    alike = compare(paired(make, table_of, [True] * 20, [True] * 20))
+    assert (alike.method, alike.detectable, alike.needed) == ("exact McNemar", None, None)
+
+
+def test_a_difference_of_fractions_above_1_is_not_detectable(make: Make, table_of: TableOf) -> None:
+    """Two samples of each of three prompts."""
+    runs = [
+        table_of(
+            make(f"{n}", passed, sample=sample)
+            for n, verdicts in enumerate(run)
+            for sample, passed in enumerate(verdicts)
+        )
+        for run in (
+            [(False, False), (True, False), (True, True)],
+            [(True, False), (True, True), (False, False)],
+        )
+    ]
+    found = compare(pair(*runs))
+    assert found.stderr
+    assert (found.n, found.detectable) == (3, None)
 
 
 @given(P_VALUES)

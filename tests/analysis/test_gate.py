@@ -8,7 +8,7 @@ import pytest
 
 from harness.analysis.clustered import rate, share_interval
 from harness.analysis.gate import Decision, Gate, decided
-from harness.analysis.power import needed_instances
+from harness.analysis.power import needed_instances, needed_verdicts
 from harness.analysis.unjudged import Unjudged
 from harness.report.gate import gate_line
 from tests.analysis.variants import variant
@@ -96,6 +96,30 @@ def test_the_number_of_instances_that_would_tell() -> None:
     assert decided(clustered, 1).needed == pytest.approx(4 * power, rel=0.02)
     drop = figure(-0.1, -0.2, 0.0, -0.05, method="clustered paired t", stderr=0.05)
     assert decided(drop, 1).needed == pytest.approx(100 * (2.8016 / 1) ** 2, abs=5)
+
+
+def test_further_instances_also_make_the_error_more_certain() -> None:
+    """100 instances whose error is that of 100 verdicts, but counts as that of 80."""
+    error = sqrt(0.45 * 0.55 / 100)
+    few = figure(0.45, 0.34, 0.56, 0.5, stderr=error, effective_n=80)
+    assert decided(few, 1).needed == 100 + needed_verdicts(0.45, 0.5) - 80
+
+
+def test_several_decisions_on_shares_have_wider_intervals_and_need_more() -> None:
+    rate = figure(0.9, *share_interval(0.9, 100), 0.82, stderr=0.03, effective_n=100)
+    alone = decided(rate, 1)
+    many = decided(rate, 10)
+    assert (alone.outcome, many.outcome) == ("passed", "too few to tell")
+    assert many.ci95 == pytest.approx(share_interval(0.9, 100, 10))
+    assert many.needed == needed_verdicts(0.9, 0.82, 10) > needed_verdicts(0.9, 0.82)
+
+
+def test_the_exact_test_of_a_drop_needs_more_than_the_t_test() -> None:
+    exact, by_t = (
+        decided(figure(-0.1, -0.2, 0.0, -0.05, method=method, stderr=0.05), 1).needed or 0
+        for method in ("exact McNemar", "clustered paired t")
+    )
+    assert exact == by_t + 20  # 1 / 0.05, the continuity correction
 
 
 def test_against_no_change_a_gate_needs_as_many_instances_as_a_comparison() -> None:
