@@ -280,10 +280,11 @@ _TOKEN = re.compile(
       (?P<factor> {_BEFORE_FACTOR} (?: (?i:{"|".join(_SCALES.split())})\b | π )
         | [ ]?\\[A-Za-z]+\{{[ ]?(?:[kKMBT]|bn|mn)\}} | [ ](?:k\b|[kKMB]\$) )?
       (?P<open> (?=
-        [ ]?(?:\\(?:[dtc]?frac|sqrt)|√) | ,[-\u2013\u2014]
+        [ ]?(?:\\(?:[dtc]?frac|sqrt)|√) | ,[-\u2013\u2014][ ]?\d
         | \.?\\(?:overline|bar|dot)
         | ! (?: [ ]?[-+/×÷·=$}}\\] | [ ]\*[ ] )
       ) )?
+      (?P<no_cents> (?=,[-\u2013\u2014]) )?  # 8,- €
 
     | [^\W\d_]\w*+ (?: -\w++ | (?<=\d)[.,/]\d\w*+ | \}}*+ {_ATTACHED} )*+
     """,
@@ -297,7 +298,7 @@ _LINK = re.compile(
     (?: [-+\u2013\u2212*/:×÷·^%x±] | \*\* | \+/?- | \\?(?:b?mod|over|choose|to|ast)
       | (?:and/)?or | oder | ou | o | или | або | eller | lub | veya
       | bis | à | a | hasta | до | tot | til | till | until | through | vs\.? | versus
-      | plus | times | (?:(?:divided|multiplied)[ ])?by | per | out[ ]of | point | comma | komma
+      | plus | times | (?:(?:divided|multiplied)[ ])?by | per | (?:out[ ])?of(?:[ ]the)? | point | comma | komma
     )
     (?: [ ] | [ ]?\}}[ ]? ) {_OPEN}
     | [ ] (?: or | oder | ou | o | или ) [ ] [^\W\d_][ ]?=[ ]?  # x = 5 or x = 7
@@ -306,7 +307,12 @@ _LINK = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 """Matches what makes one expression, or two alternatives, of the numbers around it."""
-_AND = re.compile(r"(?: [^\W\d_]{1,12})? (?:and|und|et|y|e|и|en|og|och) ", re.IGNORECASE)
+_AND_WORDS = "and|und|et|y|e|и|en|og|och"
+_AND = re.compile(rf"(?: [^\W\d_]{{1,12}})? (?:{_AND_WORDS}) ", re.IGNORECASE)
+_LIST_AND = re.compile(rf"{_CLOSE},? (?:{_AND_WORDS}|&) {_OPEN}", re.IGNORECASE)  # 5 and 7
+_LIST_COMMA = re.compile(rf"{_CLOSE} ?[,;] ?{_OPEN}")
+_LIST_START = re.compile(rf"(?:\A|[\n=:(\[{{]) ?{_OPEN}\Z")
+_LIST_END = re.compile(rf" ?{_CLOSE}(?:(?<=[)\]}}])|[.!?]?{_CLOSE}\s*?(?:\n|\Z))")
 _BETWEEN = re.compile(
     r"\b(?:between|zwischen|entre|tra|fra|tussen|mellem|mellan|между)\s(?:\w+\s)?\Z", re.IGNORECASE
 )
@@ -348,12 +354,29 @@ def _are_linked(plain_text: str, left: re.Match[str], right: re.Match[str]) -> b
         return True
     if _AND.fullmatch(gap) and _BETWEEN.search(plain_text, max(0, left.start() - 30), left.start()):
         return True
+    if _LIST_AND.fullmatch(gap) or _is_list(plain_text, left, right, gap):
+        return True
     if left["factor"] and plain_text[left.end() : right.start()] in (" ", " and "):  # 5 thousand 2
         return True
     if not gap.strip(" ") and _LAST_DIGITS.match(plain_text, start):
         return True
     end = right.end() if right["expression"] else right.end("joined")
     return bool(_PART.fullmatch(gap) and _NEXT_PART.match(plain_text, end))
+
+
+def _is_list(plain_text: str, left: re.Match[str], right: re.Match[str], gap: str) -> bool:
+    """Return whether a comma between two numbers makes a list of them: ``(3, 4)``, ``is 5, 7.``
+
+    In ``In 2020, 345 people came`` it does not.
+    """
+    if not _LIST_COMMA.fullmatch(gap):
+        return False
+    if _LIST_START.search(plain_text, max(0, left.start() - 10), left.start()):
+        return True
+    if _LIST_END.match(plain_text, right.end()):
+        return True
+    is_one_number = len(left["digits"] or "") <= 3 and len(right["digits"] or "") == 3
+    return gap == ", " and is_one_number  # 1, 234 people
 
 
 def _is_name(token: re.Match[str]) -> bool:
@@ -389,6 +412,8 @@ def _value(token: re.Match[str]) -> Decimal | None:
     unit = token["unit"] or ""
     currency = token["currency"] or ""
     if unit in _ATTACHED_SCALES or (unit == "m" and currency):  # 10k, $10m
+        return None
+    if token["no_cents"] is not None and "." in token["digits"]:  # 1.250,- is not 1.25
         return None
     if unit in _VARIABLES or token["variable"] is not None:
         return None
