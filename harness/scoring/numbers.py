@@ -298,7 +298,8 @@ _LINK = re.compile(
     (?: [-+\u2013\u2212*/:×÷·^%x±] | \*\* | \+/?- | \\?(?:b?mod|over|choose|to|ast)
       | (?:and/)?or | oder | ou | o | или | або | eller | lub | veya
       | bis | à | a | hasta | до | tot | til | till | until | through | vs\.? | versus
-      | plus | times | (?:(?:divided|multiplied)[ ])?by | per | (?:out[ ])?of(?:[ ]the)? | point | comma | komma
+      | plus | times | (?:(?:divided|multiplied)[ ])?by | per | (?:out[ ])?of(?:[ ]the)?
+      | point | comma | komma
     )
     (?: [ ] | [ ]?\}}[ ]? ) {_OPEN}
     | [ ] (?: or | oder | ou | o | или ) [ ] [^\W\d_][ ]?=[ ]?  # x = 5 or x = 7

@@ -467,13 +467,13 @@ def test_a_whole_number_is_read_back_however_it_is_written(number: int) -> None:
 def test_a_json_value_that_is_no_number_is_unparseable(value: str) -> None:
     answer = extraction({"json": "answer"}, "task.extract").read(f'{{"answer": {value}}}')
     with pytest.raises(Unparseable):
-        NumericMatchChecker(72).check(answer, Instance("1", [], None))
+        NumericMatchChecker(72).check(answer, Instance("1", [], {}))
 
 
 @pytest.mark.parametrize("value", ["72", "72.0", '"72 apples"'])
 def test_a_json_value_that_is_a_number_is_read(value: str) -> None:
     answer = extraction({"json": "answer"}, "task.extract").read(f'{{"answer": {value}}}')
-    assert NumericMatchChecker(72).check(answer, Instance("1", [], None)).passed
+    assert NumericMatchChecker(72).check(answer, Instance("1", [], {})).passed
 
 
 def test_many_digits_are_exact() -> None:
