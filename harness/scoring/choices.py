@@ -31,6 +31,7 @@ from harness.scoring.option_names import (
     OptionNames,
     bare_text,
 )
+from harness.scoring.reasoning import without_reasoning
 
 LETTERS = ascii_uppercase
 CHOICE = "choice"  # name of the score that says whether the right option was chosen
@@ -196,7 +197,7 @@ class ChoiceExtraction(OptionNames):
             Unparseable: If the reply names no option, or several without choosing one, or if what
                 it announces last is not an option.
         """
-        text = self._before_next_question(text)
+        text = self._before_next_question(without_reasoning(text))
         letters = self._chosen(self._prepared(unquoted(text)))
         if letters is None:
             letters = self._chosen(self._prepared(text)) or ""

@@ -29,7 +29,7 @@ MOST_DIGITS = 4_000  # maximum length of an integer in JSON, in digits
 
 # Full-width signs, letters in circles and mathematical letters.
 _FORMS = [*range(0xFF01, 0xFF5F), 0x3000, *range(0x24B6, 0x24EA), *range(0x1D400, 0x1D800)]
-_ASCII = {code: unicodedata.normalize("NFKC", chr(code)) for code in _FORMS}
+ASCII_FORMS = {code: unicodedata.normalize("NFKC", chr(code)) for code in _FORMS}
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{|<(?:final_?)?answer>", re.I)
 _MARKUP = re.compile(
     r"\\(?:text|textbf|textit|mathrm|mathbf)\s*\{|\\[()\[\]]|</?(?:[a-z]|\w\w{1,20})>|<\|\w{1,30}\|>|[*_`\"“”„«»「」$}]"
@@ -42,7 +42,7 @@ def plain(text: str, boxed: str = "") -> str:
 
     ``boxed`` replaces the beginning of a ``\boxed{…}``.
     """
-    bare = _MARKUP.sub("", _BOXED.sub(boxed, text.translate(_ASCII)))
+    bare = _MARKUP.sub("", _BOXED.sub(boxed, text.translate(ASCII_FORMS)))
     # Long runs of line breaks, which models repeat endlessly, would make searches quadratic.
     return _SPACES.sub(lambda run: "\n" * min(run[0].count("\n"), 2) or " ", bare).strip()
 
@@ -130,6 +130,29 @@ _UNDECIDED = re.compile(
     re.I,
 )
 _SENTENCE = re.compile(r"(?:[^.!?\n。]|\.(?=\w))*")
+_RETRACTION = re.compile(  # at the beginning of a sentence
+    r"(?:(?<=[.!?\n。\uff01\uff1f।…;)}])|\A)[\s*_—\u2013-]{0,10}"
+    r"(?:(?:oh|oops|ups|wait|hmm+|sorry|no|nein|non|нет|well|but|actually|等等|等一下)[\s,.!…—\u2013\uff0c-]+){0,3}"
+    r"(?:(?:(?:please|let['\u2019]?s)\s+)?(?:scratch|strike|disregard|forget)\s+(?:that|this|it|my)\b"
+    r"|(?:that|this|it|my\s+\w+|the\s+(?:answer|result)\s+above)"
+    r"(?:(?:['\u2019]s|\s+(?:is|was|seems|looks|must\s+be))\s+(?:\w+ly\s+|too\s+)?"
+    r"(?:wrong|incorrect|mistaken|not\s+(?:right|correct)|an?\s+(?:mistake|error)"
+    r"|generous|harsh|strict|lenient)"
+    r"|\s+(?:(?:is|was)n['\u2019]t|can(?:not|['\u2019]t)\s+be)\s+(?:right|correct))\b(?!\s+(?:to|that|for|if|when)\b)"
+    r"|(?:\w+\s+){0,2}I\s+(?:(?:was|am)\s+(?:wrong|mistaken)|made\s+an?\s+(?:\w+\s+)?(?:mistake|error)"
+    r"|mis(?:read|counted|calculated)|take\s+(?:that|it)\s+back)\b|my\s+(?:mistake|bad|error)\b|correction\b"
+    r"|(?:das|es)\s+(?:ist|war)\s+(?:\w+\s+)?falsch|das\s+stimmt\s+(?:so\s+)?nicht|falsch[.!,]|korrektur\b"
+    r"|ich\s+(?:korrigiere|habe\s+mich\s+(?:geirrt|ver\w+))"
+    r"|c['\u2019]est\s+(?:faux|incorrect)|je\s+me\s+(?:suis\s+tromp|corrige)|faux[.!,]"
+    r"|(?:eso\s+)?(?:es|está)\s+(?:mal|incorrecto)\b|me\s+(?:he\s+)?equivo\w+|corrección\b"
+    r"|(?:mi\s+sono|ho)\s+sbagliat\w+|è\s+sbagliato|(?:isso\s+)?está\s+errado|me\s+enganei"
+    r"|(?:это\s+)?не(?:верно|правильно)[.!,]|я\s+ошиб\w+"
+    r"|(?:这|這|我|上面)?(?:是|算|答)?(?:不对|不對|[错錯](?:了|误|誤)|更正|纠正)|間違|訂正|틀렸|خطأ|गलत"
+    r"|(?:(?:no|nein|non|não|нет|いや|아니|لا|नहीं|不)\s*[,、\uff0c،]\s*"
+    r"(?:(?:it['\u2019]s|it\s+is|es\s+ist|c['\u2019]est)\s+)?|(?:actually|sorry)\s*,\s*)"
+    r"[^\s.!?。]{1,20}(?:[.!。]|\Z))",  # No, fifteen.
+    re.I,
+)
 
 
 class Statement(NamedTuple):
@@ -171,6 +194,59 @@ def statements(text: str, announced: re.Pattern[str] = ANSWER) -> list[Statement
 def undecided(text: str) -> list[int]:
     """Return the offsets of sentences such as "I don't know." and "None of the above."."""
     return [match.start() for match in _UNDECIDED.finditer(text)]
+
+
+_DIGIT = re.compile(r"\d")
+_BOXED_NUMBER = re.compile(
+    r"\\(?:boxed|fbox)\s?(\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})[^\d\n]*+"
+    r"|^####[^\S\n]*(\S+)[^\S\n]*$",  # the latter as in GSM8K
+    re.M,
+)
+_UNMARKED = ASCII_FORMS | dict.fromkeys(map(ord, "*_`"), " ")
+_STATED = re.compile(
+    r"(?P<stated>(?:[^.!?\n。(]|[.](?=\d))*+)[.。!$)\] ]{0,9}"
+    r"(?:\s{0,4}\((?!(?:or|and|oder|und|ou|et|o|y|e)\b)[^()=\n]{1,200}\)[.。 ]{0,4}"
+    r"|\n[#\- ]{0,6}(?:(?:confiden\w+|certainty|explanation|reason\w*|note|source|steps?|check"
+    r"|verification|probability)|(?P<other>\w[\w ]{0,30}?)) {0,4}:[^\n=]*"
+    r"|\n[^\n]*\b(?:let me know|feel free|I hope|hope this)\b[^\n]*|\s*\n)*\Z",
+    re.I,
+)
+"""Matches a statement and remarks on it: text in parentheses, lines such as "Confidence: 95%"."""
+
+
+def without_remarks(text: str) -> str:
+    r"""Return the text up to its final number, without the remarks that follow.
+
+    That number is in the last ``\boxed{…}`` or ``#### 72``, or announced ("The answer is 72"). A
+    text without them is returned whole.
+
+    Raises:
+        Unparseable: If the number is announced, and a later line may state another one.
+    """
+    marks = list(_BOXED_NUMBER.finditer(text))
+    if marks:
+        content = marks[-1][1] or marks[-1][2]
+        if ANSWER.search(text, marks[-1].start() + len(content)):
+            return text
+        return text[: marks[-1].end()] if _DIGIT.search(content) else content
+    unmarked = text.translate(_UNMARKED)
+    announcements = [match for match in ANSWER.finditer(unmarked) if match["of"] is None]
+    if not announcements:
+        return text
+    match = _STATED.match(unmarked, announcements[-1].end())
+    if match is None or not _DIGIT.search(match["stated"]):
+        return text
+    if match["other"] and _DIGIT.search(match[0], len(match["stated"])):
+        raise Unparseable("The answer announces a number, and a later line has another one.")
+    return text[: match.end("stated")]
+
+
+def is_retracted(text: str, end: int) -> bool:
+    """Return whether a sentence after an offset takes back what the text states before it.
+
+    Examples are "Scratch that.", "That is wrong." and "No, fifteen."
+    """
+    return _RETRACTION.search(text, end) is not None
 
 
 def _is_aside(text: str, announcement: re.Match[str]) -> bool:
@@ -304,7 +380,7 @@ def json_object(text: str, take: Take = "last") -> dict[str, Any]:
 
     Raises:
         Unparseable: If there is no object, or that one is broken, has a repeated key or a value
-            that is not JSON, or is the last of several in a list.
+            that is not JSON, is taken back, or is the last of several in a list.
     """
     objects = json_objects(text)
     if not objects:
@@ -312,6 +388,8 @@ def json_object(text: str, take: Take = "last") -> dict[str, Any]:
     chosen = objects[0] if take == "first" else objects[-1]
     if chosen.problem:
         raise Unparseable(chosen.problem)
+    if take == "last" and is_retracted(text, chosen.end):
+        raise Unparseable("The answer takes back its last JSON object.")
     if take == "last" and _JSON_FENCE.search(text, chosen.end):
         raise Unparseable("The last JSON block contains no object.")
     if take == "last" and len(objects) > 1:

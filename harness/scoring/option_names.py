@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from string import ascii_uppercase
 from typing import NamedTuple
 
-from harness.scoring.conclusions import ASIDE, plain
+from harness.scoring.conclusions import ASIDE, is_retracted, plain
 
 LONGEST_STATEMENT = 120  # characters of a sentence that names the only option
 WHOLE = (  # after a letter that is not part of a longer name, such as C++, C-14, B.C. or A's
@@ -215,14 +215,16 @@ class OptionNames:
 def _is_contradicted(text: str, start: int, letter: str, mentions: Sequence[Mention]) -> bool:
     """Return whether a sentence after the choice may correct it in words of any language.
 
-    Such a sentence names the only other option that is named after the choice, and the words
-    around it neither explain nor deny it.
+    Such a sentence takes the choice back without naming another option. Or it names the only other
+    option that is named after the choice, and the words around it neither explain nor deny it.
     """
     ending = _SENTENCE_END.search(text, start)
     if ending is None:
         return False
     later = [mention for mention in mentions if mention.start >= ending.end()]
     others = {mention.letter for mention in later if not mention.denied} - {letter}
+    if all(mention.letter == letter for mention in later):
+        return is_retracted(text, ending.end())
     if len(others) != 1:
         return False
     ends = [match.end() for match in _SENTENCE_END.finditer(text)]

@@ -620,6 +620,11 @@ A resposta é B. Espera, A é a correta. | Câu trả lời là B. Khoan đã, A
 B. Hmm, Rome is in Italy though. So I change my answer to A. | The answer is B. Hold on. A.
 Ответ: B. Немного подумав: A. | 答案是B。等等，我错了，是A。 | Antwort: B. Das stimmt nicht ganz: A.
 The answer is B. Rechecking... A it is. | The answer is B. My mistake, it should be A.
+The answer is B. Scratch that. | The answer is B. No, that's wrong.
+Antwort: B. Das stimmt nicht.
+The answer is B. Let me double-check... I was wrong. | 答案是B。错了。
+答案是B。等等，我算错了，是第一个。
+<think>The answer is B. | <think>The answer is B.</think> | Antwort: B. Ups, falsch.
 """
 
 

@@ -13,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import Unparseable
-from harness.scoring.conclusions import SCORE, json_object, plain, statements, undecided, unquoted
+from harness.scoring.conclusions import (
+    SCORE,
+    is_retracted,
+    json_object,
+    plain,
+    statements,
+    undecided,
+    unquoted,
+    without_remarks,
+)
 from harness.scoring.patterns import Take
 
 QUOTED = [
@@ -141,6 +150,8 @@ def test_scores_and_doubts_are_found() -> None:
         ('{"answer": "Ro}me"} {"answer": "Pa{ris"}', "Pa{ris", "Ro}me"),
         ("", None, None),
         ('{"a": 1}\r\n{"answer":\r\n "Paris"}', "Paris", None),
+        ('{"answer": "Rome"}\nCorrection: it is Paris.', None, "Rome"),
+        ('{"answer": "Rome"} Wait, that is wrong.', None, "Rome"),
         ('{"answer": 1} {"answer": ' + "9" * 5_000 + "}", None, "1"),
     ],
 )
@@ -187,12 +198,22 @@ PIECES += [
     "[",
     " ",
     "A or ",
+    "\\boxed{",
+    "answer is 7\n",
+    "answer is 7 (a) ",
+    "answer: 7\na: ",
+    "that is ",
+    "I made a ",
 ]
+
+
+def read_last(text: str) -> object:
+    return is_retracted(text, 0), without_remarks(text)
 
 
 @pytest.mark.timed
 @pytest.mark.parametrize("piece", PIECES)
-@pytest.mark.parametrize("read", [unquoted, statements, json_object])
+@pytest.mark.parametrize("read", [unquoted, statements, json_object, read_last])
 def test_hostile_text_takes_time_in_proportion(read: Callable[[str], object], piece: str) -> None:
     started = time.process_time()
     with suppress(Unparseable):

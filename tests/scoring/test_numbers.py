@@ -64,7 +64,7 @@ SCRIPTS = [
     ("الجواب ٧٢", "72"),
     ("١٬٢٣٤٫٥ و ٪٥٠", "1234.5 50"),
     ("है७२", "72"),
-    ("１，８００ 和 １．５", "1800 1.5"),
+    ("１，８００ 然后 １．５", "1800 1.5"),
     ("\u200f-5", "-5"),
     ("ответ: −5", "-5"),
 ]
@@ -399,6 +399,49 @@ LAST_NUMBERS = [
     ("A 5 - B 72", "72"),
     ("10 5 00", UNREADABLE),
     ("Total: 72 (seventy-two)", "72"),
+    ("The answer is **72** (see step 3).", "72"),
+    ("Answer: 72\nConfidence: 95%", "72"),
+    ("**Answer**: 72\n\n*(Source: Wikipedia, 2023)*", "72"),
+    ("The answer is 72.\n\nLet me know if problem 13 is next!", "72"),
+    ("#### 72\n(rounded to 2 decimals)", "72"),
+    ("#### 3. Third step\nThe total is 72", "72"),
+    ("\\boxed{72}\n\nStep 7 used modular arithmetic.", "72"),
+    ("\\boxed{70}. Wait, the answer is 72.", "72"),
+    ("The answer is 70. But we have to add 2: 72.", "72"),
+    ("The answer is 70 + 2 = 72", "72"),
+    ("The answer to part 1 is 3.\nTotal: 72", "72"),
+    ("Answer: 72\nTotal: 70", UNREADABLE),
+    ("答案：72\n置信度：95%", UNREADABLE),
+    ("72, so \\boxed{\\text{None}}", UNREADABLE),
+    ("Answer: 72 (= 0xC)", UNREADABLE),
+    ("The answer is 72. Actually, fifteen.", UNREADABLE),
+    ("The answer is 72. Sorry, that is wrong.", UNREADABLE),
+    ("Die Antwort ist 72. Nein, fünfzehn.", UNREADABLE),
+    ("答案是72。不对，是十五。", UNREADABLE),
+    ("答えは72です。いや、十五です。", UNREADABLE),
+    ("Ответ 72. Нет, пятнадцать.", UNREADABLE),
+    ("The answer is 72. It is wrong to add 0", "0"),
+    ("72. No other number fits.", "72"),
+    ("不是72", UNREADABLE),
+    ("72ではありません", UNREADABLE),
+    ("no es 72", UNREADABLE),
+    ("не 72", UNREADABLE),
+    ("72 नहीं", UNREADABLE),
+    ("x \\geq 72", UNREADABLE),
+    ("x < 72", UNREADABLE),
+    ("> 72", "72"),
+    ("a > b, so 72", "72"),
+    ("x + 5", UNREADABLE),
+    ("f(5)", UNREADABLE),
+    ("\\ln 5", UNREADABLE),
+    ("101₂", UNREADABLE),
+    ("12 Mia.", UNREADABLE),
+    ("5 remainder 2", UNREADABLE),
+    ("5余2", UNREADABLE),
+    ("5 virgule 2", UNREADABLE),
+    ("1 May 2024", UNREADABLE),
+    ("70, possibly 72", UNREADABLE),
+    ("70; alternatively 72", UNREADABLE),
     ("at least 72", "72"),
     ("5 a.m.", "5"),
     ("5 o'clock", "5"),
@@ -468,6 +511,14 @@ def test_a_json_value_that_is_no_number_is_unparseable(value: str) -> None:
     answer = extraction({"json": "answer"}, "task.extract").read(f'{{"answer": {value}}}')
     with pytest.raises(Unparseable):
         NumericMatchChecker(72).check(answer, Instance("1", [], {}))
+
+
+@pytest.mark.parametrize("text", ["<think>maybe 72", "<think>72</think>five", "72</think>five"])
+def test_no_number_is_read_from_reasoning_that_the_prompt_asks_for(text: str) -> None:
+    with pytest.raises(Unparseable):
+        NumericMatchChecker(72).check(text, Instance("1", [], {}))
+    with pytest.raises(Unparseable):
+        extraction({"number": "last"}, "task.extract").read(text)
 
 
 @pytest.mark.parametrize("value", ["72", "72.0", '"72 apples"'])
