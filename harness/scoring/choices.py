@@ -145,7 +145,7 @@ _ORDINALS = {
     for name in names.split()
 }
 _ORDINAL = re.compile(
-    rf"\bthe\s+({'|'.join(_ORDINALS)}|last)\s+(?:(?:option|alternative)\b|one(?=\s*(?:[.!]|\Z)))",
+    rf"\bthe\s+({'|'.join(_ORDINALS)}|last)\s+(?:(?:option|alternative)\b|one(?=\s*(?:[.!]|\Z|(?:wins|is)\b)))",
     re.I,
 )
 _LOOK_ALIKES = (  # Cyrillic
@@ -331,7 +331,7 @@ class ChoiceExtraction(OptionNames):
                 break
             names.insert(0, letters)
             lines.pop()
-        listed = "".join(names[-size:]) == self._letters
+        listed = "".join(names[-size:]) == self._letters or self._is_listed(lines, names)
         if "".join(names[:size]) == self._letters:
             names = names[size:]
         heading = lines[-1].strip() if lines else ""
@@ -342,6 +342,16 @@ class ChoiceExtraction(OptionNames):
             yield text.rfind("\n") + 1, names[-1]
         else:
             yield 0, "".join(dict.fromkeys("".join(names)))
+
+    def _is_listed(self, lines: Sequence[str], names: Sequence[str]) -> bool:
+        """Return whether the first of the last lines' names follows the option before it."""
+        if not (lines and names):
+            return False
+        line = lines[-1].strip()
+        match = _LETTER.match(line)
+        if match is None or not _DELIMITER.match(line, match.end(1)):
+            return False
+        return match[1] + names[0] in self._letters
 
     def _labelled(self, text: str) -> Iterator[tuple[int, str]]:
         """Yield the offset and the letter of a last line such as "Result: B"."""

@@ -49,13 +49,13 @@ def plain(text: str, boxed: str = "") -> str:
 
 _NOUN = (
     r"(?:\b(?:answer|verdict|conclusion|decision|judge?ment|correction|(?P<aside>option|choice"
-    r"|response|solution|pick)|réponse|antwort|respuesta|resposta|risposta|antwoord|ответ"
+    r"|response|solution|pick|letter)|réponse|antwort|respuesta|resposta|risposta|antwoord|ответ"
     r"|відповідь|odpowied[zź]|svar(?:et)?|cevap|jawaban(?:nya)?|đáp án|उत्तर|الجواب|الإجابة)"
     r"|\bcâu\s+trả\s+lời"
     r"|答案|回答|选项|正解|答え|정답|답)"
 )
 _LINK = (
-    r"(?:(?:is|was|would\s+be|must\s+be|should\s+be|will\s+be|remains|est|ist|lautet|es|é|è|jest|är"
+    r"(?:(?:is|was|would\s+be|turns\s+out\s+to\s+be|must\s+be|should\s+be|will\s+be|remains|est|ist|lautet|es|é|è|jest|är"
     r"|er|adalah|là|это|हैं?|هو|هي|(?<=उत्तर\s))\b|应该是|應該是|是|为|為|选(?!项)|は|은|는|[-=]>|[:=→—\u2013】]|-(?=\s))"
 )
 _FILL = (
@@ -73,8 +73,8 @@ ANSWER = re.compile(rf"{_NOUN}{_QUALIFIED}\s*{_LINK}{_FILL}", re.I)
 SCORE = re.compile(rf"\b(?:score|rating|grade|mark)(?P<aside>){_QUALIFIED}\s*{_LINK}{_FILL}", re.I)
 _CONCLUDED = re.compile(
     r"(?:(?:\b(?:I|we|I['\u2019](?:d|ll|m))\s+(?:(?!(?:never|not|hardly|doubt|deny)\b)\w{1,20}\s+){0,3}?|\blet['\u2019]?s\s+|\bwould\s+"
-    r"|(?:^|[.!?:;,\n][^\S\n]?|\bso\s)(?=choose|pick|select|go))"
-    r"(?:choose|chose|pick|select|say|answer|mean|meant|think|believe|guess|conclude"
+    r"|(?:^|[.!?:;,\n][^\S\n]?|\bso\s)(?=choose|pick|select|go|use\s+[A-Z]\b))"
+    r"(?:choose|use|chose|pick|select|say|answer|mean|meant|think|believe|guess|conclude"
     r"|go(?:ing)?\s+with|opt(?:ing)?\s+for|settle\s+on)\b"
     r"|^[#\t ]{0,8}(?:(?:the|my|final|correct)\s+){0,3}answer\s*\n"
     r"|\bit(?:['\u2019]s|\s+is|\s+(?:must|should)\s+be)\b"
@@ -109,6 +109,7 @@ _HYPOTHETICAL = re.compile(
     r"\b[^.!?\n]{0,200},\s*(?:the\s+|my\s+)?(?:\w+\s+)?\Z",
     re.I,
 )
+_WERE = re.compile(r"\bif\b.*\bwere\b", re.I | re.S)
 _WOULD = re.compile(r"\bwould\s+be\b", re.I)
 _WITHDRAWN_CONCLUSION = re.compile(
     r"\b(?:because|since|although|though|while|when|as|that|than)\s+\Z", re.I
@@ -126,7 +127,8 @@ _UNDECIDED = re.compile(
     r"|I\s+(?:can\s?not|can['\u2019]t)\s+(?:decide|tell|say|answer|determine)"
     r"|cannot\s+be\s+determined|(?<![A-Za-z][.):]\s)none\s+of\s+(?:the|these|them|those)"
     r"(?:\s+(?:above|options|answers|choices))*"
-    r"(?:\s+(?:is|are|seems?|looks?|can\s+be)\s+(?:correct|right|true|valid))?)(?=\s*(?:[.!]|\n|\Z))",
+    r"(?:\s+(?:(?:is|are|seems?|looks?|can\s+be)\s+(?:correct|right|true|valid)|(?:fits?|match(?:es)?|works?)"
+    r"(?:\s+(?:really|well|exactly))?))?)(?=\s*(?:[.!]|\n|\Z))",
     re.I,
 )
 _SENTENCE = re.compile(r"(?:[^.!?\n。]|\.(?=\w))*")
@@ -257,7 +259,10 @@ def _is_aside(text: str, announcement: re.Match[str]) -> bool:
     if ":" not in announcement[0] and _YOURS.search(clause):
         return True
     before = text[max(0, announcement.start() - LONGEST_SENTENCE) : announcement.start()]
-    return bool(_WOULD.search(announcement[0]) and _HYPOTHETICAL.search(before))
+    hypothesis = _HYPOTHETICAL.search(before)
+    if hypothesis is None:
+        return False
+    return bool(_WOULD.search(announcement[0]) or _WERE.search(hypothesis[0]))
 
 
 def _clause_before(text: str, match: re.Match[str]) -> str:

@@ -624,6 +624,10 @@ The answer is B. Scratch that. | The answer is B. No, that's wrong.
 Antwort: B. Das stimmt nicht.
 The answer is B. Let me double-check... I was wrong. | 答案是B。错了。
 答案是B。等等，我算错了，是第一个。
+The answer is B. However, upon checking, the right letter turns out to be A
+The answer is B. Let me double-check: 465 > 430. So the first one wins.
+Answer: B or rather A | Answer: B. Strike B, use A. | Svaret är inte B | 答えはBではない
+If the question were about the closest, the answer is B. | 답은 B가 아니다 | उत्तर B नहीं है
 <think>The answer is B. | <think>The answer is B.</think> | Antwort: B. Ups, falsch.
 """
 
