@@ -667,12 +667,18 @@ def test_a_clear_choice_is_read_in_many_languages(reply: str, letter: str) -> No
     ("reply", "letter"),
     [
         ("No, that is not true.", "B"),
+        ("No, that is wrong.", "B"),
         ("Yes, it is.", "A"),
         ("Yes. No doubt about it.", "A"),
     ],
 )
 def test_the_text_of_an_option_may_open_a_reply(reply: str, letter: str) -> None:
     assert ChoiceExtraction(["Yes", "No"]).read(reply) == letter
+
+
+def test_the_last_option_of_a_list_is_no_choice() -> None:
+    with pytest.raises(Unparseable):
+        ChoiceExtraction(CHOICES[:3]).read("A. Paris\nB. Rome (correct)\nC. a dog")
 
 
 def test_a_reply_that_names_both_options_of_two_in_its_reasons_is_unparseable() -> None:
