@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from string import ascii_uppercase
 from typing import NamedTuple
 
-from harness.scoring.conclusions import ASIDE, is_retracted, plain
+from harness.scoring.conclusions import ASIDE, is_quoted, is_retracted, plain
 
 LONGEST_STATEMENT = 120  # characters of a sentence that names the only option
 WHOLE = (  # after a letter that is not part of a longer name, such as C++, C-14, B.C. or A's
@@ -108,7 +108,7 @@ class OptionNames:
         self._texts = {
             text: letter
             for text, letter in zip(bare, self._letters, strict=True)
-            if text in single and text.upper() not in self._letters
+            if text in single and text.upper() not in {*self._letters}
         }
         names = [re.escape(text) for text in sorted(self._texts, key=len, reverse=True)]
         if "no" in names:
@@ -202,8 +202,13 @@ class OptionNames:
             start = match.end()
         ending = _SENTENCE_END.search(text, mention.end)
         end = ending.end() if ending else len(text)
-        if _DOUBT.search(text, start, end) or end - start > LONGEST_STATEMENT:
+        if end - start > LONGEST_STATEMENT:
             return False
+        if is_quoted(text, mention.start) or is_retracted(text, mention.end):
+            return False
+        for doubt in _DOUBT.finditer(text, start, end):  # an option may be "False"
+            if not mention.start <= doubt.start() < mention.end:
+                return False
         if ASIDE.search(text[start : mention.start]):
             return False
         if mention.spelt:
