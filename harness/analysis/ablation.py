@@ -28,7 +28,6 @@ from harness.analysis.comparable import (
 from harness.analysis.comparison import Method, Paired, Pairs, compare, pair, paired
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.p_values import holm
-from harness.analysis.run_comparison import shared_replies
 from harness.config.run_file import of_k
 from harness.errors import ConfigError
 
@@ -113,17 +112,11 @@ def ablate(runs: Sequence[Run], options: AblationOptions) -> Ablation:
     before = tables[baseline.name]
     if cluster != over:
         refuse_unknown_label("--cluster", cluster, {baseline.name: before})
-    rows = [
-        _row(variant, baseline, pair(before, tables[variant.name], score=score), options)
-        for variant in variants
-    ]
-    base_run = next(run for run in runs if run[0] is baseline)
-    rows = [
-        replace(row, p_value=None, method="shared replies")
-        if row.p_value is not None and shared_replies(base_run, run)
-        else row
-        for row, run in zip(rows, runs, strict=True)
-    ]
+    replies, rows = baseline.replies(), []
+    for variant in variants:
+        pairs = pair(before, tables[variant.name], score=score)
+        pairs = pairs.sharing(replies.same_as(variant.replies()))
+        rows.append(_row(variant, baseline, pairs, options))
     adjusted = holm([row.p_value for row in rows])
     return Ablation(
         task=baseline.metrics.task,

@@ -18,7 +18,7 @@ from harness.config.identity import NAMED, by_name, free_keys
 from harness.config.run_file import flatten, is_below, of_k
 from harness.errors import ConfigError, RunConflict, nearest, option
 from harness.scoring import cut
-from harness.store.calls import NO_CALLS
+from harness.store.calls import NO_CALLS, NO_REPLIES, RunReplies, read_replies
 from harness.store.columns import AttemptTable
 from harness.store.index import read_attempts
 from harness.store.judgements import read_register
@@ -75,6 +75,10 @@ class Variant:
         """The hash of the run's documents or data set, or else its name, or else None."""
         known = (self.fingerprint.get(key) for key in (DOCUMENTS, "dataset_sha256", "dataset"))
         return next(filter(None, known), None) or self.settings.get("task.dataset")
+
+    def replies(self) -> RunReplies:
+        """Read the run's replies from its file. Without a file, there are none."""
+        return NO_REPLIES if self.attempts is None else read_replies(self.attempts)
 
     @property
     def marks(self) -> list[str]:

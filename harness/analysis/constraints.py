@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
@@ -221,13 +222,16 @@ def compare_kinds(
     second: ConstraintFindings,
     names: Iterable[str] = (),
     cluster: str = "",
+    shared: Iterable[str] = (),
 ) -> dict[str, KindChange]:
     """Compare two runs on each kind of constraint, most changed pairs first.
 
     Changed instances are listed if their ids are in ``names``. ``cluster`` is the label of the
-    statistical unit (empty for the prompt).
+    statistical unit (empty for the prompt). ``shared`` are the ids of the instances whose replies
+    are the same in both runs.
     """
-    pairs = pair(first.table, second.table).clustered_by(cluster)
+    same = np.fromiter(second.instances(shared), np.int64)
+    pairs = pair(first.table, second.table).clustered_by(cluster).sharing(same)
     instances = second.instances(names)
     parts = {kind: pairs.take(rows) for kind, rows in pairs.group(LABEL).items()}
     compared = adjusted([compare(part) for part in parts.values()], planned=False)

@@ -32,7 +32,7 @@ TESTS: Mapping[str, str] = {
     "exact McNemar": "McNemar's exact test",
     "clustered paired t": "Student's t of the paired differences, clustered",
     "sign flips": "an exact test that swaps the two runs in each cluster, because few differ",
-    "shared replies": "no test, because all replies of one of the runs are replies of the other",
+    "shared replies": "no test, because the two runs have the same replies",
     "none": "no test, because all pairs differ in the same way",
 }
 
@@ -191,12 +191,7 @@ def captions(comparison: RunComparison) -> Iterator[str]:
         if not one.overall.n:
             both = f"{one.run} and {comparison.baseline}"
             yield f"Nothing can be compared: {both} have no judged instance in common."
-        if one.shared:
-            same = " None differs." * (one.overall.better + one.overall.worse == 0)
-            yield (
-                f"No p value of {one.run}: all {one.shared:,} replies of one of the two runs are "
-                f"replies of the other, so these are not independent samples.{same}"
-            )
+        yield from _shared_line(one, comparison.baseline)
     if any(one.constraints for one in comparison.others):
         yield (
             "constraint: the kind, without its values. n counts each constraint of each instance. "
@@ -204,6 +199,20 @@ def captions(comparison: RunComparison) -> Iterator[str]:
             "Benjamini and Hochberg over a run's kinds."
         )
     yield from (note for note in comparison.notes if not note.startswith(SERIOUS))
+
+
+def _shared_line(against: Against, baseline: str) -> Iterator[str]:
+    """Yield a sentence on the instances whose replies are the same in both runs, if any."""
+    found = against.overall
+    if not found.shared:
+        return
+    which = f"all {found.n:,}" if found.shared == found.n else f"{found.shared:,} of {found.n:,}"
+    same = f"{against.run} has the same replies as {baseline} for {which} instances"
+    if found.method != "shared replies":
+        yield f"{same}."
+        return
+    equal = " No value differs." * (found.better + found.worse == 0)
+    yield f"No p value of {against.run}: {same}, so these are not independent samples.{equal}"
 
 
 def serious(notes: Iterable[str]) -> list[str]:

@@ -27,7 +27,6 @@ from harness.analysis.run_comparison import (
     RunComparison,
     compare_runs,
     pair_matrix,
-    shared_replies,
     with_planned,
 )
 from harness.analysis.suite import Suite, suite
@@ -206,19 +205,23 @@ def report_on(
     asked = replaced(asked, by=asked.by or next(shared, ""))
     known = findings if all(len(one.table) for one in findings.values()) else {}
     comparison = compare_runs(variants, asked, baseline, findings=known)
+    every = pair_matrix(variants, asked.score, round_=asked.round, cluster=asked.cluster)
+    repeated = {
+        frozenset((every.rows[one.first].run, every.rows[one.second].run))
+        for one in every.pairs
+        if one.comparison.method == "shared replies"
+    }
     continuing = [
         (run.name, base.name)
-        for (run, own), (base, other) in permutations(zip(runs, variants, strict=True), 2)
+        for run, base in permutations(runs, 2)
         if texts
         and base.last_round < run.last_round
         and not run.metrics.turns  # the later rounds do not follow feedback
-        and shared_replies(own, other)
+        and {run.name, base.name} in repeated
     ]
     if len(runs) < 3:
         return Reported(runs, comparison, continuing=continuing)
-    matrix = with_planned(
-        pair_matrix(variants, asked.score, round_=asked.round, cluster=asked.cluster), comparison
-    )
+    matrix = with_planned(every, comparison)
     rankings = None  # for three runs, tau-b has few possible values
     if len(runs) > 3 and 1 < len(groups[0].get(asked.by, ())) <= MOST_RANKED:
         rankings = induced_rankings(variants, asked.score, asked.by, round_=asked.round)

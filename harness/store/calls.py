@@ -27,7 +27,7 @@ from harness.records import (
     Usage,
 )
 from harness.store.attempt_lines import ATTEMPT
-from harness.store.columns import AttemptTable, LineName, changes
+from harness.store.columns import NOT_JUDGED, AttemptTable, LineName, changes
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import LineKind, decoded, read_json
 from harness.store.judgements import JUDGEMENT, JudgeCall, Judgement
@@ -302,16 +302,47 @@ class _Answer(msgspec.Struct, gc=False):
     text: str | None = None
 
 
-def answers(index: AttemptIndex) -> dict[tuple[str, int, int], int]:
-    """Return a hash of each answered attempt's call and text, by instance, sample and round.
+@dataclass(frozen=True, slots=True)
+class RunReplies:
+    """A run's n replies, as columns. The hashes are valid only in this process."""
 
-    The hashes are valid only in this process.
-    """
-    rows = np.flatnonzero(index.attempts.replied)
-    return {
-        (line.instance, line.sample, line.round): hash((line.call_id, line.text))
-        for line in index.read(_Answer, rows)
-    }
+    instance: NDArray[np.int64]  # (n,) digests of the instances' names (`name_digest`)
+    attempt: NDArray[np.int64]  # (n,) hashes of instance, sample and round
+    reply: NDArray[np.int64]  # (n,) hashes of the reply's call and text
+    passed: NDArray[Any]  # (n,) 1, 0 or `NOT_JUDGED`
+
+    def same_as(self, other: RunReplies) -> NDArray[np.int64]:
+        """Return the digests of the instances whose replies are the same in another run.
+
+        Only attempts with a reply in both runs count, of which there is at least one. Replies with
+        different verdicts are not the same, because the runs then score differently.
+        """
+        _, rows, other_rows = np.intersect1d(
+            self.attempt, other.attempt, assume_unique=True, return_indices=True
+        )
+        verdicts = self.passed[rows], other.passed[other_rows]
+        differs = self.reply[rows] != other.reply[other_rows]
+        judged = (verdicts[0] != NOT_JUDGED) & (verdicts[1] != NOT_JUDGED)
+        differs |= judged & (verdicts[0] != verdicts[1])
+        instance = self.instance[rows]
+        return np.setdiff1d(instance, instance[differs])
+
+
+_NONE = np.empty(0, np.int64)
+NO_REPLIES = RunReplies(_NONE, _NONE, _NONE, _NONE)
+
+
+def read_replies(path: Path) -> RunReplies:
+    """Read the replies of the attempts in a file. Failed calls and crashes have none."""
+    index = AttemptIndex(path)
+    table = index.attempts
+    rows = np.flatnonzero(table.replied)
+    attempt, reply = np.zeros((2, len(rows)), np.int64)
+    for place, line in enumerate(index.read(_Answer, rows)):
+        attempt[place] = hash((line.instance, line.sample, line.round))
+        reply[place] = hash((line.call_id, line.text))
+    instance = table.instances.digest[table.instance[rows]]
+    return RunReplies(instance, attempt, reply, table.passed[rows])
 
 
 TOKENS, MILLISECONDS = "output_tokens", "milliseconds"

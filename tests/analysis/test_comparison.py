@@ -12,6 +12,7 @@ import pytest
 import scipy
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy.stats import t
 
 from harness.analysis.comparison import Comparison, Pairs, adjusted, compare, pair
@@ -327,6 +328,20 @@ def test_verdicts_that_are_all_the_same_are_not_certain(make: Make, table_of: Ta
     reach = scipy.stats.binomtest(0, 10).proportion_ci(0.95, method="exact").high
     assert (shared.method, shared.p_value) == ("clustered paired t", 1.0)
     assert shared.ci95 == pytest.approx((-reach, reach))
+
+
+def test_pairs_that_share_their_replies_are_not_tested(make: Make, table_of: TableOf) -> None:
+    pairs = paired(make, table_of, [True] * 10, [True] * 8 + [False] * 2)
+
+    def sharing(*shared: int) -> Comparison:
+        return compare(pairs.sharing(np.array([name_digest(f"{n}") for n in shared], np.int64)))
+
+    assert sharing(*range(8)) == replace(compare(pairs), shared=8)  # two other units can be tested
+    nearly = sharing(*range(9))
+    assert (nearly.method, nearly.p_value, nearly.needed) == ("shared replies", None, None)
+    assert (nearly.difference, nearly.worse, nearly.shared) == (pytest.approx(-0.2), 2, 9)
+    equal = compare(pairs.take(pairs.difference == 0).sharing(pairs.digest))
+    assert (equal.method, equal.p_value, equal.ci95) == ("shared replies", None, None)
 
 
 def test_scores_that_are_all_the_same_have_no_interval(make: Make, table_of: TableOf) -> None:
