@@ -42,6 +42,7 @@ from harness.report.text import (
     COMPUTED,
     interval,
     is_zero,
+    number,
     task_shown,
     time_text,
     usd,
@@ -383,7 +384,7 @@ def _any_passed(metrics: Metrics) -> str:
     several = {"samples": metrics.pass_at_k, "rounds": metrics.rounds.any_of_first_k}
     for unit, series in several.items():
         if (last := max(series, default=1)) > 1:
-            return f"{series[last]:.3f} of {last:,} {unit}"
+            return f"{number(series[last])} of {last:,} {unit}"
     return ""
 
 

@@ -79,25 +79,26 @@ def test_tokens_and_times_are_scores_of_the_calls(tmp_path: Path) -> None:
 
 def test_replies_are_the_same_by_instance_whatever_calls_failed(tmp_path: Path) -> None:
     failed = {"outcome": "error", "passed": None, "text": None, "call_id": None}
-    of_runs = {
-        "one": {"same": {}, "failed": failed, "drawn": {}, "scored": {}, "judged": {}},
-        "two": {
-            "same": {},
-            "failed": {},
-            "drawn": {"text": "another"},
-            "scored": {"passed": False},
-            "judged": {"passed": None},
-        },
+    differences = {
+        "same": ({}, {}),
+        "failed": (failed, {}),
+        "judged": ({}, {"passed": None}),
+        "drawn again": ({}, {"text": "another"}),
+        "scored differently": ({}, {"passed": False}),
+        "a sample and a round": ({}, {"sample": 0, "round": 2}),
+        "nothing": ({"sample": 0, **failed}, failed),
     }
     replies = []
-    for run, rows in of_runs.items():
-        path = tmp_path / run / "attempts.jsonl"
+    for run in (0, 1):
+        path = tmp_path / str(run) / "attempts.jsonl"
         path.parent.mkdir()
         with JsonLinesWriter(path) as writer:
-            for name, fields in rows.items():
-                writer.append(attempt(name, **{"call_id": name, **fields}))
-                writer.append(attempt(name, sample=1, **failed))
+            for name, fields in differences.items():
+                if name != "nothing":
+                    writer.append(attempt(name, call_id=name))
+                writer.append(attempt(name, **{"sample": 1, "call_id": name, **fields[run]}))
+                writer.append(attempt(name, sample=2 + run, **failed))
         replies.append(read_replies(path))
-    expected = {name_digest("same"), name_digest("judged")}
+    expected = {name_digest(name) for name in ("same", "failed", "judged")}
     for one, other in (replies, reversed(replies)):
         assert {*one.same_as(other).tolist()} == expected
