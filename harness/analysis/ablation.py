@@ -62,6 +62,7 @@ class AblationRow(Struct, frozen=True, kw_only=True):
     same_groups: bool  # whether variant and baseline have the same groups
     gain: Gain
     difference: float | None = None  # variant minus baseline, over the shared groups
+    by_instance: float | None = None  # the same over the instances, as `harness compare` has it
     ci95: tuple[float, float] | None = None
     n_clusters: int = 0
     p_value: float | None = None
@@ -216,6 +217,7 @@ def _row(
     return replace(
         row,
         difference=found.difference,
+        by_instance=float(pairs.difference.mean()),
         ci95=found.ci95,
         n_clusters=found.n_clusters,
         p_value=found.p_value,

@@ -339,6 +339,21 @@ def differing(
         which = f"{', '.join(scored)} against {baseline.name}"
         yield f"{SCORED_DIFFERENTLY} {', '.join(listed)}: {which}."
     yield from unequal([(one.name, one.metrics) for one in (baseline, *variants)])
+    yield from _unequal_tries([baseline, *variants])
+
+
+def _unequal_tries(runs: Sequence[Variant]) -> Iterator[str]:
+    """Yield a hint for a run measured by single samples if another run has several rounds."""
+    several = [one.name for one in runs if (one.settings.get("rounds.max") or 1) > 1]
+    for one in runs:
+        samples = one.settings.get("samples") or 1
+        if several and one.name not in several and samples > 1 and one.score == PASS_RATE:
+            which = "has several rounds" if len(several) == 1 else "have several rounds"
+            yield (
+                f"{', '.join(several)} {which}, but {one.name} is measured by the mean of its "
+                f"{samples:,} single samples. To compare with its best of {samples:,}, set "
+                f"measure: pass@{samples} for {one.name} and run it again, which repeats no call."
+            )
 
 
 def unlike_verdicts(baseline: Variant, variant: Variant) -> list[str]:

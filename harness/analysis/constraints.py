@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from operator import itemgetter
 from typing import Annotated, Any
@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from harness.analysis.breakdown import values_by
+from harness.analysis.breakdown import scored, values_by
 from harness.analysis.comparison import Comparison, adjusted, compare, pair
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.records import LARGEST, SCHEMA_VERSION
@@ -124,6 +124,13 @@ class ConstraintFindings:
     misses: Mapping[str, Misses]  # by kind
     of: frozenset[tuple[str, int]]  # each constraint's score, and place in that score's list
     without: int  # number of samples without constraints, such as refused or failed ones
+
+    def scored(self, score: str) -> ConstraintFindings:
+        """Return the findings with each constraint's value of a score of k samples.
+
+        Any other score leaves the findings as they are, with the verdict on each sample.
+        """
+        return replace(self, table=scored(self.table, score))
 
     def instances(self, names: Iterable[str]) -> dict[int, str]:
         """Map digests of table rows to the ids of their instances, for the ids in ``names``."""

@@ -143,7 +143,10 @@ def _against(
     kinds: dict[str, KindChange] = {}
     without = (0, 0)
     if findings:
-        both = findings[baseline.name], findings[variant.name]
+        both = (
+            findings[baseline.name].scored(baseline.score),
+            findings[variant.name].scored(variant.score),
+        )
         same: list[str] = []
         if len(shared) and baseline.attempts is not None:
             ids = read_names(baseline.attempts)

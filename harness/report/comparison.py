@@ -193,8 +193,10 @@ def captions(comparison: RunComparison) -> Iterator[str]:
             yield f"Nothing can be compared: {both} have no judged instance in common."
         yield from _shared_line(one, comparison.baseline)
     if any(one.constraints for one in comparison.others):
+        best = f", scored by {score_name(asked.score)}" if explained(asked.score) else ""
         yield (
-            "constraint: the kind, without its values. n counts each constraint of each instance. "
+            "constraint: the kind, without its values. n counts each constraint of each instance"
+            f"{best}. "
             "better, worse: satisfied more or less often. p (BH): adjusted by the method of "
             "Benjamini and Hochberg over a run's kinds."
         )
