@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from harness.analysis.breakdown import group_codes, is_verdict, values_of
+from harness.analysis.breakdown import group_codes, is_share, is_verdict, values_of
 from harness.analysis.clustered import (
     ROUNDING,
     Estimate,
@@ -65,6 +65,7 @@ class Pairs:
     not_judged: int | None  # instances in both runs that lack a value in at least one; likewise
     shared: Bools  # (n,) whether the instance's replies are the same in both runs
     bounds: Interval | None = None  # as in `Comparison`; None for a subset
+    shares: bool = False  # whether values are verdicts or shares (`is_share`)
 
     def __len__(self) -> int:
         return len(self.digest)
@@ -167,6 +168,7 @@ def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -
         not_judged=not_judged,
         shared=np.zeros(len(samples), np.bool_),
         bounds=bounds,
+        shares=verdicts or (is_share(first, score) and is_share(second, score)),
     )
 
 
@@ -359,8 +361,7 @@ def _all_or_none(totals: Floats, shares: Floats) -> bool:
 
 
 def _interval(pairs: Pairs, difference: float, margin: float) -> Interval:
-    ends = [float(end) for v in (pairs.first, pairs.second) for end in (v.min(), v.max())]
-    limit = 1.0 if min(ends) >= 0 and max(ends) <= 1 + ROUNDING else inf
+    limit = 1.0 if pairs.verdicts or pairs.shares else inf
     return max(-limit, difference - margin), min(limit, difference + margin)
 
 

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from harness.analysis.breakdown import (
     has_score,
     instances_by,
+    is_share,
     is_verdict,
     values_by,
     values_of,
@@ -85,6 +86,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     stderr: float | None = None  # clustered
     degrees: float | None = None  # of freedom of t; by default, clusters minus 1
     outcome: Outcome = "too few to tell"
+    share: bool = True  # whether the value is a share, from 0 to 1; of a mean
     needed: int | None = None  # instances that decide in 80% of cases if the true value is this one
     not_judged: int = 0  # pairs that are excluded because an answer of either run has no verdict
     bounds: Interval | None = None  # of a change, given the unjudged samples (`Comparison.bounds`)
@@ -328,6 +330,7 @@ def _means(run: Run, score: str, least: float, by: str) -> Iterator[Decision]:
                 ci95=one.ci95,
                 method=method,
                 bound=least,
+                share=is_share(table, column),
                 n=instances.get(key, 0),
                 n_clusters=one.n_clusters,
                 stderr=one.stderr,
@@ -403,7 +406,7 @@ def decided(one: Decision, decisions: int) -> Decision:
     t = t_quantile(degrees, 1 - ALPHA / 2)
     wider = t_quantile(degrees, 1 - ALPHA / 2 / decisions) / t
     low, high = (one.value + (end - one.value) * wider for end in one.ci95)
-    between = one.method in (MEAN, WEIGHTED) and one.ci95[0] >= 0 and one.ci95[1] <= 1
+    between = one.method in (MEAN, WEIGHTED) and one.share
     fraction = between and one.method == MEAN
     if between:
         low, high = max(low, 0.0), min(high, 1.0)

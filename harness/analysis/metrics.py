@@ -65,8 +65,8 @@ class Rate(SampleStatistic, frozen=True, kw_only=True):
 class Mean(SampleStatistic, frozen=True, kw_only=True):
     """The mean of a score over the samples' last rounds.
 
-    The interval is Wilson's if the mean is unweighted and all values are between 0 and 1, and
-    otherwise a t interval.
+    The interval is Wilson's if the mean is unweighted and the score is a share (its values are
+    verdicts, or numbers that the scorer declares as shares), and otherwise a t interval.
     """
 
     mean: float

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace as replaced
 
-from harness.analysis.breakdown import are_fractions, is_verdict, scored
+from harness.analysis.breakdown import is_share, scored
 from harness.analysis.comparable import refuse_unknown_score, variant_of
 from harness.analysis.constraints import NO_FINDINGS, ConstraintKind, kinds, read_findings
 from harness.analysis.failures import NO_FAILURES, Failures, merged, read_failures
@@ -98,10 +98,8 @@ class ReportedRun:
         return self.manifest.get("backend") == "replay"
 
     def is_share(self, score: str) -> bool:
-        """Return whether all values of a score (or `PASS_RATE`) are verdicts or fractions."""
-        if is_verdict(self.attempts, score):
-            return True
-        return are_fractions(scored(self.attempts.last_rounds(), score), score)
+        """Return whether a score's (or `PASS_RATE`'s) values are verdicts or shares."""
+        return is_share(scored(self.attempts.last_rounds(), score), score)
 
     @property
     def last_round(self) -> int:

@@ -54,7 +54,9 @@ def criteria_scores(
     ]
     return {
         "strict": Score(strict, strict, reason, {"constraints": list(constraints)}),
-        "soft": Score(mean(shares), None, "", {"decided": n, "abstained": len(texts[None])}),
+        "soft": Score(
+            mean(shares), None, "", {"decided": n, "abstained": len(texts[None])}, share=True
+        ),
     }
 
 
@@ -117,7 +119,12 @@ class Panel:
         values = [None if s.value is None else float(s.value) for s in votes.values()]
         value, mark = _mean(values, quorum), self.passes_from if has_mark else None
         reason = f"The panel's mean is {value or 0:g}, below {mark or 0:g}."
-        return graded(value, mark, reason, _details(votes))
+        share = all(
+            isinstance(s.value, bool) or s.share is True
+            for s in votes.values()
+            if s.value is not None
+        )
+        return graded(value, mark, reason, _details(votes), share=share)
 
     def _criterion(self, judged: Mapping[str, Mapping[str, Any]], quorum: int) -> dict[str, Any]:
         first = next(iter(judged.values()))

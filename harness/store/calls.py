@@ -371,4 +371,5 @@ def with_call_scores(path: Path) -> AttemptTable:
         if line.usage is not None and line.finish_reason != CONSTRAINT_REFUSED:
             tokens[row] = line.usage.output_tokens
     scores = {**index.attempts.scores, TOKENS: tokens, MILLISECONDS: times}
-    return replace(index.attempts, scores=scores)
+    shares = {**index.attempts.shares, TOKENS: False, MILLISECONDS: False}
+    return replace(index.attempts, scores=scores, shares=shares)

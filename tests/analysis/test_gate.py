@@ -37,6 +37,14 @@ def test_several_decisions_need_more() -> None:
     assert decided(figure(1.0, 0.9, 1.0, 0.5), 10).ci95 is not None
 
 
+@pytest.mark.parametrize(("share", "outcome"), [(True, "passed"), (False, "too few to tell")])
+def test_only_a_share_is_at_most_1(share: bool, outcome: str) -> None:
+    ones = figure(29 / 30, 0.93, 0.999, 1.0, at_most=True, n=30, share=share)
+    found = decided(ones, 10)
+    assert found.ci95 is not None
+    assert (found.outcome, found.ci95[1] > 1) == (outcome, not share)
+
+
 def test_without_an_interval_nothing_is_decided() -> None:
     alone = Decision(what="f1", value=0.5, bound=0.4, n=1)
     assert decided(alone, 1).outcome == "too few to tell"
