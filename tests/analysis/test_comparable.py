@@ -267,5 +267,6 @@ def test_single_samples_beside_rounds_get_a_hint() -> None:
     [hint] = (note for note in differing(single, [rounds]) if "single samples" in note)
     assert hint.startswith("rounds has several rounds, but three is measured by the mean of its 3")
     assert "measure: pass@3 for three" in hint
-    for one in (variant("best", {}, settings=samples, measure="pass@3"), rounds):
+    both = variant("both", {}, settings={"samples": 3, "rounds.max": 3}, measure=None)
+    for one in (variant("best", {}, settings=samples, measure="pass@3"), rounds, both):
         assert not any("single samples" in note for note in differing(one, [rounds]))

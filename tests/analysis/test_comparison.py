@@ -540,6 +540,23 @@ def test_instances_are_paired_by_name(
     assert len(set(pairs.cluster.tolist())) == len(judged)
 
 
+def test_only_instances_with_rows_are_paired(make: Make, table_of: TableOf) -> None:
+    first = table_of([make(name, True) for name in "abc"] + [make("d", None)])
+    second = table_of([make(name, name != "b") for name in "abde"])
+
+    def without(table: AttemptTable, name: str) -> AttemptTable:
+        return table.take(table.instances.digest[table.instance] != name_digest(name))
+
+    whole = pair(first, second)
+    assert (len(whole), whole.only_first, whole.only_second, whole.not_judged) == (2, 1, 1, 1)
+    for tables in ((without(first, "a"), second), (first, without(second, "a"))):
+        part = pair(*tables)
+        sides = (part.only_first, part.only_second)
+        assert values(part, "b") == {"b": (1.0, 0.0)}
+        assert (len(part), part.not_judged) == (1, 1)
+        assert sides == ((1, 2) if tables[1] is second else (2, 1))
+
+
 def test_the_last_line_of_a_key_counts(make: Make, table_of: TableOf) -> None:
     first = table_of([make("a", False), make("b", False), make("a", True)])
     second = table_of([make("a", True), make("b", None), make("b", True), make("a", None)])

@@ -204,7 +204,7 @@ def test_unknown_cost_is_not_nothing(make, summary_of) -> None:
 def test_pass_at_k_is_over_the_instances_with_k_verdicts(make, summary_of) -> None:
     drawn = {"a": [True, False, False], "b": [False, True], "c": [None, None]}
     metrics = summary_of(
-        make(name, passed, sample=sample)
+        make(name, passed, sample=sample, cluster="p")
         for name, verdicts in drawn.items()
         for sample, passed in enumerate(verdicts)
     )
