@@ -344,15 +344,15 @@ def differing(
 
 def _unequal_tries(runs: Sequence[Variant]) -> Iterator[str]:
     """Yield a hint for a run measured by single samples if another run has several rounds."""
-    several = [one.name for one in runs if (one.settings.get("rounds.max") or 1) > 1]
-    for one in runs:
-        samples = one.settings.get("samples") or 1
-        if several and one.name not in several and samples > 1 and one.score == PASS_RATE:
+    several = [run.name for run in runs if (run.settings.get("rounds.max") or 1) > 1]
+    for run in runs:
+        samples = run.settings.get("samples") or 1
+        if several and run.name not in several and samples > 1 and run.score == PASS_RATE:
             which = "has several rounds" if len(several) == 1 else "have several rounds"
             yield (
-                f"{', '.join(several)} {which}, but {one.name} is measured by the mean of its "
+                f"{', '.join(several)} {which}, but {run.name} is measured by the mean of its "
                 f"{samples:,} single samples. To compare with its best of {samples:,}, set "
-                f"measure: pass@{samples} for {one.name} and run it again, which repeats no call."
+                f"measure: pass@{samples} for {run.name} and run it again, which repeats no call."
             )
 
 

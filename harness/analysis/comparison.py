@@ -259,7 +259,7 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
         detectable = reach if 0 < reach <= (1.0 if pairs.verdicts else inf) else None
         if stderr > 0 and difference:
             needed = needed_instances(n, units, degrees, stderr / abs(difference))
-    found = Comparison(
+    comparison = Comparison(
         n=n,
         n_clusters=units,
         first=float(weights @ pairs.first) if n else None,
@@ -282,7 +282,7 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
         verdicts=pairs.verdicts,
         shared=int(pairs.shared.sum()),
     )
-    return found if pairs.independent else _untested(found)
+    return comparison if pairs.independent else _untested(comparison)
 
 
 def _reach(

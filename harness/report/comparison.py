@@ -205,15 +205,19 @@ def captions(comparison: RunComparison) -> Iterator[str]:
 
 def _shared_line(against: Against, baseline: str) -> Iterator[str]:
     """Yield a sentence on the instances whose replies are the same in both runs, if any."""
-    found = against.overall
-    if not found.shared:
+    comparison = against.overall
+    if not comparison.shared:
         return
-    which = f"all {found.n:,}" if found.shared == found.n else f"{found.shared:,} of {found.n:,}"
+    which = (
+        f"all {comparison.n:,}"
+        if comparison.shared == comparison.n
+        else f"{comparison.shared:,} of {comparison.n:,}"
+    )
     same = f"{against.run} has the same replies as {baseline} for {which} instances"
-    if found.method != "shared replies":
+    if comparison.method != "shared replies":
         yield f"{same}."
         return
-    equal = " No value differs." * (found.better + found.worse == 0)
+    equal = " No value differs." * (comparison.better + comparison.worse == 0)
     yield f"No p value of {against.run}: {same}, so these are not independent samples.{equal}"
 
 
