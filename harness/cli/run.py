@@ -361,8 +361,9 @@ def _mostly_undecided(job: Job, metrics: Metrics) -> bool:
     missing = metrics.overall.missing
     if not missing or 2 * missing < metrics.n_samples or not deciding(job.folder):
         return False
-    said = f"{missing:,} of {metrics.n_samples:,} samples have no verdict"
-    say(f"{job.folder.name}: {said}: the pass rate covers only the others.", "yellow")
+    counts = f"{missing:,} of {metrics.n_samples:,} samples have no verdict"
+    covered = ": the pass rate covers only the others" if metrics.overall.n else ""
+    say(f"{job.folder.name}: {counts}{covered}.", "yellow")
     return True
 
 
