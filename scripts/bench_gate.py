@@ -60,7 +60,7 @@ def drop(chance: np.random.Generator, true: float, bound: float, n: int, k: int)
     pairs = Pairs(
         digest=np.arange(n), first=before, second=after, samples=np.full((n, 2), k),
         cluster=np.arange(n), grouping=zeros, groupings=({},), verdicts=True,
-        only_first=0, only_second=0, not_judged=0,
+        only_first=0, only_second=0, not_judged=0, shared=np.zeros(n, np.bool_),
     )  # fmt: skip
     one = compare(pairs)
     figure = Decision(

@@ -131,6 +131,7 @@ def paired(prompt: Places, first: Floats, second: Floats) -> Pairs:
         only_first=0,
         only_second=0,
         not_judged=0,
+        shared=np.zeros(n, np.bool_),
     )
 
 

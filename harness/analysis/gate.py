@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from harness.analysis.breakdown import (
     has_score,
     instances_by,
+    is_share,
     is_verdict,
     values_by,
     values_of,
@@ -56,7 +57,7 @@ from harness.config.sections import (
     beyond_a_rate,
 )
 from harness.errors import ConfigError, RunConflict, nearest
-from harness.store.calls import NO_CALLS, CallTotals, answers, read_calls, timed_calls
+from harness.store.calls import NO_CALLS, CallTotals, read_calls, timed_calls
 from harness.store.columns import AttemptTable, natural
 from harness.store.index import AttemptIndex, read_attempts, read_names
 from harness.store.judgements import read_register
@@ -85,6 +86,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     stderr: float | None = None  # clustered
     degrees: float | None = None  # of freedom of t; by default, clusters minus 1
     outcome: Outcome = "too few to tell"
+    share: bool = True  # whether the value is a share, from 0 to 1; of a mean
     needed: int | None = None  # instances that decide in 80% of cases if the true value is this one
     not_judged: int = 0  # pairs that are excluded because an answer of either run has no verdict
     bounds: Interval | None = None  # of a change, given the unjudged samples (`Comparison.bounds`)
@@ -208,11 +210,11 @@ def _measure(
             refuse_unlike_verdicts(before[0], run[0])
         notes += differing(before[0], [run[0]], models=True)
         changes = list(_changes(before, run, asked.score, -asked.max_drop, asked.by))
-        if all(one.value == 0 for one in changes) and _same_answers(base, folder):
-            passed = {"method": "exact", "ci95": None, "outcome": "passed"}
-            exact += (replace(one, **passed) for one in changes)
-        else:
-            figures += changes
+        for one in changes:
+            if one.value == 0 and one.method == "shared replies":
+                exact.append(replace(one, method="exact", ci95=None, outcome="passed"))
+            else:
+                figures.append(one)
         scores.append(asked.score)
     lacking = [unjudged(folder, run, scores, asked.max_unjudged)]
     if base and before:
@@ -274,11 +276,6 @@ def _cost(folder: RunFolder, run: Variant, calls: CallTotals, name: str, most: f
     )
 
 
-def _same_answers(one: RunFolder, other: RunFolder) -> bool:
-    """Return whether two runs received the same replies to the same requests."""
-    return answers(AttemptIndex(one.attempts)) == answers(AttemptIndex(other.attempts))
-
-
 def _latency(folder: RunFolder, table: AttemptTable, percentile: int, most: float) -> ToDecide:
     """Return a function that decides on a percentile of the durations of a run's calls.
 
@@ -333,6 +330,7 @@ def _means(run: Run, score: str, least: float, by: str) -> Iterator[Decision]:
                 ci95=one.ci95,
                 method=method,
                 bound=least,
+                share=is_share(table, column),
                 n=instances.get(key, 0),
                 n_clusters=one.n_clusters,
                 stderr=one.stderr,
@@ -343,6 +341,7 @@ def _changes(baseline: Run, run: Run, score: str, least: float, by: str) -> Iter
     refuse_incomparable(baseline[0], [run[0]])
     [(_, before), (_, after)], _, column = scored_runs([baseline, run], score, None)
     pairs = pair(before, after, score=column)
+    pairs = pairs.sharing(baseline[0].replies().same_as(run[0].replies()))
     if not len(pairs):
         raise ConfigError("The runs have no instance in common.", "Name runs of the same data.")
     if pairs.verdicts and -least > 1:
@@ -407,7 +406,7 @@ def decided(one: Decision, decisions: int) -> Decision:
     t = t_quantile(degrees, 1 - ALPHA / 2)
     wider = t_quantile(degrees, 1 - ALPHA / 2 / decisions) / t
     low, high = (one.value + (end - one.value) * wider for end in one.ci95)
-    between = one.method in (MEAN, WEIGHTED) and one.ci95[0] >= 0 and one.ci95[1] <= 1
+    between = one.method in (MEAN, WEIGHTED) and one.share
     fraction = between and one.method == MEAN
     if between:
         low, high = max(low, 0.0), min(high, 1.0)

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
-from harness.analysis.breakdown import Groups, Key, are_fractions, group_codes, values_of
+from harness.analysis.breakdown import Groups, Key, group_codes, is_share, values_of
 from harness.analysis.clustered import linearised
 from harness.analysis.metrics import SampleStatistic, plugin_of
 from harness.errors import ConfigError, HarnessError
@@ -57,7 +57,11 @@ def consecutive(samples: AttemptTable, label: str) -> AttemptTable:
         values.append(_levels_passed(level[part], samples.passed[part], len(names)))
     at = np.argsort(firsts).astype(np.intp)
     found = samples.take(np.array(firsts, np.int32)[at])
-    return replace(found, scores={**found.scores, CONSECUTIVE: np.array(values, float)[at]})
+    return replace(
+        found,
+        scores={**found.scores, CONSECUTIVE: np.array(values, float)[at]},
+        shares={**found.shares, CONSECUTIVE: False},
+    )
 
 
 def _levels_passed(level: NDArray[np.intp], passed: NDArray[np.generic], n: int) -> float:
@@ -185,7 +189,7 @@ def _both(
 
 
 def _bounds(samples: AttemptTable, score: str) -> tuple[float, float]:
-    return (0.0, 1.0) if are_fractions(samples, score) else (-inf, inf)
+    return (0.0, 1.0) if is_share(samples, score) else (-inf, inf)
 
 
 def _mean_of_ratios(
