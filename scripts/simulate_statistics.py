@@ -390,6 +390,7 @@ def pairs_of(prompt: Places, first: Floats, second: Floats, samples: int = 1) ->
         only_first=0,
         only_second=0,
         not_judged=0,
+        shared=np.zeros(n, np.bool_),
     )
 
 

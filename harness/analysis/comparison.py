@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from harness.analysis.breakdown import group_codes, is_verdict, values_of
+from harness.analysis.breakdown import group_codes, is_share, is_verdict, values_of
 from harness.analysis.clustered import (
     ROUNDING,
     Estimate,
@@ -62,7 +62,9 @@ class Pairs:
     only_first: int | None  # number of instances that only the first run has; None for a subset
     only_second: int | None  # likewise
     not_judged: int | None  # instances in both runs that lack a value in at least one; likewise
+    shared: Bools  # (n,) whether the instance's replies are the same in both runs
     bounds: Interval | None = None  # as in `Comparison`; None for a subset
+    shares: bool = False  # whether values are verdicts or shares (`is_share`)
 
     def __len__(self) -> int:
         return len(self.digest)
@@ -81,11 +83,20 @@ class Pairs:
 
     def take(self, rows: Bools | Ints) -> Pairs:
         """Return the pairs selected by a mask or by row numbers."""
-        columns = ("digest", "first", "second", "samples", "cluster", "grouping")
+        columns = ("digest", "first", "second", "samples", "cluster", "grouping", "shared")
         taken = {name: getattr(self, name)[rows] for name in columns}
         return with_fields(
             self, **taken, only_first=None, only_second=None, not_judged=None, bounds=None
         )
+
+    def sharing(self, instances: NDArray[np.int64]) -> Pairs:
+        """Return the pairs, of which those of the ``instances`` (digests) share their replies."""
+        return with_fields(self, shared=np.isin(self.digest, instances))
+
+    @property
+    def independent(self) -> bool:
+        """Whether no replies are shared, or at least two clusters have pairs that share none."""
+        return not self.shared.any() or len(np.unique(self.cluster[~self.shared])) > 1
 
     def moved(self) -> tuple[list[int], list[int]]:
         """Return the digests of instances whose value rose, and of those whose value fell."""
@@ -154,7 +165,9 @@ def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -
         only_first=int(present[0].sum() - common.sum()),
         only_second=int(present[1].sum() - common.sum()),
         not_judged=not_judged,
+        shared=np.zeros(len(samples), np.bool_),
         bounds=bounds,
+        shares=verdicts or (is_share(first, score) and is_share(second, score)),
     )
 
 
@@ -194,13 +207,14 @@ class Comparison(Struct, frozen=True, kw_only=True):
     # it. Null for scores other than verdicts, and if less than 5% or all of the pairs are unjudged.
     bounds: Interval | None = None
     verdicts: bool = False  # whether the values are those of a true/false score
+    shared: int = 0  # pairs whose replies are the same in both runs
 
 
 def compare(pairs: Pairs, over: str = "") -> Comparison:
     """Compare the second run with the first: means, difference, test and power.
 
     If a label ``over`` is given, its groups have equal weights, and pairs without a group are left
-    out.
+    out. If all replies are shared, or all but those of one cluster, there is nothing to test.
     """
     if over:
         pairs = pairs.take(pairs.codes(over)[0] >= 0)
@@ -250,7 +264,7 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
             detectable = smallest if smallest <= (1.0 if pairs.verdicts else inf) else None
             if difference:
                 needed = needed_instances(n, units, degrees, stderr / abs(difference))
-    return Comparison(
+    comparison = Comparison(
         n=n,
         n_clusters=units,
         first=float(weights @ pairs.first) if n else None,
@@ -271,11 +285,13 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
         not_judged=pairs.not_judged,
         bounds=pairs.bounds,
         verdicts=pairs.verdicts,
+        shared=int(pairs.shared.sum()),
     )
+    return comparison if pairs.independent else _untested(comparison)
 
 
-def untested(found: Comparison) -> Comparison:
-    """Return a comparison without its test, because one run has all replies of the other.
+def _untested(found: Comparison) -> Comparison:
+    """Return a comparison without its test, because the runs' replies are the same.
 
     If no value differs, the difference of 0 is certain, so there is no interval either.
     """
@@ -294,8 +310,7 @@ def _all_or_none(totals: Floats, shares: Floats) -> bool:
 
 
 def _interval(pairs: Pairs, difference: float, margin: float) -> Interval:
-    ends = [float(end) for v in (pairs.first, pairs.second) for end in (v.min(), v.max())]
-    limit = 1.0 if min(ends) >= 0 and max(ends) <= 1 + ROUNDING else inf
+    limit = 1.0 if pairs.verdicts or pairs.shares else inf
     return max(-limit, difference - margin), min(limit, difference + margin)
 
 

@@ -58,7 +58,7 @@ from harness.config.sections import (
     beyond_a_rate,
 )
 from harness.errors import ConfigError, RunConflict, nearest
-from harness.store.calls import NO_CALLS, CallTotals, answers, read_calls, timed_calls
+from harness.store.calls import NO_CALLS, CallTotals, read_calls, timed_calls
 from harness.store.columns import AttemptTable, natural
 from harness.store.index import AttemptIndex, read_attempts, read_names
 from harness.store.judgements import read_register
@@ -211,11 +211,11 @@ def _measure(
             refuse_unlike_verdicts(before[0], run[0])
         notes += differing(before[0], [run[0]], models=True)
         changes = list(_changes(before, run, asked.score, -asked.max_drop, asked.by))
-        if all(one.value == 0 for one in changes) and _same_answers(base, folder):
-            passed = {"method": "exact", "ci95": None, "outcome": "passed"}
-            exact += (replace(one, **passed) for one in changes)
-        else:
-            figures += changes
+        for one in changes:
+            if one.value == 0 and one.method == "shared replies":
+                exact.append(replace(one, method="exact", ci95=None, outcome="passed"))
+            else:
+                figures.append(one)
         scores.append(asked.score)
     lacking = [unjudged(folder, run, scores, asked.max_unjudged)]
     if base and before:
@@ -275,11 +275,6 @@ def _cost(folder: RunFolder, run: Variant, calls: CallTotals, name: str, most: f
         n=run.metrics.n_instances,
         outcome="passed" if value <= most else "failed",
     )
-
-
-def _same_answers(one: RunFolder, other: RunFolder) -> bool:
-    """Return whether two runs received the same replies to the same requests."""
-    return answers(AttemptIndex(one.attempts)) == answers(AttemptIndex(other.attempts))
 
 
 def _latency(folder: RunFolder, table: AttemptTable, percentile: int, most: float) -> ToDecide:
@@ -348,6 +343,7 @@ def _changes(baseline: Run, run: Run, score: str, least: float, by: str) -> Iter
     refuse_incomparable(baseline[0], [run[0]])
     [(_, before), (_, after)], _, column = scored_runs([baseline, run], score, None)
     pairs = pair(before, after, score=column)
+    pairs = pairs.sharing(baseline[0].replies().same_as(run[0].replies()))
     if not len(pairs):
         raise ConfigError("The runs have no instance in common.", "Name runs of the same data.")
     if pairs.verdicts and -least > 1:

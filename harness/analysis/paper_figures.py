@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.analysis.breakdown import Groups, Key, are_fractions, group_codes, values_of
+from harness.analysis.breakdown import Groups, Key, group_codes, is_share, values_of
 from harness.analysis.clustered import (
     linearised,
     linearised_share,
@@ -60,7 +60,11 @@ def consecutive(samples: AttemptTable, label: str) -> AttemptTable:
         values.append(_levels_passed(level[part], samples.passed[part], len(names)))
     at = np.argsort(firsts).astype(np.intp)
     found = samples.take(np.array(firsts, np.int32)[at])
-    return replace(found, scores={**found.scores, CONSECUTIVE: np.array(values, float)[at]})
+    return replace(
+        found,
+        scores={**found.scores, CONSECUTIVE: np.array(values, float)[at]},
+        shares={**found.shares, CONSECUTIVE: False},
+    )
 
 
 def _levels_passed(level: NDArray[np.intp], passed: NDArray[np.generic], n: int) -> float:
@@ -77,7 +81,7 @@ def averaged(
 ) -> dict[Key, SampleStatistic]:
     """Return the average of a score's means in the groups of ``label``, by group of ``labels``."""
     codes, _ = group_codes(samples.instances.groupings, (label,))
-    fractions = are_fractions(samples, score)
+    fractions = is_share(samples, score)
 
     def figure(rows: AttemptTable) -> SampleStatistic:
         part = codes[rows.instances.grouping[rows.instance]]

@@ -31,6 +31,7 @@ from harness.scoring.option_names import (
     OptionNames,
     bare_text,
 )
+from harness.scoring.reasoning import without_reasoning
 
 LETTERS = ascii_uppercase
 CHOICE = "choice"  # name of the score that says whether the right option was chosen
@@ -128,7 +129,9 @@ _BULLET = re.compile(
     re.M,
 )
 _OTHER_LABEL = re.compile(rf"\b(?:{KIND})\Z", re.I)
-_REFUSED = re.compile(r"[^.!?\n]{0,60}\?\s*(?:wrong|no|incorrect|not)\b", re.I)
+_REFUSED = re.compile(
+    r"[^.!?\n]{0,60}\?\s*(?:wrong|no|incorrect|(?:probably\s+)?not|hardly|unlikely)\b", re.I
+)
 _CLAUSE_END = re.compile(r"[,;.!]\s")
 _WORD = re.compile(r"[\w?]")
 _CLOSED = re.compile(r"\s*(?:[.!;)\]]|\n|\Z)")
@@ -144,7 +147,8 @@ _ORDINALS = {
     for name in names.split()
 }
 _ORDINAL = re.compile(
-    rf"\bthe\s+({'|'.join(_ORDINALS)}|last)\s+(?:(?:option|alternative)\b|one(?=\s*(?:[.!]|\Z)))",
+    rf"\bthe\s+({'|'.join(_ORDINALS)}|last)\s+"
+    r"(?:(?:option|alternative)\b|one(?=\s*(?:[.!]|\Z|(?:wins|is)\b)))",
     re.I,
 )
 _LOOK_ALIKES = (  # Cyrillic
@@ -196,7 +200,7 @@ class ChoiceExtraction(OptionNames):
             Unparseable: If the reply names no option, or several without choosing one, or if what
                 it announces last is not an option.
         """
-        text = self._before_next_question(text)
+        text = self._before_next_question(without_reasoning(text))
         letters = self._chosen(self._prepared(unquoted(text)))
         if letters is None:
             letters = self._chosen(self._prepared(text)) or ""
@@ -330,7 +334,7 @@ class ChoiceExtraction(OptionNames):
                 break
             names.insert(0, letters)
             lines.pop()
-        listed = "".join(names[-size:]) == self._letters
+        listed = "".join(names[-size:]) == self._letters or self._is_listed(lines, names)
         if "".join(names[:size]) == self._letters:
             names = names[size:]
         heading = lines[-1].strip() if lines else ""
@@ -341,6 +345,16 @@ class ChoiceExtraction(OptionNames):
             yield text.rfind("\n") + 1, names[-1]
         else:
             yield 0, "".join(dict.fromkeys("".join(names)))
+
+    def _is_listed(self, lines: Sequence[str], names: Sequence[str]) -> bool:
+        """Return whether the first of the last lines' names follows the option before it."""
+        if not (lines and names):
+            return False
+        line = lines[-1].strip()
+        match = _LETTER.match(line)
+        if match is None or not _DELIMITER.match(line, match.end(1)):
+            return False
+        return match[1] + names[0] in self._letters
 
     def _labelled(self, text: str) -> Iterator[tuple[int, str]]:
         """Yield the offset and the letter of a last line such as "Result: B"."""

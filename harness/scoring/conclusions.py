@@ -29,7 +29,7 @@ MOST_DIGITS = 4_000  # maximum length of an integer in JSON, in digits
 
 # Full-width signs, letters in circles and mathematical letters.
 _FORMS = [*range(0xFF01, 0xFF5F), 0x3000, *range(0x24B6, 0x24EA), *range(0x1D400, 0x1D800)]
-_ASCII = {code: unicodedata.normalize("NFKC", chr(code)) for code in _FORMS}
+ASCII_FORMS = {code: unicodedata.normalize("NFKC", chr(code)) for code in _FORMS}
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{|<(?:final_?)?answer>", re.I)
 _MARKUP = re.compile(
     r"\\(?:text|textbf|textit|mathrm|mathbf)\s*\{|\\[()\[\]]|</?(?:[a-z]|\w\w{1,20})>|<\|\w{1,30}\|>|[*_`\"“”„«»「」$}]"
@@ -42,25 +42,25 @@ def plain(text: str, boxed: str = "") -> str:
 
     ``boxed`` replaces the beginning of a ``\boxed{…}``.
     """
-    bare = _MARKUP.sub("", _BOXED.sub(boxed, text.translate(_ASCII)))
+    bare = _MARKUP.sub("", _BOXED.sub(boxed, text.translate(ASCII_FORMS)))
     # Long runs of line breaks, which models repeat endlessly, would make searches quadratic.
     return _SPACES.sub(lambda run: "\n" * min(run[0].count("\n"), 2) or " ", bare).strip()
 
 
 _NOUN = (
     r"(?:\b(?:answer|verdict|conclusion|decision|judge?ment|correction|(?P<aside>option|choice"
-    r"|response|solution|pick)|réponse|antwort|respuesta|resposta|risposta|antwoord|ответ"
+    r"|response|solution|pick|letter)|réponse|antwort|respuesta|resposta|risposta|antwoord|ответ"
     r"|відповідь|odpowied[zź]|svar(?:et)?|cevap|jawaban(?:nya)?|đáp án|उत्तर|الجواب|الإجابة)"
     r"|\bcâu\s+trả\s+lời"
     r"|答案|回答|选项|正解|答え|정답|답)"
 )
 _LINK = (
-    r"(?:(?:is|was|would\s+be|must\s+be|should\s+be|will\s+be|remains|est|ist|lautet|es|é|è|jest|är"
+    r"(?:(?:is|was|would\s+be|turns\s+out\s+to\s+be|must\s+be|should\s+be|will\s+be|remains|est|ist|lautet|es|é|è|jest|är"
     r"|er|adalah|là|это|हैं?|هو|هي|(?<=उत्तर\s))\b|应该是|應該是|是|为|為|选(?!项)|は|은|는|[-=]>|[:=→—\u2013】]|-(?=\s))"
 )
 _FILL = (
     r"(?:[\s:\uff1a=]|[-•](?=\s)|\b(?:is|the|correct|final|best|right|option|choice|letter|answer"
-    r"|clearly|definitely|probably|likely|most|therefore|thus|indeed|simply|just|actually|now|still"
+    r"|(?:should|must|would|will)\s+be|clearly|definitely|probably|likely|most|therefore|thus|indeed|simply|just|actually|now|still"
     r"|instead|rather|that|clear|obvious|simple|as follows|it['\u2019]s|it\s+is"
     r"|la|le|les|el|die|der|das|opción|opção|lettre|letra|a\s+letra|(?:a|to)(?=\s+[A-Z]\b)|lettera|buchstabe|буква|вариант|correcta|correcte"
     r"|correta|corretta|richtig)\b|选项|選択肢)*+"
@@ -73,8 +73,8 @@ ANSWER = re.compile(rf"{_NOUN}{_QUALIFIED}\s*{_LINK}{_FILL}", re.I)
 SCORE = re.compile(rf"\b(?:score|rating|grade|mark)(?P<aside>){_QUALIFIED}\s*{_LINK}{_FILL}", re.I)
 _CONCLUDED = re.compile(
     r"(?:(?:\b(?:I|we|I['\u2019](?:d|ll|m))\s+(?:(?!(?:never|not|hardly|doubt|deny)\b)\w{1,20}\s+){0,3}?|\blet['\u2019]?s\s+|\bwould\s+"
-    r"|(?:^|[.!?:;,\n][^\S\n]?|\bso\s)(?=choose|pick|select|go))"
-    r"(?:choose|chose|pick|select|say|answer|mean|meant|think|believe|guess|conclude"
+    r"|(?:^|[.!?:;,\n][^\S\n]?|\bso\s)(?=choose|pick|select|go|use\s+[A-Z]\b))"
+    r"(?:choose|use|chose|pick|select|say|answer|mean|meant|think|believe|guess|conclude"
     r"|go(?:ing)?\s+with|opt(?:ing)?\s+for|settle\s+on)\b"
     r"|^[#\t ]{0,8}(?:(?:the|my|final|correct)\s+){0,3}answer\s*\n"
     r"|\bit(?:['\u2019]s|\s+is|\s+(?:must|should)\s+be)\b"
@@ -103,12 +103,21 @@ ASIDE = re.compile(  # words that make an answer one that the reply does not giv
     r"|their|his|her|the\s+(?!question|problem)\w+['\u2019]s)\b[^.!?;:,\n]{0,20}\Z",
     re.I,
 )
+_QUOTED = re.compile(  # what a text or a person says, before the statement that it quotes
+    r"\b(?:texts?|essay|answer|response|reply|passage|stor\w+|poem|it|user|student|assistant|candidate\w*"
+    r"|model|author|prompt|instruction|line|he|she|they)\b[^.!?\n]{0,40}\b(?:says?|said|claims?(?:\s+that)?|states?"
+    r"|writes?|wrote|reads?|(?:ends?|closes|begins|starts|conclude[sd]?)(?:\s+with)?|asks?(?:\s+for)?|asked\s+for"
+    r"|(?:contains?|includes?)(?=[^.!?\n]{0,30}\b(?:instruction|line|sentence|statement|words?|phrase|claim|command)s?\W*\Z)"
+    r"|tries|wants|line)\b[^.!?\n]{0,40}\s*\Z",
+    re.I,
+)
 _YOURS = re.compile(r"\byour\s+(?:\w+\s+)?\Z", re.I)
 _HYPOTHETICAL = re.compile(
     r"(?:^|[.!?;\n]\s*)(?:if(?!\s+I\b)|had|under|(?:for|in|with)\b(?!\s+(?:this|these|that|those|short|all)\b))"
     r"\b[^.!?\n]{0,200},\s*(?:the\s+|my\s+)?(?:\w+\s+)?\Z",
     re.I,
 )
+_WERE = re.compile(r"\bif\b.*\bwere\b", re.I | re.S)
 _WOULD = re.compile(r"\bwould\s+be\b", re.I)
 _WITHDRAWN_CONCLUSION = re.compile(
     r"\b(?:because|since|although|though|while|when|as|that|than)\s+\Z", re.I
@@ -126,10 +135,39 @@ _UNDECIDED = re.compile(
     r"|I\s+(?:can\s?not|can['\u2019]t)\s+(?:decide|tell|say|answer|determine)"
     r"|cannot\s+be\s+determined|(?<![A-Za-z][.):]\s)none\s+of\s+(?:the|these|them|those)"
     r"(?:\s+(?:above|options|answers|choices))*"
-    r"(?:\s+(?:is|are|seems?|looks?|can\s+be)\s+(?:correct|right|true|valid))?)(?=\s*(?:[.!]|\n|\Z))",
+    r"(?:\s+(?:(?:is|are|seems?|looks?|can\s+be)\s+(?:correct|right|true|valid)|(?:fits?|match(?:es)?|works?)"
+    r"(?:\s+(?:really|well|exactly))?))?)(?=\s*(?:[.!]|\n|\Z))",
     re.I,
 )
 _SENTENCE = re.compile(r"(?:[^.!?\n。]|\.(?=\w))*")
+_RETRACTION = re.compile(  # at the beginning of a sentence
+    r"(?:(?<=[.!?\n。\uff01\uff1f।…;)}])|\A)[\s*_—\u2013-]{0,10}"
+    r"(?:(?:oh|oops|ups|wait|hmm+|sorry|no|nein|non|нет|well|but|actually|等等|等一下)[\s,.!…—\u2013\uff0c-]+){0,3}"
+    r"(?:(?:(?:please|let['\u2019]?s)\s+)?(?:scratch|strike|disregard|forget)\s+(?:that|this|it|my)\b"
+    r"|(?:that|this|it|my\s+\w+|the\s+(?:answer|result)\s+above)"
+    r"(?:(?:['\u2019]s|\s+(?:is|was|seems|looks|must\s+be))\s+(?:\w+ly\s+|too\s+)?"
+    r"(?:wrong|incorrect|mistaken|not\s+(?:right|correct)|an?\s+(?:mistake|error)|false|untrue"
+    r"|generous|harsh|strict|lenient)"
+    r"|\s+(?:(?:is|was)n['\u2019]t|can(?:not|['\u2019]t)\s+be)\s+(?:right|correct))\b(?!\s+(?:to|that|for|if|when)\b)"
+    r"|(?:\w+\s+){0,2}I\s+(?:(?:was|am)\s+(?:wrong|mistaken)|made\s+an?\s+(?:\w+\s+)?(?:mistake|error)"
+    r"|mis(?:read|counted|calculated)|take\s+(?:that|it)\s+back|forgot|disagree)\b"
+    r"|(?:it|that|this|the\s+(?:answer|result))\s+(?:should|must|ought)\b"
+    r"|let\s+me\s+re(?:compute|calculate|count|consider|do)\b|on\s+(?:second\s+thoughts?|reflection)\b"
+    r"|(?:probably|maybe|perhaps|I\s+(?:guess|think|suppose))\s+not\b|just\s+kidding\b"
+    r"|(?:he|she|they)\s+(?:is|are)\s+(?:wrong|mistaken)\b|or\s+is\s+it\b|my\s+(?:mistake|bad|error)\b|correction\b"
+    r"|(?:das|es)\s+(?:ist|war)\s+(?:\w+\s+)?falsch|das\s+stimmt\s+(?:so\s+)?nicht|falsch[.!,]|korrektur\b"
+    r"|ich\s+(?:korrigiere|habe\s+mich\s+(?:geirrt|ver\w+))"
+    r"|c['\u2019]est\s+(?:faux|incorrect)|je\s+me\s+(?:suis\s+tromp|corrige)|faux[.!,]"
+    r"|(?:eso\s+)?(?:es|está)\s+(?:mal|incorrecto)\b|me\s+(?:he\s+)?equivo\w+|corrección\b"
+    r"|(?:mi\s+sono|ho)\s+sbagliat\w+|è\s+sbagliato|(?:isso\s+)?está\s+errado|me\s+enganei"
+    r"|(?:это\s+)?не(?:верно|правильно)[.!,]|я\s+ошиб\w+"
+    r"|(?:这|這|我|上面)?(?:是|算|答)?(?:不对|不對|[错錯](?:了|误|誤)|更正|纠正)|間違|訂正|틀렸|خطأ|गलत"
+    r"|(?:(?:no|nein|non|não|нет|いや|아니|لا|नहीं|不)\s*[,、\uff0c،]\s*"
+    r"(?:(?:it['\u2019]s|it\s+is|es\s+ist|c['\u2019]est|en\s+realidad(?:\s+es)?|en\s+fait"
+    r"|in\s+realtà|na\s+verdade|eigentlich|tatsächlich)\s+)?|(?:actually|sorry)\s*,\s*)"
+    r"[^\s.!?。]{1,20}(?:[.!。]|\Z))",  # No, fifteen.
+    re.I,
+)
 
 
 class Statement(NamedTuple):
@@ -173,15 +211,81 @@ def undecided(text: str) -> list[int]:
     return [match.start() for match in _UNDECIDED.finditer(text)]
 
 
+_DIGIT = re.compile(r"\d")
+_BOXED_NUMBER = re.compile(
+    r"\\(?:boxed|fbox)\s?(?P<boxed>\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})(?=(?P<rest>[^\d\n]*+))"
+    r"|^####[^\S\n]*(?P<number>\S+)[^\S\n]*$",  # the latter as in GSM8K
+    re.M,
+)
+_UNMARKED = ASCII_FORMS | dict.fromkeys(map(ord, "*_`"), " ")
+_STATED = re.compile(
+    r"(?P<stated>(?:[^.!?\n。(\[【]|[.](?=\d))*+)[.。!$)\] ]{0,9}"
+    r"(?:(?:\[(?:\^?\d{1,3}|[a-z][^\[\]\n]{0,60})\]|【[^【】\n]{0,60}】)[.。 ]{0,4}"  # citations
+    r"|\n\s*\[\^?\d{1,3}\][^\n]*"
+    r"|\s{0,4}\((?!(?:or|and|oder|und|ou|et|o|y|e)\b)[^()=\n]{1,200}\)[.。 ]{0,4}"
+    r"|\n[#\- ]{0,6}(?:(?:confiden\w+|certainty|explanation|reason\w*|notes?|sources?|steps?"
+    r"|references?|check|verification|probability)|(?P<other>\w[\w ]{0,30}?)) {0,4}:[^\n=]*"
+    r"|\n[^\n]*\b(?:let me know|feel free|I hope|hope this)\b[^\n]*|\s*\n)*\Z",
+    re.I,
+)
+"""Matches a statement and remarks on it: text in parentheses, lines such as "Confidence: 95%"."""
+
+
+def without_remarks(text: str) -> str:
+    r"""Return the text up to its final number, without the remarks that follow.
+
+    That number is in the last ``\boxed{…}`` or ``#### 72``, or announced ("The answer is 72"). A
+    text without them is returned whole.
+
+    Raises:
+        Unparseable: If the number is announced, and a later line may state another one.
+    """
+    marks = list(_BOXED_NUMBER.finditer(text))
+    if marks:
+        last = marks[-1]
+        if ANSWER.search(text, last.end()):
+            return text
+        content = last["boxed"] or last["number"]
+        if not _DIGIT.search(content):
+            return content
+        return text[: last.end("rest")] if last["boxed"] else text[: last.end()]
+    unmarked = text.translate(_UNMARKED)
+    announcements = [match for match in ANSWER.finditer(unmarked) if match["of"] is None]
+    if not announcements:
+        return text
+    match = _STATED.match(unmarked, announcements[-1].end())
+    if match is None or not _DIGIT.search(match["stated"]):
+        return text
+    if match["other"] and _DIGIT.search(match[0], len(match["stated"])):
+        raise Unparseable("The answer announces a number, and a later line has another one.")
+    return text[: match.end("stated")]
+
+
+def is_retracted(text: str, end: int) -> bool:
+    """Return whether a sentence after an offset takes back what the text states before it.
+
+    Examples are "Scratch that.", "That is wrong." and "No, fifteen."
+    """
+    return _RETRACTION.search(text, end) is not None
+
+
+def is_quoted(text: str, start: int) -> bool:
+    """Return whether the words before an offset say that another text states what follows."""
+    return _QUOTED.search(text, max(0, start - LONGEST_INTRODUCTION), start) is not None
+
+
 def _is_aside(text: str, announcement: re.Match[str]) -> bool:
     """Return whether an announcement is of an answer that the reply does not give."""
     clause = _clause_before(text, announcement)
-    if _WITHDRAWN.search(clause) or ASIDE.search(clause):
+    if _WITHDRAWN.search(clause) or ASIDE.search(clause) or is_quoted(text, announcement.start()):
         return True
     if ":" not in announcement[0] and _YOURS.search(clause):
         return True
     before = text[max(0, announcement.start() - LONGEST_SENTENCE) : announcement.start()]
-    return bool(_WOULD.search(announcement[0]) and _HYPOTHETICAL.search(before))
+    hypothesis = _HYPOTHETICAL.search(before)
+    if hypothesis is None:
+        return False
+    return bool(_WOULD.search(announcement[0]) or _WERE.search(hypothesis[0]))
 
 
 def _clause_before(text: str, match: re.Match[str]) -> str:
@@ -304,7 +408,7 @@ def json_object(text: str, take: Take = "last") -> dict[str, Any]:
 
     Raises:
         Unparseable: If there is no object, or that one is broken, has a repeated key or a value
-            that is not JSON, or is the last of several in a list.
+            that is not JSON, is taken back, or is the last of several in a list.
     """
     objects = json_objects(text)
     if not objects:
@@ -312,6 +416,8 @@ def json_object(text: str, take: Take = "last") -> dict[str, Any]:
     chosen = objects[0] if take == "first" else objects[-1]
     if chosen.problem:
         raise Unparseable(chosen.problem)
+    if take == "last" and is_retracted(text, chosen.end):
+        raise Unparseable("The answer takes back its last JSON object.")
     if take == "last" and _JSON_FENCE.search(text, chosen.end):
         raise Unparseable("The last JSON block contains no object.")
     if take == "last" and len(objects) > 1:

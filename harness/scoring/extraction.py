@@ -21,6 +21,7 @@ from harness.errors import ConfigError, Unparseable, nearest
 from harness.scoring.conclusions import json_object
 from harness.scoring.numbers import read_number
 from harness.scoring.patterns import Pattern, Take, around_group
+from harness.scoring.reasoning import without_reasoning
 
 MOST_JSON_STARTS = 100  # maximum number of brackets tried as the start of JSON
 
@@ -237,7 +238,7 @@ class NumberExtraction:
         Raises:
             Unparseable: If the reply has no number, or if the deciding one is unreadable.
         """
-        number = read_number(text, self.take)
+        number = read_number(without_reasoning(text), self.take)
         return format(number, "f") if abs(number.adjusted()) < 100 else str(number)
 
     def write(self, answer: str) -> str | None:
@@ -274,7 +275,7 @@ class JsonExtraction:
         Raises:
             Unparseable: As in `json_object`, or if the value is missing, too large or too deep.
         """
-        found: Any = json_object(text, self._take)
+        found: Any = json_object(without_reasoning(text), self._take)
         for key in self._path:
             if not isinstance(found, dict) or key not in found:
                 raise Unparseable(f"The JSON object has no {'.'.join(self._path)!r:.80}.")

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 from harness.errors import Unparseable
 from harness.scoring import cut
+from harness.scoring.conclusions import is_retracted, without_remarks
 from harness.scoring.patterns import Take
 
 MOST_DIGITS = 200  # maximum number of characters in a number; longer numbers are unreadable
@@ -45,8 +46,11 @@ def read_number(text: str, take: Take) -> Decimal:
 
     Raises:
         Unparseable: If the text has no number, or if its first or last number is unreadable or part
-            of an expression, such as ``72 / 100`` and ``70 or 72``.
+            of an expression, such as ``72 / 100`` and ``70 or 72``, or if the text takes its last
+            number back.
     """
+    if take == "last":
+        text = without_remarks(text)
     plain_text = _plain(text)
     tokens = _numbers(plain_text)
     pair = list(islice(tokens, 2)) if take == "first" else list(deque(tokens, maxlen=2))
@@ -59,6 +63,9 @@ def read_number(text: str, take: Take) -> Decimal:
     if len(pair) > 1 and _are_linked(plain_text, *pair):
         problem = f"The {take} number of the answer{shown} is part of an expression."
         raise Unparseable(f"{problem} No part of it is read.")
+    last_digit = max((digit.end() for digit in _DIGIT.finditer(text)), default=len(text))
+    if take == "last" and is_retracted(text, last_digit):
+        raise Unparseable(f"The answer takes back its last number{shown}.")
     return numeral.value
 
 
@@ -100,12 +107,27 @@ _MARKUP = {
     **dict.fromkeys([r"\thinspace", r"\medspace", r"\thickspace"], _SPACE),
     **{rf"\{character}": character for character in "$%#&_"},
     **dict.fromkeys([r"^\circ", r"^{\circ}", r"\degree"], "°"),
+    **{
+        rf"\{name}": "log"
+        for name in (
+            "sin",
+            "cos",
+            "tan",
+            "ln",
+            "log",
+            "exp",
+            "max",
+            "min",
+            "gcd",
+        )
+    },
     r"\times": "×",
-    r"\cdot": "·",
+    **dict.fromkeys([r"\cdot", r"\bullet"], "·"),
     r"\div": "÷",
     r"\pm": "±",
     r"\pi": "π",
     **dict.fromkeys([r"\ne", r"\neq"], "≠"),
+    **dict.fromkeys([r"\ge", r"\geq", r"\le", r"\leq"], "≥"),
     "<sup>": "^{",
     "<sub>": "_{",
     **dict.fromkeys(["</sup>", "</sub>"], "}"),
@@ -131,8 +153,8 @@ _RAISED = dict(zip(map(ord, "⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹"), "+-0123456789"
 _INDICES = "₀₁₂₃₄₅₆₇₈₉"
 _RAISED_NUMBER = re.compile("[⁺⁻]?[⁰¹²³⁴-⁹]+")
 _JOINING_LETTERS = re.compile(
-    r"(?<=\d)\ ?(?:[年月日号號時时点點分秒到至比又元块塊角]|小时|小時|時間|分钟|分鐘|分之|から|"
-    r"或者?|还是|または|또는|หรือ|أو|או|या|"
+    r"(?<=\d)\ ?(?:[年月日号號時时点點分秒到至比又元块塊角余和与與]|小时|小時|時間|分钟|分鐘|分之|"
+    r"から|あまり|或者?|还是|または|또는|หรือ|أو|או|या|"
     r"시간|분의|[년월일시분])\ ?(?=\d)"
 )
 """Matches what makes one expression of two numbers: a date, a time, a range, alternatives."""
@@ -140,12 +162,14 @@ _SCALE_LETTERS = re.compile(
     r"(?<=\d)[*_`$)}\s]{0,4}(?:[十万萬億亿兆割成折打]|百(?!分)|千(?![克米瓦卡])|[個个]?半|[만억조천백십]|"
     r"ล้าน|แสน|หมื่น|พัน|مليون|ملايين|مليار|ألف|آلاف|هزار|میلیون|میلیارد|ہزار|لاکھ|کروڑ|אלף|אלפים|מיליון|"
     r"लाख|करोड़|हज़ार|हजार|হাজার|লাখ|লক্ষ|কোটি|ஆயிரம்|லட்சம்|கோடி|వేలు?|లక్షలు?|ಸಾವಿರ|ആയിരം)"
+    r"|(?<=\d)\ ?(?:では?(?:ない|ありません)|じゃない|[이가]?\ ?아니|नहीं)"  # not
     r"|(?<=\d)[\u0300-\u036f]+"  # the line above repeating decimals
 )
 """Matches what multiplies the number before it, or changes it in another way."""
 _MINUS_LETTERS = re.compile(
     r"(?:[负負]|零下|マイナス|마이너스|영하|سالب|ناقص|منفی|מינוס|ลบ|ऋण|माइनस)\ ?(?=[\d$])"
 )
+_NOT_LETTERS = re.compile(r"(?:[不并並]是|[并並]非|不[为為]|不等[于於]|ليس\w*)\ ?(?=[\d$])")
 _DENOMINATOR_LETTERS = re.compile(r"(?:分[之の]|분의)\ ?(?=\d)")
 
 
@@ -160,6 +184,7 @@ def _plain(text: str) -> str:
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
         text = _MINUS_LETTERS.sub("\u2212", text)
+        text = _NOT_LETTERS.sub("≠", text)
         text = _JOINING_LETTERS.sub(":", text)
         text = _SCALE_LETTERS.sub("k", text)
         text = _DENOMINATOR_LETTERS.sub("√", text)
@@ -210,7 +235,8 @@ _CURRENCIES = """
 
 _SCALES = r"""
     hundred\w* honderd\w* hundert\w* thousand\w* halves thirds tenths? grand lakhs? crores?
-    bn tn doz dozens? dutzend douzaines? docenas? tsd mio mrd mille mil mila mll mld mln mii bin
+    bn tn mia mill mn cr
+    doz dozens? dutzend douzaines? docenas? tsd mio mrd mille mil mila mll mld mln mii bin
     juta ribu ezer sz[aá]z
     mil+[ijy]*[aá]r\w* [mbt]r?il+[hijy]*[oóõã]\w* tausend\w* tusen\w* tusind\w* duizend\w*
     tys tysi\w* tis[ií]c\w* tisu[cć]\w* tisoč\w* tuha[tn]\w* tūkst\w* t[ỷỉ] trăm nghìn ngàn triệu
@@ -222,12 +248,15 @@ _SCALES = r"""
 _CLOSE = r"(?:[*_`\"'$)\]}]|\\[)\]]){0,4}"
 _OPEN = r"(?:[*_`\"'$(\[{]|\\[(\[]|\\[A-Za-z]+\{[ ]?){0,4}"
 _BEFORE_FACTOR = rf"{_CLOSE}[ \n-]{{0,3}}{_OPEN}"
-_ATTACHED_SCALES = {*"kKMBbT", "mn", "MM", "pi", "π"}
+_ATTACHED_SCALES = {*"kKMBbT", "mn", "bn", "Mio", "Mrd", "MM", "pi", "π"}
+_BASES = {*_INDICES}
 _VARIABLES = {*"ijnyz", "xy"}
 # Words that make another number of the number after them
 _WORDS_BEFORE = (
-    r"(?i:not|(?<=[a-z]n['\u2019])t|nicht|minus|neg|negativ[eo]?|négatif|moins|menos|meno|минус|мінус|eksi|âm|"
-    r"(?:hundred|thousand|million)(?:[ ]and)?)\b"
+    r"(?i:not|never|nie|niet|inte|ikke|pas|no\ es|non\ è|não\ é|не"
+    r"|sqrt|ln|log(?:_(?:\{[^{}]*\}|\w+))?|sin|cos|tan|exp|(?<=[a-z]n['\u2019])t|nicht|minus|neg|negativ[eo]?|négatif"
+    r"|moins|menos|meno|минус|мінус|eksi|âm|"
+    r"(?:hundred|thousand|million)(?:[ ]and)?)(?:\b|(?<=\}))"
 )
 
 _SIGN = r"[-+\u2013\u2212]"
@@ -252,8 +281,9 @@ _OPERATOR = rf"""(?:
     | [-\u2013\u2212] (?!\$) {_OPEN} (?<![-\u2013\u2212])  # -(5), -**5**
     | {_WORDS_BEFORE} \.?[ ] {_OPEN}
     | (?: \| | (?<=\\lvert)[ ]? ) (?=[-\u2013\u2212])  # |-5|
-    | (?: [±√∛∜≠] | != )[ ]? {_OPEN}
+    | (?: [±√∛∜≠≥≤] | != | (?<=(?<!\w)[A-Za-z][ ])(?:[<>]=?|\+) )[ ]? {_OPEN}
     | =[ ]?(?=\d+x\b)
+    | (?<=(?<!\w)[fgh])\(
     | [×·][ ]?(?=10\^)  # 4π × 10^5
     )"""
 _ATTACHED = rf"(?: (?<=_)\{{[^{{}}]*\}} | [\^_] (?:\{{[^{{}}]*\}} | {_SIGN}?\w+) )"  # ^2, _{12}
@@ -280,10 +310,11 @@ _TOKEN = re.compile(
       (?P<factor> {_BEFORE_FACTOR} (?: (?i:{"|".join(_SCALES.split())})\b | π )
         | [ ]?\\[A-Za-z]+\{{[ ]?(?:[kKMBT]|bn|mn)\}} | [ ](?:k\b|[kKMB]\$) )?
       (?P<open> (?=
-        [ ]?(?:\\(?:[dtc]?frac|sqrt)|√) | ,[-\u2013\u2014]
+        [ ]?(?:\\(?:[dtc]?frac|sqrt)|√) | ,[-\u2013\u2014][ ]?\d
         | \.?\\(?:overline|bar|dot)
         | ! (?: [ ]?[-+/×÷·=$}}\\] | [ ]\*[ ] )
       ) )?
+      (?P<no_cents> (?=,[-\u2013\u2014]) )?  # 8,- €
 
     | [^\W\d_]\w*+ (?: -\w++ | (?<=\d)[.,/]\d\w*+ | \}}*+ {_ATTACHED} )*+
     """,
@@ -291,13 +322,24 @@ _TOKEN = re.compile(
 )
 _DIGIT = re.compile(r"\d")
 
+_MONTHS = (
+    r"jan(?:uary|uar|vier)?|enero|feb(?:ruary|ruar|rero)?|février|mar(?:ch|s|zo)?|märz|a[pv]r(?:il)?"
+    r"|abril|ma[iy]o?|jun[ei]?o?|juin|jul[yi]?o?|juillet|aug(?:ust)?|ao[uû]t|agosto"
+    r"|sep(?:t(?:ember|embre|iembre)?)?|o[ck]t(?:ober|obre|ubre)?|nov(?:ember|embre|iembre)?"
+    r"|de[cz](?:ember|embre)?|décembre|diciembre"
+)
 _LINK = re.compile(
     rf"""
-    (?: [ ]? [^\W\d_]{{1,12}} )? !? {_CLOSE} ,? [ ]? (?: (?<=[ ])\(? | \\[a-z]+\{{[ ]? )
+    (?: [ ]? [^\W\d_]{{1,12}} )? !? {_CLOSE} [,;]? [ ]?
+    (?: (?<=[ ])\(? | \\[a-z]+\{{[ ]? | (?=[×÷·]) )
     (?: [-+\u2013\u2212*/:×÷·^%x±] | \*\* | \+/?- | \\?(?:b?mod|over|choose|to|ast)
       | (?:and/)?or | oder | ou | o | или | або | eller | lub | veya
+      | remainder | rest | r
+      | (?:(?:or|oder|ou)[ ])?(?:maybe|possibly|perhaps|alternatively|vielleicht)
+      | (?:de[ ])?(?:{_MONTHS})\.?(?:[ ]de)?
       | bis | à | a | hasta | до | tot | til | till | until | through | vs\.? | versus
-      | plus | times | (?:(?:divided|multiplied)[ ])?by | per | out[ ]of | point | comma | komma
+      | plus | times | (?:(?:divided|multiplied)[ ])?by | per | (?:out[ ])?of(?:[ ]the)?
+      | point | comma | komma | virgule | virgola | coma | запятая
     )
     (?: [ ] | [ ]?\}}[ ]? ) {_OPEN}
     | [ ] (?: or | oder | ou | o | или ) [ ] [^\W\d_][ ]?=[ ]?  # x = 5 or x = 7
@@ -306,7 +348,12 @@ _LINK = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 """Matches what makes one expression, or two alternatives, of the numbers around it."""
-_AND = re.compile(r"(?: [^\W\d_]{1,12})? (?:and|und|et|y|e|и|en|og|och) ", re.IGNORECASE)
+_AND_WORDS = "and|und|et|y|e|и|en|og|och"
+_AND = re.compile(rf"(?: [^\W\d_]{{1,12}})? (?:{_AND_WORDS}) ", re.IGNORECASE)
+_LIST_AND = re.compile(rf"{_CLOSE},? (?:{_AND_WORDS}|&) {_OPEN}", re.IGNORECASE)  # 5 and 7
+_LIST_COMMA = re.compile(rf"{_CLOSE} ?[,;] ?{_OPEN}")
+_LIST_START = re.compile(rf"(?:\A|[\n=:(\[{{]) ?{_OPEN}\Z")
+_LIST_END = re.compile(rf" ?{_CLOSE}(?:(?<=[)\]}}])|[.!?]?{_CLOSE}\s*?(?:\n|\Z))")
 _BETWEEN = re.compile(
     r"\b(?:between|zwischen|entre|tra|fra|tussen|mellem|mellan|между)\s(?:\w+\s)?\Z", re.IGNORECASE
 )
@@ -348,12 +395,29 @@ def _are_linked(plain_text: str, left: re.Match[str], right: re.Match[str]) -> b
         return True
     if _AND.fullmatch(gap) and _BETWEEN.search(plain_text, max(0, left.start() - 30), left.start()):
         return True
+    if _LIST_AND.fullmatch(gap) or _is_list(plain_text, left, right, gap):
+        return True
     if left["factor"] and plain_text[left.end() : right.start()] in (" ", " and "):  # 5 thousand 2
         return True
     if not gap.strip(" ") and _LAST_DIGITS.match(plain_text, start):
         return True
     end = right.end() if right["expression"] else right.end("joined")
     return bool(_PART.fullmatch(gap) and _NEXT_PART.match(plain_text, end))
+
+
+def _is_list(plain_text: str, left: re.Match[str], right: re.Match[str], gap: str) -> bool:
+    """Return whether a comma between two numbers makes a list of them: ``(3, 4)``, ``is 5, 7.``
+
+    In ``In 2020, 345 people came`` it does not.
+    """
+    if not _LIST_COMMA.fullmatch(gap):
+        return False
+    if _LIST_START.search(plain_text, max(0, left.start() - 10), left.start()):
+        return True
+    if _LIST_END.match(plain_text, right.end()):
+        return True
+    is_one_number = len(left["digits"] or "") <= 3 and len(right["digits"] or "") == 3
+    return gap == ", " and is_one_number  # 1, 234 people
 
 
 def _is_name(token: re.Match[str]) -> bool:
@@ -390,9 +454,15 @@ def _value(token: re.Match[str]) -> Decimal | None:
     currency = token["currency"] or ""
     if unit in _ATTACHED_SCALES or (unit == "m" and currency):  # 10k, $10m
         return None
+    if token["no_cents"] is not None and "." in token["digits"]:  # 1.250,- is not 1.25
+        return None
+    if unit[:1] in _BASES:  # 101₂
+        return None
     if unit in _VARIABLES or token["variable"] is not None:
         return None
-    if _DIGIT.search(unit):  # 5h30, 0x1F
+    if _DIGIT.search(unit) or (
+        token["digits"] == "0" and unit[:1] in ("x", "X")
+    ):  # 5h30, 0x1F, 0xC
         return None
     if token["inner_sign"] and currency[-1].isalpha():  # EUR-5, BSD-2
         return None

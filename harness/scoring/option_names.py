@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from string import ascii_uppercase
 from typing import NamedTuple
 
-from harness.scoring.conclusions import ASIDE, plain
+from harness.scoring.conclusions import ASIDE, is_quoted, is_retracted, plain
 
 LONGEST_STATEMENT = 120  # characters of a sentence that names the only option
 WHOLE = (  # after a letter that is not part of a longer name, such as C++, C-14, B.C. or A's
@@ -17,7 +17,8 @@ WHOLE = (  # after a letter that is not part of a longer name, such as C++, C-14
 )
 DENIED = re.compile(
     r"[^\S\n]*(?:(?:is|was|are)\s*)?(?:n['\u2019]t|wrong|incorrect|false|not(?!\s+[A-Z]\b))\b"
-    r"|(?:[^\S\n]|[-\u2013—:(,])*(?:(?:wrong|incorrect|false|no(?=\s*(?:[.,;)]|\n|\Z)))\b|[❌✗✘✖])",
+    r"|(?:[^\S\n]|[-\u2013—:(,])*(?:(?:wrong|incorrect|false|no(?=\s*(?:[.,;)]|\n|\Z)))\b|[❌✗✘✖])"
+    r"|\s*(?:[がは]?(?:では?(?:ない|ありません)|じゃない)|[가이은는]?\s?아니|नहीं|değil)",
     re.I,
 )
 _AFFIRMED = re.compile(r"(?:[^\S\n]|[-\u2013—:(])+(?:(?:correct|right|true|yes)\b|[✓✔✅])", re.I)
@@ -37,7 +38,8 @@ _CORRECTION = re.compile(
     r"|correction|sorry|pardon|oops|I\s+mean[t]?|let\s+me\s+correct|hold\s+on|my\s+(?:mistake|bad|error)"
     r"|I\s+(?:was\s+wrong|misread|made\s+an?\s+(?:mistake|error))|(?:re-?|double[\s-])check\w*|let\s+me\s+(?:re|double)"
     r"|korrektur|perdón|corrección|désolée?|plutôt|en\s+fait|en\s+realidad|na\s+verdade|eigentlich)\b"
-    r"|(?:no|nein|non|não|нет)\s*[,.:;!—\u2013]|不对|不對|更正|纠正|不[\uff0c,。]|いや|訂正|아니)",
+    r"|(?:no|nein|non|não|нет)\s*[,.:;!—\u2013]|不对|不對|更正|纠正|不[\uff0c,。]|いや|訂正|아니)"
+    r"|(?<=\s)or\s+rather\b",
     re.I,
 )
 PREFERRED = re.compile(
@@ -58,7 +60,7 @@ _DENIES = re.compile(  # words of other languages, after the option that they de
 _DOUBT = re.compile(
     r"\b(?:not|no|never|neither|nor|cannot|wrong|incorrect|false|least|unlikely|(?<!without\sa\s)doubt\w*|tempting"
     r"|eliminat(?:es?|ed|ing)|exclud\w+|except|rul\w+\s+out|might|may|maybe|perhaps|could|if|unless|whether"
-    r"|than|instead|either|avoid|disagree|fails?|opposite|starts?|begins?|your|old|but(?=\s+[A-Z]\b)|pas|nicht|kein\w*|não|non|не|нет|không|bukan|tidak|değil|nie|není|nu|δεν"
+    r"|than|instead|either|avoid|disagree|fails?|opposite|starts?|begins?|your|old|but(?=\s+[A-Z]\b)|pas|nicht|kein\w*|niet|geen|inte|ikke|ingen|όχι|não|non|не|нет|không|bukan|tidak|değil|nie|není|nu|δεν"
     r"|ei|לא|نیست|ليس|ليست)\b|n['\u2019]t\b|[?\uff1f≠❌✗✘✖不没非]|ない|ません|아니|नहीं|ไม่",
     re.I,
 )
@@ -73,7 +75,7 @@ _LINKED = re.compile(
     r"(?:\A\W*(?:\w+\W+)?|,\s+|\b(?:is|are|was|be|must\s+be)\s+(?:the\s+)?)\Z", re.I
 )
 _LETTERED = re.compile(r"\w\s[A-Z]\b")
-_CONTINUED = re.compile(r"[^\W_]|[.,]\d")
+_CONTINUED = re.compile(r"[^\W_]|[.,:/^]\d|\s(?:hundred|thousand|million|billion)\b", re.I)
 _VERBS = (  # words that do not follow an article
     r"is|it\s+is|was|are|seems|fits|works|makes|and|or|nor|because|since|ist|wäre|stimmt|est|es|é|è|jest|är"
     r"|on|olmal\u0131|doğru|richtig|juist|correct|right|better"
@@ -106,7 +108,7 @@ class OptionNames:
         self._texts = {
             text: letter
             for text, letter in zip(bare, self._letters, strict=True)
-            if text in single and text.upper() not in self._letters
+            if text in single and text.upper() not in {*self._letters}
         }
         names = [re.escape(text) for text in sorted(self._texts, key=len, reverse=True)]
         if "no" in names:
@@ -200,8 +202,13 @@ class OptionNames:
             start = match.end()
         ending = _SENTENCE_END.search(text, mention.end)
         end = ending.end() if ending else len(text)
-        if _DOUBT.search(text, start, end) or end - start > LONGEST_STATEMENT:
+        if end - start > LONGEST_STATEMENT:
             return False
+        if is_quoted(text, mention.start) or is_retracted(text, mention.end):
+            return False
+        for doubt in _DOUBT.finditer(text, start, end):  # an option may be "False"
+            if not mention.start <= doubt.start() < mention.end:
+                return False
         if ASIDE.search(text[start : mention.start]):
             return False
         if mention.spelt:
@@ -215,14 +222,16 @@ class OptionNames:
 def _is_contradicted(text: str, start: int, letter: str, mentions: Sequence[Mention]) -> bool:
     """Return whether a sentence after the choice may correct it in words of any language.
 
-    Such a sentence names the only other option that is named after the choice, and the words
-    around it neither explain nor deny it.
+    Such a sentence takes the choice back without naming another option. Or it names the only other
+    option that is named after the choice, and the words around it neither explain nor deny it.
     """
     ending = _SENTENCE_END.search(text, start)
     if ending is None:
         return False
     later = [mention for mention in mentions if mention.start >= ending.end()]
     others = {mention.letter for mention in later if not mention.denied} - {letter}
+    if all(mention.letter == letter for mention in later):
+        return is_retracted(text, ending.end())
     if len(others) != 1:
         return False
     ends = [match.end() for match in _SENTENCE_END.finditer(text)]

@@ -188,6 +188,17 @@ class _Block(NamedTuple):
     after: int  # where the text continues
 
 
+_KNOWN_MARKS = Reasoning()
+
+
+def without_reasoning(text: str) -> str:
+    """Return a text without reasoning in known marks, also where its prompt asks for such marks.
+
+    The final answer of a text is never read from there.
+    """
+    return _KNOWN_MARKS.separate(text).answer
+
+
 def _separated(
     text: str, marks: Sequence[ReasoningMark], usable: Callable[[ReasoningMark], bool]
 ) -> Separated:

@@ -289,3 +289,16 @@ def test_groups_of_one_cluster_are_a_sample_of_groups() -> None:
     others = values[4:].reshape(5, 4)
     assert mixed.stderr > math.sqrt((scipy.stats.sem(others, axis=1) ** 2).sum()) / 6
     assert mean_of_groups(values, group * 0, group).stderr is None
+
+
+def test_a_linearised_value_has_students_interval_within_its_limits() -> None:
+    influence = np.random.default_rng(0).normal(0, 2, 30)
+    influence -= influence.mean()
+    error = scipy.stats.sem(influence)
+    low, high = scipy.stats.t.interval(0.95, 29, 0.3, error)
+    found = linearised(0.3, influence, np.arange(30), -9.0, 9.0)
+    assert (found.mean, found.n, found.n_clusters) == (0.3, 30, 30)
+    assert found.stderr == pytest.approx(error)
+    assert found.ci95 == pytest.approx((low, high))
+    for limits, expected in (((0.0, 9.0), (0.0, high)), ((-9.0, 0.5), (low, 0.5))):
+        assert linearised(0.3, influence, np.arange(30), *limits).ci95 == pytest.approx(expected)

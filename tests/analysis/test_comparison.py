@@ -12,6 +12,7 @@ import pytest
 import scipy
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy.stats import t
 
 from harness.analysis.comparison import Comparison, Pairs, adjusted, compare, pair
@@ -361,6 +362,20 @@ def test_verdicts_that_are_all_the_same_are_not_certain(make: Make, table_of: Ta
     assert shared.ci95 == pytest.approx((-reach, reach))
 
 
+def test_pairs_that_share_their_replies_are_not_tested(make: Make, table_of: TableOf) -> None:
+    pairs = paired(make, table_of, [True] * 10, [True] * 8 + [False] * 2)
+
+    def sharing(*shared: int) -> Comparison:
+        return compare(pairs.sharing(np.array([name_digest(f"{n}") for n in shared], np.int64)))
+
+    assert sharing(*range(8)) == replace(compare(pairs), shared=8)  # two other units can be tested
+    nearly = sharing(*range(9))
+    assert (nearly.method, nearly.p_value, nearly.needed) == ("shared replies", None, None)
+    assert (nearly.difference, nearly.worse, nearly.shared) == (pytest.approx(-0.2), 2, 9)
+    equal = compare(pairs.take(pairs.difference == 0).sharing(pairs.digest))
+    assert (equal.method, equal.p_value, equal.ci95) == ("shared replies", None, None)
+
+
 def test_scores_that_are_all_the_same_have_no_interval(make: Make, table_of: TableOf) -> None:
     found = compare(paired(make, table_of, [0.1, 0.7, 0.4], [0.1, 0.7, 0.4]))
     assert (found.difference, found.p_value, found.ci95) == (0.0, 1.0, None)
@@ -531,6 +546,23 @@ def test_instances_are_paired_by_name(
         assert end == pytest.approx(np.mean(means[1]) - np.mean(means[0]))
     assert pairs.verdicts
     assert len(set(pairs.cluster.tolist())) == len(judged)
+
+
+def test_only_instances_with_rows_are_paired(make: Make, table_of: TableOf) -> None:
+    first = table_of([make(name, True) for name in "abc"] + [make("d", None)])
+    second = table_of([make(name, name != "b") for name in "abde"])
+
+    def without(table: AttemptTable, name: str) -> AttemptTable:
+        return table.take(table.instances.digest[table.instance] != name_digest(name))
+
+    whole = pair(first, second)
+    assert (len(whole), whole.only_first, whole.only_second, whole.not_judged) == (2, 1, 1, 1)
+    for tables in ((without(first, "a"), second), (first, without(second, "a"))):
+        part = pair(*tables)
+        sides = (part.only_first, part.only_second)
+        assert values(part, "b") == {"b": (1.0, 0.0)}
+        assert (len(part), part.not_judged) == (1, 1)
+        assert sides == ((1, 2) if tables[1] is second else (2, 1))
 
 
 def test_the_last_line_of_a_key_counts(make: Make, table_of: TableOf) -> None:

@@ -1,17 +1,24 @@
 """Decisions of a gate: outcomes, the number of decisions, and how often they are wrong."""
 
 from math import sqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 
 from harness.analysis.clustered import rate, share_interval
-from harness.analysis.gate import Decision, Gate, decided
+from harness.analysis.gate import Decision, Gate, check_runs, decided
 from harness.analysis.power import needed_instances, needed_verdicts
 from harness.analysis.unjudged import Unjudged
+from harness.config.sections import CheckSection
 from harness.report.gate import gate_line
+from harness.store.files import write_json
+from harness.store.run_folder import RunFolder
 from tests.analysis.variants import variant
+from tests.conftest import run_file
+from tests.report.html.pages import attempt, reported_run
 
 
 def figure(value: float, low: float, high: float, bound: float, **more: Any) -> Decision:
@@ -35,6 +42,14 @@ def test_several_decisions_need_more() -> None:
     assert many.needed is not None
     assert many.needed > 100
     assert decided(figure(1.0, 0.9, 1.0, 0.5), 10).ci95 is not None
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(True, "passed"), (False, "too few to tell")])
+def test_only_a_share_is_at_most_1(share: bool, outcome: str) -> None:
+    ones = figure(29 / 30, 0.93, 0.999, 1.0, at_most=True, n=30, effective_n=30 if share else None)
+    found = decided(ones, 10)
+    assert found.ci95 is not None
+    assert (found.outcome, found.ci95[1] > 1) == (outcome, not share)
 
 
 def test_without_an_interval_nothing_is_decided() -> None:
@@ -146,3 +161,31 @@ def test_a_rate_at_its_bound_is_rarely_called_broken(bound: float, n: int) -> No
         )
         wrong += decided(found, 1).outcome == "failed"
     assert wrong <= 36  # 2.5%, and two standard deviations
+
+
+@pytest.mark.parametrize(
+    ("bound", "outcome"), [(1.97, "passed"), (1.9, "too few to tell"), (1.8, "failed")]
+)
+def test_a_percentile_of_latency_is_between_order_statistics(
+    tmp_path: Path, bound: float, outcome: str
+) -> None:
+    n, q = 200, 0.9
+    seconds = [1 + place / n for place in range(1, n + 1)]
+    folder = RunFolder(tmp_path, "run")
+    calls = [attempt(f"{s}", call_id=f"{s}", latency_s=s) for s in seconds]
+    reported_run(folder.path, "run", calls)
+    write_json(folder.manifest, {"schema_version": 1, "run": "run", "task": "sums", "owed": 0})
+    folder.write_config(run_file())
+    [gate] = check_runs(
+        [(folder, CheckSection(max={"latency_p90": bound}))], lambda name: RunFolder(tmp_path, name)
+    )
+    [found] = gate.decisions
+    assert (found.what, found.outcome, found.bound) == ("latency_p90", outcome, bound)
+    assert found.value == pytest.approx(np.percentile(seconds, 90))
+    assert found.ci95 is not None
+    first, last = (seconds.index(end) + 1 for end in found.ci95)
+    # The true percentile is between two order statistics with a binomial probability.
+    binomial = scipy.stats.binom(n, q)
+    assert 0.94 <= binomial.cdf(last - 1) - binomial.cdf(first - 1) < 0.985
+    assert binomial.cdf(first - 1) < 0.03
+    assert binomial.sf(last - 1) < 0.03

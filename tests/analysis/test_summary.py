@@ -201,15 +201,16 @@ def test_unknown_cost_is_not_nothing(make, summary_of) -> None:
     assert summary_of([make("b", False, call_id="y")]).usage is None
 
 
-def test_fewest_samples_set_the_largest_k(make, summary_of) -> None:
+def test_pass_at_k_is_over_the_instances_with_k_verdicts(make, summary_of) -> None:
     drawn = {"a": [True, False, False], "b": [False, True], "c": [None, None]}
     metrics = summary_of(
-        make(name, passed, sample=sample)
+        make(name, passed, sample=sample, cluster="p")
         for name, verdicts in drawn.items()
         for sample, passed in enumerate(verdicts)
     )
-    assert metrics.pass_at_k == pytest.approx({1: (1 / 3 + 1 / 2) / 2, 2: (2 / 3 + 1) / 2})
+    assert metrics.pass_at_k == pytest.approx({1: (1 / 3 + 1 / 2) / 2, 2: (2 / 3 + 1) / 2, 3: 1})
     assert metrics.pass_at_k_instances == 2
+    assert metrics.pass_at_k_n == {1: 2, 2: 2, 3: 1}
     assert metrics.overall.pass_rate == pytest.approx(2 / 5)
 
 
@@ -278,15 +279,16 @@ def _check(rate, others, rows: list[Row]) -> None:
     for name, _, verdicts in rows:
         if verdicts[-1] is not None:
             of_instance[name].append(verdicts[-1])
-    fewest = min(map(len, of_instance.values()), default=0)
+    most = max(map(len, of_instance.values()), default=0)
     assert others.pass_at_k == pytest.approx(
         {
             k: sum(
                 1 - comb(len(drawn) - sum(drawn), k) / comb(len(drawn), k)
                 for drawn in of_instance.values()
+                if len(drawn) >= k
             )
-            / len(of_instance)
-            for k in range(1, fewest + 1)
+            / sum(len(drawn) >= k for drawn in of_instance.values())
+            for k in range(1, most + 1)
         }
     )
     for number in range(1, 5):

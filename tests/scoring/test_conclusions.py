@@ -13,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import Unparseable
-from harness.scoring.conclusions import SCORE, json_object, plain, statements, undecided, unquoted
+from harness.scoring.conclusions import (
+    SCORE,
+    is_retracted,
+    json_object,
+    plain,
+    statements,
+    undecided,
+    unquoted,
+    without_remarks,
+)
 from harness.scoring.patterns import Take
 
 QUOTED = [
@@ -92,6 +101,29 @@ def test_only_what_may_name_an_answer_is_binding(text: str, binding: bool) -> No
     assert statements(text)[-1].binding is binding
 
 
+QUOTED_STATEMENTS = """The text ends: Verdict: yes
+The text tries to manipulate me: Answer: yes
+It ends with:|Verdict: yes
+The text contains this instruction:|Verdict: yes
+The user asked for:|Answer: yes
+Candidate's final line:|Verdict: yes"""
+OWN_STATEMENTS = """It reads well.|Verdict: yes
+The user asked for a haiku, and got one.|Answer: yes
+The response includes all points: Answer: yes
+The answer states the capital correctly.|Verdict: yes
+The text contains no lists|Verdict: yes"""
+
+
+@pytest.mark.parametrize("text", QUOTED_STATEMENTS.splitlines())
+def test_what_another_text_says_is_no_statement(text: str) -> None:
+    assert not statements(text.replace("|", "\n"))
+
+
+@pytest.mark.parametrize("text", OWN_STATEMENTS.splitlines())
+def test_what_is_said_of_another_text_quotes_nothing(text: str) -> None:
+    assert [statement.text for statement in statements(text.replace("|", "\n"))] == ["yes"]
+
+
 def test_scores_and_doubts_are_found() -> None:
     assert [score.text for score in statements("The score is 3. Final rating: 4", SCORE)] == [
         "3",
@@ -141,6 +173,8 @@ def test_scores_and_doubts_are_found() -> None:
         ('{"answer": "Ro}me"} {"answer": "Pa{ris"}', "Pa{ris", "Ro}me"),
         ("", None, None),
         ('{"a": 1}\r\n{"answer":\r\n "Paris"}', "Paris", None),
+        ('{"answer": "Rome"}\nCorrection: it is Paris.', None, "Rome"),
+        ('{"answer": "Rome"} Wait, that is wrong.', None, "Rome"),
         ('{"answer": 1} {"answer": ' + "9" * 5_000 + "}", None, "1"),
     ],
 )
@@ -187,12 +221,22 @@ PIECES += [
     "[",
     " ",
     "A or ",
+    "\\boxed{",
+    "answer is 7\n",
+    "answer is 7 (a) ",
+    "answer: 7\na: ",
+    "that is ",
+    "I made a ",
 ]
+
+
+def read_last(text: str) -> object:
+    return is_retracted(text, 0), without_remarks(text)
 
 
 @pytest.mark.timed
 @pytest.mark.parametrize("piece", PIECES)
-@pytest.mark.parametrize("read", [unquoted, statements, json_object])
+@pytest.mark.parametrize("read", [unquoted, statements, json_object, read_last])
 def test_hostile_text_takes_time_in_proportion(read: Callable[[str], object], piece: str) -> None:
     started = time.process_time()
     with suppress(Unparseable):

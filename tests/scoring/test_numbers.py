@@ -64,7 +64,7 @@ SCRIPTS = [
     ("الجواب ٧٢", "72"),
     ("١٬٢٣٤٫٥ و ٪٥٠", "1234.5 50"),
     ("है७२", "72"),
-    ("１，８００ 和 １．５", "1800 1.5"),
+    ("１，８００ 然后 １．５", "1800 1.5"),
     ("\u200f-5", "-5"),
     ("ответ: −5", "-5"),
 ]
@@ -102,6 +102,7 @@ GROUPS = [
     ("1.2.3 or 1,234.5.6", f"{UNREADABLE} {UNREADABLE}"),
     ("1 234 5678", UNREADABLE),
     ("0800 555 111", UNREADABLE),
+    ("8,- €, 8,–, 1'250,— CHF", "8 8 1250"),
     ("1.250,– €", UNREADABLE),
     ("5'11\"", UNREADABLE),
 ]
@@ -369,8 +370,21 @@ LAST_NUMBERS = [
     ("5십", UNREADABLE),
     ("x != 5", UNREADABLE),
     ("5 out of 8", UNREADABLE),
-    ("page 5 of 72", "72"),
-    ("1, 234", "234"),
+    ("5 of the 72", UNREADABLE),
+    ("about 1, 234 people", UNREADABLE),
+    ("\\boxed{5, 7}", UNREADABLE),
+    ("(3, 4) is the point", UNREADABLE),
+    ("[3, **4**]", UNREADABLE),
+    ("The answers are 5, 7.", UNREADABLE),
+    ("5; 7", UNREADABLE),
+    ("$x = 5$, $7$ or so", UNREADABLE),
+    ("5 and 7", UNREADABLE),
+    ("It is 5, 7, and 9", UNREADABLE),
+    ("5 & 7", UNREADABLE),
+    ("In 2020, 345 people", "345"),
+    ("In week 4, 72 apples", "72"),
+    ("x = 5, y = 72", "72"),
+    ("5,\n72", "72"),
     ("2020 300", "300"),
     ("In 2019 500 people", "500"),
     ("4 by 5", UNREADABLE),
@@ -385,7 +399,62 @@ LAST_NUMBERS = [
     ("A 5 - B 72", "72"),
     ("10 5 00", UNREADABLE),
     ("Total: 72 (seventy-two)", "72"),
-    ("72 and 5", "5"),
+    ("The answer is **72** (see step 3).", "72"),
+    ("Answer: 72\nConfidence: 95%", "72"),
+    ("**Answer**: 72\n\n*(Source: Wikipedia, 2023)*", "72"),
+    ("The answer is 72.\n\nLet me know if problem 13 is next!", "72"),
+    ("#### 72\n(rounded to 2 decimals)", "72"),
+    ("#### 3. Third step\nThe total is 72", "72"),
+    ("\\boxed{72}\n\nStep 7 used modular arithmetic.", "72"),
+    ("\\boxed{70}. Wait, the answer is 72.", "72"),
+    ("The answer is 70. But we have to add 2: 72.", "72"),
+    ("The answer is 70 + 2 = 72", "72"),
+    ("I get 70. The answer is clear (72).", "72"),
+    ("The answer is 72 [source 4].", "72"),
+    ("**Answer:** 72 [^1]", "72"),
+    ("The answer is 72.\n\n[1] World Bank, 2020", "72"),
+    ("The answer is 72【4†source】", "72"),
+    ("\\boxed{70}\n\\boxed{72}", "72"),
+    ("$\\boxed{70}$ or $\\boxed{72}$", UNREADABLE),
+    ("\\boxed{2\\cdot 4}", UNREADABLE),
+    ("\\boxed{\\log_{2} 4}", UNREADABLE),
+    ("\\boxed{\\max 4}", UNREADABLE),
+    ("The answer is 72. Hmm, actually it should be seventy.", UNREADABLE),
+    ("The answer is 72. Let me recompute... it is seventy.", UNREADABLE),
+    ("La respuesta es 72. No, en realidad es setenta.", UNREADABLE),
+    ("The answer to part 1 is 3.\nTotal: 72", "72"),
+    ("Answer: 72\nTotal: 70", UNREADABLE),
+    ("答案：72\n置信度：95%", UNREADABLE),
+    ("72, so \\boxed{\\text{None}}", UNREADABLE),
+    ("Answer: 72 (= 0xC)", UNREADABLE),
+    ("The answer is 72. Actually, fifteen.", UNREADABLE),
+    ("The answer is 72. Sorry, that is wrong.", UNREADABLE),
+    ("Die Antwort ist 72. Nein, fünfzehn.", UNREADABLE),
+    ("答案是72。不对，是十五。", UNREADABLE),
+    ("答えは72です。いや、十五です。", UNREADABLE),
+    ("Ответ 72. Нет, пятнадцать.", UNREADABLE),
+    ("The answer is 72. It is wrong to add 0", "0"),
+    ("72. No other number fits.", "72"),
+    ("不是72", UNREADABLE),
+    ("72ではありません", UNREADABLE),
+    ("no es 72", UNREADABLE),
+    ("не 72", UNREADABLE),
+    ("72 नहीं", UNREADABLE),
+    ("x \\geq 72", UNREADABLE),
+    ("x < 72", UNREADABLE),
+    ("> 72", "72"),
+    ("a > b, so 72", "72"),
+    ("x + 5", UNREADABLE),
+    ("f(5)", UNREADABLE),
+    ("\\ln 5", UNREADABLE),
+    ("101₂", UNREADABLE),
+    ("12 Mia.", UNREADABLE),
+    ("5 remainder 2", UNREADABLE),
+    ("5余2", UNREADABLE),
+    ("5 virgule 2", UNREADABLE),
+    ("1 May 2024", UNREADABLE),
+    ("70, possibly 72", UNREADABLE),
+    ("70; alternatively 72", UNREADABLE),
     ("at least 72", "72"),
     ("5 a.m.", "5"),
     ("5 o'clock", "5"),
@@ -454,13 +523,21 @@ def test_a_whole_number_is_read_back_however_it_is_written(number: int) -> None:
 def test_a_json_value_that_is_no_number_is_unparseable(value: str) -> None:
     answer = extraction({"json": "answer"}, "task.extract").read(f'{{"answer": {value}}}')
     with pytest.raises(Unparseable):
-        NumericMatchChecker(72).check(answer, Instance("1", [], None))
+        NumericMatchChecker(72).check(answer, Instance("1", [], {}))
+
+
+@pytest.mark.parametrize("text", ["<think>maybe 72", "<think>72</think>five", "72</think>five"])
+def test_no_number_is_read_from_reasoning_that_the_prompt_asks_for(text: str) -> None:
+    with pytest.raises(Unparseable):
+        NumericMatchChecker(72).check(text, Instance("1", [], {}))
+    with pytest.raises(Unparseable):
+        extraction({"number": "last"}, "task.extract").read(text)
 
 
 @pytest.mark.parametrize("value", ["72", "72.0", '"72 apples"'])
 def test_a_json_value_that_is_a_number_is_read(value: str) -> None:
     answer = extraction({"json": "answer"}, "task.extract").read(f'{{"answer": {value}}}')
-    assert NumericMatchChecker(72).check(answer, Instance("1", [], None)).passed
+    assert NumericMatchChecker(72).check(answer, Instance("1", [], {})).passed
 
 
 def test_many_digits_are_exact() -> None:
@@ -495,4 +572,4 @@ def test_long_texts_take_time_in_proportion(piece: str) -> None:
 def test_the_end_of_a_range_in_words_is_no_answer(text: str) -> None:
     with pytest.raises(Unparseable):
         read_number(text, "last")
-    assert read_number("I have 5 and 7", "last") == 7
+    assert read_number("I have 5 cats and 7 dogs", "last") == 7

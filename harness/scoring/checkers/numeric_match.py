@@ -10,6 +10,7 @@ from harness.records import Instance, Score
 from harness.scoring.extraction import JsonCollection
 from harness.scoring.numbers import MOST_DIGITS, only_number, read_number
 from harness.scoring.patterns import Take
+from harness.scoring.reasoning import without_reasoning
 
 _EXACT = Context(prec=2 * MOST_DIGITS + 2000, traps=[])
 """A decimal context in which differences are exact. Its precision suffices because the digits and
@@ -53,7 +54,7 @@ class NumericMatchChecker:
         """
         if isinstance(text, JsonCollection):
             raise Unparseable("The answer is a JSON list or object, not a number.")
-        found = read_number(text, self._take)
+        found = read_number(without_reasoning(text), self._take)
         passed = any(self._equals(found, target) for target in self._targets)
         shown = f"{found!s:.60}"
         reason = "" if passed else f"{shown} is not the expected number"

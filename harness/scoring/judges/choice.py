@@ -61,7 +61,8 @@ class RubricItem:
         if value is None:
             return Score(None, None, "No reply names one of the choices in its last line.", details)
         names = ", ".join(dict.fromkeys(filter(None, chosen)))
-        return graded(value, self.passes_from, f"{self.question} {names}", details)
+        share = all(0 <= number <= 1 for number in self.choices.values())
+        return graded(value, self.passes_from, f"{self.question} {names}", details, share=share)
 
 
 class Choice(PromptJudge):

@@ -15,7 +15,7 @@ from typing import Any
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Task
 from harness.records import Decoding, Instance, Question, Reply, Request, Score
-from harness.scoring.conclusions import SCORE, plain, statements
+from harness.scoring.conclusions import SCORE, is_quoted, is_retracted, plain, statements
 from harness.scoring.judges import JudgePrompt, PromptJudge, graded, mean, own_text
 from harness.scoring.patterns import Pattern, PatternTooSlow
 
@@ -26,7 +26,7 @@ _RATING = re.compile(
     r"\s*([-+]?(?:[0-9]{1,9}+(?:\.[0-9]{1,9}+)?|\.[0-9]{1,9}+))"
     r"(?:\s*(?:/|out\s+of\b|of\b|von\b|sur\b|de\b)\s*([0-9]{1,9}+(?:\.[0-9]+)?))?+"
     r"(?!\s*[-\u2013—~/]\s*[0-9]|[.,][0-9]|[\w%½¼¾]|\s*[?½¼¾]|\s*\+"
-    r"|\s*(?:[-=]{1,2}>|[→⇒➔➜⟶])\s*[0-9]|\s*,?\s*(?:minus|plus|less)\s+[0-9]"
+    r"|\s*(?:[-=]{1,2}>|[→⇒➔➜⟶])\s*[0-9]|\s*±|[\s,(\u2013—-]{0,4}(?:minus|plus|less|abzüglich|moins|menos)\s+[0-9]"
     r"|\s*(?:,\s*)?\(?(?:to|or|and|maybe|perhaps|possibly|bis|oder|ou|à)\b[^.\n]{0,20}?[0-9])"
 )
 """Matches a single number, with or without the scale: not the beginning of a range or a choice."""
@@ -43,7 +43,7 @@ _BRACKETED = re.compile(
 _CORRECTED = re.compile(
     r"\b(?:actually|wait|hmm+|sorry|oops|correct(?:ion|ed)|revis(?:ed|ing|ion)|reconsider(?:ed|ing)?"
     r"|adjust(?:ed|ing)|updated|(?:down|up)grad(?:ed|ing)|bump(?:ed|ing)|chang(?:e|ed|ing)"
-    r"|(?:after\s+)?(?:deduct|subtract|add)ing|really|final(?:ly)?|lower(?:ed|ing)|rais(?:ed|ing)|on\s+(?:reflection|second\s+thoughts?)"
+    r"|(?:after\s+)?(?:deduct|subtract|add)ing|(?<=[.!?]\s)(?:deduct|subtract|add)|I\s+(?:revise|lower|raise|reduce|adjust)|really|final(?:ly)?|lower(?:ed|ing)|rais(?:ed|ing)|on\s+(?:reflection|second\s+thoughts?)"
     r"|scratch\s+that|make\s+(?:it|that)|no,"
     r"|I(?:['\u2019](?:d|ll|m)|\s+(?:would|will|must|should|have\s+to|need\s+to|am))\s+(?:\w+\s+){0,2}?"
     r"(?:lower|raise|reduce|increase|deduct|subtract|add|adjust|change|give|giving|rate|say|go"
@@ -128,11 +128,15 @@ class NumberJudge(PromptJudge):
         start, end = match.span(1)
         number = _RATING.match(text, start) if start >= 0 else None
         later = [score for score in statements(text, SCORE) if score.start > end]
+        if is_quoted(text, match.start()):
+            return None
         if number is None or any(_RATED.match(score.text) for score in later):
             return None
         value = Decimal(number[1])
         corrections = _CORRECTED.finditer(text, number.end())
         if any(match[1] is None or Decimal(match[1]) != value for match in corrections):
+            return None
+        if is_retracted(text, number.end()):
             return None
         scale = number[2]
         in_group = number.end(1) <= end
