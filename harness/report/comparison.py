@@ -148,9 +148,10 @@ def details(one: Against, comparison: RunComparison, unit: ShownUnit = _NUMBER) 
         name = "Cohen's h" if found.verdicts else "d_z"
         yield f"Effect size {name} {found.effect:+.3f}."
     if found.stderr and found.p_value is not None:
-        detected = "detects no difference in 80% of cases"
+        often = "in about 80% of cases (in simulations: 75 to 87%)"
+        detected = f"detects no difference {often}"
         if found.detectable is not None:
-            detected = f"detects a true difference of {size(found.detectable)} in 80% of cases"
+            detected = f"detects a true difference of {size(found.detectable)} {often}"
         if found.needed is not None:
             detected += f"; detecting the observed difference takes {found.needed:,} instances"
         yield f"This sample {detected}."
