@@ -302,3 +302,11 @@ def test_a_linearised_value_has_students_interval_within_its_limits() -> None:
     assert found.ci95 == pytest.approx((low, high))
     for limits, expected in (((0.0, 9.0), (0.0, high)), ((-9.0, 0.5), (low, 0.5))):
         assert linearised(0.3, influence, np.arange(30), *limits).ci95 == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("comparisons", [1, 5])
+def test_the_interval_of_a_number_is_widened_for_several_comparisons(comparisons: int) -> None:
+    values = np.array([0.3, 2.0, -1.0, 4.5, 0.7, 1.1])
+    low, high = clustered_mean(values, np.arange(6)).clipped_ci95(comparisons=comparisons) or (0, 0)
+    t = scipy.stats.t.ppf(1 - 0.05 / 2 / comparisons, 5)
+    assert (high - low) / 2 == pytest.approx(t * scipy.stats.sem(values), rel=1e-6)
