@@ -154,6 +154,7 @@ _RETRACTION = re.compile(  # at the beginning of a sentence
     r"|(?:it|that|this|the\s+(?:answer|result))\s+(?:should|must|ought)\b"
     r"|let\s+me\s+re(?:compute|calculate|count|consider|do)\b|on\s+(?:second\s+thoughts?|reflection)\b"
     r"|(?:probably|maybe|perhaps|I\s+(?:guess|think|suppose))\s+not\b|just\s+kidding\b"
+    r"|I(?:['\u2019]m|\s+am)\s+(?:really\s+)?(?:not\s+(?:really\s+)?|un)sure\b"
     r"|(?:he|she|they)\s+(?:is|are)\s+(?:wrong|mistaken)\b|or\s+is\s+it\b|my\s+(?:mistake|bad|error)\b|correction\b"
     r"|(?:das|es)\s+(?:ist|war)\s+(?:\w+\s+)?falsch|das\s+stimmt\s+(?:so\s+)?nicht|falsch[.!,]|korrektur\b"
     r"|ich\s+(?:korrigiere|habe\s+mich\s+(?:geirrt|ver\w+))"
@@ -168,6 +169,9 @@ _RETRACTION = re.compile(  # at the beginning of a sentence
     r"[^\s.!?。]{1,20}(?:[.!。]|\Z))",  # No, fifteen.
     re.I,
 )
+
+
+_IN_DOUBT = re.compile(r"\W{0,4}(?:or\s+is\s+it\b|I\s+(?:guess|think|suppose)\s+not\b)", re.I)
 
 
 class Statement(NamedTuple):
@@ -217,6 +221,16 @@ _BOXED_NUMBER = re.compile(
     r"|^####[^\S\n]*(?P<number>\S+)[^\S\n]*$",  # the latter as in GSM8K
     re.M,
 )
+_BETWEEN_BOXES = re.compile(
+    r"[^\w\n\\]*(?:\\[a-z]+\{ *)?(?:or|and|oder|und|ou|et|o|y|e)? *\}?[^\w\n\\]*"
+    r"(?:\w *= *)?[^\w\n\\]*",
+    re.I,
+)
+_CONFIDENCE = re.compile(
+    r"(?<=[\d.)])[\s,;*(]{1,4}(?:with\s+|I['\u2019]?a?m\s+)?(?:about\s+|over\s+)?"
+    r"\d{1,3}\s?%\s+(?:confiden\w+|sure|certain\w*)[.!)*\s]*\Z",
+    re.I,
+)
 _UNMARKED = ASCII_FORMS | dict.fromkeys(map(ord, "*_`"), " ")
 _STATED = re.compile(
     r"(?P<stated>(?:[^.!?\n。(\[【]|[.](?=\d))*+)[.。!$)\] ]{0,9}"
@@ -238,13 +252,17 @@ def without_remarks(text: str) -> str:
     text without them is returned whole.
 
     Raises:
-        Unparseable: If the number is announced, and a later line may state another one.
+        Unparseable: If the number is announced, and a later line may state another one, or if the
+            text boxes alternatives.
     """
+    text = _CONFIDENCE.sub("", text)
     marks = list(_BOXED_NUMBER.finditer(text))
     if marks:
         last = marks[-1]
         if ANSWER.search(text, last.end()):
             return text
+        if len(marks) > 1 and _BETWEEN_BOXES.fullmatch(text, marks[-2].end(), last.start()):
+            raise Unparseable("The answer boxes several numbers.")
         content = last["boxed"] or last["number"]
         if not _DIGIT.search(content):
             return content
@@ -266,7 +284,7 @@ def is_retracted(text: str, end: int) -> bool:
 
     Examples are "Scratch that.", "That is wrong." and "No, fifteen."
     """
-    return _RETRACTION.search(text, end) is not None
+    return _RETRACTION.search(text, end) is not None or _IN_DOUBT.match(text, end) is not None
 
 
 def is_quoted(text: str, start: int) -> bool:

@@ -628,6 +628,8 @@ The answer is B. However, upon checking, the right letter turns out to be A
 The answer is B. Let me double-check: 465 > 430. So the first one wins.
 Answer: B or rather A | Answer: B. Strike B, use A. | Svaret är inte B | 答えはBではない
 The user said "The answer is B". I disagree. | The prompt claims: "Answer: B". That is false.
+The answer is B, I guess not. | The answer is B is what most people say, but they are wrong.
+Answer: B. Rome... Actually I am not sure; could be anything.
 Final answer: B? Probably not. | Answer: B. Just kidding, none.
 If the question were about the closest, the answer is B. | 답은 B가 아니다 | उत्तर B नहीं है
 <think>The answer is B. | <think>The answer is B.</think> | Antwort: B. Ups, falsch.
