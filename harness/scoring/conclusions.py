@@ -104,7 +104,8 @@ ASIDE = re.compile(  # words that make an answer one that the reply does not giv
     re.I,
 )
 _QUOTED = re.compile(  # what a text or a person says, before the statement that it quotes
-    r"\b(?:texts?|essay|answer|response|reply|passage|stor\w+|poem|it|user|student|assistant|candidate\w*"
+    r"\b(?:texts?|essay|answer|response|reply|passage|stor\w+|poem|it|user|student|assistant"
+    r"|candidate\w*(?:['\u2019]s)?"
     r"|model|author|prompt|instruction|line|he|she|they)\b[^.!?\n]{0,40}\b(?:says?|said|claims?(?:\s+that)?|states?"
     r"|writes?|wrote|reads?|(?:ends?|closes|begins|starts|conclude[sd]?)(?:\s+with)?|asks?(?:\s+for)?|asked\s+for"
     r"|(?:contains?|includes?)(?=[^.!?\n]{0,30}\b(?:instruction|line|sentence|statement|words?|phrase|claim|command)s?\W*\Z)"

@@ -32,7 +32,7 @@ _RATING = re.compile(
 """Matches a single number, with or without the scale: not the beginning of a range or a choice."""
 _RATED = re.compile(
     r"(?:\w{1,12}\s+)?\[{0,2}[-+.]?[0-9]|(?:between|from|un\w+|none|n/a|not|high|low|one|two|three|four|five"
-    r"|six|seven|eight|nine|ten|zero)\b",
+    r"|six|seven|eight|nine|ten|eleven|twelve|zero)\b",
     re.IGNORECASE,
 )
 """Matches what is meant as a score, even if it is not valid."""
