@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +101,7 @@ class Figure:
 Line = tuple[str, list[Figure]]
 
 
-def share(name: str, cases: Sequence[bool] | Floats, low: float = 0.0, high: float = 1.0) -> Figure:
+def share(name: str, cases: Sequence[bool] | NDArray[Any], low: float = 0.0, high: float = 1.0) -> Figure:
     """Return the share of true cases, whose deviation is that of a share at the nearer limit."""
     value = float(np.mean(cases))
     limit = low if value < low else high
