@@ -101,7 +101,9 @@ class Figure:
 Line = tuple[str, list[Figure]]
 
 
-def share(name: str, cases: Sequence[bool] | NDArray[Any], low: float = 0.0, high: float = 1.0) -> Figure:
+def share(
+    name: str, cases: Sequence[bool] | NDArray[Any], low: float = 0.0, high: float = 1.0
+) -> Figure:
     """Return the share of true cases, whose deviation is that of a share at the nearer limit."""
     value = float(np.mean(cases))
     limit = low if value < low else high
