@@ -9,7 +9,7 @@ import pytest
 import scipy
 
 from harness.analysis.clustered import rate, share_interval
-from harness.analysis.gate import Decision, Gate, check_runs, decided
+from harness.analysis.gate import Decision, Gate, check_runs, decided, percentile_interval
 from harness.analysis.power import needed_instances, needed_verdicts
 from harness.analysis.unjudged import Unjudged
 from harness.config.sections import CheckSection
@@ -189,3 +189,17 @@ def test_a_percentile_of_latency_is_between_order_statistics(
     assert 0.94 <= binomial.cdf(last - 1) - binomial.cdf(first - 1) < 0.985
     assert binomial.cdf(first - 1) < 0.03
     assert binomial.sf(last - 1) < 0.03
+
+
+@pytest.mark.parametrize("decisions", [1, 3, 10])
+@pytest.mark.parametrize("q", [0.5, 0.9])
+def test_the_interval_of_a_percentile_covers_it_by_the_binomial_distribution(
+    q: float, decisions: int
+) -> None:
+    n = 200_000
+    interval = percentile_interval(np.arange(n, dtype=np.float64), q, n, decisions)
+    assert interval is not None
+    below, above = interval  # the numbers of values below its ends
+    # So many of n independent values lie below the true percentile with this probability.
+    outside = scipy.stats.binom.cdf(below - 1, n, q) + scipy.stats.binom.sf(above, n, q)
+    assert outside == pytest.approx(0.05 / decisions, rel=0.02)
