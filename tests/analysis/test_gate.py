@@ -13,6 +13,7 @@ from harness.analysis.gate import Decision, Gate, check_runs, decided, percentil
 from harness.analysis.power import needed_instances, needed_verdicts
 from harness.analysis.unjudged import Unjudged
 from harness.config.sections import CheckSection
+from harness.records import NO_ANSWER_IN_TIME
 from harness.report.gate import gate_line
 from harness.store.files import write_json
 from harness.store.run_folder import RunFolder
@@ -189,6 +190,21 @@ def test_a_percentile_of_latency_is_between_order_statistics(
     assert 0.94 <= binomial.cdf(last - 1) - binomial.cdf(first - 1) < 0.985
     assert binomial.cdf(first - 1) < 0.03
     assert binomial.sf(last - 1) < 0.03
+
+
+def test_a_call_that_timed_out_is_within_no_bound(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "run")
+    timed_out = {"outcome": "crashed", "exception": NO_ANSWER_IN_TIME}
+    calls = [
+        attempt(f"{n}", call_id=f"{n}", latency_s=1.0, **(timed_out if n < 40 else {}))
+        for n in range(200)
+    ]
+    reported_run(folder.path, "run", calls)
+    write_json(folder.manifest, {"schema_version": 1, "run": "run", "task": "sums", "owed": 0})
+    folder.write_config(run_file())
+    section = CheckSection(max={"latency_p90": 2.0})  # 20% would have taken longer than 1 s
+    [gate] = check_runs([(folder, section)], lambda name: RunFolder(tmp_path, name))
+    assert [one.outcome for one in gate.decisions] == ["failed"]
 
 
 @pytest.mark.parametrize("decisions", [1, 3, 10])
