@@ -219,3 +219,8 @@ def test_the_interval_of_a_percentile_covers_it_by_the_binomial_distribution(
     # So many of n independent values lie below the true percentile with this probability.
     outside = scipy.stats.binom.cdf(below - 1, n, q) + scipy.stats.binom.sf(above, n, q)
     assert outside == pytest.approx(0.05 / decisions, rel=0.02)
+
+
+@pytest.mark.parametrize("effective_n", [None, 3.0])  # a single cluster, or few
+def test_a_percentile_of_few_has_no_interval(effective_n: float | None) -> None:
+    assert percentile_interval(np.arange(5.0), 0.9, effective_n) is None
