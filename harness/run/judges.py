@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from harness.config.run_file import RunFile
 from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
-from harness.datasets.folder import JUDGE_PROMPTS
+from harness.datasets.folder import JUDGE_PROMPTS, DataFolder
 from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.ports import (
@@ -26,6 +26,7 @@ from harness.ports import (
     Task,
     decides_by_criteria,
 )
+from harness.prompts import is_path
 from harness.records import (
     SCHEMA_VERSION,
     Attempt,
@@ -187,8 +188,9 @@ def build_judge(
     simulates = isinstance(kind("judges").load(section.name), Simulatable)
     model = builder.build(section.model, f"{where}.model", reply if simulates else None)
     settings, features = builder.resources.settings, model.backend.features
+    data = DataFolder(settings.data_dir, builder.beside)
     try:
-        judge = _plugin(section, task, settings, features, simulated=model.simulated)
+        judge = _plugin(section, task, settings, data, features, simulated=model.simulated)
     except ConfigError as error:
         about = f"{where}: " if task_name not in error.message else f"{where} (task {task_name}): "
         raise ConfigError(f"{about}{error.message}", error.remedy) from None
@@ -205,11 +207,15 @@ def _plugin(
     section: JudgeSection,
     task: Task[Any],
     settings: Settings,
+    data: DataFolder,
     features: frozenset[str],
     *,
     simulated: bool,
 ) -> Judge:
     options = dict(section.options)
+    prompt = options.get("prompt")
+    if isinstance(prompt, str) and is_path(prompt):
+        options["prompt"] = data.own(prompt)
     if published := published_prompts([section]):
         from harness.datasets.fetch import prompt_files  # reading the catalogue takes a while
 
@@ -227,14 +233,15 @@ def _plugin(
 
 
 def judge_fingerprint(
-    section: JudgeSection, task: Task[Any], settings: Settings, *, simulated: bool
+    section: JudgeSection, task: Task[Any], settings: Settings, data: DataFolder, *, simulated: bool
 ) -> Mapping[str, str]:
     """Return the hashes, by name, of a judge's own inputs, such as its prompt, without its model.
 
     Raises:
         ConfigError, DataMissing: If the judge cannot be built.
     """
-    judge = _plugin(section, task, settings, PARAMETERS | {LOGPROBS}, simulated=simulated)
+    features = PARAMETERS | {LOGPROBS}
+    judge = _plugin(section, task, settings, data, features, simulated=simulated)
     return judge.fingerprint() if isinstance(judge, Fingerprinted) else {}
 
 

@@ -388,8 +388,9 @@ def _hashes(folder: RunFolder, run: RunFile, settings: Settings) -> Mapping[str,
             from harness.run.judges import judge_fingerprint  # not imported without judges
 
             simulated = bool(folder.read_manifest().get("simulated"))
+            data = DataFolder(settings.data_dir, run.folder)
             for judge in run.judges:
-                own = judge_fingerprint(judge, task, settings, simulated=simulated)
+                own = judge_fingerprint(judge, task, settings, data, simulated=simulated)
                 found |= {f"judge_{judge.as_}_{key}": value for key, value in own.items()}
     hashes = {name: text for name, text in found.items() if name.endswith(HASH)}
     return if_grown(hashes, folder, run, settings)

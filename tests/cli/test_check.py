@@ -587,7 +587,7 @@ def test_a_run_of_another_recording_is_neither_decided_nor_continued(tmp_path: P
 def test_a_run_whose_judge_has_another_prompt_is_not_decided_by_its_file(tmp_path: Path) -> None:
     prompt, env = tmp_path / "rate.jinja", on(tmp_path / "runs")
     prompt.write_text("Rate 1 to 10: {{ text }}")
-    judge = {"name": "score", "prompt": str(prompt), "passes_from": 5}
+    judge = {"name": "score", "prompt": "./rate.jinja", "passes_from": 5}
     tree = {
         "task": {"rows": [{"prompt": "Say a."}], "checks": [{"judge": "score"}]},
         "model": "simulated/1",
