@@ -95,9 +95,8 @@ class ReplayBackend:
             except msgspec.ValidationError as error:
                 raise DataInvalid(f"{place}: {error}.") from None
             name = row.prompt if self._match == "prompt" else row.instance
-            name = (
-                str(name) if isinstance(name, int) else name
-            )  # ids of rows without ids are 1, 2, …
+            if isinstance(name, int):  # as the ids of rows that have none
+                name = str(name)
             if name is None:
                 remedy = "Set model.match to the key that the rows have: prompt or instance."
                 raise DataInvalid(f"{place} has no {self._match!r} to match on.", remedy)
