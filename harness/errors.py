@@ -82,12 +82,27 @@ class ReplayMissing(UserError):
     """The replayed recording has no answer to a prompt."""
 
 
+FailureKind = Literal[
+    "rate_limited",  # 429: too many requests or tokens
+    "overloaded",  # 503 or 529: the provider is overloaded
+    "server_failed",  # 409 or 5xx
+    "interrupted",  # the provider abandoned a started answer (408, 504); may be billed
+    "timed_out",  # no complete answer in time; may be billed
+    "unreachable",  # no connection, so the request was never sent
+    "connection_lost",  # the connection broke after the request was sent; may be billed
+    "malformed",  # the body is not what the protocol promises; may be billed
+]
+"""The kinds of failure after which a call is worth retrying."""
+
+
 class CallError(HarnessError):
     """A failed call. Unless a subclass says otherwise, its attempt has the outcome ``error``.
 
     ``partial`` is the part of a streamed answer that arrived before the failure.
     """
 
+    kind: FailureKind | None = None  # None if no retry can help
+    retry_after: float | None = None
     partial = ""
     billed = False  # whether the provider has answered, so that it may bill the call
     exception = ""  # in a backend's code: its type and place, such as "KeyError at app.py:12"
@@ -104,19 +119,6 @@ class PromptRefused(RequestRejected):
 
 class Crashed(CallError):
     """The system under test raised an exception or hung: the outcome ``crashed``, a failure."""
-
-
-FailureKind = Literal[
-    "rate_limited",  # 429: too many requests or tokens
-    "overloaded",  # 503 or 529: the provider is overloaded
-    "server_failed",  # 409 or 5xx
-    "interrupted",  # the provider abandoned a started answer (408, 504); may be billed
-    "timed_out",  # no complete answer in time; may be billed
-    "unreachable",  # no connection, so the request was never sent
-    "connection_lost",  # the connection broke after the request was sent; may be billed
-    "malformed",  # the body is not what the protocol promises; may be billed
-]
-"""The kinds of failure after which a call is worth retrying."""
 
 
 class TransientError(CallError):
@@ -139,6 +141,18 @@ class TransientError(CallError):
 
 class FatalCallError(CallError, UserError):
     """A failure that all calls would share, such as a wrong key. It ends the run."""
+
+
+class AccessDenied(FatalCallError):
+    """The key (401) or the access to a model or address (403, 404) is rejected.
+
+    It ends the run unless other calls are answered, because gateways pass on the 403 or 404 of a
+    single prompt. ``rejects_key`` says whether the key itself is rejected.
+    """
+
+    def __init__(self, message: str, remedy: str = "", *, rejects_key: bool = False) -> None:
+        super().__init__(message, remedy)
+        self.rejects_key = rejects_key
 
 
 class BudgetBroken(FatalCallError):

@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
 from harness.errors import (
+    AccessDenied,
     CallError,
     FailureKind,
     FatalCallError,
@@ -190,6 +191,8 @@ def from_status(
             if asked.key_variable
             else "No key was sent: name the variable that holds it in model.api_key_env."
         )
+    if treatment == "fatal":
+        return AccessDenied(message, remedy, rejects_key=status == 401)
     wait = _retry_after(headers)
     return _error(treatment, message, remedy, google.retry_after if wait is None else wait)
 

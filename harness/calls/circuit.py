@@ -1,17 +1,26 @@
 """The circuit breaker for outages (Nygard, "Release It!", 2007, "Circuit Breaker").
 
-While the circuit is open, all calls wait except one, which is retried at growing intervals. An
-outage therefore uses up few tries. After ``outage_s`` seconds, the run ends and can be resumed.
+A provider is down only if no call succeeds. While the circuit is open, all calls wait except one,
+and after each pause the turn passes to another call: a prompt that always fails does not speak for
+its provider. Failures during an outage use up no tries. Any success closes the circuit. After
+``outage_s`` seconds without one, the run ends and can be resumed.
 """
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
-from harness.calls.signals import Ask, CircuitOpen, Report
-from harness.errors import CallError, FailureKind, FatalCallError, TransientError
-from harness.records import Origin, Reply, Request
+from harness.calls.signals import Ask, CircuitOpen, Report, Stopping
+from harness.errors import (
+    AccessDenied,
+    CallError,
+    FailureKind,
+    FatalCallError,
+    RequestRejected,
+    TransientError,
+)
+from harness.records import Reply, Request
 
 FAILURES_IN_A_ROW = (3, 10)
 """Bounds on the number of consecutive failures, over all calls, that open the circuit.
@@ -19,13 +28,37 @@ FAILURES_IN_A_ROW = (3, 10)
 The number itself is one less than the maximum tries of a call, if that is within the bounds. No
 call then uses up its tries because of an outage.
 """
-REFUSALS_IN_A_ROW = 5  # number of consecutive 429 responses that open the circuit
+FEW = 0.25
+"""Maximum share (0 to 1) of a run's calls that may fail because of their prompts alone."""
+KEY_REJECTIONS = 2  # number of calls in a row, whose key is rejected (401), that end the run
+DENIALS = 25  # minimum number of calls in a row, denied in other ways (403, 404), that end the run
 FIRST_CONTACT_S = 3.0  # limit if the provider never responded: a wrong address fails quickly
-LONGEST_STEP_S = 30.0  # between retries during an outage, unless the provider asks for more
+FIRST_STEP_S = 0.5  # between the first tries during an outage
+LONGEST_STEP_S = 30.0  # between tries during an outage, unless the provider asks for more
+GROWTH = 2.0  # of the steps, from one try to the next
+GROWTH_UNTRIED = 1.1
+"""Growth of the steps while there are calls that have not failed yet.
+
+Within ten minutes, about fifty prompts are tried. A run may begin with some that always fail.
+"""
 PROVIDER_WIDE: frozenset[FailureKind] = frozenset({"unreachable", "connection_lost", "overloaded"})
-"""Failures that cannot be the fault of a single call."""
+"""Failures that are hardly ever the fault of a single call."""
 NEVER_REACHED: frozenset[FailureKind] = frozenset({"unreachable", "malformed"})
 """Failures that a wrong address may cause. They do not prove that the provider was reached."""
+
+
+@dataclass(eq=False)
+class _Outage:
+    """An open circuit: when it opened, the last failure, and the calls that wait.
+
+    The future of a waiting call completes when it is the call's turn, or when the circuit closes.
+    """
+
+    began: float
+    error: CallError
+    step: float = FIRST_STEP_S
+    waiting: dict[asyncio.Future[None], Request] = field(default_factory=dict)
+    tried: asyncio.Event = field(default_factory=asyncio.Event)  # set when a turn has ended
 
 
 @dataclass(eq=False)
@@ -33,9 +66,20 @@ class Circuit:
     """The circuit breaker: passes calls on while the provider responds.
 
     It opens after several failures in a row, if possible before a call has used all of its
-    ``tries``. It then passes one request to ``opened``, and retries it for up to ``outage_s``
-    seconds (`FIRST_CONTACT_S` if the provider has never responded). Until the circuit calls
-    ``restored``, the layers below must raise `CircuitOpen` in all other waiting calls.
+    ``tries``. It then passes one request at a time to ``opened`` and to the layers below, for up to
+    ``outage_s`` seconds (`FIRST_CONTACT_S` if the provider has never responded). Until the circuit
+    calls ``restored``, the layers below must raise `CircuitOpen` in all other waiting calls.
+
+    If all calls that are left have failed, and they are `FEW`, their prompts may be the cause. The
+    circuit then stays closed, and each call fails once its tries are used up.
+
+    An `AccessDenied` is the failure of one call if another call is answered, and ends the run if
+    all are denied.
+
+    Attributes:
+        answered_before: Returns how many calls to the model earlier sessions have recorded.
+        idle: Returns whether no other model has calls, which may lead to calls to this one.
+        program: Whether the backend is a program with no server, which may hang.
     """
 
     ask: Ask
@@ -47,111 +91,183 @@ class Circuit:
     opened: Callable[[Request], None] = lambda _: None
     restored: Callable[[], None] = lambda: None
     clock: Callable[[], float] = time.monotonic
-    program: bool = False  # whether the backend is a program with no server, which may hang
+    answered_before: Callable[[], int] = lambda: 0
+    idle: Callable[[], bool] = lambda: True
+    program: bool = False
 
     def __post_init__(self) -> None:
         fewest, most = FAILURES_IN_A_ROW
         self._most_failures = max(fewest, min(most, self.tries - 1))
         self._reached = False
+        self._answered = 0
+        self._pending: dict[int, Request] = {}  # calls in this layer or below, by identity
+        self._outage: _Outage | None = None  # while the circuit is open
+        self._given_up: FatalCallError | None = None
         self._forget()
-        self._closed: asyncio.Future[None] | None = None
-        """Completes when the circuit closes again. None while the circuit is closed."""
-        self._given_up: FatalCallError | None = None  # once an outage has lasted too long
+
+    def _forget(self) -> None:
+        self._failures = 0
+        self._counted_error: CallError | None = None
+        # The calls that have failed since the last success. A retried call is the same object.
+        self._failed: dict[int, tuple[Request, CallError]] = {}
 
     async def __call__(self, request: Request) -> Reply:
         """Send the request as soon as the circuit is closed, and return the reply.
 
         Raises:
-            FatalCallError: If the provider is down for longer than ``outage_s`` seconds, or has
-                never responded.
+            FatalCallError: If the provider is down for longer than ``outage_s`` seconds, has never
+                responded, or denies access to all calls.
             CallError: If the call fails otherwise.
         """
-        while True:
-            while self._closed is not None:
-                await asyncio.shield(self._closed)
-                await self.sleep(0)  # the run may be stopping
-            if self._given_up is not None:  # the first error has not yet ended the run
-                raise FatalCallError(self._given_up.message, self._given_up.remedy)
-            try:
-                return await self._counted(request)
-            except CircuitOpen:
-                continue
-            except TransientError as error:
-                if self._closed is not None or self._given_up is not None:
-                    continue  # failures during a known outage do not count as tries
-                if not self._opens(request, error):
-                    raise
-                return await self._outlast(request, error)
+        self._pending[id(request)] = request
+        try:
+            while True:
+                outage = self._outage
+                reply = await (self._wait(request, outage) if outage else self._send(request))
+                if reply is not None:
+                    return reply
+        finally:
+            self._pending.pop(id(request), None)
 
-    async def _counted(self, request: Request) -> Reply:
-        """Send the request once. A reply or a rejection ends the row of failures."""
+    async def _wait(self, request: Request, outage: _Outage) -> Reply | None:
+        """Send the request when it is its turn. Return None if it must be sent again."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        outage.waiting[turn] = request
+        try:
+            await turn
+            await self.sleep(0)  # the run may be stopping
+            if self._outage is not outage:
+                return None
+            self.opened(request)
+            return await self._send(request)
+        finally:
+            outage.waiting.pop(turn, None)
+            outage.tried.set()
+
+    async def _send(self, request: Request) -> Reply | None:
+        """Send the request. Return None if it must be sent again."""
+        if self._given_up is not None:  # the first error has not yet ended the run
+            raise FatalCallError(self._given_up.message, self._given_up.remedy)
         try:
             reply = await self.ask(request)
-        except TransientError as error:
-            hangs = self.program and error.kind == "timed_out"
-            self._reached = self._reached or not (hangs or error.kind in NEVER_REACHED)
+        except CircuitOpen:
+            return None
+        except (AccessDenied, TransientError) as error:
+            self._fail(request, error)
+            return None
+        except CallError:  # the provider has processed the call
+            self._succeed()
             raise
-        except CallError:
-            self._reached = True
-            self._forget()
-            raise
-        self._reached = True
-        self._forget()
+        self._succeed()
         return reply
 
-    def _forget(self) -> None:
-        self._failures = self._refusals = 0
-        self._failing: Origin | None = None
-        self._counted_error: TransientError | None = None
-        self._several = False
+    def _succeed(self) -> None:
+        self._reached = True
+        self._answered += 1
+        self._forget()
+        self._close()
 
-    def _opens(self, request: Request, error: TransientError) -> bool:
+    def _fail(self, request: Request, error: AccessDenied | TransientError) -> None:
+        """Raise the error if it concerns this call alone. If not, the call must be sent again."""
+        hangs = self.program and error.kind == "timed_out"
+        self._reached = self._reached or not (hangs or error.kind in NEVER_REACHED)
+        self._failed[id(request)] = request, error
+        if isinstance(error, AccessDenied) and self._are_denied(error):
+            self._give_up(error)
+        elif self._outage is not None:
+            self._outage.error = error
+        elif self._given_up is None and not self._opens(error):
+            raise RequestRejected(error.message) if isinstance(error, AccessDenied) else error
+        elif self._given_up is None:
+            self._outage = _Outage(self.clock(), error)
+            self._worker = asyncio.create_task(self._outlast(self._outage))
+            self.opened(request)
+
+    def _opens(self, error: AccessDenied | TransientError) -> bool:
         """Count a failed try, once per exception, and return whether it opens the circuit."""
+        if isinstance(error, AccessDenied):
+            return not (self._answered or self._is_due_to_prompts(error))
         if error is self._counted_error:
             return False
         self._counted_error = error
-        # If only one call fails, its own prompt may be the cause (it may crash the server): the
-        # call is then abandoned like any other, and the run continues.
-        self._several = self._several or self._failing not in (None, request.origin)
-        self._failing = request.origin
-        if error.kind == "rate_limited":
-            self._failures, self._refusals = 0, self._refusals + 1
-            return self._several and self._refusals >= REFUSALS_IN_A_ROW
-        self._failures, self._refusals = self._failures + 1, 0
-        provider_wide = error.kind in PROVIDER_WIDE
-        return (self._several or provider_wide) and self._failures >= self._most_failures
+        self._failures += 1
+        # If only one call fails, its own prompt may be the cause (it may crash the server).
+        several = len(self._failed) > 1 or error.kind in PROVIDER_WIDE
+        enough = several and self._failures >= self._most_failures
+        return enough and not self._is_due_to_prompts(error)
 
-    async def _outlast(self, request: Request, error: TransientError) -> Reply:
-        """Open the circuit until a retry of the request is answered or rejected, or time is up."""
-        self._closed = asyncio.get_running_loop().create_future()
-        self.opened(request)
-        began, step = self.clock(), 0.5
+    def _are_denied(self, error: AccessDenied) -> bool:
+        """Return whether access has been denied to so many calls that it is denied to all."""
+        denied = sum(isinstance(failure, AccessDenied) for _, failure in self._failed.values())
+        if error.rejects_key:
+            return denied >= KEY_REJECTIONS
+        return denied >= DENIALS and not self._failed_are_few()
+
+    def _failed_are_few(self) -> bool:
+        failed = len(self._failed)
+        return failed <= FEW * (failed + self._answered + self.answered_before())
+
+    def _is_due_to_prompts(self, error: CallError) -> bool:
+        """Return whether only few calls are left, all of which have failed."""
+        possible = error.kind != "unreachable" and self._failed_are_few()
+        return possible and not self._has_untried()
+
+    def _has_untried(self) -> bool:
+        """Return whether any call that has not failed since the last success may be made."""
+        return any(key not in self._failed for key in self._pending) or not self.idle()
+
+    async def _outlast(self, outage: _Outage) -> None:
+        """Give one waiting call after another its turn, until the circuit closes or time is up."""
         try:
-            while True:
-                wait = max(step, error.retry_after or 0.0)
-                gone = self.clock() - began
+            while not self._is_due_to_prompts(outage.error):
+                if isinstance(outage.error, AccessDenied) and not self._has_untried():
+                    return self._give_up(outage.error)
+                untried = [t for t, r in outage.waiting.items() if id(r) not in self._failed]
+                wait = max(outage.step, outage.error.retry_after or 0.0)
+                if untried and isinstance(outage.error, AccessDenied):
+                    wait = 0.0
+                gone = self.clock() - outage.began
                 if gone + wait > (self.outage_s if self._reached else FIRST_CONTACT_S):
-                    self._given_up = _down(error, gone, wait)
-                    raise self._given_up from error
+                    return self._give_up(_down(outage.error, gone, wait))
                 then = time.strftime("%H:%M:%S", time.localtime(time.time() + wait))
-                self.status(f"paused until {then}: {error.message}")
+                self.status(f"paused until {then}: {outage.error.message}")
                 await self.sleep(wait)
-                step = min(2 * step, LONGEST_STEP_S)
-                try:
-                    return await self._counted(request)
-                except TransientError as again:
-                    error = again
+                growth = GROWTH_UNTRIED if untried else GROWTH
+                outage.step = min(growth * outage.step, LONGEST_STEP_S)
+                outage.tried.clear()
+                turn = next(iter([*untried, *outage.waiting]), None)
+                if turn is not None:
+                    _wake(turn)
+                    await outage.tried.wait()
+        except Stopping:
+            pass
         finally:
+            if self._outage is outage:
+                self._close()
+
+    def _give_up(self, error: FatalCallError) -> None:
+        self._given_up = error
+        self._close()
+
+    def _close(self) -> None:
+        outage = self._outage
+        if outage is not None:
+            self._outage = None
+            self._worker.cancel()
             self.status("")
-            self._forget()
             self.restored()
-            self._closed.set_result(None)
-            self._closed = None
+            for turn in outage.waiting:
+                _wake(turn)
 
 
-def _down(error: TransientError, gone: float, wait: float) -> FatalCallError:
+def _wake(turn: asyncio.Future[None]) -> None:
+    if not turn.done():  # cancelled
+        turn.set_result(None)
+
+
+def _down(error: CallError, gone: float, wait: float) -> FatalCallError:
     problem = f"All calls have failed for {gone:.0f} s"
-    if error.kind == "rate_limited":
+    if isinstance(error, TransientError) and error.kind == "rate_limited":
         asks = f", and asks to wait {wait:.0f} s more" if error.retry_after else ""
         problem = f"The provider has accepted no call for {gone:.0f} s{asks}"
     return FatalCallError(

@@ -103,6 +103,8 @@ def call_stack(model: Model, session: Session) -> Calls:
         status=status,
         opened=limiter.admit_only,
         restored=limiter.admit_all,
+        answered_before=lambda: session.recorded[model.where],
+        idle=lambda: not session.busy(limiter),
         program=not backend.endpoint,
     )
     retry: Ask = Retry(circuit, tries=limits.attempts, sleep=stop.sleep)

@@ -15,7 +15,7 @@ from harness.backends._responses import (
     from_exception,
     from_status,
 )
-from harness.errors import CallError, FatalCallError, RequestRejected, TransientError
+from harness.errors import AccessDenied, CallError, FatalCallError, RequestRejected, TransientError
 from harness.records import Allowance
 
 ASKED = CallContext("http://x", "m", "KEY", "sk-1")
@@ -46,7 +46,7 @@ def test_an_exception_of_the_program_is_none_of_these() -> None:
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(401, FatalCallError), (402, FatalCallError), (403, FatalCallError), (404, FatalCallError),
+    [(401, AccessDenied), (402, FatalCallError), (403, AccessDenied), (404, AccessDenied),
      (408, "interrupted"), (409, "server_failed"), (429, "rate_limited"), (499, "interrupted"),
      (500, "server_failed"), (504, "interrupted"), (529, "overloaded"), (599, "server_failed"),
      (400, RequestRejected), (412, RequestRejected), (413, RequestRejected),

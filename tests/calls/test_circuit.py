@@ -7,13 +7,19 @@ from typing import Any
 
 import pytest
 
-from harness.calls.circuit import FAILURES_IN_A_ROW, REFUSALS_IN_A_ROW, Circuit
+from harness.calls.circuit import FAILURES_IN_A_ROW, Circuit
 from harness.calls.concurrency import ConcurrencyLimiter
 from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop, Stopping
 from harness.calls.time_limit import Timed
-from harness.errors import FailureKind, FatalCallError, RequestRejected, TransientError
-from harness.records import Decoding, Message, Origin, Request
+from harness.errors import (
+    AccessDenied,
+    FailureKind,
+    FatalCallError,
+    RequestRejected,
+    TransientError,
+)
+from harness.records import Decoding, Message, Origin, Reply, Request
 from tests.conftest import Scripted
 
 REQUEST = Request("m", (Message("user", "What is 1 + 1?"),), Decoding(), 0, Origin("a", 0, 1))
@@ -147,7 +153,7 @@ async def test_it_waits_as_long_as_the_provider_asks() -> None:
     world.fails_until(
         33, lambda: TransientError("slow down", kind="rate_limited", retry_after=34.0)
     )
-    answers = await world.all(REFUSALS_IN_A_ROW)
+    answers = await world.all(MOST)
     assert answers[-1].text == "2"
     assert world.now == 34.0
 
@@ -158,7 +164,7 @@ async def test_it_does_not_wait_for_a_provider_that_asks_for_more_than_there_is_
     world.backend.answer = lambda _: TransientError(
         "daily limit", kind="rate_limited", retry_after=600.0
     )
-    answers = await world.all(REFUSALS_IN_A_ROW)
+    answers = await world.all(MOST)
     assert isinstance(answers[-1], FatalCallError)
     assert "asks to wait 600 s" in answers[-1].message
     assert world.now == 0
@@ -279,3 +285,119 @@ async def test_calls_that_fail_with_one_request_are_one_failure() -> None:
     world.backend.answer = lambda _: joint
     assert await world.all(50) == [joint] * 50
     assert not world.restored  # it did not open
+
+
+async def test_each_try_in_an_outage_is_that_of_another_call() -> None:
+    world = World(tries=6, outage_s=60)
+    world.backend.answer = lambda _: TransientError("down")
+    await world.all(12)
+    tried = [one.origin.instance for one in world.backend.requests]
+    during = tried[12:]  # after the first try of each
+    assert len(set(during)) == len(during) > 5
+
+
+async def test_a_success_of_a_call_in_flight_closes_the_circuit() -> None:
+    world, sent = World(tries=6), asyncio.Event()
+    slow = request(99)
+
+    async def ask(asked: Request) -> Reply:
+        if asked is slow:
+            await sent.wait()
+        return await world.backend.generate(asked)
+
+    world.ask.ask = ask
+    answering = asyncio.create_task(world.ask(slow))
+    world.backend.answer = lambda asked: "2" if asked is slow else TransientError("failed")
+
+    async def sleep(seconds: float) -> None:
+        if seconds:
+            sent.set()
+            world.backend.answer = lambda _: "2"
+            await asyncio.sleep(60)  # cancelled: nothing else ends it
+
+    world.ask.sleep = sleep
+    answers = await world.all(8)
+    assert (await answering).text == "2"
+    assert [getattr(answer, "text", "") for answer in answers[4:]] == ["2"] * 4
+    assert world.restored == 1
+
+
+async def answered(world: World, calls: int) -> None:
+    world.backend.answer = lambda _: "2"
+    await world.all(calls)
+    world.backend.requests.clear()
+
+
+async def test_the_last_calls_are_not_held_if_they_are_few() -> None:
+    world = World(tries=6)
+    await answered(world, 30)
+    world.backend.answer = lambda _: TransientError("failed", kind="overloaded")
+    last = [request(number) for number in range(10)]
+    for _ in range(6):
+        answers = await asyncio.gather(*map(world.ask, last), return_exceptions=True)
+        assert all(isinstance(answer, TransientError) for answer in answers)
+    assert not any(world.said)
+
+
+async def test_calls_of_earlier_sessions_count_as_answered() -> None:
+    world = World(tries=6)
+    world.ask.answered_before = lambda: 6
+    world.backend.answer = lambda _: TransientError("failed")
+    last = [request(number) for number in range(2)]
+    for _ in range(6):
+        answers = await asyncio.gather(*map(world.ask, last), return_exceptions=True)
+        assert not any(isinstance(answer, FatalCallError) for answer in answers)
+    assert not any(world.said)
+
+
+@pytest.mark.parametrize("reason", ["many", "never sent", "more to come"])
+async def test_the_last_calls_are_held_if_an_outage_is_likelier(reason: str) -> None:
+    world = World(tries=6, outage_s=60)
+    await answered(world, 30)
+    world.ask.idle = lambda: reason != "more to come"
+    kind: FailureKind = "unreachable" if reason == "never sent" else "server_failed"
+    world.backend.answer = lambda _: TransientError("failed", kind=kind)
+    answers = await world.all(11 if reason == "many" else 10)
+    assert sum(isinstance(answer, FatalCallError) for answer in answers) == len(answers) - 4
+    assert world.now > 30
+
+
+async def test_a_denied_call_fails_alone_if_another_one_is_answered() -> None:
+    world = World()
+    world.backend.answer = lambda asked: (
+        "2" if asked.origin.instance == "sum/9" else AccessDenied("403", "Check the key.")
+    )
+    answers = await world.all(10)
+    assert [type(answer) for answer in answers] == [RequestRejected] * 9 + [Reply]
+    assert not world.now
+
+
+@pytest.mark.parametrize(("rejects_key", "most"), [(True, 2), (False, 25)])
+async def test_the_run_ends_if_all_calls_are_denied(rejects_key: bool, most: int) -> None:
+    world = World()
+    world.backend.answer = lambda _: AccessDenied("no", "Check it.", rejects_key=rejects_key)
+    for number in range(most):
+        calls = world.all(2) if number == 0 else world.all(1)
+        answers = await calls
+        if isinstance(answers[-1], FatalCallError):
+            break
+    assert isinstance(answers[-1], FatalCallError)
+    assert answers[-1].remedy == "Check it."
+
+
+async def test_a_key_that_is_rejected_in_two_calls_ends_the_run() -> None:
+    world = World()
+    await answered(world, 100)
+    world.backend.answer = lambda _: AccessDenied("401", rejects_key=True)
+    first = (await world.all(1))[0]
+    assert type(first) is RequestRejected
+    assert isinstance((await world.all(1))[0], FatalCallError)
+
+
+async def test_many_calls_denied_in_a_row_end_the_run() -> None:
+    world = World()
+    await answered(world, 100)
+    world.backend.answer = lambda _: AccessDenied("403")
+    answers = await world.all(60)
+    assert sum(type(answer) is RequestRejected for answer in answers) == 33  # a quarter of 133
+    assert isinstance(answers[-1], FatalCallError)
