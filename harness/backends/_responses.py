@@ -197,6 +197,33 @@ def from_status(
     return _error(treatment, message, remedy, google.retry_after if wait is None else wait)
 
 
+def from_body(content: bytes, asked: CallContext) -> CallError | None:
+    """Return the error that a successful response has in the place of an answer, or None.
+
+    OpenRouter and gateways report failures of their providers in this way, with an HTTP status as
+    the code, in the body or in a choice (https://openrouter.ai/docs/api/reference/errors).
+    """
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    choices = body.get("choices") if isinstance(body, dict) else None
+    for part in (body, *(choices if isinstance(choices, list) else ())):
+        error = part.get("error") if isinstance(part, dict) else None
+        if not isinstance(error, dict):
+            continue
+        code = str(error.get("code"))
+        if re.fullmatch("[45][0-9]{2}", code):
+            failure = from_status(int(code), {}, error, asked)
+        elif code in CODES:
+            failure = from_code(code, f"{asked.endpoint}: {asked.without_key(_detail(error)[1])}")
+        else:
+            continue
+        failure.billed = part is not body  # the model has begun to answer
+        return failure
+    return None
+
+
 def from_code(code: str, message: str) -> CallError:
     """Return the error for a code in a successful response."""
     treatment = CODES.get(code, "rejected")
