@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -17,7 +18,14 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError, RunConflict, option
 from harness.ports import Fingerprinted, Measured, Observer, Rowed, Task
-from harness.records import SCORING_VERSION, Attempt, Instance, Outcome, content_hash
+from harness.records import (
+    FINISH_REASONS,
+    SCORING_VERSION,
+    Attempt,
+    Instance,
+    Outcome,
+    content_hash,
+)
 from harness.run import models
 from harness.run.assessment import ScoreWarnings, warning_lines, warnings_of
 from harness.run.checks import check_changes, check_splitter, check_supported
@@ -399,10 +407,13 @@ async def _work(
             user = PlayedUser(job.task, job.user, session.bind(job.user.model))
 
         score_warnings = ScoreWarnings()
+        unknown_reasons = Counter[str]()
 
         def write(attempt: Attempt, passed: bool | None, before: Verdicts) -> None:
             writer.append(attempt)
             score_warnings.update(warnings_of(attempt.scores))
+            if attempt.finish_reason and attempt.finish_reason not in FINISH_REASONS:
+                unknown_reasons[attempt.finish_reason] += 1
             tally.record(attempt, passed, before)
             observation.attempt(attempt)
 
@@ -444,6 +455,11 @@ async def _work(
             manifest.left(tally.left + work.later)
     for name, warning in warning_lines(score_warnings):
         session.notices.status(name)(warning)
+    for reason, count in unknown_reasons.items():
+        session.notices.status(f"finish reason {reason!r}")(
+            f"not known, and given for {count:,} answer{'s' * (count != 1)}: check that they are "
+            "complete, because they were scored as if they were."
+        )
     if failed := tally.failed_judgements:
         session.notices.status("judges")(
             f"{failed:,} judgement{'s' * (failed != 1)} failed; the last error: "

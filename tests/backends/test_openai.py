@@ -165,8 +165,11 @@ async def test_an_answer_that_was_paid_for_is_not_lost_to_a_detail(
     assert len(received) == 1
 
 
-async def test_a_server_that_gives_up_has_not_answered() -> None:
-    body = '{"choices":[{"message":{"content":"a"},"finish_reason":"error"}]}'
+@pytest.mark.parametrize(
+    "reason", ["error", "abort", "insufficient_system_resource", "network_error"]
+)
+async def test_a_server_that_gives_up_has_not_answered(reason: str) -> None:
+    body = f'{{"choices":[{{"message":{{"content":"a"}},"finish_reason":"{reason}"}}]}}'
     with answering(body) as (url, _), transient("interrupted"):
         await ask(url)
 

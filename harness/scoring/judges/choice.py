@@ -137,7 +137,7 @@ def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
     choice. If it names two, there is none. Lines that the reply quotes do not count.
     """
     lines = own_text(reply.text).strip(" \t\r\n\u2026").splitlines()
-    if reply.finish_reason == "length" or not lines or len(lines[-1]) > LONGEST_LINE:
+    if reply.is_truncated or not lines or len(lines[-1]) > LONGEST_LINE:
         return None
     line = _folded(lines[-1])
     names = {_folded(choice): choice for choice in choices}
