@@ -216,15 +216,20 @@ class Circuit:
         """Return whether any call that has not failed since the last success may be made."""
         return any(key not in self._failed for key in self._pending) or not self.idle()
 
+    def _untried(self, outage: _Outage) -> list[asyncio.Future[None]]:
+        """Return the turns of the waiting calls that have not failed since the last success."""
+        return [turn for turn, call in outage.waiting.items() if id(call) not in self._failed]
+
     async def _outlast(self, outage: _Outage) -> None:
         """Give one waiting call after another its turn, until the circuit closes or time is up."""
         try:
             while not self._is_due_to_prompts(outage.error):
-                if isinstance(outage.error, AccessDenied) and not self._has_untried():
-                    return self._give_up(outage.error)
-                untried = [t for t, r in outage.waiting.items() if id(r) not in self._failed]
+                denied = isinstance(outage.error, AccessDenied)
+                if denied and not self._has_untried():
+                    return self._give_up(_down(outage.error))
+                untried = self._untried(outage)
                 wait = max(outage.step, outage.error.retry_after or 0.0)
-                if untried and isinstance(outage.error, AccessDenied):
+                if untried and denied:
                     wait = 0.0
                 gone = self.clock() - outage.began
                 if gone + wait > (self.outage_s if self._reached else FIRST_CONTACT_S):
@@ -235,9 +240,9 @@ class Circuit:
                 growth = GROWTH_UNTRIED if untried else GROWTH
                 outage.step = min(growth * outage.step, LONGEST_STEP_S)
                 outage.tried.clear()
-                turn = next(iter([*untried, *outage.waiting]), None)
-                if turn is not None:
-                    _wake(turn)
+                turns = [*self._untried(outage), *outage.waiting]
+                if turns:
+                    _wake(turns[0])
                     await outage.tried.wait()
         except Stopping:
             pass
@@ -265,9 +270,11 @@ def _wake(turn: asyncio.Future[None]) -> None:
         turn.set_result(None)
 
 
-def _down(error: CallError, gone: float, wait: float) -> FatalCallError:
+def _down(error: CallError, gone: float = 0.0, wait: float = 0.0) -> FatalCallError:
+    if isinstance(error, FatalCallError):
+        return error
     problem = f"All calls have failed for {gone:.0f} s"
-    if isinstance(error, TransientError) and error.kind == "rate_limited":
+    if error.kind == "rate_limited":
         asks = f", and asks to wait {wait:.0f} s more" if error.retry_after else ""
         problem = f"The provider has accepted no call for {gone:.0f} s{asks}"
     return FatalCallError(

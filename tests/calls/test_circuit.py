@@ -401,3 +401,22 @@ async def test_many_calls_denied_in_a_row_end_the_run() -> None:
     answers = await world.all(60)
     assert sum(type(answer) is RequestRejected for answer in answers) == 33  # a quarter of 133
     assert isinstance(answers[-1], FatalCallError)
+
+
+async def test_a_cancelled_call_passes_its_turn_on() -> None:
+    world = World(tries=6)
+    world.backend.answer = lambda _: TransientError("down")
+    calls = [asyncio.create_task(world.ask(request(number))) for number in range(12)]
+    wait = world.sleep
+
+    async def sleep(seconds: float) -> None:
+        if seconds:
+            world.backend.answer = lambda _: "2"
+            for call in calls[:8]:
+                call.cancel()
+        await wait(seconds)
+
+    world.ask.sleep = sleep
+    async with asyncio.timeout(20):
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert [getattr(answer, "text", "") for answer in answers[8:]] == ["2"] * 4
