@@ -4,7 +4,7 @@ Examples:
     >>> import harness
     >>> run = harness.run("quickstart", limit=13, progress=False)
     >>> run
-    RunResult('quickstart', pass rate 0.827 ± 0.072, 95% 0.635-0.929, n=52, simulated)
+    RunResult('quickstart', pass rate 0.827 ± 0.072, 95% 0.610-0.952, n=52, simulated)
     >>> len(run.samples()), len(run.attempts())
     (52, 81)
 """
@@ -74,7 +74,7 @@ def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> 
         >>> import harness
         >>> weak = {"model.accuracy": 0.2}
         >>> harness.run("quickstart", overrides=weak, limit=13, name="weak", progress=False)
-        RunResult('weak', pass rate 0.712 ± 0.079, 95% 0.527-0.845, n=52, simulated)
+        RunResult('weak', pass rate 0.712 ± 0.079, 95% 0.504-0.870, n=52, simulated)
     """
     variant = _only_variant(file, options)
     return run_all(file, **options)[variant]
@@ -231,7 +231,7 @@ def evaluate(
         >>> import harness
         >>> found = harness.evaluate("collie", "simulated/0.8", limit=13, progress=False)
         >>> found.run  # doctest: +ELLIPSIS
-        RunResult('eval.collie.simulated-0.8', pass rate 0.846 ± 0.104, 95% 0.578-0.957, n=13, ...)
+        RunResult('eval.collie.simulated-0.8', pass rate 0.846 ± 0.104, 95% 0.546-0.981, n=13, ...)
     """
     display = Display({}, shown=options.get("progress", True))
     return _finished(display, partial(_evaluate, display, tasks, model, **options))

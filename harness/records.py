@@ -317,13 +317,17 @@ WARNING = "warning"
 class Score(Struct, frozen=True):
     """A score of an answer, from a task, checker, validator or judge.
 
-    `harness.run.score_limits` defines which scores can be recorded.
+    `harness.run.score_limits` defines which scores can be recorded. A number that is a share, such
+    as the part of the criteria that are met, says so: its interval is then within 0 and 1, and
+    tables may show it in per cent. Any other number, such as a count or a rating, has no limits.
     """
 
     value: bool | float | None  # None, and not 0, if it could not be measured
     passed: bool | None = None  # None if there is no verdict
     reason: str = ""  # why it did not pass
     details: Mapping[str, Any] = {}  # JSON values of any form
+    # Whether the value is from 0 to 1 by definition; of a number only. Unset in earlier versions.
+    share: bool | UnsetType = UNSET
 
 
 class ObservedRun(Struct, frozen=True):

@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from harness.analysis.comparable import Variant
-from harness.analysis.comparison import ALPHA, Comparison
+from harness.analysis.comparison import Comparison
+from harness.analysis.p_values import ALPHA
 from harness.analysis.run_comparison import ComparisonOptions, compare_runs
 from harness.analysis.summary import RunFacts, summarise
 from harness.backends.simulated import SimulatedBackend

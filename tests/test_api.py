@@ -104,11 +104,11 @@ def test_a_rate_of_one_is_shown_with_its_interval_and_no_error_of_zero() -> None
     task = {"rows": [{"q": f"Say {n}.", "target": str(n)} for n in range(20)], "prompt": "{{ q }}"}
     file = {"task": {**task, "checks": "exact_match"}, "model": "simulated/1"}
     run = harness.run(file, name="all", progress=False)
-    assert repr(run) == "RunResult('all', pass rate 1.000, 95% 0.839-1.000, n=20, simulated)"
-    assert "0.8389-1.0000" in run._repr_html_()
+    assert repr(run) == "RunResult('all', pass rate 1.000, 95% 0.832-1.000, n=20, simulated)"
+    assert "0.8316-1.0000" in run._repr_html_()
     assert "± 0.0" not in run._repr_html_()
     row = as_markdown(runs_document({"all": run.metrics}))
-    assert "| 1.000 (0.839-1.000) |" in row
+    assert "| 1.000 (0.832-1.000) |" in row
     assert "In brackets: the 95% interval" in row
 
 

@@ -32,13 +32,14 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def lines(path: Path) -> list[dict[str, Any]]:
     """The lines of a file, in the order of their keys, without what differs between sessions."""
-    rows = [json.loads(line, object_hook=_counted) for line in path.read_bytes().splitlines()]
+    rows = [json.loads(line, object_hook=_as_earlier) for line in path.read_bytes().splitlines()]
     timeless = [{key: value for key, value in row.items() if key not in TIMES} for row in rows]
     return sorted(timeless, key=lambda r: (r["instance"], r["sample"], r["round"], r.get("judge")))
 
 
-def _counted(found: dict[str, Any]) -> dict[str, Any]:
-    """Add a count to a usage that version 0.1 did not have."""
+def _as_earlier(found: dict[str, Any]) -> dict[str, Any]:
+    """Remove and add what version 0.1 did not have: whether a score is a share, and a count."""
+    found.pop("share", None)
     return {"cache_write_tokens": 0, **found} if "reasoning_tokens" in found else found
 
 

@@ -28,7 +28,6 @@ from harness.analysis.comparable import (
 from harness.analysis.comparison import Method, Paired, Pairs, compare, pair, paired
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.p_values import holm
-from harness.analysis.run_comparison import shared_replies
 from harness.config.run_file import of_k
 from harness.errors import ConfigError
 
@@ -63,6 +62,7 @@ class AblationRow(Struct, frozen=True, kw_only=True):
     same_groups: bool  # whether variant and baseline have the same groups
     gain: Gain
     difference: float | None = None  # variant minus baseline, over the shared groups
+    by_instance: float | None = None  # the same over the instances, as `harness compare` has it
     ci95: tuple[float, float] | None = None
     n_clusters: int = 0
     p_value: float | None = None
@@ -113,17 +113,11 @@ def ablate(runs: Sequence[Run], options: AblationOptions) -> Ablation:
     before = tables[baseline.name]
     if cluster != over:
         refuse_unknown_label("--cluster", cluster, {baseline.name: before})
-    rows = [
-        _row(variant, baseline, pair(before, tables[variant.name], score=score), options)
-        for variant in variants
-    ]
-    base_run = next(run for run in runs if run[0] is baseline)
-    rows = [
-        replace(row, p_value=None, method="shared replies")
-        if row.p_value is not None and shared_replies(base_run, run)
-        else row
-        for row, run in zip(rows, runs, strict=True)
-    ]
+    replies, rows = baseline.replies(), []
+    for variant in variants:
+        pairs = pair(before, tables[variant.name], score=score)
+        pairs = pairs.sharing(replies.same_as(variant.replies()))
+        rows.append(_row(variant, baseline, pairs, options))
     adjusted = holm([row.p_value for row in rows])
     return Ablation(
         task=baseline.metrics.task,
@@ -223,6 +217,7 @@ def _row(
     return replace(
         row,
         difference=found.difference,
+        by_instance=float(pairs.difference.mean()),
         ci95=found.ci95,
         n_clusters=found.n_clusters,
         p_value=found.p_value,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.analysis.clustered import Estimate, clustered_means
+from harness.analysis.clustered import Estimate, clustered_means, over_samples
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.config.run_file import of_k
 from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, InstanceTable, Ints, changes
@@ -53,9 +53,17 @@ def is_verdict(table: AttemptTable, score: str) -> bool:
     return score == PASS_RATE or (score in table.scores and table.scores[score].dtype == np.int8)
 
 
-def are_fractions(samples: AttemptTable, score: str) -> bool:
-    """Return whether all values of a score, if there are any, are between 0 and 1."""
-    _, values = values_of(samples, score)
+def is_share(table: AttemptTable, score: str) -> bool:
+    """Return whether a score's values are verdicts, chances or numbers that are declared as shares.
+
+    Imported results and runs of earlier versions declare nothing. A number of these is taken as a
+    share if all its values are between 0 and 1.
+    """
+    if is_verdict(table, score):
+        return True
+    if score in table.shares:
+        return table.shares[score]
+    _, values = values_of(table, score)
     return bool(np.all((values >= 0) & (values <= 1)))
 
 
@@ -183,18 +191,16 @@ class Groups:
     def means(self, samples: AttemptTable, score: str) -> dict[int, SampleStatistic]:
         """Return the mean of a score (or `PASS_RATE`) in each group with samples, by group index.
 
-        The intervals are t intervals if any value of the score is outside [0, 1], and otherwise
-        those of `Estimate.ci95`.
+        The intervals are those of `Estimate.ci95` for shares (`is_share`), and otherwise t
+        intervals.
         """
         found = self.estimates(samples, score)
-        # Decided for the run, not by group: the intervals in a table should be of one kind.
-        fraction = are_fractions(samples, score)
+        fraction = is_share(samples, score)
         statistics = {}
         for number, n in enumerate(self.sizes(samples)):
             if n:
                 one = found.get(number, Estimate())
-                ci95 = one.ci95 if fraction else one.clipped_ci95()
-                statistics[number] = one.over_samples(ci95, n)
+                statistics[number] = over_samples(one.share() if fraction else one.number(), n)
         return statistics
 
 

@@ -7,7 +7,7 @@ on the recorded gpt-4 COLLIE answers). An unknown standard error is None.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf, sqrt
 from typing import Any
@@ -16,7 +16,12 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from harness.analysis.distributions import normal_quantile, t_quantile, t_tail
+from harness.analysis.distributions import (
+    beta_quantile,
+    normal_quantile,
+    t_quantile,
+    t_tail,
+)
 from harness.analysis.metrics import Interval, SampleStatistic, Statistic
 from harness.store.columns import changes
 
@@ -39,33 +44,28 @@ class Estimate:
     n: int = 0
     n_clusters: int = 0
     degrees: float | None = None  # degrees of freedom of t; None if the error is unknown
+    informative: float = inf  # degrees of freedom of the clusters' totals (`_informative_degrees`)
+    kish: float = 0.0  # effective size if each cluster is one observation (Kish 1965)
+    largest: float = inf  # upper bound on the effective size: n for verdicts
+
+    @property
+    def effective_n(self) -> float | None:
+        """The number of independent verdicts that are as informative about a share.
+
+        None if the standard error is unknown.
+        """
+        if self.mean is None or self.stderr is None or self.degrees is None:
+            return None
+        degrees = min(self.degrees, self.informative)
+        return effective_size(self.mean, self.stderr, degrees, self.kish, self.largest)
 
     @property
     def ci95(self) -> Interval | None:
-        """The 95% interval of a mean of values in [0, 1], or None if unknown.
-
-        This is Wilson's interval for the effective sample size, as Franco, Little, Louis and Slud
-        (2019, J. Survey Statistics and Methodology 7) recommend for proportions in clusters. This
-        size is n over the design effect, reduced if the error has few degrees of freedom, as in
-        Korn and Graubard (1998, Survey Methodology 24):
-
-            n* = mean (1 - mean) / stderr^2 (q / t_degrees)^2.
-
-        For verdicts, q^2 = t_{n-1}^2 n / (n - 1), which makes n* = n if they are independent. For
-        other values, whose spread does not follow from their mean, q is the normal quantile. If all
-        values are 0, or all are 1, the error of 0 carries no information, and n* is the number of
-        clusters. If the error is 0 for any other reason, the interval is None.
-        """
-        if self.mean is None or self.stderr is None or self.naive_stderr is None:
+        """The 95% interval of a share, a mean of values in [0, 1], or None if unknown."""
+        size = self.effective_n
+        if self.mean is None or size is None:
             return None
-        if self.stderr < ROUNDING:
-            return wilson(self.mean, self.n_clusters) if self.mean in (0, 1) else None
-        variance, rest = self.mean * (1 - self.mean), self.n - 1
-        q2 = _Z**2
-        if self.naive_stderr**2 * rest > variance * (1 - 1e-9):  # verdicts
-            q2 = t_quantile(rest, 1 - _TAIL) ** 2 * self.n / rest
-        t = t_quantile(self.degrees, 1 - _TAIL)
-        return wilson(self.mean, variance * q2 / (t * self.stderr) ** 2)
+        return share_interval(self.mean, size)
 
     @property
     def p_value(self) -> float | None:
@@ -92,16 +92,72 @@ class Estimate:
         margin = t_quantile(self.degrees, 1 - _TAIL / comparisons) * self.stderr
         return max(low, self.mean - margin), min(high, self.mean + margin)
 
-    def statistic(self, ci95: Interval | None) -> Statistic:
-        """Return the estimate as a `Statistic` with the given interval."""
+    def share(self) -> Statistic:
+        """Return the estimate of a mean of values in [0, 1], with the interval `ci95`."""
+        return self._statistic(self.ci95, self.effective_n)
+
+    def number(self, low: float = -inf, high: float = inf) -> Statistic:
+        """Return the estimate of any other mean, with a t interval, clipped to [low, high]."""
+        return self._statistic(self.clipped_ci95(low, high), None)
+
+    def _statistic(self, ci95: Interval | None, effective_n: float | None) -> Statistic:
         return Statistic(
-            mean=self.mean, stderr=self.stderr, ci95=ci95, n=self.n, n_clusters=self.n_clusters
+            mean=self.mean,
+            stderr=self.stderr,
+            ci95=ci95,
+            n=self.n,
+            n_clusters=self.n_clusters,
+            effective_n=effective_n,
         )
 
-    def over_samples(self, ci95: Interval | None, n_samples: int) -> SampleStatistic:
-        """Return the estimate as a statistic over ``n_samples``."""
-        found = structs.asdict(self.statistic(ci95))
-        return SampleStatistic(**found, missing=n_samples - self.n)
+
+def over_samples(statistic: Statistic, n_samples: int) -> SampleStatistic:
+    """Return a statistic as one over ``n_samples``, some of which have no value."""
+    return SampleStatistic(**structs.asdict(statistic), missing=n_samples - statistic.n)
+
+
+def effective_size(
+    mean: float, stderr: float, degrees: float, kish: float, largest: float = inf
+) -> float:
+    """Return the number of independent verdicts that are as informative about a share.
+
+    As in Korn and Graubard (1998, Survey Methodology 24), it is
+
+        n* = mean (1 - mean) / stderr^2 (z / t_degrees)^2,
+
+    but at least Kish's number and at most ``largest``. An error of 0 carries no information, so n*
+    is then Kish's number.
+
+    Args:
+        mean: The share.
+        stderr: Its clustered standard error.
+        degrees: The error's degrees of freedom.
+        kish: (sum of sizes)^2 / (sum of squared sizes) of the clusters (Kish 1965, "Survey
+            Sampling", section 11.7), which is exact if the verdicts of each cluster are equal.
+        largest: The upper bound, which for verdicts is their number.
+    """
+    if stderr < ROUNDING:
+        return kish
+    ratio = _Z / t_quantile(degrees, 1 - _TAIL)
+    return max(kish, min(largest, mean * (1 - mean) * (ratio / stderr) ** 2))
+
+
+def share_interval(mean: float, size: float, comparisons: int = 1) -> Interval:
+    """Return the 95% interval of the share of ``size`` independent verdicts that are true.
+
+    This is the exact interval of Clopper and Pearson (1934, Biometrika 26). ``size`` need not be a
+    whole number (Korn and Graubard 1998). The interval is widened for several ``comparisons``
+    (Bonferroni).
+
+    >>> [round(bound, 4) for bound in share_interval(81 / 263, 263)]  # Newcombe 1998, table I
+    [0.2527, 0.3676]
+    """
+    tail = _TAIL / comparisons
+    passed = mean * size
+    failed = (1 - mean) * size
+    low = beta_quantile(passed, failed + 1, tail) if passed > 0 else 0.0
+    high = beta_quantile(passed + 1, failed, 1 - tail) if failed > 0 else 1.0
+    return low, high
 
 
 def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
@@ -151,14 +207,23 @@ def clustered_means(
     n, n_units = np.add.reduceat(sizes, starts), np.diff(np.append(starts, len(sizes)))
     means = np.add.reduceat(totals(1), starts) / n
     mean_of[present] = np.repeat(means, n_units)
-    clustered = _stderrs(np.add.reduceat(np.square(totals(1)), starts), n_units, n)
-    naive = _stderrs(np.add.reduceat(totals(2), starts), n, n)
+    squared_totals = np.square(totals(1))
+    clustered = _stderrs(np.add.reduceat(squared_totals, starts), n_units, n)
+    squares = np.add.reduceat(totals(2), starts)
+    naive = _stderrs(squares, n, n)
+    informative = _informative_degrees(squared_totals, starts)
+    kish = n**2 / np.add.reduceat(sizes.astype(np.float64) ** 2, starts)
+    verdicts = squares >= n * means * (1 - means) * (1 - 1e-9)  # the largest spread in [0, 1]
+    largest = np.where(verdicts, n, inf)
     degrees = [units - 1.0 if units > 1 else None for units in n_units.tolist()]
     unequal = np.minimum.reduceat(sizes, starts) < np.maximum.reduceat(sizes, starts)
     for place in unequal.nonzero()[0].tolist():
         own = sizes[starts[place] : starts[place] + n_units[place]]
         degrees[place] = _cached_degrees(np.bincount(own).tobytes())
-    columns = (means.tolist(), clustered, naive, n.tolist(), n_units.tolist(), degrees)
+    columns = (
+        *(means.tolist(), clustered, naive, n.tolist(), n_units.tolist(), degrees),
+        *(informative.tolist(), kish.tolist(), largest.tolist()),
+    )
     estimates = (Estimate(*row) for row in zip(*columns, strict=True))
     return dict(zip(group[starts].tolist(), estimates, strict=True))
 
@@ -203,7 +268,8 @@ def mean_of_groups(
     term = merged(stratum, clusters)
     of_cluster = np.zeros(n_clusters, np.intp)
     of_cluster[clusters] = term
-    v = np.bincount(of_cluster, np.square(np.bincount(clusters, influence)))
+    squares = np.square(np.bincount(clusters, influence))
+    v = np.bincount(of_cluster, squares)
     f = np.full(len(v), inf)
     np.minimum.at(f, term, degrees[stratum])
     free = v.sum() ** 2 / (v**2 / (f + 2)).sum() - 2 if v.any() else f.sum()
@@ -213,6 +279,9 @@ def mean_of_groups(
         n=n,
         n_clusters=n_clusters,
         degrees=float(np.clip(free, f.min(), f.sum())),
+        informative=float(_informative_degrees(squares, np.zeros(1, np.intp))[0]),
+        kish=_kish(clusters, 1 / np.bincount(group)[group]),
+        largest=float(n) if np.isin(values, (0, 1)).all() else inf,
     )
 
 
@@ -237,10 +306,50 @@ def _stderrs(
     return [one if some > 1 else None for one, some in zip(found.tolist(), units, strict=True)]
 
 
+def _informative_degrees(
+    squares: NDArray[np.float64], starts: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """Return the degrees of freedom of each part's sum of squared cluster totals v.
+
+    They are 3 sum(v)^2 / sum(v^2) - 2, which for normal totals of equal variance is their number
+    less 2, as in Welch (1947, Biometrika 34). If a few totals are much larger than the others, as
+    for rates near 0 or 1, there are fewer. If all are 0, there is 1.
+    """
+    sums = np.add.reduceat(squares, starts)
+    lengths = np.diff(np.append(starts, len(squares)))
+    shares = squares / np.repeat(np.where(sums > 0, sums, 1.0), lengths)  # which cannot overflow
+    concentration = np.add.reduceat(np.square(shares), starts)
+    return 3 / np.where(concentration > 0, concentration, 1.0) - 2
+
+
+def _kish(clusters: NDArray[np.integer], weights: NDArray[np.float64]) -> float:
+    totals = np.bincount(clusters, weights)
+    return float(totals.sum() ** 2 / np.square(totals).sum())
+
+
 def rate(values: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
     """Return the mean of values in [0, 1], with its clustered standard error and 95% interval."""
-    estimate = clustered_mean(values, clusters)
-    return estimate.statistic(estimate.ci95)
+    return clustered_mean(values, clusters).share()
+
+
+def linearised_share(
+    numerators: NDArray[np.float64], denominators: NDArray[np.float64], clusters: NDArray[Any]
+) -> Estimate:
+    """Estimate a share that is a sum divided by another, such as a weighted mean of verdicts.
+
+    The standard error is that of the ratio's linearisation. `Estimate.effective_n` uses the
+    clusters' sums of denominators as their sizes.
+
+    Args:
+        numerators: (n,) Values from 0 to their denominators.
+        denominators: (n,) Values of at least 0, with a sum above 0.
+        clusters: (n,) The indices of the values' clusters.
+    """
+    share = float(numerators.sum() / denominators.sum())
+    influence = (numerators - share * denominators) / denominators.mean()
+    estimate = clustered_mean(influence, clusters)
+    kish = _kish(np.unique(clusters, return_inverse=True)[1], denominators)
+    return replace(estimate, mean=share, naive_stderr=None, kish=kish, largest=inf)
 
 
 def linearised(
@@ -251,11 +360,7 @@ def linearised(
     ``influence`` holds the influence of each of n observations on the value, and ``clusters`` the
     indices of their clusters. The 95% interval is clipped to [low, high].
     """
-    estimate = clustered_mean(influence, clusters)
-    interval = estimate.clipped_ci95()
-    if interval is not None:
-        interval = max(low, value + interval[0]), min(high, value + interval[1])
-    return structs.replace(estimate.statistic(interval), mean=value)
+    return replace(clustered_mean(influence, clusters), mean=value).number(low, high)
 
 
 def degrees_of_freedom(sizes: NDArray[Any]) -> float:
@@ -297,33 +402,3 @@ def degrees_of_freedom(sizes: NDArray[Any]) -> float:
 @lru_cache(maxsize=4096)  # small groups have the same few sizes
 def _cached_degrees(sizes: bytes) -> float:
     return degrees_of_freedom(np.frombuffer(sizes, np.intp))
-
-
-def wilson(mean: float, n: float) -> Interval:
-    """Return the 95% interval of a mean of n independent verdicts.
-
-    This is the score interval of Wilson 1927, "Probable Inference, the Law of Succession, and
-    Statistical Inference" (JASA 22), equation 5, without continuity correction. It is reliable near
-    0 and 1, and for few verdicts.
-
-    >>> [round(bound, 4) for bound in wilson(81 / 263, 263)]  # Newcombe 1998, table I
-    [0.2553, 0.3662]
-    """
-    z2 = _Z**2
-    centre, reach = n * mean + z2 / 2, sqrt(z2 * (n * mean * (1 - mean) + z2 / 4))
-    # Exact at the ends, where rounding would leave 1e-17.
-    low = 0.0 if mean == 0 else (centre - reach) / (n + z2)
-    high = 1.0 if mean == 1 else (centre + reach) / (n + z2)
-    return low, high
-
-
-def wilson_size(mean: float, reach: float) -> float:
-    """Return the number of verdicts for which `wilson`'s interval has the half-width ``reach``.
-
-    >>> low, high = wilson(0.9, 50)
-    >>> round(wilson_size(0.9, (high - low) / 2), 6)
-    50.0
-    """
-    z2, variance, width2 = _Z**2, mean * (1 - mean), reach**2
-    half = z2 * (2 * width2 - variance) / 2  # of a quadratic equation in n
-    return (sqrt(half**2 + width2 * z2**2 * (0.25 - width2)) - half) / width2

@@ -18,7 +18,7 @@ from harness.config.identity import NAMED, by_name, free_keys
 from harness.config.run_file import flatten, is_below, of_k
 from harness.errors import ConfigError, RunConflict, nearest, option
 from harness.scoring import cut
-from harness.store.calls import NO_CALLS
+from harness.store.calls import NO_CALLS, NO_REPLIES, RunReplies, read_replies
 from harness.store.columns import AttemptTable
 from harness.store.index import read_attempts
 from harness.store.judgements import read_register
@@ -75,6 +75,10 @@ class Variant:
         """The hash of the run's documents or data set, or else its name, or else None."""
         known = (self.fingerprint.get(key) for key in (DOCUMENTS, "dataset_sha256", "dataset"))
         return next(filter(None, known), None) or self.settings.get("task.dataset")
+
+    def replies(self) -> RunReplies:
+        """Read the run's replies from its file. Without a file, there are none."""
+        return NO_REPLIES if self.attempts is None else read_replies(self.attempts)
 
     @property
     def marks(self) -> list[str]:
@@ -335,6 +339,21 @@ def differing(
         which = f"{', '.join(scored)} against {baseline.name}"
         yield f"{SCORED_DIFFERENTLY} {', '.join(listed)}: {which}."
     yield from unequal([(one.name, one.metrics) for one in (baseline, *variants)])
+    yield from _unequal_tries([baseline, *variants])
+
+
+def _unequal_tries(runs: Sequence[Variant]) -> Iterator[str]:
+    """Yield a hint for a run measured by single samples if another run has several rounds."""
+    several = [run.name for run in runs if (run.settings.get("rounds.max") or 1) > 1]
+    for run in runs:
+        samples = run.settings.get("samples") or 1
+        if several and run.name not in several and samples > 1 and run.score == PASS_RATE:
+            which = "has several rounds" if len(several) == 1 else "have several rounds"
+            yield (
+                f"{', '.join(several)} {which}, but {run.name} is measured by the mean of its "
+                f"{samples:,} single samples. To compare with its best of {samples:,}, set "
+                f"measure: pass@{samples} for {run.name} and run it again, which repeats no call."
+            )
 
 
 def unlike_verdicts(baseline: Variant, variant: Variant) -> list[str]:

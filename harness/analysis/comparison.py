@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from harness.analysis.breakdown import group_codes, is_verdict, values_of
+from harness.analysis.breakdown import group_codes, is_share, is_verdict, values_of
 from harness.analysis.clustered import (
     ROUNDING,
     Estimate,
@@ -35,7 +35,8 @@ from harness.analysis.distributions import (
     t_tail,
 )
 from harness.analysis.metrics import PASS_RATE, Interval
-from harness.analysis.p_values import benjamini_hochberg, holm, mcnemar, sign_flips
+from harness.analysis.p_values import ALPHA, benjamini_hochberg, holm, mcnemar, sign_flips
+from harness.analysis.power import detectable_change, needed_instances, needed_pairs, reach
 from harness.store.columns import AttemptTable, Bools, Ints, rows_by
 
 Floats = NDArray[np.float64]
@@ -43,8 +44,6 @@ Counts = NDArray[np.int64]
 
 Method = Literal["exact McNemar", "clustered paired t", "sign flips", "shared replies", "none"]
 
-ALPHA = 0.05
-POWER = 0.8
 MOST_UNJUDGED = 0.05  # share of excluded pairs from which `Comparison.bounds` is given
 
 
@@ -63,7 +62,9 @@ class Pairs:
     only_first: int | None  # number of instances that only the first run has; None for a subset
     only_second: int | None  # likewise
     not_judged: int | None  # instances in both runs that lack a value in at least one; likewise
+    shared: Bools  # (n,) whether the instance's replies are the same in both runs
     bounds: Interval | None = None  # as in `Comparison`; None for a subset
+    shares: bool = False  # whether values are verdicts or shares (`is_share`)
 
     def __len__(self) -> int:
         return len(self.digest)
@@ -82,11 +83,20 @@ class Pairs:
 
     def take(self, rows: Bools | Ints) -> Pairs:
         """Return the pairs selected by a mask or by row numbers."""
-        columns = ("digest", "first", "second", "samples", "cluster", "grouping")
+        columns = ("digest", "first", "second", "samples", "cluster", "grouping", "shared")
         taken = {name: getattr(self, name)[rows] for name in columns}
         return with_fields(
             self, **taken, only_first=None, only_second=None, not_judged=None, bounds=None
         )
+
+    def sharing(self, instances: NDArray[np.int64]) -> Pairs:
+        """Return the pairs, of which those of the ``instances`` (digests) share their replies."""
+        return with_fields(self, shared=np.isin(self.digest, instances))
+
+    @property
+    def independent(self) -> bool:
+        """Whether no replies are shared, or at least two clusters have pairs that share none."""
+        return not self.shared.any() or len(np.unique(self.cluster[~self.shared])) > 1
 
     def moved(self) -> tuple[list[int], list[int]]:
         """Return the digests of instances whose value rose, and of those whose value fell."""
@@ -155,7 +165,9 @@ def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -
         only_first=int(present[0].sum() - common.sum()),
         only_second=int(present[1].sum() - common.sum()),
         not_judged=not_judged,
+        shared=np.zeros(len(samples), np.bool_),
         bounds=bounds,
+        shares=verdicts or (is_share(first, score) and is_share(second, score)),
     )
 
 
@@ -195,13 +207,14 @@ class Comparison(Struct, frozen=True, kw_only=True):
     # it. Null for scores other than verdicts, and if less than 5% or all of the pairs are unjudged.
     bounds: Interval | None = None
     verdicts: bool = False  # whether the values are those of a true/false score
+    shared: int = 0  # pairs whose replies are the same in both runs
 
 
 def compare(pairs: Pairs, over: str = "") -> Comparison:
     """Compare the second run with the first: means, difference, test and power.
 
     If a label ``over`` is given, its groups have equal weights, and pairs without a group are left
-    out.
+    out. If all replies are shared, or all but those of one cluster, there is nothing to test.
     """
     if over:
         pairs = pairs.take(pairs.codes(over)[0] >= 0)
@@ -241,11 +254,17 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
         elif not better + worse:
             method, p_value = "clustered paired t", 1.0
             ci95 = _no_change(units) if pairs.verdicts else None
-        reach = _reach(degrees) * stderr
-        detectable = reach if 0 < reach <= (1.0 if pairs.verdicts else inf) else None
-        if stderr > 0 and difference:
-            needed = needed_instances(n, units, degrees, stderr / abs(difference))
-    return Comparison(
+        if method == "exact McNemar" and stderr > 0:
+            gains, losses = (count / units for count in changed)
+            detectable = detectable_change(units, gains + losses, gains - losses)
+            if difference:
+                needed = ceil(needed_pairs(gains, losses) * n / units)
+        elif stderr > 0:
+            smallest = reach(degrees) * stderr
+            detectable = smallest if smallest <= (1.0 if pairs.verdicts else inf) else None
+            if difference:
+                needed = needed_instances(n, units, degrees, stderr / abs(difference))
+    comparison = Comparison(
         n=n,
         n_clusters=units,
         first=float(weights @ pairs.first) if n else None,
@@ -266,67 +285,13 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
         not_judged=pairs.not_judged,
         bounds=pairs.bounds,
         verdicts=pairs.verdicts,
+        shared=int(pairs.shared.sum()),
     )
+    return comparison if pairs.independent else _untested(comparison)
 
 
-def _reach(
-    degrees: float, at_bound: float = 1.0, error: float = 1.0, comparisons: int = 1
-) -> float:
-    """Return the true difference, in standard errors, that is detected in 80% of cases.
-
-    This is t(0.975) + t(0.8), the multiplier of Bloom (1995, "Minimum Detectable Effects",
-    Evaluation Review 19) for a two-sided test at the 5% level.
-    """
-    test = t_quantile(degrees, 1 - ALPHA / 2 / comparisons)
-    return test * at_bound + t_quantile(degrees, POWER) * error
-
-
-def needed_instances(
-    n: int,
-    units: int,
-    degrees: float,
-    error: float,
-    *,
-    at_bound: float | None = None,
-    comparisons: int = 1,
-) -> int:
-    """Return how many instances would detect the observed difference in 80% of cases.
-
-    This is the smallest number, with at least two clusters, for which `_reach` standard errors are
-    no more than the difference. The error is assumed to fall with the square root of the number of
-    instances, and the number of clusters to grow in proportion to the number of instances. The
-    degrees of freedom grow with the number of clusters only if all clusters have the same size.
-    Otherwise, ``degrees`` remains the limit, because relative sizes stay the same.
-
-    Args:
-        n: The number of instances.
-        units: Their number of clusters.
-        degrees: The degrees of freedom of t.
-        error: The standard error, divided by the difference.
-        at_bound: The standard error if the true difference is 0, divided by the observed
-            difference (default: ``error``).
-        comparisons: The number of comparisons for which the test is corrected (Bonferroni).
-    """
-    equal = degrees >= units - 1
-    at_bound = error if at_bound is None else at_bound
-
-    def enough(size: int) -> bool:
-        free = size * units / n - 1
-        found = _reach(free if equal else min(free, degrees), at_bound, error, comparisons)
-        return found * sqrt(n / size) <= 1
-
-    least = ceil(2 * n / units)
-    low, high = least - 1, least  # low is too few
-    while not enough(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
-
-
-def untested(found: Comparison) -> Comparison:
-    """Return a comparison without its test, because one run has all replies of the other.
+def _untested(found: Comparison) -> Comparison:
+    """Return a comparison without its test, because the runs' replies are the same.
 
     If no value differs, the difference of 0 is certain, so there is no interval either.
     """
@@ -345,8 +310,7 @@ def _all_or_none(totals: Floats, shares: Floats) -> bool:
 
 
 def _interval(pairs: Pairs, difference: float, margin: float) -> Interval:
-    ends = [float(end) for v in (pairs.first, pairs.second) for end in (v.min(), v.max())]
-    limit = 1.0 if min(ends) >= 0 and max(ends) <= 1 + ROUNDING else inf
+    limit = 1.0 if pairs.verdicts or pairs.shares else inf
     return max(-limit, difference - margin), min(limit, difference + margin)
 
 
@@ -409,7 +373,7 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
     n_more = int((differences > ROUNDING).sum())
     limit = 1.0 if all(0 <= value <= 1 for value in (*first, *second)) else inf
     size = (found.n, found.n_clusters, found.degrees)
-    return Paired(found.mean, stderr, stderr, *size, n_more, limit)
+    return Paired(found.mean, stderr, stderr, *size, n_more=n_more, limit=limit)
 
 
 def adjusted(comparisons: Sequence[Comparison], *, planned: bool = True) -> list[Comparison]:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from operator import itemgetter
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from harness.analysis.breakdown import values_by
+from harness.analysis.breakdown import scored, values_by
 from harness.analysis.comparison import Comparison, adjusted, compare, pair
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.records import LARGEST, SCHEMA_VERSION
@@ -124,6 +125,13 @@ class ConstraintFindings:
     of: frozenset[tuple[str, int]]  # each constraint's score, and place in that score's list
     without: int  # number of samples without constraints, such as refused or failed ones
 
+    def scored(self, score: str) -> ConstraintFindings:
+        """Return the findings with each constraint's value of a score of k samples.
+
+        Any other score leaves the findings as they are, with the verdict on each sample.
+        """
+        return replace(self, table=scored(self.table, score))
+
     def instances(self, names: Iterable[str]) -> dict[int, str]:
         """Map digests of table rows to the ids of their instances, for the ids in ``names``."""
         return {
@@ -221,13 +229,16 @@ def compare_kinds(
     second: ConstraintFindings,
     names: Iterable[str] = (),
     cluster: str = "",
+    shared: Iterable[str] = (),
 ) -> dict[str, KindChange]:
     """Compare two runs on each kind of constraint, most changed pairs first.
 
     Changed instances are listed if their ids are in ``names``. ``cluster`` is the label of the
-    statistical unit (empty for the prompt).
+    statistical unit (empty for the prompt). ``shared`` are the ids of the instances whose replies
+    are the same in both runs.
     """
-    pairs = pair(first.table, second.table).clustered_by(cluster)
+    same = np.fromiter(second.instances(shared), np.int64)
+    pairs = pair(first.table, second.table).clustered_by(cluster).sharing(same)
     instances = second.instances(names)
     parts = {kind: pairs.take(rows) for kind, rows in pairs.group(LABEL).items()}
     compared = adjusted([compare(part) for part in parts.values()], planned=False)

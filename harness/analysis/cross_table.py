@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec import Struct, field, structs
 
 from harness.analysis import comparable
-from harness.analysis.breakdown import Key, are_fractions, has_score, scored, values_by
+from harness.analysis.breakdown import Key, has_score, is_share, scored, values_by
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.analysis.paper_figures import (
     CONSECUTIVE,
@@ -288,7 +288,7 @@ def _fill(
         if plan.columns and (figure.of, figure.label) != ("consecutive", plan.columns):
             for key, cell in _values(samples, figure, *rows, plan.columns).items():
                 cells[Place(number, "".join(key[:-1]), key[-1])] = cell
-        raw = figure.of in ("score", "partial") and not are_fractions(samples, figure.score)
+        raw = figure.of in ("score", "partial") and not is_share(samples, figure.score)
         raw = raw or figure.score in (TOKENS, MILLISECONDS)
         fractions[number] = figure.of != "consecutive" and not raw
     model = variant.metrics.model or str(variant.settings.get("model.backend") or "?")

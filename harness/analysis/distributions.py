@@ -1,4 +1,4 @@
-"""The distributions that tests and intervals need: Student's t, binomial and chi squared.
+"""The distributions that tests and intervals need: Student's t, binomial, beta and chi squared.
 
 SciPy has them as well, but it takes up 110 MB, a third of an installation, and takes longer to load
 than the rest of the harness.
@@ -7,11 +7,12 @@ than the rest of the harness.
 from __future__ import annotations
 
 from functools import lru_cache
-from math import comb, erfc, exp, lgamma, log, log1p, pi, sqrt
+from math import comb, erfc, exp, inf, lgamma, log, log1p, pi, sqrt
 from statistics import NormalDist
 
 _STEPS = 10_000  # maximum terms of the continued fraction; a million degrees of freedom need 900
 _EXACT = 100  # maximum tosses whose probabilities are computed as exact fractions
+_LARGEST_LOG = 700.0  # of a density that is a float
 _TINY = 1e-300  # in place of a denominator of 0 (Lentz)
 
 normal_quantile = NormalDist().inv_cdf
@@ -43,11 +44,43 @@ def t_quantile(degrees: float, p: float) -> float:
             return t if p > 0.5 else -t
 
 
-def binomial_cdf(most: int, n: int) -> float:
-    """Return the probability of at most ``most`` heads in ``n`` tosses of a fair coin."""
-    if n <= _EXACT:  # exact: a p just above 1/16 would be rounded up
-        return sum(comb(n, heads) for heads in range(min(most, n) + 1)) / (1 << n)
-    return _incomplete_beta(n - most, most + 1, 0.5, 0.5) if most < n else 1.0
+@lru_cache(maxsize=1 << 14)
+def beta_quantile(a: float, b: float, p: float) -> float:
+    """Return the value below which a beta variable lies with probability ``p``, for 0 < p < 1.
+
+    Newton's method, with a step of bisection where it would leave the bracket.
+    """
+    log_beta = lgamma(a) + lgamma(b) - lgamma(a + b)
+    low = 0.0
+    high = 1.0
+    x = a / (a + b)
+    for _ in range(_STEPS):
+        excess = _incomplete_beta(a, b, x, 1 - x) - p
+        if excess > 0:
+            high = x
+        else:
+            low = x
+        log_density = (a - 1) * log(x) + (b - 1) * log1p(-x) - log_beta
+        step = excess / exp(log_density) if -_LARGEST_LOG < log_density < _LARGEST_LOG else inf
+        following = x - step
+        if not low < following < high:
+            following = (low + high) / 2
+        if abs(following - x) <= 1e-14 * x + 1e-17 or following in (0.0, 1.0):
+            return following
+        x = following
+    return x
+
+
+def binomial_cdf(most: int, n: int, p: float = 0.5) -> float:
+    """Return the probability of at most ``most`` successes, of probability ``p``, in ``n`` trials.
+
+    The default is a fair coin.
+    """
+    if most >= n:
+        return 1.0
+    if p == 0.5 and n <= _EXACT:  # exact: a p just above 1/16 would be rounded up
+        return sum(comb(n, heads) for heads in range(most + 1)) / (1 << n)
+    return _incomplete_beta(n - most, most + 1, 1 - p, p)
 
 
 def chi_squared_tail(degrees: int, q: float) -> float:

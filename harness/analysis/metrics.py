@@ -29,6 +29,7 @@ class Statistic(Struct, frozen=True, kw_only=True):
     ci95: Interval | None = None
     n: int = 0
     n_clusters: int = 0
+    effective_n: float | None = None  # of a share: as many independent verdicts say as much
 
 
 class SampleStatistic(Statistic, frozen=True, kw_only=True):
@@ -38,10 +39,11 @@ class SampleStatistic(Statistic, frozen=True, kw_only=True):
 
 
 class Rate(SampleStatistic, frozen=True, kw_only=True):
-    """The share of samples that pass in their last round, with Wilson's interval.
+    """The share of samples that pass in their last round, with its 95% interval.
 
-    A scripted conversation passes if all its turns pass. The interval uses the effective sample
-    size. Samples without a verdict (infrastructure error, failed judge) are missing.
+    A scripted conversation passes if all its turns pass. The interval is Clopper and Pearson's for
+    the effective sample size. Samples without a verdict (infrastructure error, failed judge) are
+    missing.
     """
 
     mean: float | None = field(name="pass_rate")
@@ -65,8 +67,8 @@ class Rate(SampleStatistic, frozen=True, kw_only=True):
 class Mean(SampleStatistic, frozen=True, kw_only=True):
     """The mean of a score over the samples' last rounds.
 
-    The interval is Wilson's if the mean is unweighted and all values are between 0 and 1, and
-    otherwise a t interval.
+    The interval is that of `Rate` if the score is a share (its values are verdicts, or numbers that
+    the scorer declares as shares), and otherwise a t interval.
     """
 
     mean: float
@@ -112,6 +114,7 @@ class Group(Rate, frozen=True, kw_only=True):
     pass_at_k: dict[int, float]
     pass_at_k_stderr: dict[int, float | None]
     pass_at_k_instances: int
+    pass_at_k_n: dict[int, int] = {}
     pass_at_k_ci95: dict[int, Interval | None] = {}
     pass_hat_k: dict[int, float] = {}
     pass_hat_k_stderr: dict[int, float | None] = {}
@@ -198,9 +201,10 @@ class Metrics(Struct, frozen=True, kw_only=True):
     """The contents of `metrics.json`. For an incomplete run, they cover only the samples begun.
 
     pass_at_k is the mean over instances of the probability that at least one of k samples passes;
-    pass_hat_k, that all of them pass. The largest k is the smallest number of judged samples of any
-    instance, so every k covers the same instances. Instances without a judged sample do not count.
-    Instances have equal weight, unlike in `pass_rate`.
+    pass_hat_k, that all of them pass. They cover the pass_at_k_n instances with at least k judged
+    samples; pass_at_k_instances have at least one. Instances have equal weight, unlike in
+    `pass_rate`. (Runs summarised by earlier versions lack pass_at_k_n: each k that they have covers
+    all pass_at_k_instances.)
     """
 
     schema_version: int = METRICS_VERSION
@@ -225,6 +229,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     pass_at_k: dict[int, float]
     pass_at_k_stderr: dict[int, float | None]
     pass_at_k_instances: int
+    pass_at_k_n: dict[int, int] = {}
     pass_at_k_ci95: dict[int, Interval | None] = {}
     pass_hat_k: dict[int, float] = {}
     pass_hat_k_stderr: dict[int, float | None] = {}
@@ -285,6 +290,10 @@ class Metrics(Struct, frozen=True, kw_only=True):
         """The cost of the judges' calls in US dollars, or None if a judge's cost is unknown."""
         costs = [judge.cost_usd for judge in self.judges.values() if judge.n_calls]
         return None if None in costs else fsum(filter(None, costs))
+
+    def n_of_k(self, k: int) -> int:
+        """Return how many instances `pass_at_k` and `pass_hat_k` cover, for one k."""
+        return self.pass_at_k_n.get(k, self.pass_at_k_instances)
 
     def primary(self, group: Group | None = None) -> SampleStatistic:
         """Return the primary metric of the run or a group. If it is unknown, its mean is None."""

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from harness.analysis.distributions import binomial_cdf, chi_squared_tail
 
+ALPHA = 0.05  # significance level
+
 _MOST_FLIPPED = 16  # clusters; 65,536 sums
 
 

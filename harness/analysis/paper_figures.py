@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import inf
 
 import numpy as np
-from msgspec.structs import asdict
 from numpy.typing import NDArray
 
-from harness.analysis.breakdown import Groups, Key, are_fractions, group_codes, values_of
-from harness.analysis.clustered import linearised
-from harness.analysis.metrics import SampleStatistic, plugin_of
+from harness.analysis.breakdown import Groups, Key, group_codes, is_share, values_of
+from harness.analysis.clustered import (
+    linearised,
+    linearised_share,
+    mean_of_groups,
+    over_samples,
+)
+from harness.analysis.metrics import SampleStatistic, Statistic, plugin_of
 from harness.errors import ConfigError, HarnessError
 from harness.plugins import kind
 from harness.ports import PaperTable
@@ -57,7 +60,11 @@ def consecutive(samples: AttemptTable, label: str) -> AttemptTable:
         values.append(_levels_passed(level[part], samples.passed[part], len(names)))
     at = np.argsort(firsts).astype(np.intp)
     found = samples.take(np.array(firsts, np.int32)[at])
-    return replace(found, scores={**found.scores, CONSECUTIVE: np.array(values, float)[at]})
+    return replace(
+        found,
+        scores={**found.scores, CONSECUTIVE: np.array(values, float)[at]},
+        shares={**found.shares, CONSECUTIVE: False},
+    )
 
 
 def _levels_passed(level: NDArray[np.intp], passed: NDArray[np.generic], n: int) -> float:
@@ -74,16 +81,16 @@ def averaged(
 ) -> dict[Key, SampleStatistic]:
     """Return the average of a score's means in the groups of ``label``, by group of ``labels``."""
     codes, _ = group_codes(samples.instances.groupings, (label,))
-    bounds = _bounds(samples, score)
+    fractions = is_share(samples, score)
 
     def figure(rows: AttemptTable) -> SampleStatistic:
         part = codes[rows.instances.grouping[rows.instance]]
         known = values_of(rows, score)[0] & (part >= 0)
         taken, part = rows.take(known), part[known]
-        values = values_of(taken, score)[1]
-        masks = [part == number for number in np.unique(part)]
-        ratios = [(mask * values, mask.astype(np.float64)) for mask in masks]
-        return _mean_of_ratios(ratios, taken, len(rows), bounds)
+        if not len(taken):
+            return SampleStatistic(missing=len(rows))
+        estimate = mean_of_groups(values_of(taken, score)[1], taken.cluster, part)
+        return over_samples(estimate.share() if fractions else estimate.number(), len(rows))
 
     return _by_group(samples, labels, figure)
 
@@ -96,7 +103,7 @@ def ratio(samples: AttemptTable, score: str, per: str, *labels: str) -> dict[Key
 
     def figure(rows: AttemptTable) -> SampleStatistic:
         taken, upper, lower = _both(rows, score, per)
-        return _mean_of_ratios([(upper, lower)], taken, len(rows), (0.0, 1.0))
+        return _share(upper, lower, taken, len(rows))
 
     return _by_group(samples, labels, figure)
 
@@ -108,8 +115,7 @@ def weighted_means(
 
     def figure(rows: AttemptTable) -> SampleStatistic:
         taken, values, weights = _both(rows, score, weight)
-        ratios = [(weights * values, weights)]
-        return _mean_of_ratios(ratios, taken, len(rows), _bounds(rows, score))
+        return _share(weights * values, weights, taken, len(rows))
 
     return _by_group(samples, labels, figure)
 
@@ -160,8 +166,8 @@ def macro_f1(
             (2.0 * ((right == one) & (said == one)), (right == one) + 1.0 * (said == one))
             for one in (0, 1)
         ]
-        # Not Wilson's interval, which is for means: F1 is not one.
-        return _mean_of_ratios(ratios, taken, len(rows), (0.0, 1.0))
+        # A t interval: F1 is not a share.
+        return over_samples(mean_of_ratios(ratios, taken.cluster), len(rows))
 
     return _by_group(samples, labels, figure) or ({} if labels else {(): SampleStatistic()})
 
@@ -184,20 +190,30 @@ def _both(
     return taken, first, second
 
 
-def _bounds(samples: AttemptTable, score: str) -> tuple[float, float]:
-    return (0.0, 1.0) if are_fractions(samples, score) else (-inf, inf)
-
-
-def _mean_of_ratios(
-    ratios: Sequence[Ratio], taken: AttemptTable, n_samples: int, bounds: tuple[float, float]
+def _share(
+    upper: NDArray[np.float64], lower: NDArray[np.float64], taken: AttemptTable, n_samples: int
 ) -> SampleStatistic:
-    """Return the mean of ratios, each of which divides one sum over samples by another."""
-    if not ratios or not all(lower.sum() for _, lower in ratios):
+    """Return the sum of ``upper`` divided by that of ``lower``, over the samples ``taken``."""
+    if not lower.sum():
         return SampleStatistic(missing=n_samples)
-    mean, influence = 0.0, np.zeros(len(taken))
+    return over_samples(linearised_share(upper, lower, taken.cluster).share(), n_samples)
+
+
+def mean_of_ratios(ratios: Sequence[Ratio], clusters: NDArray[np.integer]) -> Statistic:
+    """Estimate the mean of ratios, each of which divides one sum over n samples by another.
+
+    The interval is by t, clipped to [0, 1].
+
+    Args:
+        ratios: Pairs of (n,) numerators and (n,) denominators.
+        clusters: (n,) The indices of the samples' clusters.
+    """
+    if not ratios or not all(lower.sum() for _, lower in ratios):
+        return Statistic()
+    mean = 0.0
+    influence = np.zeros(len(clusters))
     for upper, lower in ratios:
         value = float(upper.sum() / lower.sum())
         mean += value / len(ratios)
         influence += (upper - value * lower) / lower.mean() / len(ratios)
-    found = linearised(mean, influence, taken.cluster, *bounds)
-    return SampleStatistic(**asdict(found), missing=n_samples - found.n)
+    return linearised(mean, influence, clusters, 0.0, 1.0)

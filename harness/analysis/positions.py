@@ -102,7 +102,7 @@ def position_bias(
             option=LETTERS[place],
             n_right=int(correct.sum()),
             chosen=rate(picked, clusters),
-            excess=over.statistic(over.clipped_ci95(-1, 1)),
+            excess=over.number(-1, 1),
             passed=passed,
         ))  # fmt: skip
     return PositionBias(

@@ -13,6 +13,7 @@ from itertools import combinations
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from harness.analysis.breakdown import is_verdict, value_of
 from harness.analysis.comparable import (
@@ -24,12 +25,11 @@ from harness.analysis.comparable import (
     refuse_unknown_label,
     scored_runs,
 )
-from harness.analysis.comparison import Comparison, adjusted, compare, pair, untested
+from harness.analysis.comparison import Comparison, adjusted, compare, pair
 from harness.analysis.constraints import ConstraintFindings, KindChange, compare_kinds
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.analysis.rankings import Ranking, rank_groups
-from harness.store.calls import answers
-from harness.store.index import AttemptIndex
+from harness.store.index import read_names
 
 # Unadjusted p values below this are starred in a matrix, as in figures 13 and 14 of Lior et al.
 # 2025 (arXiv 2503.06573). When searching for differences, use the p adjusted by Holm for all pairs.
@@ -51,7 +51,6 @@ class Against(Struct, frozen=True, kw_only=True):
     run: str
     marks: list[str]
     overall: Comparison
-    shared: int = 0  # replies that the runs share, if one run has no others (then no p value)
     groups: dict[str, Comparison] = {}
     ranking: Ranking | None = None  # how the two runs rank the groups
     better_digests: list[int] = []  # digests of the instances in which the run's value is larger
@@ -100,7 +99,6 @@ def compare_runs(
     refuse_unknown(baseline, run_names, f"--baseline {baseline!r} is not one of the runs.")
     place = run_names.index(baseline) if baseline else 0
     refuse_incomparable(runs[place][0], [variant for variant, _ in runs])
-    unscored = runs
     runs, measures, score = scored_runs(runs, asked.score, asked.round)
     asked = replace(asked, score=measures)
     base, table = runs[place]
@@ -108,10 +106,9 @@ def compare_runs(
     for option, label in (("--by", asked.by), ("--cluster", asked.cluster)):
         refuse_unknown_label(option, label, {base.name: table})  # pairs use the baseline's groups
     further = score, asked, names or {}, findings or {}
-    rest = (run for number, run in enumerate(unscored) if number != place)
+    replies = base.replies()
     found = [
-        _sharing(_against((base, table), one, *further), shared_replies(unscored[place], run))
-        for one, run in zip(others, rest, strict=True)
+        _against((base, table), run, replies.same_as(run[0].replies()), *further) for run in others
     ]
     overall = adjusted([one.overall for one in found])
     by_group = [comparison for one in found for comparison in one.groups.values()]
@@ -132,21 +129,29 @@ def compare_runs(
 def _against(
     base: Run,
     other: Run,
+    shared: NDArray[np.int64],
     score: str,
     asked: ComparisonOptions,
     names: Mapping[int, str],
     findings: Mapping[str, ConstraintFindings],
 ) -> Against:
     (baseline, table), (variant, other_table) = base, other
-    pairs = pair(table, other_table, score=score).clustered_by(asked.cluster)
+    pairs = pair(table, other_table, score=score).clustered_by(asked.cluster).sharing(shared)
     parts = pairs.group(asked.by) if asked.by else {}
     groups = {name: compare(pairs.take(rows)) for name, rows in parts.items()}
     better, worse = pairs.moved()
     kinds: dict[str, KindChange] = {}
     without = (0, 0)
     if findings:
-        both = findings[baseline.name], findings[variant.name]
-        kinds = compare_kinds(*both, names.values(), asked.cluster)
+        both = (
+            findings[baseline.name].scored(baseline.score),
+            findings[variant.name].scored(variant.score),
+        )
+        same: list[str] = []
+        if len(shared) and baseline.attempts is not None:
+            ids = read_names(baseline.attempts)
+            same = [ids[digest] for digest in shared.tolist()]
+        kinds = compare_kinds(*both, names.values(), asked.cluster, same)
         without = (both[0].without, both[1].without)
     return Against(
         run=variant.name,
@@ -161,32 +166,6 @@ def _against(
         constraints=kinds,
         without_constraints=without,
     )
-
-
-def _sharing(found: Against, shared: int) -> Against:
-    """Return a comparison, without its tests if the runs are not independent."""
-    if not shared:
-        return found
-    groups = {name: untested(one) for name, one in found.groups.items()}
-    return replace(found, shared=shared, overall=untested(found.overall), groups=groups)
-
-
-def shared_replies(first: Run, second: Run) -> int:
-    """Return how many replies two runs share if one of the runs has no others, else 0.
-
-    Such runs are not independent samples. The result is also 0 if the runs disagree on which first
-    answers pass.
-    """
-    (one, table), (other, other_table) = first, second
-    starts = [each.take((each.sample == 0) & (each.round == 1)) for each in (table, other_table)]
-    names, others = (each.instances.digest[each.instance] for each in starts)
-    both, rows, other_rows = np.intersect1d(names, others, assume_unique=True, return_indices=True)
-    alike = np.array_equal(starts[0].passed[rows], starts[1].passed[other_rows])
-    if not (one.attempts and other.attempts and len(both) and alike):
-        return 0
-    found = [answers(AttemptIndex(path)) for path in (one.attempts, other.attempts)]
-    few, many = sorted(found, key=len)
-    return len(few) if few.items() <= many.items() else 0
 
 
 def with_planned(matrix: PairMatrix, comparison: RunComparison) -> PairMatrix:
@@ -247,16 +226,16 @@ def pair_matrix(
     base, others = runs[0][0], [variant for variant, _ in runs[1:]]
     refuse_incomparable(base, others)
     places = list(combinations(range(len(runs)), 2))
-    shared = [shared_replies(runs[one], runs[other]) for one, other in places]
     runs, measures, score = scored_runs(runs, score, round_)
     tables = [table for _, table in runs]
     refuse_unknown_label("--cluster", cluster, {variant.name: table for variant, table in runs})
     verdicts = all(is_verdict(table, score) for table in tables)
-    pairings = [pair(tables[one], tables[other], score=score) for one, other in places]
-    found = [compare(pairs.clustered_by(cluster)) for pairs in pairings]
-    comparisons = adjusted(
-        [untested(one) if n else one for one, n in zip(found, shared, strict=True)]
-    )
+    replies = [variant.replies() for variant, _ in runs]
+    found = []
+    for one, other in places:
+        pairs = pair(tables[one], tables[other], score=score).clustered_by(cluster)
+        found.append(compare(pairs.sharing(replies[one].same_as(replies[other]))))
+    comparisons = adjusted(found)
     return PairMatrix(
         task=base.metrics.task,
         score=measures,

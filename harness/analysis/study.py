@@ -24,7 +24,7 @@ from harness.analysis.breakdown import (
     scored,
     values_by,
 )
-from harness.analysis.clustered import clustered_mean
+from harness.analysis.clustered import clustered_mean, over_samples
 from harness.analysis.comparable import Run
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.analysis.paper_figures import macro_f1, weighted_means
@@ -337,7 +337,7 @@ def look_up(attempts: AttemptTable, lookup: Lookup) -> SampleStatistic:
     groups = [one for key, one in found.items() if key[:-1] == chosen and one.mean is not None]
     means = np.array([one.mean for one in groups])
     estimate = clustered_mean(means, np.arange(len(means)))
-    return estimate.over_samples(estimate.clipped_ci95(0.0, 1.0), len(groups))
+    return over_samples(estimate.number(0.0, 1.0), len(groups))
 
 
 def _without(samples: AttemptTable, groups: Mapping[str, str]) -> AttemptTable:

@@ -20,9 +20,14 @@ from harness.analysis.comparable import Run, scored_runs
 from harness.analysis.comparison import Comparison, Floats, adjusted, pair
 from harness.analysis.cross_table import CrossTable, TableOptions, cross_table
 from harness.analysis.metrics import Interval
-from harness.analysis.rankings import DRAWS, MAX_WORK, MIN_DRAWS, SEED, Tau, rank_correlation
+from harness.analysis.rankings import Tau, rank_correlation
 from harness.analysis.run_comparison import ComparisonOptions, compare_runs
 from harness.errors import RunConflict
+
+DRAWS = 2_000
+MAX_WORK = 200_000_000  # draws times pairs; above this, fewer draws are made
+MIN_DRAWS = 200
+SEED = 20_260_000
 
 FEWEST_PROMPTS = 10  # for an average rank's interval: draws of fewer prompts are too much alike
 FEWEST_MODELS = 4  # for a rank correlation: the p value of 3 models is never below 0.33

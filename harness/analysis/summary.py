@@ -21,7 +21,7 @@ from harness.analysis.breakdown import (
     scored,
     values_by,
 )
-from harness.analysis.clustered import Estimate, clustered_means
+from harness.analysis.clustered import Estimate, clustered_means, over_samples
 from harness.analysis.comparison import compare, pair
 from harness.analysis.metrics import (
     PASS_RATE,
@@ -263,7 +263,7 @@ def _figures(
         if n or not groups.names[number]:
             one = verdicts.get(number, Estimate())
             rate = Rate(
-                **asdict(one.over_samples(one.ci95, n)),
+                **asdict(over_samples(one.share(), n)),
                 naive_stderr=one.naive_stderr,
                 pass_rate_errors_as_failures=passed[number] / n if n else None,
                 cluster_rate=(cluster := of_clusters.get(number, Estimate())).mean,
@@ -302,21 +302,24 @@ def _pass_k(samples: AttemptTable, groups: Groups) -> list[dict[str, Any]]:
     (instances,) = counts.nonzero()
     drawn, group = counts[instances], groups.of_instance[instances]
     passed = np.bincount(judged.instance, weights=judged.passed)[instances].astype(np.int32)
-    fewest = np.full(len(groups.names), np.iinfo(np.int32).max, np.int32)
-    np.minimum.at(fewest, group, drawn)
     fields = [f"{name}{part}" for name in ("pass_at_k", "pass_hat_k") for part in _PARTS]
     found: list[dict[str, Any]] = [
-        {"pass_at_k_instances": n, **{field: {} for field in fields}}
+        {"pass_at_k_instances": n, "pass_at_k_n": {}, **{field: {} for field in fields}}
         for n in np.bincount(group, minlength=len(groups.names)).tolist()
     ]
-    for largest in np.unique(fewest[group]).tolist():  # few distinct numbers, even for many groups
-        rows = fewest[group] == largest
+    largest = 0
+    for n_drawn in np.unique(drawn).tolist():  # few distinct numbers
+        rows = drawn >= n_drawn
         unit = groups.unit[instances[rows]]
         for name, estimator in (("pass_at_k", pass_at_k), ("pass_hat_k", pass_hat_k)):
-            for k, values in enumerate(estimator(drawn[rows], passed[rows], largest), start=1):
+            for k, values in enumerate(estimator(drawn[rows], passed[rows], n_drawn), start=1):
+                if k <= largest:  # known from all instances with at least k
+                    continue
                 for number, one in clustered_means(values, unit, groups.of_unit).items():
+                    found[number]["pass_at_k_n"][k] = one.n
                     for part, value in zip(_PARTS, (one.mean, one.stderr, one.ci95), strict=True):
                         found[number][f"{name}{part}"][k] = value
+        largest = n_drawn
     return found
 
 

@@ -257,6 +257,8 @@ class ChatReplies:
         if not answer and (refusal := _bodies.text_or_none(message.refusal)):
             return refusal, "refusal", None
         text = _bodies.with_tool_calls(answer, _tool_calls(message.tool_calls))
+        if text != answer and reason == "stop":  # as some compatible servers report it
+            reason = "tool_calls"
         given = map(_bodies.text_or_none, (message.reasoning_content, message.reasoning))
         return text, reason, next(filter(None, given), None)
 

@@ -62,8 +62,8 @@ def run(
 ) -> None:
     """Run a run file, or continue it where it was interrupted.
 
-    Exit codes: 0 finished, 1 failed or some calls failed, 3 the budget is spent, 4 detached, 130
-    interrupted.
+    Exit codes: 0 finished, 1 failed, some calls failed, or half of the samples have no verdict, 3
+    the budget is spent, 4 detached, 130 interrupted.
 
     Args:
         file: A run file (YAML), or the name of one that 'harness configs' lists.
@@ -113,8 +113,9 @@ def evaluate(
 
     The published data is used, and downloaded at first use. If all models are simulated, or if a
     benchmark's data cannot be downloaded, built-in instances are used. Writes an equivalent run
-    file. To resume an interrupted evaluation, repeat the command. Exit codes: 0 finished, 1 failed
-    or some calls failed, 3 the budget is spent, 4 detached, 130 interrupted.
+    file. To resume an interrupted evaluation, repeat the command. Exit codes: 0 finished, 1 failed,
+    some calls failed, or half of the samples have no verdict, 3 the budget is spent, 4 detached,
+    130 interrupted.
 
     Args:
         tasks: Benchmarks, separated by commas; 'harness tasks' lists them.
@@ -350,7 +351,20 @@ def _run(job: Job, again: str, display: Display, alone: bool) -> tuple[Metrics, 
         say(f"To retry them: {again}")
     elif tally.failed_judgements:  # the run's notice reported them
         say(f"To retry the failed judgements: {again}")
-    return metrics, int(bool(failed or tally.failed_judgements))
+    return metrics, int(bool(failed or tally.failed_judgements) or _mostly_undecided(job, metrics))
+
+
+def _mostly_undecided(job: Job, metrics: Metrics) -> bool:
+    """Return, with a message, whether deciding judges gave no verdict on half of the samples."""
+    from harness.analysis.unjudged import deciding
+
+    missing = metrics.overall.missing
+    if not missing or 2 * missing < metrics.n_samples or not deciding(job.folder):
+        return False
+    counts = f"{missing:,} of {metrics.n_samples:,} samples have no verdict"
+    covered = ": the pass rate covers only the others" if metrics.overall.n else ""
+    say(f"{job.folder.name}: {counts}{covered}.", "yellow")
+    return True
 
 
 def _say_errors(tally: Tally, outcome: Outcome) -> None:

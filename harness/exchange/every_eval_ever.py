@@ -203,7 +203,7 @@ def _results(run: ExportedRun) -> Iterator[dict[str, Any]]:
     for k, value in metrics.pass_at_k.items():
         if k == 1:
             continue  # differs from the pass rate only in its weights
-        interval = metrics.pass_at_k_ci95.get(k), metrics.pass_at_k_instances
+        interval = metrics.pass_at_k_ci95.get(k), metrics.n_of_k(k)
         yield always | {
             "evaluation_result_id": f"pass@{k}",
             "metric_config": {

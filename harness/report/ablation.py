@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from harness.analysis.ablation import Ablation, AblationRow, Gain, counted
 from harness.analysis.breakdown import explained
 from harness.analysis.claims import AblationFindings, ClaimVerdict, FieldGain
+from harness.analysis.clustered import ROUNDING
 from harness.report.comparison import TESTS, units_shown
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
 from harness.report.text import UNKNOWN, number, p_value
@@ -69,6 +70,18 @@ def _notes(found: Ablation) -> list[str]:
         listed = " or ".join(dict.fromkeys(tested))
         notes.append(
             f"p by {listed}. p (Holm): adjusted over all rows that have one ({len(tested)})."
+        )
+    unlike = [
+        f"{row.variant} {number(100 * row.by_instance, 2, sign=True)}"
+        for row in found.rows
+        if row.by_instance is not None
+        and row.difference is not None
+        and abs(row.by_instance - row.difference) > ROUNDING
+    ]
+    if unlike:
+        notes.append(
+            "The groups have unequal sizes. With equal weight of instances, as in harness compare, "
+            f"the differences are: {', '.join(unlike)}."
         )
     if any(row.mean is not None and not row.same_groups for row in found.rows):
         notes.append(

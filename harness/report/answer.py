@@ -10,8 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.analysis.ablation import counted
-from harness.analysis.comparison import ALPHA, Comparison
+from harness.analysis.comparison import Comparison
 from harness.analysis.metrics import PASS_RATE
+from harness.analysis.p_values import ALPHA
 from harness.analysis.run_comparison import PairMatrix, RunComparison
 from harness.analysis.suite import Suite
 from harness.report.comparison import TESTS, bounds_line, score_name
@@ -183,8 +184,8 @@ def _pair(
         change = f"{_FEEDBACK} {change}"
     elif found.p_value is not None and found.p_value >= ALPHA:
         return f"no difference found between {run} ({second}) and {base} ({first}): {change}"
-    if one.shared and not found.better + found.worse:
-        return f"{run} repeats the {one.shared:,} replies of {base}: {first} each"
+    if found.method == "shared replies" and not found.better + found.worse:
+        return f"{run} has the same replies as {base}: {first} each, {instances}"
     return f"{run} {verb_for(score, found.second, unit)}, {base} {first}: {change}"
 
 

@@ -32,7 +32,7 @@ TESTS: Mapping[str, str] = {
     "exact McNemar": "McNemar's exact test",
     "clustered paired t": "Student's t of the paired differences, clustered",
     "sign flips": "an exact test that swaps the two runs in each cluster, because few differ",
-    "shared replies": "no test, because all replies of one of the runs are replies of the other",
+    "shared replies": "no test, because the two runs have the same replies",
     "none": "no test, because all pairs differ in the same way",
 }
 
@@ -148,9 +148,10 @@ def details(one: Against, comparison: RunComparison, unit: ShownUnit = _NUMBER) 
         name = "Cohen's h" if found.verdicts else "d_z"
         yield f"Effect size {name} {found.effect:+.3f}."
     if found.stderr and found.p_value is not None:
-        detected = "detects no difference in 80% of cases"
+        often = "in about 80% of cases (in simulations: 75 to 87%)"
+        detected = f"detects no difference {often}"
         if found.detectable is not None:
-            detected = f"detects a true difference of {size(found.detectable)} in 80% of cases"
+            detected = f"detects a true difference of {size(found.detectable)} {often}"
         if found.needed is not None:
             detected += f"; detecting the observed difference takes {found.needed:,} instances"
         yield f"This sample {detected}."
@@ -161,10 +162,10 @@ def details(one: Against, comparison: RunComparison, unit: ShownUnit = _NUMBER) 
             f"{of_base:,} of the baseline, {of_run:,} of the run."
         )
     if ranking is not None and ranking.tau_b is not None:
-        between = f" ({ranking.ci95[0]:+.3f} to {ranking.ci95[1]:+.3f})" if ranking.ci95 else ""
         yield (
             f"Kendall's tau-b of the two runs' rankings of the {ranking.n_groups} groups of "
-            f"{comparison.asked.by!r} is {ranking.tau_b:+.3f}{between}."
+            f"{comparison.asked.by!r} is {ranking.tau_b:+.3f}; noise in the groups' means "
+            "brings it closer to 0."
         )
 
 
@@ -191,19 +192,34 @@ def captions(comparison: RunComparison) -> Iterator[str]:
         if not one.overall.n:
             both = f"{one.run} and {comparison.baseline}"
             yield f"Nothing can be compared: {both} have no judged instance in common."
-        if one.shared:
-            same = " None differs." * (one.overall.better + one.overall.worse == 0)
-            yield (
-                f"No p value of {one.run}: all {one.shared:,} replies of one of the two runs are "
-                f"replies of the other, so these are not independent samples.{same}"
-            )
+        yield from _shared_line(one, comparison.baseline)
     if any(one.constraints for one in comparison.others):
+        best = f", scored by {score_name(asked.score)}" if explained(asked.score) else ""
         yield (
-            "constraint: the kind, without its values. n counts each constraint of each instance. "
+            "constraint: the kind, without its values. n counts each constraint of each instance"
+            f"{best}. "
             "better, worse: satisfied more or less often. p (BH): adjusted by the method of "
             "Benjamini and Hochberg over a run's kinds."
         )
     yield from (note for note in comparison.notes if not note.startswith(SERIOUS))
+
+
+def _shared_line(against: Against, baseline: str) -> Iterator[str]:
+    """Yield a sentence on the instances whose replies are the same in both runs, if any."""
+    comparison = against.overall
+    if not comparison.shared:
+        return
+    which = (
+        f"all {comparison.n:,}"
+        if comparison.shared == comparison.n
+        else f"{comparison.shared:,} of {comparison.n:,}"
+    )
+    same = f"{against.run} has the same replies as {baseline} for {which} instances"
+    if comparison.method != "shared replies":
+        yield f"{same}."
+        return
+    equal = " No value differs." * (comparison.better + comparison.worse == 0)
+    yield f"No p value of {against.run}: {same}, so these are not independent samples.{equal}"
 
 
 def serious(notes: Iterable[str]) -> list[str]:

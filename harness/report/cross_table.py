@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from harness.analysis.ablation import counted
 from harness.analysis.breakdown import explained
+from harness.analysis.comparison import MOST_UNJUDGED
 from harness.analysis.cross_table import CrossTable, ShownFigure, TableCell, TableRow
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.rankings import Tau
@@ -98,8 +99,21 @@ def _cell(cell: TableCell | None, figure: ShownFigure) -> Cell:
     scale, digits = _scale(figure)
     text = number(scale * cell.mean, digits)
     if _has_error(cell):
-        text += f" ± {scale * (cell.stderr or 0.0):.{digits}f}"
-    return Cell(cell.mean, text)
+        text += f" ± {number(scale * (cell.stderr or 0.0), digits)}"
+    return Cell(cell.mean, _covered(cell, figure) + text)
+
+
+def _lacks_many(cell: TableCell, figure: ShownFigure) -> bool:
+    """Return whether many samples of a cell lack a value, unless its figure is over the others."""
+    n = cell.n + cell.missing
+    answered = figure.of in ("answered", "macro_f1_answered")
+    return not answered and cell.missing > 0 and cell.missing >= MOST_UNJUDGED * n
+
+
+def _covered(cell: TableCell, figure: ShownFigure) -> str:
+    """Return how many samples a cell's value covers, such as "60 of 100: ", or ""."""
+    n = cell.n + cell.missing
+    return f"{cell.n:,} of {n:,}: " if _lacks_many(cell, figure) else ""
 
 
 def _has_error(cell: TableCell) -> bool:
@@ -151,6 +165,15 @@ def _counts(found: CrossTable) -> Iterator[str]:
     excluded = [f"{found.figures[at].name} {n:,} of {of:,}" for at, (n, of) in lacking.items() if n]
     if excluded:
         yield f"Samples without a value, excluded and not counted as 0: {'; '.join(excluded)}."
+    if any(
+        cell is not None and cell.mean is not None and _lacks_many(cell, figure)
+        for row in found.rows
+        for figure, _, cell in _cells(found, row)
+    ):
+        yield (
+            "n of m: the value covers n of m samples; "
+            f"shown if at least {MOST_UNJUDGED:.0%} lack one."
+        )
 
 
 def _kinds(found: CrossTable) -> Iterator[str]:
@@ -231,7 +254,8 @@ def _heading(found: Suite, figure: ShownFigure) -> str:
 def _value(cell: TableCell | None, figure: ShownFigure) -> Cell:
     if cell is None or cell.mean is None:
         return Cell(None, MISSING)
-    return Cell(cell.mean, _with_interval(cell.mean, cell.ci95, *_scale(figure)))
+    text = _with_interval(cell.mean, cell.ci95, *_scale(figure))
+    return Cell(cell.mean, _covered(cell, figure) + text)
 
 
 def _with_interval(

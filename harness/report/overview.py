@@ -39,7 +39,7 @@ _NOTES = {
 }
 _INTERVALS = (
     "Intervals are 95% and, like standard errors, account for clusters: samples of one prompt are "
-    "not independent. Rates have Wilson's interval on the effective sample size.",
+    "not independent. Rates have Clopper and Pearson's interval for the effective sample size.",
     "Not judged: an infrastructure error or a failed judge, which does not count as a failed "
     "answer. Refused, empty, truncated and unparseable answers fail.",
 )

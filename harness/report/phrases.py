@@ -9,7 +9,7 @@ from harness.analysis.metrics import PASS_RATE
 from harness.records import EXAMPLE
 from harness.report.comparison import score_name
 from harness.report.table import Column, ShownUnit
-from harness.report.text import printable
+from harness.report.text import number, printable
 from harness.scoring import cut
 
 MOST_NAMED = 4  # runs in a sentence
@@ -46,8 +46,8 @@ def between(ci95: tuple[float, float] | None, unit: ShownUnit, sign: bool = Fals
         return ""
     scale, digits = (100, unit.digits) if unit.percent else (1, 3)
     low, high = (scale * end for end in ci95)
-    plus = "+" if sign and low < 0 < high else ""
-    return f" ({low:z.{digits}f} to {high:{plus}z.{digits}f})"
+    upper = number(high, digits, sign=sign and low < 0 < high)
+    return f" ({number(low, digits)} to {upper})"
 
 
 def change_of(found: Comparison, unit: ShownUnit) -> str:
@@ -57,7 +57,7 @@ def change_of(found: Comparison, unit: ShownUnit) -> str:
     scale, digits = (100, unit.digits) if unit.percent else (1, 3)
     points = " points" if unit.percent else ""
     interval = between(found.ci95, unit, sign=True) or " (how sure is not known)"
-    return f"{scale * found.difference:+z.{digits}f}{points}{interval}"
+    return f"{number(scale * found.difference, digits, sign=True)}{points}{interval}"
 
 
 def short(reason: str) -> str:

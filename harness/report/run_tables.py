@@ -8,6 +8,7 @@ from itertools import islice
 
 from harness.analysis.ablation import counted
 from harness.analysis.clustered import ROUNDING
+from harness.analysis.comparison import MOST_UNJUDGED
 from harness.analysis.metrics import (
     CallFigures,
     Metrics,
@@ -174,6 +175,8 @@ def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
 
 def _verdicts(metrics: Metrics, rate: Rate, *, bold: bool) -> Iterator[tuple[object, object]]:
     passed = with_error(rate.mean, rate.stderr, 4)
+    if rate.n and rate.missing >= MOST_UNJUDGED * (rate.n + rate.missing) > 0 < rate.missing:
+        passed += f", {rate.n:,} of {rate.n + rate.missing:,} samples judged"
     so_far = "" if metrics.complete else " so far"
     yield f"pass rate{so_far}", Cell(passed, style="bold" if bold else "")
     yield "95% interval", interval(rate.ci95, 4)
@@ -244,10 +247,12 @@ def _round_notes(metrics: Metrics) -> list[str]:
 def pass_at_k_table(metrics: Metrics) -> Table:
     """Build a table of pass@k and pass^k for several values of k."""
     largest = max(metrics.pass_at_k)
+    unequal = len({metrics.n_of_k(k) for k in metrics.pass_at_k}) > 1
     series = (step * 10**power for power in range(len(str(largest))) for step in (1, 2, 5))
     rows = [
         [
             f"{k:,}",
+            metrics.n_of_k(k),
             Statistic(mean=metrics.pass_at_k[k], stderr=metrics.pass_at_k_stderr[k]),
             Statistic(mean=metrics.pass_hat_k.get(k), stderr=metrics.pass_hat_k_stderr.get(k)),
         ]
@@ -255,7 +260,8 @@ def pass_at_k_table(metrics: Metrics) -> Table:
     ]
     at, hat = (Column(f"pass{sign}k ± s.e.", rate=True) for sign in "@^")
     older = not metrics.pass_hat_k  # metrics of older runs lack it
-    return table(["k", at, None if older else hat], rows)
+    notes = ["n: instances with at least k verdicts. Others are excluded."] if unequal else []
+    return table(["k", "n" if unequal else None, at, None if older else hat], rows, notes=notes)
 
 
 def round_table(metrics: Metrics) -> Table:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace as replaced
 
-from harness.analysis.breakdown import are_fractions, is_verdict, scored
+from harness.analysis.breakdown import is_share, scored
 from harness.analysis.comparable import refuse_unknown_score, variant_of
 from harness.analysis.constraints import NO_FINDINGS, ConstraintKind, kinds, read_findings
 from harness.analysis.failures import NO_FAILURES, Failures, merged, read_failures
@@ -27,7 +27,6 @@ from harness.analysis.run_comparison import (
     RunComparison,
     compare_runs,
     pair_matrix,
-    shared_replies,
     with_planned,
 )
 from harness.analysis.suite import Suite, suite
@@ -43,6 +42,7 @@ from harness.report.text import (
     COMPUTED,
     interval,
     is_zero,
+    number,
     task_shown,
     time_text,
     usd,
@@ -98,10 +98,8 @@ class ReportedRun:
         return self.manifest.get("backend") == "replay"
 
     def is_share(self, score: str) -> bool:
-        """Return whether all values of a score (or `PASS_RATE`) are verdicts or fractions."""
-        if is_verdict(self.attempts, score):
-            return True
-        return are_fractions(scored(self.attempts.last_rounds(), score), score)
+        """Return whether a score's (or `PASS_RATE`'s) values are verdicts or shares."""
+        return is_share(scored(self.attempts.last_rounds(), score), score)
 
     @property
     def last_round(self) -> int:
@@ -206,19 +204,23 @@ def report_on(
     asked = replaced(asked, by=asked.by or next(shared, ""))
     known = findings if all(len(one.table) for one in findings.values()) else {}
     comparison = compare_runs(variants, asked, baseline, findings=known)
+    every = pair_matrix(variants, asked.score, round_=asked.round, cluster=asked.cluster)
+    repeated = {
+        frozenset((every.rows[one.first].run, every.rows[one.second].run))
+        for one in every.pairs
+        if one.comparison.method == "shared replies"
+    }
     continuing = [
         (run.name, base.name)
-        for (run, own), (base, other) in permutations(zip(runs, variants, strict=True), 2)
+        for run, base in permutations(runs, 2)
         if texts
         and base.last_round < run.last_round
         and not run.metrics.turns  # the later rounds do not follow feedback
-        and shared_replies(own, other)
+        and {run.name, base.name} in repeated
     ]
     if len(runs) < 3:
         return Reported(runs, comparison, continuing=continuing)
-    matrix = with_planned(
-        pair_matrix(variants, asked.score, round_=asked.round, cluster=asked.cluster), comparison
-    )
+    matrix = with_planned(every, comparison)
     rankings = None  # for three runs, tau-b has few possible values
     if len(runs) > 3 and 1 < len(groups[0].get(asked.by, ())) <= MOST_RANKED:
         rankings = induced_rankings(variants, asked.score, asked.by, round_=asked.round)
@@ -380,7 +382,7 @@ def _any_passed(metrics: Metrics) -> str:
     several = {"samples": metrics.pass_at_k, "rounds": metrics.rounds.any_of_first_k}
     for unit, series in several.items():
         if (last := max(series, default=1)) > 1:
-            return f"{series[last]:.3f} of {last:,} {unit}"
+            return f"{number(series[last])} of {last:,} {unit}"
     return ""
 
 

@@ -63,15 +63,21 @@ def number(value: float | None, digits: int = 3, sign: bool = False) -> str:
     """Format a number with fixed decimals (and a plus sign if ``sign``), or ``n/a`` for None.
 
     A very large or small number has an exponent, except one so small that it is a rounding error.
+    A number that would be rounded to 0, 1 or 100 has as many decimals as it takes to differ from
+    these, since 2,599 of 2,600 are not all.
 
-    >>> number(0.25), number(1e99), number(-2e-8), number(1e-17)
-    ('0.250', '1.000e+99', '-2.000e-08', '0.000')
+    >>> number(0.25), number(1e99), number(-2e-8), number(1e-17), number(2599 / 2600)
+    ('0.250', '1.000e+99', '-2.000e-08', '0.000', '0.9996')
     """
     if value is None:
         return UNKNOWN
     plus = "+" if sign else ""
     if abs(value) >= LARGE or ROUNDING < abs(value) < SMALL:
         return f"{value:{plus}.{digits}e}"
+    for exact in (0, 1, 100):
+        differs = abs(abs(value) - exact) > ROUNDING * max(1, exact)
+        while differs and round(abs(value), digits) == exact:
+            digits += 1
     return f"{value:{plus}z.{digits}f}"
 
 
@@ -107,11 +113,23 @@ def interval(bounds: tuple[float, float] | None, digits: int = 3, sign: bool = F
     return f"{low} to {high}" if sign or bounds[0] < 0 else f"{low}-{high}"
 
 
+LEVELS = (0.05, 0.01)  # of significance
+
+
 def p_value(p: float | None) -> str:
-    """Format a p value with three decimals, as ``<0.001`` if it is smaller, or ``n/a`` for None."""
+    """Format a p value with three decimals, as ``<0.001`` if it is smaller, or ``n/a`` for None.
+
+    A value below a level of significance is not rounded up to the level.
+
+    >>> p_value(0.0498), p_value(0.0502), p_value(0.0004)
+    ('0.0498', '0.050', '<0.001')
+    """
     if p is None:
         return UNKNOWN
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
+    digits = 3
+    while any(p < level <= round(p, digits) for level in LEVELS):
+        digits += 1
+    return "<0.001" if p < 0.001 else f"{p:.{digits}f}"
 
 
 def percent(part: int, whole: int, digits: int = 1) -> str:

@@ -227,7 +227,7 @@ class Judging:
             if judgement.outcome == "error":
                 self._tally.failed_judgements += 1
                 self._tally.last_error = f"judge {judgement.judge}: {judgement.error}"
-            if judgement.call_ids:
+            if judgement.call_ids or judgement.judge in self._panels:
                 self._tally.judgements[judgement.judge] += 1
                 undecided = [score for score in judgement.scores.values() if score.value is None]
                 if undecided or judgement.outcome not in ("ok", *FAILED):

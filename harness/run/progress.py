@@ -61,7 +61,7 @@ class Tally:
     score_sum: float = 0.0  # over n_scored answers of this session
     n_scored: int = 0
     failed_judgements: int = 0
-    judgements: Counter[str] = field(default_factory=Counter)  # by judge, without panels
+    judgements: Counter[str] = field(default_factory=Counter)  # by judge and panel
     # Judgements without a verdict, by judge and outcome, and the latest reason of each.
     verdictless: Counter[tuple[str, str]] = field(default_factory=Counter)
     reasons: dict[tuple[str, str], str] = field(default_factory=dict)

@@ -132,6 +132,8 @@ class RecordedReasoning:
         """
         if not attempt.text or attempt.finish_reason == CONSTRAINT_REFUSED or self.reasoning.keeps:
             return attempt
+        if attempt.reasoning is not None:  # separated when it was read
+            return attempt
         if attempt.request.get("loglikelihoods") or attempt.request.get("window"):
             return attempt
         prompt = _recorded_prompt(attempt, earlier)
@@ -139,7 +141,7 @@ class RecordedReasoning:
         if reasoning is None:
             return attempt
         self.separated += 1
-        return replace(attempt, text=answer, reasoning=attempt.reasoning or reasoning)
+        return replace(attempt, text=answer, reasoning=reasoning)
 
 
 def _recorded_prompt(attempt: Attempt, earlier: Sequence[Attempt]) -> Prompt:

@@ -21,6 +21,7 @@ MAX_DEPTH = 100
 
 _SCORES = "Scores are a mapping of names to harness.records.Score."
 _VALUES = f"A value is True, False, None or a number from {-LARGEST:g} to {LARGEST:g}."
+_SHARES = "A share is from 0 to 1. Without share=True, a number has no limits."
 _VERDICTS = "A verdict (passed) is True, False or None."
 _REASONS = "A reason is a string."
 _DETAILS = f"Details are a mapping of JSON values, at most {MAX_DEPTH} levels deep."
@@ -72,9 +73,19 @@ def _recordable(score: Score) -> Score:
         raise ConfigError(f"the details {_shown(details)}", _DETAILS)
     if details:
         details = _recordable_details(details)
-    if value is score.value and passed is score.passed and details is score.details:
+    share: bool | msgspec.UnsetType = msgspec.UNSET
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        share = score.share is True
+        if share and not 0 <= value <= 1:
+            raise ConfigError(f"the share {_shown(value)}", _SHARES)
+    if (
+        value is score.value
+        and passed is score.passed
+        and details is score.details
+        and share is score.share
+    ):
         return score
-    return replace(score, value=value, passed=passed, details=details)
+    return replace(score, value=value, passed=passed, details=details, share=share)
 
 
 def _recordable_details(details: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -129,7 +129,9 @@ _BULLET = re.compile(
     re.M,
 )
 _OTHER_LABEL = re.compile(rf"\b(?:{KIND})\Z", re.I)
-_REFUSED = re.compile(r"[^.!?\n]{0,60}\?\s*(?:wrong|no|incorrect|not)\b", re.I)
+_REFUSED = re.compile(
+    r"[^.!?\n]{0,60}\?\s*(?:wrong|no|incorrect|(?:probably\s+)?not|hardly|unlikely)\b", re.I
+)
 _CLAUSE_END = re.compile(r"[,;.!]\s")
 _WORD = re.compile(r"[\w?]")
 _CLOSED = re.compile(r"\s*(?:[.!;)\]]|\n|\Z)")
@@ -145,7 +147,8 @@ _ORDINALS = {
     for name in names.split()
 }
 _ORDINAL = re.compile(
-    rf"\bthe\s+({'|'.join(_ORDINALS)}|last)\s+(?:(?:option|alternative)\b|one(?=\s*(?:[.!]|\Z|(?:wins|is)\b)))",
+    rf"\bthe\s+({'|'.join(_ORDINALS)}|last)\s+"
+    r"(?:(?:option|alternative)\b|one(?=\s*(?:[.!]|\Z|(?:wins|is)\b)))",
     re.I,
 )
 _LOOK_ALIKES = (  # Cyrillic

@@ -60,7 +60,7 @@ _LINK = (
 )
 _FILL = (
     r"(?:[\s:\uff1a=]|[-•](?=\s)|\b(?:is|the|correct|final|best|right|option|choice|letter|answer"
-    r"|clearly|definitely|probably|likely|most|therefore|thus|indeed|simply|just|actually|now|still"
+    r"|(?:should|must|would|will)\s+be|clearly|definitely|probably|likely|most|therefore|thus|indeed|simply|just|actually|now|still"
     r"|instead|rather|that|clear|obvious|simple|as follows|it['\u2019]s|it\s+is"
     r"|la|le|les|el|die|der|das|opción|opção|lettre|letra|a\s+letra|(?:a|to)(?=\s+[A-Z]\b)|lettera|buchstabe|буква|вариант|correcta|correcte"
     r"|correta|corretta|richtig)\b|选项|選択肢)*+"
@@ -103,6 +103,15 @@ ASIDE = re.compile(  # words that make an answer one that the reply does not giv
     r"|their|his|her|the\s+(?!question|problem)\w+['\u2019]s)\b[^.!?;:,\n]{0,20}\Z",
     re.I,
 )
+_QUOTED = re.compile(  # what a text or a person says, before the statement that it quotes
+    r"\b(?:texts?|essay|answer|response|reply|passage|stor\w+|poem|it|user|student|assistant"
+    r"|candidate\w*(?:['\u2019]s)?"
+    r"|model|author|prompt|instruction|line|he|she|they)\b[^.!?\n]{0,40}\b(?:says?|said|claims?(?:\s+that)?|states?"
+    r"|writes?|wrote|reads?|(?:ends?|closes|begins|starts|conclude[sd]?)(?:\s+with)?|asks?(?:\s+for)?|asked\s+for"
+    r"|(?:contains?|includes?)(?=[^.!?\n]{0,30}\b(?:instruction|line|sentence|statement|words?|phrase|claim|command)s?\W*\Z)"
+    r"|tries|wants|line)\b[^.!?\n]{0,40}\s*\Z",
+    re.I,
+)
 _YOURS = re.compile(r"\byour\s+(?:\w+\s+)?\Z", re.I)
 _HYPOTHETICAL = re.compile(
     r"(?:^|[.!?;\n]\s*)(?:if(?!\s+I\b)|had|under|(?:for|in|with)\b(?!\s+(?:this|these|that|those|short|all)\b))"
@@ -138,11 +147,16 @@ _RETRACTION = re.compile(  # at the beginning of a sentence
     r"(?:(?:(?:please|let['\u2019]?s)\s+)?(?:scratch|strike|disregard|forget)\s+(?:that|this|it|my)\b"
     r"|(?:that|this|it|my\s+\w+|the\s+(?:answer|result)\s+above)"
     r"(?:(?:['\u2019]s|\s+(?:is|was|seems|looks|must\s+be))\s+(?:\w+ly\s+|too\s+)?"
-    r"(?:wrong|incorrect|mistaken|not\s+(?:right|correct)|an?\s+(?:mistake|error)"
+    r"(?:wrong|incorrect|mistaken|not\s+(?:right|correct)|an?\s+(?:mistake|error)|false|untrue"
     r"|generous|harsh|strict|lenient)"
     r"|\s+(?:(?:is|was)n['\u2019]t|can(?:not|['\u2019]t)\s+be)\s+(?:right|correct))\b(?!\s+(?:to|that|for|if|when)\b)"
     r"|(?:\w+\s+){0,2}I\s+(?:(?:was|am)\s+(?:wrong|mistaken)|made\s+an?\s+(?:\w+\s+)?(?:mistake|error)"
-    r"|mis(?:read|counted|calculated)|take\s+(?:that|it)\s+back)\b|my\s+(?:mistake|bad|error)\b|correction\b"
+    r"|mis(?:read|counted|calculated)|take\s+(?:that|it)\s+back|forgot|disagree)\b"
+    r"|(?:it|that|this|the\s+(?:answer|result))\s+(?:should|must|ought)\b"
+    r"|let\s+me\s+re(?:compute|calculate|count|consider|do)\b|on\s+(?:second\s+thoughts?|reflection)\b"
+    r"|(?:probably|maybe|perhaps|I\s+(?:guess|think|suppose))\s+not\b|just\s+kidding\b"
+    r"|I(?:['\u2019]m|\s+am)\s+(?:really\s+)?(?:not\s+(?:really\s+)?|un)sure\b"
+    r"|(?:he|she|they)\s+(?:is|are)\s+(?:wrong|mistaken)\b|or\s+is\s+it\b|my\s+(?:mistake|bad|error)\b|correction\b"
     r"|(?:das|es)\s+(?:ist|war)\s+(?:\w+\s+)?falsch|das\s+stimmt\s+(?:so\s+)?nicht|falsch[.!,]|korrektur\b"
     r"|ich\s+(?:korrigiere|habe\s+mich\s+(?:geirrt|ver\w+))"
     r"|c['\u2019]est\s+(?:faux|incorrect)|je\s+me\s+(?:suis\s+tromp|corrige)|faux[.!,]"
@@ -151,10 +165,14 @@ _RETRACTION = re.compile(  # at the beginning of a sentence
     r"|(?:это\s+)?не(?:верно|правильно)[.!,]|я\s+ошиб\w+"
     r"|(?:这|這|我|上面)?(?:是|算|答)?(?:不对|不對|[错錯](?:了|误|誤)|更正|纠正)|間違|訂正|틀렸|خطأ|गलत"
     r"|(?:(?:no|nein|non|não|нет|いや|아니|لا|नहीं|不)\s*[,、\uff0c،]\s*"
-    r"(?:(?:it['\u2019]s|it\s+is|es\s+ist|c['\u2019]est)\s+)?|(?:actually|sorry)\s*,\s*)"
+    r"(?:(?:it['\u2019]s|it\s+is|es\s+ist|c['\u2019]est|en\s+realidad(?:\s+es)?|en\s+fait"
+    r"|in\s+realtà|na\s+verdade|eigentlich|tatsächlich)\s+)?|(?:actually|sorry)\s*,\s*)"
     r"[^\s.!?。]{1,20}(?:[.!。]|\Z))",  # No, fifteen.
     re.I,
 )
+
+
+_IN_DOUBT = re.compile(r"\W{0,4}(?:or\s+is\s+it\b|I\s+(?:guess|think|suppose)\s+not\b)", re.I)
 
 
 class Statement(NamedTuple):
@@ -200,16 +218,28 @@ def undecided(text: str) -> list[int]:
 
 _DIGIT = re.compile(r"\d")
 _BOXED_NUMBER = re.compile(
-    r"\\(?:boxed|fbox)\s?(\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})[^\d\n]*+"
-    r"|^####[^\S\n]*(\S+)[^\S\n]*$",  # the latter as in GSM8K
+    r"\\(?:boxed|fbox)\s?(?P<boxed>\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})(?=(?P<rest>[^\d\n]*+))"
+    r"|^####[^\S\n]*(?P<number>\S+)[^\S\n]*$",  # the latter as in GSM8K
     re.M,
+)
+_BETWEEN_BOXES = re.compile(
+    r"[^\w\n\\]*(?:\\[a-z]+\{ *)?(?:or|and|oder|und|ou|et|o|y|e)? *\}?[^\w\n\\]*"
+    r"(?:\w *= *)?[^\w\n\\]*",
+    re.I,
+)
+_CONFIDENCE = re.compile(
+    r"(?<=[\d.)])[\s,;*(]{1,4}(?:with\s+|I['\u2019]?a?m\s+)?(?:about\s+|over\s+)?"
+    r"\d{1,3}\s?%\s+(?:confiden\w+|sure|certain\w*)[.!)*\s]*\Z",
+    re.I,
 )
 _UNMARKED = ASCII_FORMS | dict.fromkeys(map(ord, "*_`"), " ")
 _STATED = re.compile(
-    r"(?P<stated>(?:[^.!?\n。(]|[.](?=\d))*+)[.。!$)\] ]{0,9}"
-    r"(?:\s{0,4}\((?!(?:or|and|oder|und|ou|et|o|y|e)\b)[^()=\n]{1,200}\)[.。 ]{0,4}"
-    r"|\n[#\- ]{0,6}(?:(?:confiden\w+|certainty|explanation|reason\w*|note|source|steps?|check"
-    r"|verification|probability)|(?P<other>\w[\w ]{0,30}?)) {0,4}:[^\n=]*"
+    r"(?P<stated>(?:[^.!?\n。(\[【]|[.](?=\d))*+)[.。!$)\] ]{0,9}"
+    r"(?:(?:\[(?:\^?\d{1,3}|[a-z][^\[\]\n]{0,60})\]|【[^【】\n]{0,60}】)[.。 ]{0,4}"  # citations
+    r"|\n\s*\[\^?\d{1,3}\][^\n]*"
+    r"|\s{0,4}\((?!(?:or|and|oder|und|ou|et|o|y|e)\b)[^()=\n]{1,200}\)[.。 ]{0,4}"
+    r"|\n[#\- ]{0,6}(?:(?:confiden\w+|certainty|explanation|reason\w*|notes?|sources?|steps?"
+    r"|references?|check|verification|probability)|(?P<other>\w[\w ]{0,30}?)) {0,4}:[^\n=]*"
     r"|\n[^\n]*\b(?:let me know|feel free|I hope|hope this)\b[^\n]*|\s*\n)*\Z",
     re.I,
 )
@@ -223,14 +253,21 @@ def without_remarks(text: str) -> str:
     text without them is returned whole.
 
     Raises:
-        Unparseable: If the number is announced, and a later line may state another one.
+        Unparseable: If the number is announced, and a later line may state another one, or if the
+            text boxes alternatives.
     """
+    text = _CONFIDENCE.sub("", text)
     marks = list(_BOXED_NUMBER.finditer(text))
     if marks:
-        content = marks[-1][1] or marks[-1][2]
-        if ANSWER.search(text, marks[-1].start() + len(content)):
+        last = marks[-1]
+        if ANSWER.search(text, last.end()):
             return text
-        return text[: marks[-1].end()] if _DIGIT.search(content) else content
+        if len(marks) > 1 and _BETWEEN_BOXES.fullmatch(text, marks[-2].end(), last.start()):
+            raise Unparseable("The answer boxes several numbers.")
+        content = last["boxed"] or last["number"]
+        if not _DIGIT.search(content):
+            return content
+        return text[: last.end("rest")] if last["boxed"] else text[: last.end()]
     unmarked = text.translate(_UNMARKED)
     announcements = [match for match in ANSWER.finditer(unmarked) if match["of"] is None]
     if not announcements:
@@ -248,13 +285,18 @@ def is_retracted(text: str, end: int) -> bool:
 
     Examples are "Scratch that.", "That is wrong." and "No, fifteen."
     """
-    return _RETRACTION.search(text, end) is not None
+    return _RETRACTION.search(text, end) is not None or _IN_DOUBT.match(text, end) is not None
+
+
+def is_quoted(text: str, start: int) -> bool:
+    """Return whether the words before an offset say that another text states what follows."""
+    return _QUOTED.search(text, max(0, start - LONGEST_INTRODUCTION), start) is not None
 
 
 def _is_aside(text: str, announcement: re.Match[str]) -> bool:
     """Return whether an announcement is of an answer that the reply does not give."""
     clause = _clause_before(text, announcement)
-    if _WITHDRAWN.search(clause) or ASIDE.search(clause):
+    if _WITHDRAWN.search(clause) or ASIDE.search(clause) or is_quoted(text, announcement.start()):
         return True
     if ":" not in announcement[0] and _YOURS.search(clause):
         return True

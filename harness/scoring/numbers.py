@@ -107,9 +107,22 @@ _MARKUP = {
     **dict.fromkeys([r"\thinspace", r"\medspace", r"\thickspace"], _SPACE),
     **{rf"\{character}": character for character in "$%#&_"},
     **dict.fromkeys([r"^\circ", r"^{\circ}", r"\degree"], "°"),
-    **{rf"\{name}": name for name in ("sin", "cos", "tan", "ln", "log", "exp")},
+    **{
+        rf"\{name}": "log"
+        for name in (
+            "sin",
+            "cos",
+            "tan",
+            "ln",
+            "log",
+            "exp",
+            "max",
+            "min",
+            "gcd",
+        )
+    },
     r"\times": "×",
-    r"\cdot": "·",
+    **dict.fromkeys([r"\cdot", r"\bullet"], "·"),
     r"\div": "÷",
     r"\pm": "±",
     r"\pi": "π",
@@ -241,9 +254,9 @@ _VARIABLES = {*"ijnyz", "xy"}
 # Words that make another number of the number after them
 _WORDS_BEFORE = (
     r"(?i:not|never|nie|niet|inte|ikke|pas|no\ es|non\ è|não\ é|не"
-    r"|sqrt|ln|log|sin|cos|tan|exp|(?<=[a-z]n['\u2019])t|nicht|minus|neg|negativ[eo]?|négatif"
+    r"|sqrt|ln|log(?:_(?:\{[^{}]*\}|\w+))?|sin|cos|tan|exp|(?<=[a-z]n['\u2019])t|nicht|minus|neg|negativ[eo]?|négatif"
     r"|moins|menos|meno|минус|мінус|eksi|âm|"
-    r"(?:hundred|thousand|million)(?:[ ]and)?)\b"
+    r"(?:hundred|thousand|million)(?:[ ]and)?)(?:\b|(?<=\}))"
 )
 
 _SIGN = r"[-+\u2013\u2212]"
@@ -317,7 +330,8 @@ _MONTHS = (
 )
 _LINK = re.compile(
     rf"""
-    (?: [ ]? [^\W\d_]{{1,12}} )? !? {_CLOSE} [,;]? [ ]? (?: (?<=[ ])\(? | \\[a-z]+\{{[ ]? )
+    (?: [ ]? [^\W\d_]{{1,12}} )? !? {_CLOSE} [,;]? [ ]?
+    (?: (?<=[ ])\(? | \\[a-z]+\{{[ ]? | (?=[×÷·]) )
     (?: [-+\u2013\u2212*/:×÷·^%x±] | \*\* | \+/?- | \\?(?:b?mod|over|choose|to|ast)
       | (?:and/)?or | oder | ou | o | или | або | eller | lub | veya
       | remainder | rest | r

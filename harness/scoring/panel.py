@@ -21,6 +21,8 @@ from harness.errors import Unparseable
 from harness.records import Score
 from harness.scoring.judges import SATISFIED, graded, mean
 
+_NO_VERDICT = "The panel's judges tie, or too few of them decide"
+
 JudgeScores = Mapping[str, Mapping[str, Score] | None]
 """Maps each judge to its scores by name, None if it gave no verdict, or {} if it was not asked."""
 
@@ -35,7 +37,8 @@ def criteria_scores(
     the constraint is undecided. ``strict`` is False if any constraint did not pass, otherwise None
     if any is undecided, otherwise True. If ``strict`` is None, its reason begins with
     ``undecided``. ``soft`` is the share of the decided constraints that passed, or None if none is
-    decided.
+    decided. A tie of a panel, which has a ``probability`` of 0.5, counts as half: if ties were left
+    out, the panel's share could exceed that of each of its judges.
     """
     texts: dict[bool | None, list[str]] = {
         passed: [one["constraint"] for one in constraints if one["passed"] is passed]
@@ -45,10 +48,15 @@ def criteria_scores(
     beginning = {True: "", False: "Not satisfied: ", None: undecided}[strict]
     reason = beginning + "; ".join(texts.get(strict, ()))
     n = len(constraints) - len(texts[None])
-    soft = (n - len(texts[False])) / n if n else None
+    shares = [
+        one.get("probability") if one["passed"] is None else float(one["passed"])
+        for one in constraints
+    ]
     return {
         "strict": Score(strict, strict, reason, {"constraints": list(constraints)}),
-        "soft": Score(soft, None, "", {"decided": n, "abstained": len(texts[None])}),
+        "soft": Score(
+            mean(shares), None, "", {"decided": n, "abstained": len(texts[None])}, share=True
+        ),
     }
 
 
@@ -87,7 +95,7 @@ class Panel:
         quorum = min(asked, self.quorum or asked // 2 + 1)
         if criteria := _same_criteria(given):
             found = [self._criterion(several, quorum) for several in criteria]
-            return criteria_scores(found, undecided="The panel reaches no verdict on: ")
+            return criteria_scores(found, undecided=f"{_NO_VERDICT} on: ")
         votes = {
             name: {judge: own[name] for judge, own in given.items() if name in own}
             for name in chain.from_iterable(given.values())
@@ -111,7 +119,12 @@ class Panel:
         values = [None if s.value is None else float(s.value) for s in votes.values()]
         value, mark = _mean(values, quorum), self.passes_from if has_mark else None
         reason = f"The panel's mean is {value or 0:g}, below {mark or 0:g}."
-        return graded(value, mark, reason, _details(votes))
+        share = all(
+            isinstance(s.value, bool) or s.share is True
+            for s in votes.values()
+            if s.value is not None
+        )
+        return graded(value, mark, reason, _details(votes), share=share)
 
     def _criterion(self, judged: Mapping[str, Mapping[str, Any]], quorum: int) -> dict[str, Any]:
         first = next(iter(judged.values()))
@@ -128,15 +141,20 @@ class Panel:
         else:
             votes = {judge: one.get("passed") for judge, one in judged.items()}
             passed = _majority(list(votes.values()), quorum)
-            share = None if passed is None else mean(list(votes.values()))
+            decided = len(votes) - list(votes.values()).count(None)
+            share = mean(list(votes.values())) if decided >= quorum else None
         return {**kept, "passed": passed, "probability": share, "panel": votes, **rules}
 
 
 def _by_majority(votes: Mapping[str, Score], quorum: int) -> Score:
     decided = _majority([_verdict(score) for score in votes.values()], quorum)
     against = dict.fromkeys(score.reason for score in votes.values() if _verdict(score) is False)
-    reason = "\n".join(filter(None, against)) or "Most of the panel's judges say no."
-    return Score(decided, decided, reason if decided is False else "", _details(votes))
+    reason = ""
+    if decided is None:
+        reason = f"{_NO_VERDICT}."
+    elif not decided:
+        reason = "\n".join(filter(None, against)) or "Most of the panel's judges say no."
+    return Score(decided, decided, reason, _details(votes))
 
 
 def _majority(votes: Sequence[bool | None], quorum: int) -> bool | None:

@@ -84,13 +84,14 @@ class _LinesState(msgspec.Struct):
     number: int
     groupings: list[bytes]  # of the builder
     kinds: list[ScoreKinds]
+    shares: dict[str, bool]
     rows: list[int]  # of each table of numbers
     arrays: list[_Array]  # of the attempts that count
     counted_groupings: list[dict[str, str]]
     version: int
 
 
-_VERSION = 6
+_VERSION = 7
 _ALIGNED = 8  # bytes, at a multiple of which every saved array begins
 _COLUMNS = ("instance", "sample", "round", "outcome", "passed")
 _OF_INSTANCES = ("digest", "cluster", "grouping")
@@ -117,9 +118,12 @@ class CountedAttempts:
 
     @classmethod
     def restored(
-        cls, arrays: Mapping[str, NDArray[Any]], groupings: Sequence[Mapping[str, str]]
+        cls,
+        arrays: Mapping[str, NDArray[Any]],
+        groupings: Sequence[Mapping[str, str]],
+        shares: Mapping[str, bool],
     ) -> CountedAttempts:
-        """Rebuild the attempts from their `arrays` and the groupings of their instances."""
+        """Rebuild the attempts from their `arrays`, their instances' groupings, and ``shares``."""
 
         def named(kind: str) -> dict[str, NDArray[Any]]:
             start = f"{kind} "
@@ -128,7 +132,8 @@ class CountedAttempts:
         of_instances: dict[str, Any] = {name: arrays[name] for name in _OF_INSTANCES}
         instances = InstanceTable(**of_instances, groupings=tuple(groupings))
         columns: dict[str, Any] = {name: arrays[name] for name in _COLUMNS}
-        table = AttemptTable(**columns, scores=named("score"), instances=instances)
+        columns |= {"scores": named("score"), "shares": shares}
+        table = AttemptTable(**columns, instances=instances)
         return cls(table, arrays["answers"], named("line"))
 
 
@@ -230,6 +235,7 @@ class AttemptLines:
             number=self.number,
             groupings=self.builder.groupings,
             kinds=self.builder.kinds,
+            shares=self.builder.shares,
             rows=[rows.n for rows in self._every_rows()],
             arrays=[_Array(name, one.dtype.str, one.nbytes) for name, one in arrays.items()],
             counted_groupings=[dict(groups) for groups in counted.table.instances.groupings],
@@ -269,14 +275,16 @@ class AttemptLines:
                         raise ValueError("The file is cut.")
                     return mapped[at - size : at]
 
-                lines.builder = TableBuilder(state.groupings, state.kinds)
+                lines.builder = TableBuilder(state.groupings, state.kinds, state.shares)
                 for rows, n in zip(lines._every_rows(), state.rows, strict=True):
                     rows.restore(n, take)
                 arrays = {}
                 for one in state.arrays:
                     take(-at % _ALIGNED)
                     arrays[one.name] = np.frombuffer(take(one.size), one.dtype)
-                lines._counted = CountedAttempts.restored(arrays, state.counted_groupings)
+                lines._counted = CountedAttempts.restored(
+                    arrays, state.counted_groupings, state.shares
+                )
                 return lines
         return fresh
 

@@ -27,7 +27,7 @@ from harness.records import (
     Usage,
 )
 from harness.store.attempt_lines import ATTEMPT
-from harness.store.columns import AttemptTable, LineName, changes
+from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, LineName, changes
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import LineKind, decoded, read_json
 from harness.store.judgements import JUDGEMENT, JudgeCall, Judgement
@@ -302,16 +302,55 @@ class _Answer(msgspec.Struct, gc=False):
     text: str | None = None
 
 
-def answers(index: AttemptIndex) -> dict[tuple[str, int, int], int]:
-    """Return a hash of each answered attempt's call and text, by instance, sample and round.
+@dataclass(frozen=True, slots=True)
+class RunReplies:
+    """The replies to a run's n attempts, as columns. The hashes are valid only in this process."""
 
-    The hashes are valid only in this process.
-    """
-    rows = np.flatnonzero(index.attempts.replied)
-    return {
-        (line.instance, line.sample, line.round): hash((line.call_id, line.text))
-        for line in index.read(_Answer, rows)
-    }
+    instance: NDArray[np.int64]  # (n,) digests of the instances' names (`name_digest`)
+    attempt: NDArray[np.int64]  # (n,) hashes of instance, sample and round
+    replied: Bools  # (n,) whether there is a reply; failed calls and crashes have none
+    reply: NDArray[np.int64]  # (n,) hashes of the reply's call and text
+    passed: NDArray[Any]  # (n,) 1, 0 or `NOT_JUDGED`
+
+    def same_as(self, other: RunReplies) -> NDArray[np.int64]:
+        """Return the digests of the instances whose replies are the same in another run.
+
+        All replies of one of the runs to such an instance are replies of the other, apart from
+        attempts that failed there. Replies with different verdicts are not the same, because the
+        runs then score differently.
+        """
+        _, rows, other_rows = np.intersect1d(
+            self.attempt, other.attempt, assume_unique=True, return_indices=True
+        )
+        answered = self.replied[rows] & other.replied[other_rows]
+        rows, other_rows = rows[answered], other_rows[answered]
+        verdicts = self.passed[rows], other.passed[other_rows]
+        judged = (verdicts[0] != NOT_JUDGED) & (verdicts[1] != NOT_JUDGED)
+        differs = self.reply[rows] != other.reply[other_rows]
+        differs |= judged & (verdicts[0] != verdicts[1])
+        instance = self.instance[rows]
+        more = np.intersect1d(self._beyond(other), other._beyond(self))
+        return np.setdiff1d(instance, np.union1d(instance[differs], more))
+
+    def _beyond(self, other: RunReplies) -> NDArray[np.int64]:
+        """Return the digests of the instances with a reply to an attempt that ``other`` lacks."""
+        return self.instance[self.replied & ~np.isin(self.attempt, other.attempt)]
+
+
+_NONE = np.empty(0, np.int64)
+NO_REPLIES = RunReplies(_NONE, _NONE, _NONE.astype(np.bool_), _NONE, _NONE)
+
+
+def read_replies(path: Path) -> RunReplies:
+    """Read the replies of the attempts in a file."""
+    index = AttemptIndex(path)
+    table = index.attempts
+    attempt, reply = np.zeros((2, len(index)), np.int64)
+    for row, line in enumerate(index.read(_Answer, np.arange(len(index)))):
+        attempt[row] = hash((line.instance, line.sample, line.round))
+        reply[row] = hash((line.call_id, line.text))
+    instance = table.instances.digest[table.instance]
+    return RunReplies(instance, attempt, table.replied, reply, table.passed)
 
 
 TOKENS, MILLISECONDS = "output_tokens", "milliseconds"
@@ -332,4 +371,5 @@ def with_call_scores(path: Path) -> AttemptTable:
         if line.usage is not None and line.finish_reason != CONSTRAINT_REFUSED:
             tokens[row] = line.usage.output_tokens
     scores = {**index.attempts.scores, TOKENS: tokens, MILLISECONDS: times}
-    return replace(index.attempts, scores=scores)
+    shares = {**index.attempts.shares, TOKENS: False, MILLISECONDS: False}
+    return replace(index.attempts, scores=scores, shares=shares)

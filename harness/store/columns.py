@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import msgspec
@@ -68,6 +69,8 @@ class AttemptTable:
     scores: Mapping[str, Values]  # by name
     instances: InstanceTable  # every selection of attempts shares the whole table
     turns: AttemptTable | None = None  # of conversations: each turn's own verdict and scores
+    # Whether a numeric score is a share, by name; without those that do not say (`Score.share`)
+    shares: Mapping[str, bool] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.instance)
@@ -167,6 +170,7 @@ class ScoreValue(msgspec.Struct, gc=False):
     """The fields of a score that the columns need."""
 
     value: bool | Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] | None
+    share: bool | None = None
 
 
 class TableLine(LineName, gc=False):
@@ -187,15 +191,20 @@ ScoreKinds = tuple[tuple[str, bool], ...]
 class TableBuilder:
     """A builder of an `AttemptTable`, line by line.
 
-    To restore a saved builder, construct one with its ``groupings`` and ``kinds``, and restore its
-    tables (`rows`).
+    To restore a saved builder, construct one with its ``groupings``, ``kinds`` and ``shares``, and
+    restore its tables (`rows`).
     """
 
-    def __init__(self, groupings: Iterable[bytes] = (), kinds: Iterable[ScoreKinds] = ()) -> None:
+    def __init__(
+        self,
+        groupings: Iterable[bytes] = (),
+        kinds: Iterable[ScoreKinds] = (),
+        shares: Mapping[str, bool] = MappingProxyType({}),
+    ) -> None:
         wide, narrow = {"digest": "q", "cluster": "q"}, {"outcome": "b", "passed": "b"}
         self._rows = Rows(**wide, grouping="i", sample="i", round="i", **narrow)
         self._groupings = {text: number for number, text in enumerate(groupings)}
-        self._scores = ScoreColumns(kinds)
+        self._scores = ScoreColumns(kinds, shares)
 
     @property
     def groupings(self) -> list[bytes]:
@@ -206,6 +215,11 @@ class TableBuilder:
     def kinds(self) -> list[ScoreKinds]:
         """The distinct kinds of scores of the lines so far."""
         return self._scores.kinds
+
+    @property
+    def shares(self) -> dict[str, bool]:
+        """Whether a score of the lines so far is a share, as in `AttemptTable`."""
+        return self._scores.shares
 
     @property
     def rows(self) -> list[Rows]:
@@ -233,7 +247,7 @@ class TableBuilder:
             _OUTCOME_CODE[line.outcome],
             NOT_JUDGED if line.passed is None else line.passed,
         )
-        self._scores.add({name: score.value for name, score in line.scores.items()})
+        self._scores.add(line.scores)
 
     def extend(self, other: TableBuilder) -> None:
         """Append the lines of another builder to those of this one.
@@ -271,6 +285,7 @@ class TableBuilder:
             column("passed")[lines],
             self._scores.columns(lines, keep=keep),
             instances,
+            shares=self._scores.shares,
         )
         return table, lines
 
@@ -300,7 +315,12 @@ def _decoded(groups: bytes) -> dict[str, str]:
 class ScoreColumns:
     """The scores as columns."""
 
-    def __init__(self, kinds: Iterable[ScoreKinds] = ()) -> None:
+    def __init__(
+        self,
+        kinds: Iterable[ScoreKinds] = (),
+        shares: Mapping[str, bool] = MappingProxyType({}),
+    ) -> None:
+        self.shares = dict(shares)  # by name, as in `AttemptTable`
         self._tables: dict[ScoreKinds, tuple[int, Rows]] = {}
         self._table_of = Rows(table="h")  # of each line
         self._names: dict[str, tuple[int, bool]] = {}  # first place in a line; holds numbers
@@ -327,20 +347,23 @@ class ScoreColumns:
         found = self._tables[kinds] = len(self._tables), Rows(**codes)
         return found
 
-    def add(self, scores: Mapping[str, Value]) -> int:
+    def add(self, scores: Mapping[str, ScoreValue]) -> int:
         """Add the scores of a line, and return the line's number (from 0).
 
         Raises:
             OverflowError: If the run has too many distinct score names.
             struct.error: If a number does not fit into its column.
         """
-        kinds = tuple(
-            (name, value is not None and not isinstance(value, bool))
-            for name, value in scores.items()
-        )
+        values = [score.value for score in scores.values()]
+        numbers = [value is not None and not isinstance(value, bool) for value in values]
+        kinds = tuple(zip(scores, numbers, strict=True))
         table, rows = self._tables.get(kinds) or self._add_table(kinds)
         if kinds:
-            rows.append(*(NOT_JUDGED if value is None else value for value in scores.values()))
+            rows.append(*(NOT_JUDGED if value is None else value for value in values))
+        if any(numbers):
+            for name, score in scores.items():
+                if score.share is not None:
+                    self.shares[name] = score.share and self.shares.get(name, True)
         self._table_of.append(table)
         return self._table_of.n - 1
 
@@ -352,6 +375,8 @@ class ScoreColumns:
         """
         if len(self._names.keys() | other._names.keys()) > MOST_SCORES:
             raise OverflowError(_TOO_MANY)
+        for name, share in other.shares.items():
+            self.shares[name] = share and self.shares.get(name, True)
         number = np.zeros(len(other._tables), np.int16)
         for kinds, (place, rows) in other._tables.items():
             number[place], own = self._tables.get(kinds) or self._add_table(kinds)

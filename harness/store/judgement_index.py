@@ -82,10 +82,9 @@ class JudgementIndex:
             if line.judge not in codes:  # ``judges.json`` was removed
                 continue
             key = _key(line.instance, line.sample, line.round, line.attempt)
-            scores = {name: score.value for name, score in line.scores.items()}
             found = line.verdict(), _OUTCOMES.index(line.outcome)
             try:
-                place = self._gathered[line.judge].add(scores)
+                place = self._gathered[line.judge].add(line.scores)
                 rows.append(key, offset, codes[line.judge], *found, place)
             except (OverflowError, struct.error) as error:
                 raise judgements.JUDGEMENT.invalid(self._path, number, error) from None
@@ -138,6 +137,7 @@ class JudgementIndex:
         """
         judged = self.judged(table)
         scores: dict[str, Values] = dict(table.scores)
+        shares = dict(table.shares)
         says_true = table.passed == 1
         says_any = table.judged | ~judged
         unknown = ~table.judged & ~(neutral & judged)
@@ -145,6 +145,7 @@ class JudgementIndex:
         for name, judge in self.register.judges.items():
             rows = np.where(judged, self.match(name, keys), NONE)
             scores |= self._gathered[name].columns(self._line[rows])
+            shares |= self._gathered[name].shares
             if not judge.decides or name in ignored:
                 continue
             verdict = self._verdict[rows]
@@ -155,7 +156,7 @@ class JudgementIndex:
             says_any |= given
         failed = says_any & ~says_true & ~missing
         passed = np.where(failed | says_any & ~unknown, says_true, NOT_JUDGED).astype(np.int8)
-        return replace(table, passed=passed, scores=scores), ~says_any & ~unknown
+        return replace(table, passed=passed, scores=scores, shares=shares), ~says_any & ~unknown
 
     def owed(
         self,

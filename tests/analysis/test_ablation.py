@@ -14,6 +14,7 @@ from harness.analysis import ablation
 from harness.analysis.ablation import Ablation, AblationOptions
 from harness.analysis.claims import AblationFindings, findings
 from harness.analysis.comparable import Variant
+from harness.analysis.run_comparison import ComparisonOptions, compare_runs
 from harness.errors import ConfigError, RunConflict
 from harness.ports import Claim
 from harness.store.columns import AttemptTable, InstanceTable, name_digest
@@ -87,6 +88,20 @@ def test_a_row() -> None:
     assert more.p_value < less.p_value
     assert more.p_holm == pytest.approx(2 * more.p_value)
     assert less.p_holm == pytest.approx(max(2 * more.p_value, less.p_value))
+
+
+def test_the_difference_over_instances_is_that_of_a_comparison() -> None:
+    shift = variant("shift", {"a": 0.8, "b": 0.3, "c": 0.5})
+    runs = []
+    for one in (BASE, shift):
+        table = attempts(one)
+        in_a = table.instances.grouping[table.instance] == 0
+        runs.append((one, table.take(in_a | (np.arange(len(table)) % 4 == 0))))
+    row = ablation.ablate(runs, AblationOptions()).rows[1]
+    (other,) = compare_runs(runs, ComparisonOptions(score="f1")).others
+    assert row.difference == pytest.approx((0.6 - 0.1 - 0.1) / 3)
+    assert row.by_instance == pytest.approx(other.overall.difference)
+    assert row.by_instance > 1.5 * row.difference
 
 
 def test_an_interval_holds_no_impossible_difference() -> None:

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.analysis.breakdown import any_of_first, of_round, values_by
+from harness.analysis.breakdown import any_of_first, is_share, of_round, value_of, values_by
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.paper_figures import macro_f1
 from harness.errors import ConfigError
@@ -253,3 +254,27 @@ def test_the_error_is_a_bootstraps(make, table_of, shared: float) -> None:
     assert part.stderr == pytest.approx(np.std(figures), rel=0.1)
     assert part.ci95 is not None
     assert part.ci95[0] < part.mean < part.ci95[1]
+
+
+def test_a_share_is_declared_and_not_guessed(make, table_of) -> None:
+    def table(**declared: bool):
+        return table_of(
+            make(f"{n}", None, outcome="ok", scores={"x": Score(float(n > 0), **declared)})
+            for n in range(30)
+        )
+
+    values = np.arange(30) > 0
+    expected = scipy.stats.t.interval(0.95, 29, values.mean(), scipy.stats.sem(values))
+    count, share, earlier = table(share=False), table(share=True), table()
+    assert [is_share(one, "x") for one in (count, share, earlier)] == [False, True, True]
+    assert value_of(count, "x").ci95 == pytest.approx(expected)
+    assert expected[1] > 1
+    assert value_of(share, "x").ci95[1] < 1
+    verdicts = table_of([make("a", True, scores={"x": Score(True)}), make("b", False)])
+    assert is_share(verdicts, "x")
+    assert is_share(verdicts, PASS_RATE)
+    mixed = table_of(
+        make(f"{share}", None, outcome="ok", scores={"x": Score(1.0, share=share)})
+        for share in (True, False)
+    )
+    assert not is_share(mixed, "x")

@@ -9,7 +9,14 @@ import scipy
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from harness.analysis.clustered import clustered_mean, degrees_of_freedom, mean_of_groups, wilson
+from harness.analysis.clustered import (
+    clustered_mean,
+    degrees_of_freedom,
+    linearised,
+    linearised_share,
+    mean_of_groups,
+    share_interval,
+)
 from tests.analysis.statsmodels_reference import satterthwaite
 
 VALUES = st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=2, max_size=40)
@@ -55,21 +62,102 @@ def test_repeating_every_value_adds_no_certainty(rows: list[tuple[bool, int]], t
     assert again.stderr == pytest.approx(once.stderr, abs=1e-12)
 
 
-def test_clustered_verdicts_have_wilsons_interval_on_the_effective_size() -> None:
-    values, clusters = np.tile([1, 0, 1, 1, 0], 6), np.repeat(np.arange(10), 3)
+def exact(passed: float, n: float) -> tuple[float, float]:
+    """The interval of Clopper and Pearson, from SciPy's quantiles."""
+    low = scipy.stats.beta.ppf(0.025, passed, n - passed + 1) if passed else 0.0
+    high = scipy.stats.beta.ppf(0.975, passed + 1, n - passed) if passed < n else 1.0
+    return float(low), float(high)
+
+
+def test_clustered_verdicts_have_the_exact_interval_on_the_effective_size() -> None:
+    # One of three samples fails in 4 of 20 clusters.
+    values = np.array([*[0, 1, 1] * 4, *[1] * 48])
+    clusters = np.arange(60) // 3
     estimate = clustered_mean(values, clusters)
     assert estimate.stderr is not None
-    # Korn and Graubard 1998: n over the design effect, which the error's ten clusters reduce.
-    design_effect = (estimate.stderr / scipy.stats.sem(values)) ** 2
-    ratio = scipy.stats.t.ppf(0.975, 29) / scipy.stats.t.ppf(0.975, 9)
-    assert estimate.ci95 == pytest.approx(wilson(0.6, 30 / design_effect * ratio**2))
+    mean = values.mean()
+    totals = [((values - mean)[clusters == one].sum()) ** 2 for one in range(20)]
+    degrees = 3 * sum(totals) ** 2 / sum(total**2 for total in totals) - 2
+    assert 16 < degrees < 17
+    ratio = scipy.stats.norm.ppf(0.975) / scipy.stats.t.ppf(0.975, degrees)
+    size = mean * (1 - mean) / estimate.stderr**2 * ratio**2
+    assert 20 < size < 60
+    assert estimate.effective_n == pytest.approx(size)
+    assert estimate.ci95 == pytest.approx(exact(mean * size, size))
+
+
+def test_the_effective_size_is_at_least_the_number_of_clusters_and_at_most_of_verdicts() -> None:
+    half = clustered_mean(np.arange(100) >= 5, np.arange(100) // 5)  # one cluster fails
+    assert half.effective_n == pytest.approx(20)
+    opposed = clustered_mean(np.tile([1, 0], 20), np.arange(40) // 2)
+    assert opposed.effective_n == 20
+    nearly = clustered_mean(np.array([*[1, 0] * 20, 1, 1]), np.arange(42) // 2)
+    assert 21 <= (nearly.effective_n or 0) <= 42
+    # Kish 1965: (1 + 3)^2 / (1 + 9)
+    unequal = clustered_mean(np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1]))
+    assert unequal.effective_n == pytest.approx(1.6)
+
+
+def test_clusters_that_balance_are_worth_no_more_than_their_verdicts_but_fractions_are() -> None:
+    passed = np.repeat([2, 3, 1], [30, 5, 5])  # of four samples of each prompt
+    balanced = np.arange(4) < passed[:, None]
+    assert clustered_mean(balanced.ravel(), np.arange(160) // 4).effective_n == 160
+    fractions = clustered_mean(passed / 4, np.arange(40))
+    assert (fractions.effective_n or 0) > 400
+
+
+def test_the_effective_size_of_a_mean_of_groups() -> None:
+    passed = np.tile(np.repeat([2, 3, 1], [14, 3, 3]), 2)  # of four samples of each prompt
+    balanced = (np.arange(4) < passed[:, None]).astype(float).ravel()
+    prompts = np.arange(160) // 4
+    assert mean_of_groups(balanced, prompts, prompts // 20).effective_n == 160
+    # Two prompts with one sample, and four with three: each group has half of the weight.
+    prompts = np.array([0, 1, *np.repeat([2, 3, 4, 5], 3)])
+    alike = mean_of_groups(np.ones(14), prompts, (prompts > 1).astype(int))
+    assert alike.effective_n == pytest.approx(1 / (2 * 0.25**2 + 4 * 0.125**2))  # Kish 1965
+    # One failure each in 2 of 20 prompts: the error has few degrees of freedom.
+    rare = np.array([*[0, 1, 1] * 2, *[1] * 54], float)
+    prompts = np.arange(60) // 3
+    found = mean_of_groups(rare, prompts, prompts % 2)
+    assert found.stderr is not None
+    size = rare.mean() * (1 - rare.mean()) / found.stderr**2
+    assert 20 < (found.effective_n or 0) < 0.7 * min(size, 60)
+
+
+def test_a_weighted_share_has_the_interval_of_its_effective_size() -> None:
+    chance = np.random.default_rng(6)
+    counts = chance.integers(1, 6, 200)
+    passed = chance.binomial(counts, 0.7)
+    found = linearised_share(passed.astype(float), counts.astype(float), np.arange(200))
+    share = passed.sum() / counts.sum()
+    # Each instruction is a row of a regression on a constant.
+    rows = np.repeat(np.arange(200), counts)
+    verdicts = np.concatenate([np.arange(n) < k for n, k in zip(counts, passed, strict=True)])
+    assert found.mean == pytest.approx(share)
+    assert found.stderr == pytest.approx(sandwich(verdicts, rows))
+    assert found.naive_stderr is None
+    assert found.stderr is not None
+    size = found.mean * (1 - found.mean) / found.stderr**2
+    assert found.effective_n == pytest.approx(size, rel=0.02)  # of many clusters
+    everything = linearised_share(counts * 1.0, counts * 1.0, np.arange(200))
+    kish = counts.sum() ** 2 / (counts**2).sum()
+    assert everything.ci95 == pytest.approx(exact(kish, kish))
+
+
+def test_a_linearised_figure_is_within_its_bounds() -> None:
+    """The interval is around the figure, not around the mean influence of 0."""
+    influence = np.array([0.9, -0.5, -0.4, 0.3, -0.3, 0.0])
+    margin = scipy.stats.t.ppf(0.975, 5) * scipy.stats.sem(influence)
+    wide = linearised(0.5, influence, np.arange(6), -1.0, 2.0).ci95
+    assert wide == pytest.approx((0.5 - margin, 0.5 + margin))
+    assert linearised(0.5, influence, np.arange(6), 0.25, 0.75).ci95 == (0.25, 0.75)
 
 
 @given(st.integers(2, 60), st.data())
-def test_independent_verdicts_have_wilsons_interval(n: int, data: st.DataObject) -> None:
+def test_independent_verdicts_have_the_exact_interval(n: int, data: st.DataObject) -> None:
     passed = data.draw(st.integers(0, n))
     estimate = clustered_mean(np.arange(n) < passed, np.arange(n))
-    assert estimate.ci95 == pytest.approx(wilson(passed / n, n))
+    assert estimate.ci95 == pytest.approx(exact(passed, n))
 
 
 def test_fractions_have_an_interval_that_is_nearly_students_and_within_its_bounds() -> None:
@@ -84,7 +172,9 @@ def test_fractions_have_an_interval_that_is_nearly_students_and_within_its_bound
 @pytest.mark.parametrize("verdict", [0, 1])
 def test_unanimous_clusters_are_not_certain(verdict: int) -> None:
     estimate = clustered_mean(np.full(100, verdict), np.arange(100) % 7)
-    assert estimate.ci95 == wilson(verdict, 7)
+    assert estimate.ci95 == pytest.approx(
+        exact(7 * verdict, 100**2 / (2 * 15**2 + 5 * 14**2)), abs=5e-3
+    )
 
 
 def test_one_cluster_says_nothing_of_its_error() -> None:
@@ -98,7 +188,7 @@ def test_one_cluster_says_nothing_of_its_error() -> None:
 def test_clusters_of_equal_mean_say_nothing_of_it_either() -> None:
     estimate = clustered_mean(np.array([1, 0, 0, 1, 0, 0]), np.array([1, 1, 1, 2, 2, 2]))
     assert estimate.stderr == pytest.approx(0, abs=1e-15)
-    assert estimate.ci95 is None
+    assert estimate.ci95 == pytest.approx(exact(2 / 3, 2))  # as two verdicts
 
 
 def test_no_values_have_no_mean() -> None:
@@ -106,27 +196,11 @@ def test_no_values_have_no_mean() -> None:
     assert (estimate.mean, estimate.stderr, estimate.ci95, estimate.n) == (None, None, None, 0)
 
 
-@pytest.mark.parametrize(
-    ("passed", "n", "interval"),
-    # Newcombe 1998, "Two-sided confidence intervals for the single proportion", table I, method 3.
-    [
-        (81, 263, (0.2553, 0.3662)),
-        (15, 148, (0.0624, 0.1605)),
-        (0, 20, (0.0, 0.1611)),
-        (1, 29, (0.0061, 0.1718)),
-    ],
-)
-def test_wilson_is_the_published_interval(
-    passed: int, n: int, interval: tuple[float, float]
-) -> None:
-    assert wilson(passed / n, n) == pytest.approx(interval, abs=5e-5)
-
-
 @given(st.integers(1, 10_000), st.data())
-def test_wilson_agrees_with_scipy(n: int, data: st.DataObject) -> None:
+def test_the_interval_of_a_share_agrees_with_scipy(n: int, data: st.DataObject) -> None:
     passed = data.draw(st.integers(0, n))
-    theirs = scipy.stats.binomtest(passed, n).proportion_ci(method="wilson")
-    assert wilson(passed / n, n) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+    theirs = scipy.stats.binomtest(passed, n).proportion_ci(method="exact")
+    assert share_interval(passed / n, n) == pytest.approx((theirs.low, theirs.high), abs=1e-10)
 
 
 @given(st.lists(st.integers(1, 30), min_size=2, max_size=25))
@@ -215,3 +289,24 @@ def test_groups_of_one_cluster_are_a_sample_of_groups() -> None:
     others = values[4:].reshape(5, 4)
     assert mixed.stderr > math.sqrt((scipy.stats.sem(others, axis=1) ** 2).sum()) / 6
     assert mean_of_groups(values, group * 0, group).stderr is None
+
+
+def test_a_linearised_value_has_students_interval_within_its_limits() -> None:
+    influence = np.random.default_rng(0).normal(0, 2, 30)
+    influence -= influence.mean()
+    error = scipy.stats.sem(influence)
+    low, high = scipy.stats.t.interval(0.95, 29, 0.3, error)
+    found = linearised(0.3, influence, np.arange(30), -9.0, 9.0)
+    assert (found.mean, found.n, found.n_clusters) == (0.3, 30, 30)
+    assert found.stderr == pytest.approx(error)
+    assert found.ci95 == pytest.approx((low, high))
+    for limits, expected in (((0.0, 9.0), (0.0, high)), ((-9.0, 0.5), (low, 0.5))):
+        assert linearised(0.3, influence, np.arange(30), *limits).ci95 == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("comparisons", [1, 5])
+def test_the_interval_of_a_number_is_widened_for_several_comparisons(comparisons: int) -> None:
+    values = np.array([0.3, 2.0, -1.0, 4.5, 0.7, 1.1])
+    low, high = clustered_mean(values, np.arange(6)).clipped_ci95(comparisons=comparisons) or (0, 0)
+    t = scipy.stats.t.ppf(1 - 0.05 / 2 / comparisons, 5)
+    assert (high - low) / 2 == pytest.approx(t * scipy.stats.sem(values), rel=1e-6)

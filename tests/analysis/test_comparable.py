@@ -258,3 +258,15 @@ def test_settings_that_do_not_matter_are_left_out() -> None:
     assert found["model.name"] == "m"
     assert found["task.examples"] == {"task.examples.x": 1, "task.examples.y": 2}
     assert not {"model.where", "model.path", "limits.rpm"} & found.keys()
+
+
+def test_single_samples_beside_rounds_get_a_hint() -> None:
+    rounds = variant("rounds", {}, settings={"samples": 1, "rounds.max": 3}, measure=None)
+    samples = {"samples": 3, "rounds.max": 1}
+    single = variant("three", {}, settings=samples, measure=None)
+    [hint] = (note for note in differing(single, [rounds]) if "single samples" in note)
+    assert hint.startswith("rounds has several rounds, but three is measured by the mean of its 3")
+    assert "measure: pass@3 for three" in hint
+    both = variant("both", {}, settings={"samples": 3, "rounds.max": 3}, measure=None)
+    for one in (variant("best", {}, settings=samples, measure="pass@3"), rounds, both):
+        assert not any("single samples" in note for note in differing(one, [rounds]))

@@ -12,14 +12,16 @@ import pytest
 import scipy
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy.stats import t
 
 from harness.analysis.comparison import Comparison, Pairs, adjusted, compare, pair
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.p_values import benjamini_hochberg, mcnemar
+from harness.analysis.power import detectable_change, needed_pairs
 from harness.records import Attempt, Score
 from harness.store.columns import AttemptTable, name_digest
-from scripts.bench_intervals import Design, simulate, simulate_groups
+from scripts.simulate_statistics import simulate_groups
 from tests.analysis import statsmodels_reference as statsmodels
 from tests.analysis.conftest import Make, TableOf
 
@@ -186,13 +188,44 @@ def test_means_over_groups_are_decided_as_means_over_instances(
 
 def test_two_groups_do_not_make_chance_significant() -> None:
     by_prompt, by_group = simulate_groups(40, 2, 0.1, 500, seed=1)
-    assert by_prompt < 0.05 < by_group
+    assert np.mean(by_prompt) < 0.05 < np.mean(by_group)
 
 
 def test_what_cannot_be_detected_is_none(make: Make, table_of: TableOf) -> None:
     found = compare(paired(make, table_of, [False, False, True], [True, True, True]))
     assert found.stderr
     assert found.detectable is None, "a difference of verdicts is at most 1"
+
+
+def test_verdicts_have_the_power_of_the_exact_test(make: Make, table_of: TableOf) -> None:
+    """20 prompts with three instances each: 8 prompts get better, and 2 worse."""
+    first = np.repeat(np.arange(20) >= 8, 3)
+    second = np.repeat((np.arange(20) < 8) | (np.arange(20) >= 10), 3)
+    clusters = np.arange(60) // 3
+    found = compare(paired(make, table_of, first.tolist(), second.tolist(), clusters.tolist()))
+    assert (found.method, found.n_clusters, found.difference) == ("exact McNemar", 20, 0.3)
+    assert found.needed == 3 * needed_pairs(0.4, 0.1)
+    assert found.detectable == detectable_change(20, 0.5, 0.3)
+    alike = compare(paired(make, table_of, [True] * 20, [True] * 20))
+    assert (alike.method, alike.detectable, alike.needed) == ("exact McNemar", None, None)
+
+
+def test_a_difference_of_fractions_above_1_is_not_detectable(make: Make, table_of: TableOf) -> None:
+    """Two samples of each of three prompts."""
+    runs = [
+        table_of(
+            make(f"{n}", passed, sample=sample)
+            for n, verdicts in enumerate(run)
+            for sample, passed in enumerate(verdicts)
+        )
+        for run in (
+            [(False, False), (True, False), (True, True)],
+            [(True, False), (True, True), (False, False)],
+        )
+    ]
+    found = compare(pair(*runs))
+    assert found.stderr
+    assert (found.n, found.detectable) == (3, None)
 
 
 @given(P_VALUES)
@@ -329,6 +362,20 @@ def test_verdicts_that_are_all_the_same_are_not_certain(make: Make, table_of: Ta
     assert shared.ci95 == pytest.approx((-reach, reach))
 
 
+def test_pairs_that_share_their_replies_are_not_tested(make: Make, table_of: TableOf) -> None:
+    pairs = paired(make, table_of, [True] * 10, [True] * 8 + [False] * 2)
+
+    def sharing(*shared: int) -> Comparison:
+        return compare(pairs.sharing(np.array([name_digest(f"{n}") for n in shared], np.int64)))
+
+    assert sharing(*range(8)) == replace(compare(pairs), shared=8)  # two other units can be tested
+    nearly = sharing(*range(9))
+    assert (nearly.method, nearly.p_value, nearly.needed) == ("shared replies", None, None)
+    assert (nearly.difference, nearly.worse, nearly.shared) == (pytest.approx(-0.2), 2, 9)
+    equal = compare(pairs.take(pairs.difference == 0).sharing(pairs.digest))
+    assert (equal.method, equal.p_value, equal.ci95) == ("shared replies", None, None)
+
+
 def test_scores_that_are_all_the_same_have_no_interval(make: Make, table_of: TableOf) -> None:
     found = compare(paired(make, table_of, [0.1, 0.7, 0.4], [0.1, 0.7, 0.4]))
     assert (found.difference, found.p_value, found.ci95) == (0.0, 1.0, None)
@@ -428,30 +475,6 @@ def recorded_differences(data_dir: Any) -> tuple[list[int], np.ndarray]:
     return [runs[1][row["id"]] - runs[0][row["id"]] for row in rows], prompts
 
 
-REPETITIONS = 1_000
-STRAY = 4 * sqrt(0.95 * 0.05 / REPETITIONS)
-"""Four standard deviations of a share of 95% in so many repetitions: 0.028.
-
-The seed is fixed, but other versions of NumPy may draw otherwise: a right interval
-is outside once in 16,000 draws. The whole simulation is scripts/bench_intervals.py."""
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("samples", [1, 4])
-def test_intervals_and_p_values_hold_what_they_promise(shared: bool, samples: int) -> None:
-    with_one = simulate(Design(200, samples, shared, 0.05), REPETITIONS, seed=1)
-    without = simulate(Design(200, samples, shared, 0.0), REPETITIONS, seed=1)
-    for found in (with_one, without):
-        assert found.covered == pytest.approx(0.95, abs=STRAY)
-    assert without.significant <= 0.05 + STRAY
-    assert with_one.significant > without.significant + STRAY  # it finds differences
-    if shared or samples > 1:
-        assert without.significant >= 0.05 - STRAY
-        # That each sample is news is far off: else the design has nothing to show.
-        assert without.naive < 0.95 - STRAY
-
-
 NAMES = st.sampled_from([f"{source}/{n}" for source in ("wiki", "ccnews") for n in range(8)])
 VERDICTS = st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=4)
 RUN = st.dictionaries(NAMES, VERDICTS, max_size=10)
@@ -523,6 +546,23 @@ def test_instances_are_paired_by_name(
         assert end == pytest.approx(np.mean(means[1]) - np.mean(means[0]))
     assert pairs.verdicts
     assert len(set(pairs.cluster.tolist())) == len(judged)
+
+
+def test_only_instances_with_rows_are_paired(make: Make, table_of: TableOf) -> None:
+    first = table_of([make(name, True) for name in "abc"] + [make("d", None)])
+    second = table_of([make(name, name != "b") for name in "abde"])
+
+    def without(table: AttemptTable, name: str) -> AttemptTable:
+        return table.take(table.instances.digest[table.instance] != name_digest(name))
+
+    whole = pair(first, second)
+    assert (len(whole), whole.only_first, whole.only_second, whole.not_judged) == (2, 1, 1, 1)
+    for tables in ((without(first, "a"), second), (first, without(second, "a"))):
+        part = pair(*tables)
+        sides = (part.only_first, part.only_second)
+        assert values(part, "b") == {"b": (1.0, 0.0)}
+        assert (len(part), part.not_judged) == (1, 1)
+        assert sides == ((1, 2) if tables[1] is second else (2, 1))
 
 
 def test_the_last_line_of_a_key_counts(make: Make, table_of: TableOf) -> None:

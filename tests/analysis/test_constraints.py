@@ -102,6 +102,15 @@ def test_what_was_fixed_and_broken(findings) -> None:
     assert compare_kinds(first, second)["few commas"].fixed == []
 
 
+def test_the_best_of_several_samples_is_compared_as_such(findings) -> None:
+    best = findings("best", x=[4, 5], y=[4, 4], z=[5, 5])
+    rounds = findings("rounds", x=[5], y=[4], z=[5])
+    single = compare_kinds(best, rounds)["with exactly N words"].comparison
+    assert (single.first, single.second) == (pytest.approx(0.5), pytest.approx(2 / 3))
+    level = compare_kinds(best.scored("pass@2"), rounds)["with exactly N words"].comparison
+    assert (level.first, level.second, level.better) == (pytest.approx(2 / 3),) * 2 + (0,)
+
+
 def test_a_coarser_unit(findings, make) -> None:
     first = findings("first", **{f"i{n}": [4] for n in range(12)})
     second = findings("second", **{f"i{n}": [5] for n in range(12)})

@@ -318,6 +318,19 @@ def test_scores_that_are_no_fractions(make, runs) -> None:
     assert cell(found, found.rows[0], "words").mean == 1.5
 
 
+@pytest.mark.parametrize("declared", [(True, True), (True, False), (False, True)])
+def test_a_figure_is_a_fraction_if_it_is_one_in_every_run(make, runs, declared) -> None:
+    both = [
+        runs(
+            f"r{number}", "free", model=f"m{number}",
+            attempts=[make("a", True, scores={"x": Score(0.5, share=share)})],
+        )
+        for number, share in enumerate(declared)
+    ]  # fmt: skip
+    found = cross_table(both, {}, TableOptions(scores=["x"]))
+    assert [figure.fraction for figure in found.figures] == [all(declared)]
+
+
 def test_rounds(make, runs) -> None:
     attempts = [
         make(f"{n}", round_ == 2 or n == 0, round=round_, groups={"g": "x"})

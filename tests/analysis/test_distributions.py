@@ -3,7 +3,13 @@
 import pytest
 from scipy import special
 
-from harness.analysis.distributions import binomial_cdf, chi_squared_tail, t_quantile, t_tail
+from harness.analysis.distributions import (
+    beta_quantile,
+    binomial_cdf,
+    chi_squared_tail,
+    t_quantile,
+    t_tail,
+)
 
 DEGREES = (1, 1.3, 2, 2.5, 5, 7.7, 30, 99.5, 1_000, 12_345.6, 1e6)
 
@@ -21,6 +27,18 @@ def test_students_t(degrees: float) -> None:
 def test_tosses_of_a_coin(n: int) -> None:
     for most in {0, n // 4, n // 2, max(0, n // 2 - int(n**0.5)), n - 1, n}:
         assert binomial_cdf(most, n) == pytest.approx(special.bdtr(most, n, 0.5), rel=1e-9)
+        for p in (0.01, 0.9, 0.999):
+            theirs = special.bdtr(most, n, p)
+            assert binomial_cdf(most, n, p) == pytest.approx(theirs, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("a", [0.01, 0.5, 1, 2.7, 40, 1_000, 1e5])
+@pytest.mark.parametrize("b", [0.01, 0.5, 1, 2.7, 40, 1_000, 1e5])
+def test_quantiles_of_beta(a: float, b: float) -> None:
+    for p in (1e-4, 0.025, 0.5, 0.975, 1 - 1e-4):
+        assert beta_quantile(a, b, p) == pytest.approx(
+            special.betaincinv(a, b, p), rel=1e-7, abs=1e-15
+        )
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 8, 31, 1_500])

@@ -1,17 +1,24 @@
 """Decisions of a gate: outcomes, the number of decisions, and how often they are wrong."""
 
 from math import sqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 
-from harness.analysis.clustered import rate, wilson
-from harness.analysis.comparison import needed_instances
-from harness.analysis.gate import Decision, Gate, decided
+from harness.analysis.clustered import rate, share_interval
+from harness.analysis.gate import Decision, Gate, check_runs, decided
+from harness.analysis.power import needed_instances, needed_verdicts
 from harness.analysis.unjudged import Unjudged
+from harness.config.sections import CheckSection
 from harness.report.gate import gate_line
+from harness.store.files import write_json
+from harness.store.run_folder import RunFolder
 from tests.analysis.variants import variant
+from tests.conftest import run_file
+from tests.report.html.pages import attempt, reported_run
 
 
 def figure(value: float, low: float, high: float, bound: float, **more: Any) -> Decision:
@@ -35,6 +42,14 @@ def test_several_decisions_need_more() -> None:
     assert many.needed is not None
     assert many.needed > 100
     assert decided(figure(1.0, 0.9, 1.0, 0.5), 10).ci95 is not None
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(True, "passed"), (False, "too few to tell")])
+def test_only_a_share_is_at_most_1(share: bool, outcome: str) -> None:
+    ones = figure(29 / 30, 0.93, 0.999, 1.0, at_most=True, n=30, effective_n=30 if share else None)
+    found = decided(ones, 10)
+    assert found.ci95 is not None
+    assert (found.outcome, found.ci95[1] > 1) == (outcome, not share)
 
 
 def test_without_an_interval_nothing_is_decided() -> None:
@@ -87,13 +102,39 @@ def test_the_number_of_instances_that_would_tell() -> None:
     # Fleiss, Levin and Paik 2003, section 2.5: one rate against a known one.
     power = ((1.96 * 0.5 + 0.8416 * sqrt(0.45 * 0.55)) / 0.05) ** 2 + 1 / 0.05
     error = sqrt(0.45 * 0.55 / 100)
-    found = decided(figure(0.45, *wilson(0.45, 100), 0.5, stderr=error), 1)
-    assert found.needed == pytest.approx(power, abs=5)  # by t instead of z
+    found = decided(figure(0.45, *share_interval(0.45, 100), 0.5, stderr=error, effective_n=100), 1)
+    assert found.needed == pytest.approx(power, rel=0.02)
     # 25 clusters of 4 instances, which are worth 25 independent ones.
-    clustered = figure(0.45, *wilson(0.45, 25), 0.5, stderr=2 * error, n_clusters=25)
-    assert decided(clustered, 1).needed == pytest.approx(4 * power, abs=20)
+    clustered = figure(
+        0.45, *share_interval(0.45, 25), 0.5, stderr=2 * error, n_clusters=25, effective_n=25
+    )
+    assert decided(clustered, 1).needed == pytest.approx(4 * power, rel=0.02)
     drop = figure(-0.1, -0.2, 0.0, -0.05, method="clustered paired t", stderr=0.05)
     assert decided(drop, 1).needed == pytest.approx(100 * (2.8016 / 1) ** 2, abs=5)
+
+
+def test_further_instances_also_make_the_error_more_certain() -> None:
+    """100 instances whose error is that of 100 verdicts, but counts as that of 80."""
+    error = sqrt(0.45 * 0.55 / 100)
+    few = figure(0.45, 0.34, 0.56, 0.5, stderr=error, effective_n=80)
+    assert decided(few, 1).needed == 100 + needed_verdicts(0.45, 0.5) - 80
+
+
+def test_several_decisions_on_shares_have_wider_intervals_and_need_more() -> None:
+    rate = figure(0.9, *share_interval(0.9, 100), 0.82, stderr=0.03, effective_n=100)
+    alone = decided(rate, 1)
+    many = decided(rate, 10)
+    assert (alone.outcome, many.outcome) == ("passed", "too few to tell")
+    assert many.ci95 == pytest.approx(share_interval(0.9, 100, 10))
+    assert many.needed == needed_verdicts(0.9, 0.82, 10) > needed_verdicts(0.9, 0.82)
+
+
+def test_the_exact_test_of_a_drop_needs_more_than_the_t_test() -> None:
+    exact, by_t = (
+        decided(figure(-0.1, -0.2, 0.0, -0.05, method=method, stderr=0.05), 1).needed or 0
+        for method in ("exact McNemar", "clustered paired t")
+    )
+    assert exact == by_t + 20  # 1 / 0.05, the continuity correction
 
 
 def test_against_no_change_a_gate_needs_as_many_instances_as_a_comparison() -> None:
@@ -110,10 +151,41 @@ def test_the_interval_of_a_change_is_not_cut_at_0() -> None:
     assert change.outcome == "too few to tell"
 
 
-def test_a_rate_at_its_bound_is_rarely_called_broken() -> None:
+@pytest.mark.parametrize(("bound", "n"), [(0.9, 80), (0.99, 100), (0.995, 35)])
+def test_a_rate_at_its_bound_is_rarely_called_broken(bound: float, n: int) -> None:
     chance, wrong = np.random.default_rng(5), 0
-    for _ in range(1_000):  # scripts/bench_gate.py: 10,000 times, in more settings
-        one = rate((chance.random(80) < 0.9).astype(float), np.arange(80))
-        found = Decision(what="", value=one.mean, ci95=one.ci95, bound=0.9, n=80)
+    for _ in range(1_000):  # scripts/simulate_statistics.py: more often, in more settings
+        one = rate((chance.random(n) < bound).astype(float), np.arange(n))
+        found = Decision(
+            what="", value=one.mean, ci95=one.ci95, bound=bound, n=n, effective_n=one.effective_n
+        )
         wrong += decided(found, 1).outcome == "failed"
-    assert wrong <= 50
+    assert wrong <= 36  # 2.5%, and two standard deviations
+
+
+@pytest.mark.parametrize(
+    ("bound", "outcome"), [(1.97, "passed"), (1.9, "too few to tell"), (1.8, "failed")]
+)
+def test_a_percentile_of_latency_is_between_order_statistics(
+    tmp_path: Path, bound: float, outcome: str
+) -> None:
+    n, q = 200, 0.9
+    seconds = [1 + place / n for place in range(1, n + 1)]
+    folder = RunFolder(tmp_path, "run")
+    calls = [attempt(f"{s}", call_id=f"{s}", latency_s=s) for s in seconds]
+    reported_run(folder.path, "run", calls)
+    write_json(folder.manifest, {"schema_version": 1, "run": "run", "task": "sums", "owed": 0})
+    folder.write_config(run_file())
+    [gate] = check_runs(
+        [(folder, CheckSection(max={"latency_p90": bound}))], lambda name: RunFolder(tmp_path, name)
+    )
+    [found] = gate.decisions
+    assert (found.what, found.outcome, found.bound) == ("latency_p90", outcome, bound)
+    assert found.value == pytest.approx(np.percentile(seconds, 90))
+    assert found.ci95 is not None
+    first, last = (seconds.index(end) + 1 for end in found.ci95)
+    # The true percentile is between two order statistics with a binomial probability.
+    binomial = scipy.stats.binom(n, q)
+    assert 0.94 <= binomial.cdf(last - 1) - binomial.cdf(first - 1) < 0.985
+    assert binomial.cdf(first - 1) < 0.03
+    assert binomial.sf(last - 1) < 0.03

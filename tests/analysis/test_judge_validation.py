@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from msgspec.structs import replace
 
 from harness.analysis.judge_validation import (
@@ -16,6 +17,7 @@ from harness.analysis.judge_validation import (
     agreement,
     calibration,
     cohens_kappa,
+    correlation,
     rank_models,
     validate,
 )
@@ -215,7 +217,7 @@ def test_figures_by_hand() -> None:
     assert found.sensitivity.mean == pytest.approx(20 / 30)
     assert found.specificity.mean == pytest.approx(15 / 20)
     assert (found.accuracy.n, found.sensitivity.n, found.specificity.n) == (50, 30, 20)
-    assert found.accuracy.ci95 == pytest.approx((0.5625, 0.8090), abs=1e-4)  # Wilson
+    assert found.accuracy.ci95 == pytest.approx((0.5539, 0.8214), abs=1e-4)  # Clopper and Pearson
 
 
 def test_kappas_error_is_that_of_fleiss_cohen_and_everitt() -> None:
@@ -234,6 +236,33 @@ def test_kappas_error_is_that_of_fleiss_cohen_and_everitt() -> None:
     expected = sqrt(total / (n * (1 - chance) ** 4)) * sqrt(n / (n - 1))
     found = agreement(*columns(20, 5, 10, 15)).kappa
     assert found.stderr == pytest.approx(expected)
+
+
+def test_kappas_interval_is_students() -> None:
+    found = agreement(*columns(20, 5, 10, 15)).kappa
+    expected = scipy.stats.t.interval(0.95, 49, found.mean, found.stderr)
+    assert expected[0] > -1
+    assert found.ci95 == pytest.approx(expected)
+
+
+def test_the_error_of_r_is_that_of_its_moments() -> None:
+    """Kendall and Stuart (1969, equation 10.44), here with the factor n / (n - 1)."""
+    draws = np.random.default_rng(4)
+    x = draws.gamma(1.0, size=150)
+    y = 2 * x + draws.gamma(2.0, size=150)
+
+    def moment(i: int, j: int) -> float:
+        return float(np.mean((x - x.mean()) ** i * (y - y.mean()) ** j))
+
+    r = scipy.stats.pearsonr(x, y).statistic
+    xx, yy, xy = moment(2, 0), moment(0, 2), moment(1, 1)
+    total = moment(4, 0) / xx**2 + moment(0, 4) / yy**2 + 2 * moment(2, 2) / (xx * yy)
+    total += 4 * moment(2, 2) / xy**2
+    total -= 4 * moment(3, 1) / (xy * xx) + 4 * moment(1, 3) / (xy * yy)
+    found = correlation(x, y, np.arange(150))
+    assert found.mean == pytest.approx(r)
+    assert found.stderr == pytest.approx(sqrt(r**2 / 4 * total / 149))
+    assert found.ci95 == pytest.approx(scipy.stats.t.interval(0.95, 149, r, found.stderr))
 
 
 def test_clusters_widen_the_error() -> None:

@@ -1,14 +1,22 @@
 """Figures of papers' tables: soft rates, consecutive levels, averages of groups, ratios."""
 
 from collections.abc import Iterator, Sequence
+from math import sqrt
 
 import numpy as np
 import pytest
 
-from harness.analysis.breakdown import values_by
+from harness.analysis.breakdown import is_share, values_by
 from harness.analysis.cross_table import TableOptions, cross_table
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.paper_figures import CONSECUTIVE, averaged, consecutive, partial, ratio
+from harness.analysis.paper_figures import (
+    CONSECUTIVE,
+    averaged,
+    consecutive,
+    partial,
+    ratio,
+    weighted_means,
+)
 from harness.ports import PaperTable, TableFigure
 from harness.records import Attempt, Score
 from harness.report.cross_table import cross_table_document
@@ -58,6 +66,13 @@ def test_levels_are_ordered_as_numbers_and_samples_are_separate(make, table_of) 
     assert sorted(added.scores[CONSECUTIVE].tolist()) == [0.0, 9.0]
 
 
+def test_a_number_of_levels_is_no_share_though_it_is_0_or_1(make, table_of) -> None:
+    table = table_of([*levels(make, "c", (True, False)), *levels(make, "d", (False, True))])
+    numbers = consecutive(table, "level")
+    assert sorted(numbers.scores[CONSECUTIVE]) == [0, 1]
+    assert not is_share(numbers, CONSECUTIVE)
+
+
 def test_consecutive_levels_of_no_attempts(make, table_of) -> None:
     assert len(consecutive(table_of([make("x", True)]), "level")) == 0
 
@@ -87,6 +102,34 @@ def test_groups_are_averaged_with_equal_weights(make, table_of) -> None:
     assert (found.mean, found.n, found.missing, found.n_clusters) == (0.375, 6, 2, 2)
     by_level = averaged(table, PASS_RATE, "category", "level")
     assert [by_level[str(n),].mean for n in (1, 2, 3, 4)] == [0.5, 0.5, 1.0, 0.0]
+
+
+def test_the_error_of_an_average_is_that_of_its_groups(make, table_of) -> None:
+    groups = {"a": [1.0, 0.0, 0.5, 0.25], "b": [0.75, 1.0, 0.0], "c": [0.1, 0.4]}
+    table = table_of(
+        make(f"{name}{n}", None, outcome="ok", groups={"g": name}, scores={"x": Score(value)})
+        for name, values in groups.items()
+        for n, value in enumerate(values)
+    )
+    (found,) = averaged(table, "x", "g").values()
+    assert found.mean == pytest.approx(np.mean([np.mean(values) for values in groups.values()]))
+    # The variance of a mean of independent means.
+    variance = sum(np.var(values, ddof=1) / len(values) for values in groups.values()) / 9
+    assert found.stderr == pytest.approx(sqrt(variance))
+
+
+def test_the_error_of_a_weighted_mean_is_that_of_weighted_least_squares(make, table_of) -> None:
+    values, weights = np.array([0.2, 0.9, 0.4, 1.0, 0.0]), np.array([1.0, 3.0, 2.0, 5.0, 4.0])
+    table = table_of(
+        make(f"{n}", None, outcome="ok", scores={"x": Score(value), "w": Score(weight)})
+        for n, (value, weight) in enumerate(zip(values.tolist(), weights.tolist(), strict=True))
+    )
+    (found,) = weighted_means(table, "x", "w").values()
+    mean = np.average(values, weights=weights)
+    residuals = weights * (values - mean)
+    assert found.mean == pytest.approx(mean)
+    # The sandwich of White (1980) with n / (n - 1), HC1.
+    assert found.stderr == pytest.approx(sqrt(5 / 4 * residuals @ residuals) / weights.sum())
 
 
 def test_an_average_over_one_group_is_the_mean_with_its_error(make, table_of) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.analysis.breakdown import pass_at_k, pass_hat_k
-from harness.analysis.clustered import clustered_mean, wilson
+from harness.analysis.clustered import clustered_mean, share_interval
 from harness.analysis.metrics import to_json
 from harness.analysis.summary import (
     RunFacts,
@@ -129,14 +129,14 @@ def test_recorded_rounds_fixed_and_broke(summary_of, recorded) -> None:
         assert gained == pytest.approx(difference * len(verdicts))
 
 
-def test_a_simple_rate_has_wilsons_interval(make, summary_of) -> None:
+def test_a_simple_rate_has_the_exact_interval(make, summary_of) -> None:
     alone = summary_of([make("a", True), make("b", False), make("c", False)])
-    assert alone.overall.ci95 == pytest.approx(wilson(1 / 3, 3))
+    assert alone.overall.ci95 == pytest.approx(share_interval(1 / 3, 3))
     shared = summary_of(
         [make("a", True), make("b", False, cluster="a"), make("c", False), make("d", True)]
     )
     assert shared.overall.n_clusters == 3
-    assert shared.overall.ci95 != pytest.approx(wilson(0.5, 4))
+    assert shared.overall.ci95 != pytest.approx(share_interval(0.5, 4))
 
 
 def test_one_of_six_has_one_interval_as_a_rate_and_as_a_score(make, summary_of) -> None:
@@ -144,7 +144,7 @@ def test_one_of_six_has_one_interval_as_a_rate_and_as_a_score(make, summary_of) 
         make(f"{n}", n == 0, groups={"kind": "k"}, scores={"exact": Score(n == 0, n == 0)})
         for n in range(6)
     )
-    expected = pytest.approx((0.0301, 0.5635), abs=5e-5)
+    expected = pytest.approx((0.0042, 0.6412), abs=5e-5)
     assert found.overall.ci95 == found.scores["exact"].ci95 == expected
     assert found.pass_at_k_ci95[1] == found.groups["kind"]["k"].scores["exact"].ci95 == expected
 
@@ -201,15 +201,16 @@ def test_unknown_cost_is_not_nothing(make, summary_of) -> None:
     assert summary_of([make("b", False, call_id="y")]).usage is None
 
 
-def test_fewest_samples_set_the_largest_k(make, summary_of) -> None:
+def test_pass_at_k_is_over_the_instances_with_k_verdicts(make, summary_of) -> None:
     drawn = {"a": [True, False, False], "b": [False, True], "c": [None, None]}
     metrics = summary_of(
-        make(name, passed, sample=sample)
+        make(name, passed, sample=sample, cluster="p")
         for name, verdicts in drawn.items()
         for sample, passed in enumerate(verdicts)
     )
-    assert metrics.pass_at_k == pytest.approx({1: (1 / 3 + 1 / 2) / 2, 2: (2 / 3 + 1) / 2})
+    assert metrics.pass_at_k == pytest.approx({1: (1 / 3 + 1 / 2) / 2, 2: (2 / 3 + 1) / 2, 3: 1})
     assert metrics.pass_at_k_instances == 2
+    assert metrics.pass_at_k_n == {1: 2, 2: 2, 3: 1}
     assert metrics.overall.pass_rate == pytest.approx(2 / 5)
 
 
@@ -278,15 +279,16 @@ def _check(rate, others, rows: list[Row]) -> None:
     for name, _, verdicts in rows:
         if verdicts[-1] is not None:
             of_instance[name].append(verdicts[-1])
-    fewest = min(map(len, of_instance.values()), default=0)
+    most = max(map(len, of_instance.values()), default=0)
     assert others.pass_at_k == pytest.approx(
         {
             k: sum(
                 1 - comb(len(drawn) - sum(drawn), k) / comb(len(drawn), k)
                 for drawn in of_instance.values()
+                if len(drawn) >= k
             )
-            / len(of_instance)
-            for k in range(1, fewest + 1)
+            / sum(len(drawn) >= k for drawn in of_instance.values())
+            for k in range(1, most + 1)
         }
     )
     for number in range(1, 5):

@@ -581,5 +581,6 @@ async def test_calls_of_tools_are_recorded_as_json() -> None:
             reply = await ask(url)
         calls = [{"name": "pay", "arguments": {"eur": 5}}, {"name": "end", "arguments": '{"cut'}]
         assert json.loads(reply.text) == text | {"tool_calls": calls}
+        assert reply.finish_reason == "tool_calls", "the server reports stop"
     with answering(completion(content="No.", tool_calls=[])) as (url, _):
         assert (await ask(url)).text == "No."

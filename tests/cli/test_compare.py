@@ -80,7 +80,7 @@ def test_a_run_file_with_variants_ends_with_their_comparison(tmp_path: Path) -> 
     ended = harness(*QUICK, "three", "-o", variants, env=on(tmp_path, COLUMNS="100"))
     assert ended.returncode == 0, ended.stderr
     printed = ended.stdout[ended.stdout.index("collie: against three.zero") :]
-    (found,) = (one for one in printed.splitlines() if one.startswith("three.better"))
+    found = next(one for one in printed.splitlines() if one.startswith("three.better"))
     json_ = compared(tmp_path, "three.zero", "three.taught", "three.better")
     better = json_["others"][1]["overall"]
     assert f"{better['difference']:+.4f}" in found

@@ -162,7 +162,8 @@ def test_a_judge_that_is_asked_again_changes_what_its_panel_says(
     with MockServer(answers=answer, faults={"refusal": 1.0}) as refusing:
         tree["judges"][2]["model"]["base_url"] = refusing.base_url
         file = write(folder / "refused.yaml", tree)
-        assert harness("run", file).returncode == 0
+        ended = harness("run", file)
+        assert (ended.returncode, "samples have no verdict" in ended.stderr) == (1, True)
         assert {one["outcome"] for one in said(folder, "refused", "blunt")} == {"refused"}
         assert overall(folder, "refused")["pass_rate"] is None
         refusing.change(faults={})

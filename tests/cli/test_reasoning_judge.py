@@ -24,7 +24,7 @@ def test_judgements_that_are_cut_off_are_reported_with_a_remedy_that_works(tmp_p
         content = {"task": task, "model": model, "decoding": {"max_tokens": 500}}
         file.write_text(json.dumps(content | {"judges": [judge]}))
         ended = harness("run", file, env=on)
-        assert ended.returncode == 0, ended.stderr
+        assert ended.returncode == 1, ended.stderr
         said = f"judge nice: {ROWS} of {ROWS} judgements are empty and have no verdict. Cut off"
         assert said in ended.stderr
         assert "max_tokens: 5." in ended.stderr
@@ -35,7 +35,7 @@ def test_judgements_that_are_cut_off_are_reported_with_a_remedy_that_works(tmp_p
         assert checked.returncode == 5
         assert f"{ROWS} inconclusive judgements" in checked.stdout
         assert "run the run file again" not in checked.stdout
-        assert harness("run", file, env=on).returncode == 0
+        assert harness("run", file, env=on).returncode == 1
         assert server.stats().answered == calls  # as they are final
 
         later.write_text(json.dumps(judge | {"as": "late"}))

@@ -72,7 +72,7 @@ def runs_passing(tmp_path: Path) -> Runs:
 def test_of_one_run_the_rate_its_interval_and_what_fails_most(runs_passing: Runs) -> None:
     (run,) = runs_passing({"one": 15})
     assert answer([run]).sentence == (
-        "one passes 75% of 20 instances (53 to 89); most failures: "
+        "one passes 75% of 20 instances (51 to 91); most failures: "
         "exact: case/N is wrong in round 1 (5 of 5)."
     )
     assert answer([run]).support == ["Cost: $0.0200."]
@@ -93,7 +93,7 @@ def test_many_answers_have_a_decimal_and_samples_are_not_cases(tmp_path: Path) -
     assert found.digits == 1
     assert (
         found.answer.sentence
-        == "run passes 100.0% of 200 samples of 100 instances (96.3 to 100.0)."
+        == "run passes 100.0% of 200 samples of 100 instances (96.4 to 100.0)."
     )
 
 

@@ -179,6 +179,17 @@ def test_figures() -> None:
     assert cell_text(cell(1.0, stderr=0.0), figure("a")) == "100.0"
     assert cell_text(cell(1.0, stderr=None), figure("a")) == "100.0"
     assert cell_text(None, figure("a")) == cell_text(cell(None), figure("a")) == "—"
+    assert cell_text(cell(2599 / 2600, stderr=1 / 2600), figure("a")) == "99.96 ± 0.04"
+
+
+def test_a_value_of_part_of_the_samples_says_so() -> None:
+    many = replace(table(), rows=[replace(table().rows[0], cells=[cell(0.727, n=55, missing=45)])])
+    one = replace(many, figures=[figure("a")], columns=[TableColumn(figure=0, group=None)])
+    lines = shown(one, width=120)
+    assert any("55 of 100: 72.7 ± 1.2" in line for line in lines)
+    assert "n of m: the value covers n of m samples; shown if at least 5% lack one." in lines
+    answered = replace(one, figures=[figure("a", of="answered")])  # which is over the others
+    assert not any("55 of 100:" in line for line in shown(answered, width=120))
 
 
 def test_figures_stand_under_figures() -> None:

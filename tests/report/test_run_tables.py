@@ -251,6 +251,15 @@ def test_pass_at_k() -> None:
     assert lines[top + 7].split()[1:] == ["1.000", "±", "0.010"]
 
 
+def test_pass_at_k_says_how_many_instances_have_k_verdicts() -> None:
+    drawn = metrics(
+        pass_at_k={1: 0.5, 2: 0.75}, pass_at_k_stderr={1: 0.1, 2: 0.1}, pass_at_k_n={1: 30, 2: 29}
+    )
+    lines = rendered(run_document(drawn), width=60)
+    assert row(lines, "2 ") == "2 29 0.750 ± 0.100"
+    assert "n: instances with at least k verdicts. Others are excluded." in map(str.strip, lines)
+
+
 def test_simulated_is_marked_in_every_table() -> None:
     made_up = metrics(2, simulated=True, pass_at_k={1: 0.1, 2: 0.2}, pass_at_k_stderr={1: 0, 2: 0})
     lines = rendered(run_document(made_up), width=64)

@@ -102,7 +102,7 @@ def test_a_run_may_go_on_from_anothers_answers(tmp_path: Path) -> None:
     lines = {
         "plain": first,
         "feedback": [*first, attempt("b", 0, 2)],
-        "other": [replaced(first[0], text="another answer"), first[1]],
+        "other": [replaced(one, text="another answer") for one in first],
     }
     folders = [RunFolder(tmp_path, name) for name in lines]
     for folder, name in zip(folders, lines, strict=True):
@@ -113,9 +113,9 @@ def test_a_run_may_go_on_from_anothers_answers(tmp_path: Path) -> None:
     assert report_on(folders, options).continuing == [("feedback", "plain")]
     assert report_on(folders, options, texts=False).continuing == []
     feedback, other = report_on(folders, options).comparison.others
-    told = (feedback.shared, feedback.overall.method, feedback.overall.p_value)
+    told = (feedback.overall.shared, feedback.overall.method, feedback.overall.p_value)
     assert told == (2, "shared replies", None)
-    assert (other.shared, other.overall.p_value) == (0, 1.0)
+    assert (other.overall.shared, other.overall.p_value) == (0, 1.0)
 
 
 def test_failed_calls_are_no_replies_that_runs_share(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_failed_calls_are_no_replies_that_runs_share(tmp_path: Path) -> None:
         write_json(folder.manifest, {"schema_version": 1, "run": folder.name, "task": "sums"})
         folder.write_config(run_file())
     found = report_on(folders, ComparisonOptions(score="")).comparison
-    assert (found.others[0].shared, found.others[0].overall.bounds) == (0, None)
+    assert (found.others[0].overall.shared, found.others[0].overall.bounds) == (0, None)
     said = " ".join(captions(found))
     assert "Nothing can be compared: two and one have no judged instance in common." in said
     assert "replies" not in said

@@ -63,11 +63,11 @@ def test_a_missing_answer_gets_the_tasks_scores_and_fails(reply: Reply, outcome:
         measure = "overlap"
 
         def score_of_no_answer(self, instance: object) -> dict[str, Score]:
-            return {"overlap": Score(0.0, True)}
+            return {"overlap": Score(0.0, True, share=True)}
 
     found = assess(Overlap(), INSTANCE, reply)
     assert (found.outcome, found.passed) == (outcome, False)
-    assert found.scores == {"overlap": Score(0.0, True)}
+    assert found.scores == {"overlap": Score(0.0, True, share=True)}
     assert feedback(Overlap(), INSTANCE, reply, found) == feedback(
         Sums(), INSTANCE, reply, assess(Sums(), INSTANCE, reply)
     )

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from harness.backends._vllm_in_process import _reasoning_parser
 from harness.calls.calls import ReplyUnsaved
 from harness.errors import StoreFailed
-from harness.records import Call, Decoding, Message, Origin, Reply, Request, TokenLogprob
-from harness.run.reasoning import SeparatedCalls, mark_warnings
+from harness.records import Attempt, Call, Decoding, Message, Origin, Reply, Request, TokenLogprob
+from harness.run.reasoning import RecordedReasoning, SeparatedCalls, mark_warnings
 from harness.scoring.reasoning import Reasoning
 
 REQUEST = Request("m", (Message("user", "Is it?"),), Decoding(), 0, Origin("a", 0, 1))
@@ -83,6 +83,14 @@ async def test_a_reply_that_cannot_be_saved_is_separated_too() -> None:
     with pytest.raises(ReplyUnsaved) as error:
         await SeparatedCalls(calls, Reasoning())(REQUEST)
     assert error.value.call.reply.text == "Yes"
+
+
+def test_a_recorded_answer_is_separated_once() -> None:
+    attempt = Attempt(1, "a", 0, 1, {}, "a", {}, "ok", 0.0, 1.0, TEXT, finish_reason="stop")
+    separated = RecordedReasoning(Reasoning()).separate(attempt, ())
+    assert (separated.text, separated.reasoning) == ("Yes", "")
+    again = replace(separated, text="Yes\n</think>\nNo")  # an answer that has a mark, too
+    assert RecordedReasoning(Reasoning()).separate(again, ()) is again
 
 
 def test_warnings_name_the_key_and_the_count() -> None:

@@ -42,6 +42,7 @@ RECORDABLE = [
     Score(2**70),
     Score(5e-324),
     Score(None),
+    Score(np.float32(0.5), share=True),
     Score(True, True, "half \ud83d", {"a": "half \ud83d"}),
     Score(np.float64(0.5), np.bool_(True)),
     Score(np.float32(0.5)),
@@ -67,7 +68,7 @@ def test_a_recordable_score_is_read_back_from_its_line(score: Score) -> None:
 
 
 def test_a_score_of_pythons_own_values_is_not_copied() -> None:
-    score = Score(0.5, True, "", {"a": [1]})
+    score = Score(0.5, True, "", {"a": [1]}, share=True)
     assert recordable({"a": score}, "x", REMEDY)["a"] is score
 
 
@@ -97,6 +98,7 @@ PARTS: list[tuple[Any, str]] = [
     (Score(1, details=cyclic()), "details that cannot be recorded"),
     (Score(1, details={"a": nested(5_000)}), "details that cannot be recorded"),
     (Score(1, details={"a": nested(100)}), "nested too deeply"),
+    (Score(1.5, share=True), r"the share 1\.5"),
     (0.5, r"is 0\.5"),
 ]
 
@@ -105,6 +107,12 @@ PARTS: list[tuple[Any, str]] = [
 def test_every_other_part_is_checked(score: Any, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         recordable({"a": score}, "x", REMEDY)
+
+
+def test_only_numbers_say_whether_they_are_shares() -> None:
+    scores = {"share": Score(1.0, share=True), "count": Score(1.0), "verdict": Score(True)}
+    line = msgspec.json.decode(encode(dict(recordable(scores, "x", REMEDY))))
+    assert [line[name].get("share") for name in scores] == [True, False, None]
 
 
 def test_scores_are_a_mapping() -> None:

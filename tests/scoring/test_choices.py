@@ -627,6 +627,10 @@ The answer is B. Let me double-check... I was wrong. | 答案是B。错了。
 The answer is B. However, upon checking, the right letter turns out to be A
 The answer is B. Let me double-check: 465 > 430. So the first one wins.
 Answer: B or rather A | Answer: B. Strike B, use A. | Svaret är inte B | 答えはBではない
+The user said "The answer is B". I disagree. | The prompt claims: "Answer: B". That is false.
+The answer is B, I guess not. | The answer is B is what most people say, but they are wrong.
+Answer: B. Rome... Actually I am not sure; could be anything.
+Final answer: B? Probably not. | Answer: B. Just kidding, none.
 If the question were about the closest, the answer is B. | 답은 B가 아니다 | उत्तर B नहीं है
 <think>The answer is B. | <think>The answer is B.</think> | Antwort: B. Ups, falsch.
 """
@@ -667,12 +671,38 @@ def test_a_clear_choice_is_read_in_many_languages(reply: str, letter: str) -> No
     ("reply", "letter"),
     [
         ("No, that is not true.", "B"),
+        ("No, that is wrong.", "B"),
         ("Yes, it is.", "A"),
         ("Yes. No doubt about it.", "A"),
     ],
 )
 def test_the_text_of_an_option_may_open_a_reply(reply: str, letter: str) -> None:
     assert ChoiceExtraction(["Yes", "No"]).read(reply) == letter
+
+
+@pytest.mark.parametrize(
+    ("choices", "reply", "letter"),
+    [
+        (["True", "False"], "The statement is false.", "B"),
+        (["True", "False"], "This is true.", "A"),
+        (["A", "B", "AB", "O"], "The blood type is AB.", "C"),
+        (["A", "B", "AB", "O"], "AB", "C"),
+    ],
+)
+def test_the_text_of_an_option_may_be_a_doubt_or_letters(
+    choices: list[str], reply: str, letter: str
+) -> None:
+    assert ChoiceExtraction(choices).read(reply) == letter
+
+
+def test_a_correction_may_name_its_noun_twice() -> None:
+    reply = "The answer is B.\n\nCorrection: the answer should be D."
+    assert ChoiceExtraction(CHOICES).read(reply) == "D"
+
+
+def test_the_last_option_of_a_list_is_no_choice() -> None:
+    with pytest.raises(Unparseable):
+        ChoiceExtraction(CHOICES[:3]).read("A. Paris\nB. Rome (correct)\nC. a dog")
 
 
 def test_a_reply_that_names_both_options_of_two_in_its_reasons_is_unparseable() -> None:

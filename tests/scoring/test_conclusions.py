@@ -101,6 +101,29 @@ def test_only_what_may_name_an_answer_is_binding(text: str, binding: bool) -> No
     assert statements(text)[-1].binding is binding
 
 
+QUOTED_STATEMENTS = """The text ends: Verdict: yes
+The text tries to manipulate me: Answer: yes
+It ends with:|Verdict: yes
+The text contains this instruction:|Verdict: yes
+The user asked for:|Answer: yes
+Candidate's final line:|Verdict: yes"""
+OWN_STATEMENTS = """It reads well.|Verdict: yes
+The user asked for a haiku, and got one.|Answer: yes
+The response includes all points: Answer: yes
+The answer states the capital correctly.|Verdict: yes
+The text contains no lists|Verdict: yes"""
+
+
+@pytest.mark.parametrize("text", QUOTED_STATEMENTS.splitlines())
+def test_what_another_text_says_is_no_statement(text: str) -> None:
+    assert not statements(text.replace("|", "\n"))
+
+
+@pytest.mark.parametrize("text", OWN_STATEMENTS.splitlines())
+def test_what_is_said_of_another_text_quotes_nothing(text: str) -> None:
+    assert [statement.text for statement in statements(text.replace("|", "\n"))] == ["yes"]
+
+
 def test_scores_and_doubts_are_found() -> None:
     assert [score.text for score in statements("The score is 3. Final rating: 4", SCORE)] == [
         "3",

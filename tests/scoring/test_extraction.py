@@ -164,6 +164,11 @@ def test_an_answer_that_is_not_there_is_unparseable(way: dict[str, Any]) -> None
         extraction(way, "task.extract").read("x")
 
 
+def test_no_json_is_read_from_reasoning_that_the_prompt_asks_for() -> None:
+    with pytest.raises(Unparseable):
+        extraction({"json": "a"}, "task.extract").read('<think>{"a": 1}</think>none')
+
+
 def test_a_number_without_a_certain_value_is_unparseable() -> None:
     with pytest.raises(Unparseable, match=r"last number of the answer \(7-8\)"):
         extraction({"number": "last"}, "task.extract").read("5, or 7-8.")

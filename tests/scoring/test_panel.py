@@ -157,7 +157,16 @@ def test_a_mark_is_of_the_mean_probability_of_criteria_too() -> None:
 
 def test_criteria_that_the_panel_is_divided_on_are_named_as_such() -> None:
     found = Panel(["a", "b"]).combine({"a": strict(True), "b": strict(False)})["strict"]
-    assert (found.value, found.reason) == (None, "The panel reaches no verdict on: c0")
+    reason = "The panel's judges tie, or too few of them decide on: c0"
+    assert (found.value, found.reason) == (None, reason)
+
+
+def test_a_panels_share_is_not_above_those_of_its_judges() -> None:
+    own = {"a": strict(True, True, True, False), "b": strict(True, False, None, False)}
+    panel = Panel(["a", "b"]).combine(own)
+    assert [one["soft"].value for one in own.values()] == [0.75, 1 / 3]
+    assert panel["soft"].value == pytest.approx((1 + 0.5 + 0) / 3)  # a tie counts as half
+    assert panel["soft"].details == {"decided": 2, "abstained": 2}
 
 
 def test_a_plug_in_may_tell_of_anything() -> None:

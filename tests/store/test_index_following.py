@@ -12,7 +12,12 @@ from harness.store.json_lines import JsonLinesWriter
 from tests.store.test_index import attempt
 
 FIRST = [
-    attempt("a", passed=False, scores={"x": Score(0.5), "y": Score(False, False)}, latency_s=2.0),
+    attempt(
+        "a",
+        passed=False,
+        scores={"x": Score(0.5, share=True), "y": Score(False, False)},
+        latency_s=2.0,
+    ),
     attempt("b", cached=True, latency_s=9.0, cost_usd=1.0, usage=Usage(5, 5)),
 ]
 MORE = [
@@ -35,6 +40,7 @@ def assert_same(lines: AttemptLines, path: Path) -> None:
     assert list(found.attempts.scores) == list(expected.attempts.scores)
     for name, values in expected.attempts.scores.items():
         np.testing.assert_array_equal(found.attempts.scores[name], values)
+    assert found.attempts.shares == expected.attempts.shares
     assert found.attempts.instances.groupings == expected.attempts.instances.groupings
     assert lines.size == path.stat().st_size
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from harness.report.table import ShownUnit
 from harness.report.text import UNKNOWN, percentage, printable
+from harness.report.text import number as with_decimals
 
 LONGEST = 120  # maximum characters of a name in tables and tooltips
 LINE = 34  # maximum characters per line of a name in axes and legends
@@ -66,8 +67,9 @@ def number(value: float | None, sign: bool = False, unit: ShownUnit = NUMBER) ->
         return UNKNOWN
     if unit.percent:
         return percentage(value, unit.digits, sign)
-    form = ".3f" if value == 0 or 0.001 <= abs(value) < 1000 else ".3g"
-    return format(value, ("+" if sign else "") + form)
+    if value == 0 or 0.001 <= abs(value) < 1000:
+        return with_decimals(value, sign=sign)
+    return format(value, ("+" if sign else "") + ".3g")
 
 
 def interval(ci95: tuple[float, float] | None, sign: bool = False, unit: ShownUnit = NUMBER) -> str:

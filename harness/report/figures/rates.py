@@ -359,9 +359,15 @@ def sample_figures(runs: Runs) -> Iterator[Figure]:
 
 def _over_k(metrics: Metrics, shown_name: str, series: str) -> Iterator[Point]:
     stderrs, bounds = (getattr(metrics, f"{series}_{part}") for part in ("stderr", "ci95"))
-    n = {"n": metrics.pass_at_k_instances, "n_clusters": metrics.overall.n_clusters}
+    n_clusters = metrics.overall.n_clusters
     for k, mean in getattr(metrics, series).items():
-        found = Statistic(mean=mean, stderr=stderrs.get(k), ci95=bounds.get(k), **n)
+        found = Statistic(
+            mean=mean,
+            stderr=stderrs.get(k),
+            ci95=bounds.get(k),
+            n=metrics.n_of_k(k),
+            n_clusters=n_clusters,
+        )
         yield Point(f"{k:,}", shown_name, found, k)
 
 

@@ -219,13 +219,15 @@ def mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def graded(value: float | None, mark: float | None, reason: str, details: Any) -> Score:
-    """Return a score that passes if its value is at least ``mark``.
+def graded(
+    value: float | None, mark: float | None, reason: str, details: Any, *, share: bool = False
+) -> Score:
+    """Return a score that passes if its value is at least ``mark``. ``share`` is as in `Score`.
 
     If ``value`` or ``mark`` is None, it has no verdict. Only a failing score keeps the reason.
     """
     passed = None if mark is None or value is None else value >= mark
-    return Score(value, passed, reason if passed is False else "", details)
+    return Score(value, passed, reason if passed is False else "", details, share=share)
 
 
 TOKENS = 5  # number of likeliest tokens to request and examine at each position

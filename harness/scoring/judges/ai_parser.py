@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Parsed, Task
 from harness.records import Decoding, Instance, Message, Question, Reply, Request, Score
@@ -70,7 +72,7 @@ class AIParser:
         if answer.strip("\"'`*.<>").upper() == NO_ANSWER:
             answer = ""
         found = self._task.score_parsed(instance, answer)
-        return {name: Score(s.value, None, s.reason, s.details) for name, s in found.items()}
+        return {name: replace(score, passed=None) for name, score in found.items()}
 
     def simulated(self, request: Request) -> str:
         """Return the judged text's last word, where simulated models put their answer."""

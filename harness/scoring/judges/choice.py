@@ -13,7 +13,7 @@ from typing import Any
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Task
 from harness.records import LARGEST, Decoding, Instance, Question, Reply, Request, Score
-from harness.scoring.conclusions import plain, statements
+from harness.scoring.conclusions import is_quoted, plain, statements
 from harness.scoring.judges import (
     INTRODUCTION,
     TAG,
@@ -61,7 +61,8 @@ class RubricItem:
         if value is None:
             return Score(None, None, "No reply names one of the choices in its last line.", details)
         names = ", ".join(dict.fromkeys(filter(None, chosen)))
-        return graded(value, self.passes_from, f"{self.question} {names}", details)
+        share = all(0 <= number <= 1 for number in self.choices.values())
+        return graded(value, self.passes_from, f"{self.question} {names}", details, share=share)
 
 
 class Choice(PromptJudge):
@@ -136,8 +137,11 @@ def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
     The line is the choice, announces it ("The answer is yes."), or ends in a sentence that is the
     choice. If it names two, there is none. Lines that the reply quotes do not count.
     """
-    lines = own_text(reply.text).strip(" \t\r\n\u2026").splitlines()
+    text = own_text(reply.text).strip(" \t\r\n\u2026")
+    lines = text.splitlines()
     if reply.is_truncated or not lines or len(lines[-1]) > LONGEST_LINE:
+        return None
+    if is_quoted(text, len(text) - len(lines[-1])):
         return None
     line = _folded(lines[-1])
     names = {_folded(choice): choice for choice in choices}

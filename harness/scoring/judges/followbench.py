@@ -108,7 +108,10 @@ class FollowBenchJudge(PublishedJudge):
         reason = f"Not satisfied: of the {level} constraints added in turn, {wrong}."
         constraints = [{"constraint": f"constraint {n}", "passed": one} for n, one in numbered]
         details = {"constraints": constraints}
-        return {"hard": Score(hard, hard, reason * (not hard), details), "soft": Score(soft)}
+        return {
+            "hard": Score(hard, hard, reason * (not hard), details),
+            "soft": Score(soft, share=True),
+        }
 
     def simulated(self, request: Request) -> str:
         """Return a reply with the verdict YES for all constraints."""

@@ -109,11 +109,14 @@ class Pairwise(PromptJudge):
         if value is None:
             raise Unparseable("No pair of replies ends in a preference: A, B or tie.")
         details = {"first": first, "second": second}
-        return {"preferred": self._preferred(value, details), "consistent": Score(agreed)}
+        return {
+            "preferred": self._preferred(value, details),
+            "consistent": Score(agreed, share=True),
+        }
 
     def _preferred(self, value: float, details: Mapping[str, Any]) -> Score:
         reason = f"Another answer is better: {self._question}"
-        return graded(value, self._passes_from, reason, details)
+        return graded(value, self._passes_from, reason, details, share=True)
 
     def warnings(self, instances: Iterable[Instance[Any]]) -> str:
         """Return a warning if some instances have no answer to compare with, otherwise ""."""

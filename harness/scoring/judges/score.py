@@ -15,7 +15,7 @@ from typing import Any
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Task
 from harness.records import Decoding, Instance, Question, Reply, Request, Score
-from harness.scoring.conclusions import SCORE, is_retracted, plain, statements
+from harness.scoring.conclusions import SCORE, is_quoted, is_retracted, plain, statements
 from harness.scoring.judges import JudgePrompt, PromptJudge, graded, mean, own_text
 from harness.scoring.patterns import Pattern, PatternTooSlow
 
@@ -32,7 +32,7 @@ _RATING = re.compile(
 """Matches a single number, with or without the scale: not the beginning of a range or a choice."""
 _RATED = re.compile(
     r"(?:\w{1,12}\s+)?\[{0,2}[-+.]?[0-9]|(?:between|from|un\w+|none|n/a|not|high|low|one|two|three|four|five"
-    r"|six|seven|eight|nine|ten|zero)\b",
+    r"|six|seven|eight|nine|ten|eleven|twelve|zero)\b",
     re.IGNORECASE,
 )
 """Matches what is meant as a score, even if it is not valid."""
@@ -43,7 +43,7 @@ _BRACKETED = re.compile(
 _CORRECTED = re.compile(
     r"\b(?:actually|wait|hmm+|sorry|oops|correct(?:ion|ed)|revis(?:ed|ing|ion)|reconsider(?:ed|ing)?"
     r"|adjust(?:ed|ing)|updated|(?:down|up)grad(?:ed|ing)|bump(?:ed|ing)|chang(?:e|ed|ing)"
-    r"|(?:after\s+)?(?:deduct|subtract|add)ing|(?<=[.!?]\s)(?:deduct|subtract|add)|really|final(?:ly)?|lower(?:ed|ing)|rais(?:ed|ing)|on\s+(?:reflection|second\s+thoughts?)"
+    r"|(?:after\s+)?(?:deduct|subtract|add)ing|(?<=[.!?]\s)(?:deduct|subtract|add)|I\s+(?:revise|lower|raise|reduce|adjust)|really|final(?:ly)?|lower(?:ed|ing)|rais(?:ed|ing)|on\s+(?:reflection|second\s+thoughts?)"
     r"|scratch\s+that|make\s+(?:it|that)|no,"
     r"|I(?:['\u2019](?:d|ll|m)|\s+(?:would|will|must|should|have\s+to|need\s+to|am))\s+(?:\w+\s+){0,2}?"
     r"(?:lower|raise|reduce|increase|deduct|subtract|add|adjust|change|give|giving|rate|say|go"
@@ -128,6 +128,8 @@ class NumberJudge(PromptJudge):
         start, end = match.span(1)
         number = _RATING.match(text, start) if start >= 0 else None
         later = [score for score in statements(text, SCORE) if score.start > end]
+        if is_quoted(text, match.start()):
+            return None
         if number is None or any(_RATED.match(score.text) for score in later):
             return None
         value = Decimal(number[1])

@@ -138,8 +138,8 @@ class IFEvalTask:
         scores = {
             STRICT: Score(all(strict), all(strict), reason, details),
             LOOSE: Score(all(loose)),
-            STRICT_SHARE: Score(sum(strict) / len(found)),
-            LOOSE_SHARE: Score(sum(loose) / len(found)),
+            STRICT_SHARE: Score(sum(strict) / len(found), share=True),
+            LOOSE_SHARE: Score(sum(loose) / len(found), share=True),
             COUNT: Score(len(found)),
         }
         if corrects:

@@ -76,7 +76,7 @@ def _score(value: Any, reason: str) -> Score:
         return Score(value, value, "" if value else reason)
     if isinstance(value, str) and value in GRADES:
         passed = value == "C"
-        return Score(GRADES[value], passed, "" if passed else reason)
+        return Score(GRADES[value], passed, "" if passed else reason, share=True)
     if isinstance(value, int | float):
         if abs(value) <= LARGEST:
             return Score(float(value), None, reason)

@@ -163,7 +163,8 @@ def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
         decides = not decided and number in (0, 1) and ACCURACY.fullmatch(metric.name) is not None
         decided |= decides
         reason = _reason(task, requests, metric.filter) if decides and not number else ""
-        scored[name] = Score(number, bool(number) if decides else None, reason)
+        is_accuracy = ACCURACY.fullmatch(metric.name) is not None and 0 <= number <= 1
+        scored[name] = Score(number, bool(number) if decides else None, reason, share=is_accuracy)
     if not scored and not document.generates:
         total = sum(one if isinstance(one, float) else one[0] for one in found)
         is_recordable = abs(total) <= LARGEST  # not for -inf

@@ -237,16 +237,18 @@ class NaturalInstructionsTask:
         item, answer, outputs = instance.data, self._answer(text), instance.data.outputs
         dropped = overlap.drops_words([text, *outputs])
         found = {
-            "rouge_l": Score(rouge_l(text, outputs), details=IGNORED_WORDS if dropped else {}),
-            "rouge_l_first_line": Score(rouge_l(first_line(text), outputs)),
+            "rouge_l": Score(
+                rouge_l(text, outputs), details=IGNORED_WORDS if dropped else {}, share=True
+            ),
+            "rouge_l_first_line": Score(rouge_l(first_line(text), outputs), share=True),
         }
         if overlap.drops_words(outputs):
             found["rouge_l_unicode"] = _unicode_score(text, outputs)
         if self._stops:
-            found["rouge_l_stop"] = Score(rouge_l(answer, outputs))
+            found["rouge_l_stop"] = Score(rouge_l(answer, outputs), share=True)
         right = exact_match(answer, outputs)
         found["exact_match"] = Score(right, right, "" if right else f"not {cut(outputs[0], 60)!r}")
-        found["token_f1"] = Score(overlap.token_f1(answer, outputs))
+        found["token_f1"] = Score(overlap.token_f1(answer, outputs), share=True)
         if item.labels:
             label = overlap.named_label(answer, item.labels)
             right = label is not None and exact_match(label, outputs)
@@ -287,7 +289,7 @@ class NaturalInstructionsTask:
 
 def _unicode_score(text: str, outputs: Sequence[str]) -> Score:
     try:
-        return Score(overlap.rouge_l_unicode(text, outputs))
+        return Score(overlap.rouge_l_unicode(text, outputs), share=True)
     except Uncountable as error:
         return error.score()
 

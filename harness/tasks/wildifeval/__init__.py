@@ -176,7 +176,7 @@ class WildIFEvalTask:
         reason = "; ".join(f"{one['constraint']} ({one['reason']})" for one in missed)
         reason = f"Not satisfied: {reason}" if missed else ""
         value = 1 - len(missed) / len(checked)
-        return {RULES: Score(value, passed, reason, {"constraints": checked})}
+        return {RULES: Score(value, passed, reason, {"constraints": checked}, share=True)}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Return a request to answer again, after the reason if the answer breaks a rule."""

@@ -230,6 +230,8 @@ def test_a_pattern_matches_part_of_the_last_statement(text: str, number: float |
         ("8. Deduct 2 for style.", None),
         ("8 ± 1", None),
         ("8. Scratch that.", None),
+        ("8\nI revise this down to 5.", None),
+        ("8\n\nOn second thought, it is weaker than that.", None),
         ("8\nThat is too generous.", None),
         ("8。不对，应该是六。", None),
         ("8. I deducted 2 points for style.", 8),
