@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,7 @@ from harness.analysis.clustered import (
 )
 from harness.analysis.comparison import Comparison, Pairs, compare
 from harness.analysis.comparison import paired as paired_t
-from harness.analysis.gate import Decision, decided
+from harness.analysis.gate import Decision, decided, percentile_interval
 from harness.analysis.judge_validation import cohens_kappa
 from harness.analysis.metrics import Interval
 from harness.analysis.p_values import ALPHA
@@ -100,7 +101,9 @@ class Figure:
 Line = tuple[str, list[Figure]]
 
 
-def share(name: str, cases: Sequence[bool] | Floats, low: float = 0.0, high: float = 1.0) -> Figure:
+def share(
+    name: str, cases: Sequence[bool] | NDArray[Any], low: float = 0.0, high: float = 1.0
+) -> Figure:
     """Return the share of true cases, whose deviation is that of a share at the nearer limit."""
     value = float(np.mean(cases))
     limit = low if value < low else high
@@ -297,6 +300,28 @@ def numbers(settings: Settings) -> Iterator[Line]:
         truth = 0.0 if kind == "normal" else 1.0
         least = 0.94 if kind == "normal" else 0.87
         yield design, [coverage("covered", np.array(intervals), truth, least, 0.975)]
+
+
+def percentiles(settings: Settings) -> Iterator[Line]:
+    """Percentiles of the latencies of runs that have an interval, with an exponential tail."""
+    designs = product((0.5, 0.9, 0.95, 0.99), (40, 100, 500), (1, 4))
+    if settings.quick:
+        designs = product((0.5, 0.95), (100,), (1, 4))
+    for q, prompts, samples in designs:
+        design = f"latency p{100 * q:g} prompts {prompts} samples {samples}"
+        chance = settings.chance(design)
+        of_prompt = chance.standard_normal((settings.repetitions, prompts, 1))
+        of_call = chance.standard_normal((settings.repetitions, prompts, samples))
+        seconds = np.exp(sqrt(0.3) * of_prompt + sqrt(0.7) * of_call)
+        truth = float(np.exp(threshold(q)))
+        runs = estimates((seconds <= truth).astype(np.float64))
+        intervals = [
+            percentile_interval(np.sort(times.ravel()), q, run.effective_n)
+            for times, run in zip(seconds, runs, strict=True)
+        ]
+        known = [interval for interval in intervals if interval is not None]
+        if len(known) > settings.repetitions / 2:
+            yield design, [coverage("covered", np.array(known), truth, 0.93, 0.98)]
 
 
 def agreement(settings: Settings) -> Iterator[Line]:
@@ -588,7 +613,7 @@ def power(settings: Settings) -> Iterator[Line]:
 PARTS: dict[str, Callable[[Settings], Iterator[Line]]] = {
     part.__name__: part
     for part in (
-        *(rates, unequal, weighted, averages, numbers, agreement),
+        *(rates, unequal, weighted, averages, numbers, percentiles, agreement),
         *(differences, groups, alarms, power),
     )
 }

@@ -50,6 +50,8 @@ def beta_quantile(a: float, b: float, p: float) -> float:
 
     Newton's method, with a step of bisection where it would leave the bracket.
     """
+    if a > b:  # near 1, only the distance to 1 has all its digits
+        return 1 - beta_quantile(b, a, 1 - p)
     log_beta = lgamma(a) + lgamma(b) - lgamma(a + b)
     low = 0.0
     high = 1.0

@@ -3,8 +3,9 @@
 A minimum is met if the whole interval of the figure is at or above it, and broken if the whole
 interval is below it. For a maximum, the reverse holds. Otherwise there are too few instances to
 tell. With 95% intervals, a figure whose true value is exactly at its bound is called broken in at
-most 5% of runs (in simulations, 6% in the worst case: few prompts with many samples of each). With
-several decisions, the intervals are widened (Bonferroni) to keep this for all of them together.
+most 5% of runs (in simulations, 5.2% in the worst case: few prompts with many samples of each).
+With several decisions, the intervals are widened (Bonferroni) to keep this for all of them
+together.
 
 Samples without a verdict do not count in a figure. A run that has too many of them does not pass.
 """
@@ -21,6 +22,7 @@ from typing import Literal, get_args
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from harness.analysis.breakdown import (
     has_score,
@@ -302,18 +304,35 @@ def _latency(folder: RunFolder, table: AttemptTable, percentile: int, most: floa
     order = np.sort(seconds)
 
     def decide(decisions: int) -> Decision:
-        one, ci95 = decided(share, decisions), None
-        if within.effective_n is not None:
-            error = sqrt(q * (1 - q) / within.effective_n)
-            reach = normal_quantile(1 - ALPHA / 2 / decisions) * error
-            first, last = floor((q - reach) * len(order)), ceil((q + reach) * len(order)) - 1
-            if first >= 0 and last < len(order):
-                ci95 = float(order[first]), float(order[last])
+        one = decided(share, decisions)
+        ci95 = percentile_interval(order, q, within.effective_n, decisions)
         value = float(np.percentile(seconds, percentile)) if timed else None
         what = f"latency_p{percentile}"
         return replace(one, what=what, value=value, ci95=ci95, bound=most, at_most=True)
 
     return decide
+
+
+def percentile_interval(
+    ordered: NDArray[np.float64], q: float, effective_n: float | None, decisions: int = 1
+) -> Interval | None:
+    """Return the interval of a percentile, between two order statistics, or None if there are few.
+
+    Args:
+        ordered: (n,) The values in ascending order.
+        q: The percentile as a share, from 0 to 1.
+        effective_n: The number of independent values that are as informative (`Estimate`).
+        decisions: The number of decisions made together, for which it is widened (Bonferroni).
+    """
+    if effective_n is None:
+        return None
+    n = len(ordered)
+    reach = normal_quantile(1 - ALPHA / 2 / decisions) * sqrt(q * (1 - q) / effective_n)
+    first = floor((q - reach) * n)
+    last = ceil((q + reach) * n) - 1
+    if first < 0 or last >= n:
+        return None
+    return float(ordered[first]), float(ordered[last])
 
 
 def _means(run: Run, score: str, least: float, by: str) -> Iterator[Decision]:

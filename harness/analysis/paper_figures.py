@@ -103,7 +103,7 @@ def ratio(samples: AttemptTable, score: str, per: str, *labels: str) -> dict[Key
 
     def figure(rows: AttemptTable) -> SampleStatistic:
         taken, upper, lower = _both(rows, score, per)
-        return _share(upper, lower, taken, len(rows))
+        return _ratio(upper, lower, taken, len(rows))
 
     return _by_group(samples, labels, figure)
 
@@ -115,7 +115,8 @@ def weighted_means(
 
     def figure(rows: AttemptTable) -> SampleStatistic:
         taken, values, weights = _both(rows, score, weight)
-        return _share(weights * values, weights, taken, len(rows))
+        share = is_share(rows, score)
+        return _ratio(weights * values, weights, taken, len(rows), share=share)
 
     return _by_group(samples, labels, figure)
 
@@ -190,13 +191,19 @@ def _both(
     return taken, first, second
 
 
-def _share(
-    upper: NDArray[np.float64], lower: NDArray[np.float64], taken: AttemptTable, n_samples: int
+def _ratio(
+    upper: NDArray[np.float64],
+    lower: NDArray[np.float64],
+    taken: AttemptTable,
+    n_samples: int,
+    *,
+    share: bool = True,
 ) -> SampleStatistic:
     """Return the sum of ``upper`` divided by that of ``lower``, over the samples ``taken``."""
     if not lower.sum():
         return SampleStatistic(missing=n_samples)
-    return over_samples(linearised_share(upper, lower, taken.cluster).share(), n_samples)
+    estimate = linearised_share(upper, lower, taken.cluster)
+    return over_samples(estimate.share() if share else estimate.number(), n_samples)
 
 
 def mean_of_ratios(ratios: Sequence[Ratio], clusters: NDArray[np.integer]) -> Statistic:

@@ -64,17 +64,25 @@ def text_of(content: object) -> str:
     return content or ""
 
 
-def with_tool_calls(text: str, calls: Iterable[tuple[object, object]]) -> str:
-    """Return the answer as recorded: its text or, if it calls tools, JSON with text and calls.
+def with_tool_calls(
+    text: str, reason: str, calls: Iterable[tuple[object, object]]
+) -> tuple[str, str]:
+    """Return the answer as recorded, and its finish reason.
+
+    An answer without tool calls is its text. One with calls is JSON with text and calls, and its
+    reason is ``tool_calls`` where a compatible server reports ``stop``.
 
     Args:
         text: The answer's text.
+        reason: Our finish reason of the reply.
         calls: The name and the arguments of each call. Arguments may be an object or JSON text;
             text that is not JSON, such as truncated arguments, is kept.
     """
     found = [{"name": name, "arguments": _arguments(given)} for name, given in calls]
     answer = ({"text": text} if text else {}) | {"tool_calls": _encodable(found)}
-    return json.dumps(answer, ensure_ascii=False) if found else text
+    if not found:
+        return text, reason
+    return json.dumps(answer, ensure_ascii=False), "tool_calls" if reason == "stop" else reason
 
 
 def _arguments(given: object) -> object:

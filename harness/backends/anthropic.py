@@ -148,9 +148,15 @@ class MessagesBackend(HttpBackend):
         thoughts = [block.thinking for block in message.content if block.thinking]
         text = "".join(block.text for block in message.content if block.type == "text")
         calls = [block for block in message.content if block.type == "tool_use"]
+        reason = message.stop_reason or "end_turn"
+        text, reason = with_tool_calls(
+            text,
+            FINISH_REASONS.get(reason, reason),
+            ((call.name, call.partial_json or call.input) for call in calls),
+        )
         return Reply(
-            with_tool_calls(text, ((one.name, one.partial_json or one.input) for one in calls)),
-            FINISH_REASONS.get(message.stop_reason or "end_turn", message.stop_reason or ""),
+            text,
+            reason,
             _usage(message.usage),
             message.model,
             reasoning="\n\n".join(thoughts) if thoughts else None,

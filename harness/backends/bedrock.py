@@ -163,9 +163,13 @@ class BedrockBackend(HttpBackend):
         text = "".join(_bodies.text_of(block.text) for block in blocks)
         used = [block.tool_use for block in blocks if block.tool_use]
         usage = _bodies.counted(found.usage, _Usage)
+        reason = FINISH_REASONS.get(found.stop_reason, found.stop_reason)
+        text, reason = _bodies.with_tool_calls(
+            text, reason, ((call.name, call.input) for call in used)
+        )
         return Reply(
-            _bodies.with_tool_calls(text, ((one.name, one.input) for one in used)),
-            FINISH_REASONS.get(found.stop_reason, found.stop_reason),
+            text,
+            reason,
             usage.record() if usage else None,
             tier=_bodies.tier(found.service_tier.get("type")),
             reasoning="".join(_bodies.text_of(one.text) for one in thoughts if one) or None,

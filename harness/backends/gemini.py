@@ -189,10 +189,12 @@ def _reply(content: bytes, found: _Response, place: int, request: Request) -> Re
         state = _bodies.state_in(content, SIGNED, "candidates", place, "content", "parts")
     text = "".join(_bodies.text_of(part.text) for part in parts if not part.thought)
     called = [part.function_call for part in parts if part.function_call]
-    reason = "tool_calls" if called and reason == "STOP" else reason
+    calls = ((call.name, call.args) for call in called)
+    reason = FINISH_REASONS.get(reason, reason.lower())
+    text, reason = _bodies.with_tool_calls(text, reason, calls)
     return Reply(
-        _bodies.with_tool_calls(text, ((one.name, one.args) for one in called)),
-        FINISH_REASONS.get(reason, reason.lower()),
+        text,
+        reason,
         model=found.model_version,
         reasoning="".join(thoughts) or None,
         logprobs=_logprobs(candidate.logprobs_result) if request.decoding.logprobs else None,

@@ -256,9 +256,8 @@ class ChatReplies:
         reason, answer = _bodies.finish(choice.finish_reason), _bodies.text_of(message.content)
         if not answer and (refusal := _bodies.text_or_none(message.refusal)):
             return refusal, "refusal", None
-        text = _bodies.with_tool_calls(answer, _tool_calls(message.tool_calls))
-        if text != answer and reason == "stop":  # as some compatible servers report it
-            reason = "tool_calls"
+        calls = _tool_calls(message.tool_calls)
+        text, reason = _bodies.with_tool_calls(answer, reason, calls)
         given = map(_bodies.text_or_none, (message.reasoning_content, message.reasoning))
         return text, reason, next(filter(None, given), None)
 

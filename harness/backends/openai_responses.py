@@ -141,10 +141,11 @@ class OpenAIResponsesBackend(OpenAIBackend):
         if refusals and not text:
             text, reason = "".join(refusals), "refusal"
         called = [item for item in found.output if item.type == "function_call"]
-        reason = "tool_calls" if called and reason == "stop" else reason
+        calls = ((item.name, item.arguments) for item in called)
+        text, reason = _bodies.with_tool_calls(text, reason, calls)
         usage = _bodies.counted(found.usage, _Usage)
         return Reply(
-            _bodies.with_tool_calls(text, ((one.name, one.arguments) for one in called)),
+            text,
             reason,
             usage.record() if usage else None,
             found.model,

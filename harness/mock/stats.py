@@ -111,8 +111,10 @@ class Stats:
 
     def by_body(self) -> dict[str, BodyCount]:
         """Return a copy of the counts of each body, by the body's digest."""
-        # The list is built in one step, so the server's thread cannot change it meanwhile.
-        return {d: BodyCount(b.requests, b.answered) for d, b in list(self._bodies.items())}
+        # Unlike a list of its items, a copy of a dict is made in one step: the server's thread
+        # cannot change the dict meanwhile.
+        bodies = dict(self._bodies)
+        return {d: BodyCount(b.requests, b.answered) for d, b in bodies.items()}
 
 
 class Peak:

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from harness.errors import ConfigError, Unparseable, nearest
-from harness.scoring.conclusions import json_object
+from harness.scoring.json_objects import json_object
 from harness.scoring.numbers import read_number
 from harness.scoring.patterns import Pattern, Take, around_group
 from harness.scoring.reasoning import without_reasoning

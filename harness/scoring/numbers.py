@@ -63,9 +63,10 @@ def read_number(text: str, take: Take) -> Decimal:
     if len(pair) > 1 and _are_linked(plain_text, *pair):
         problem = f"The {take} number of the answer{shown} is part of an expression."
         raise Unparseable(f"{problem} No part of it is read.")
-    last_digit = max((digit.end() for digit in _DIGIT.finditer(text)), default=len(text))
-    if take == "last" and is_retracted(text, last_digit):
-        raise Unparseable(f"The answer takes back its last number{shown}.")
+    if take == "last":
+        last_digit = max((digit.end() for digit in _DIGIT.finditer(text)), default=len(text))
+        if is_retracted(text, last_digit):
+            raise Unparseable(f"The answer takes back its last number{shown}.")
     return numeral.value
 
 
@@ -107,20 +108,9 @@ _MARKUP = {
     **dict.fromkeys([r"\thinspace", r"\medspace", r"\thickspace"], _SPACE),
     **{rf"\{character}": character for character in "$%#&_"},
     **dict.fromkeys([r"^\circ", r"^{\circ}", r"\degree"], "°"),
-    **{
-        rf"\{name}": "log"
-        for name in (
-            "sin",
-            "cos",
-            "tan",
-            "ln",
-            "log",
-            "exp",
-            "max",
-            "min",
-            "gcd",
-        )
-    },
+    # A number after a function is not the answer, whichever function it is.
+    **dict.fromkeys([r"\sin", r"\cos", r"\tan", r"\ln", r"\log", r"\exp"], "log"),
+    **dict.fromkeys([r"\max", r"\min", r"\gcd"], "log"),
     r"\times": "×",
     **dict.fromkeys([r"\cdot", r"\bullet"], "·"),
     r"\div": "÷",
@@ -249,7 +239,6 @@ _CLOSE = r"(?:[*_`\"'$)\]}]|\\[)\]]){0,4}"
 _OPEN = r"(?:[*_`\"'$(\[{]|\\[(\[]|\\[A-Za-z]+\{[ ]?){0,4}"
 _BEFORE_FACTOR = rf"{_CLOSE}[ \n-]{{0,3}}{_OPEN}"
 _ATTACHED_SCALES = {*"kKMBbT", "mn", "bn", "Mio", "Mrd", "MM", "pi", "π"}
-_BASES = {*_INDICES}
 _VARIABLES = {*"ijnyz", "xy"}
 # Words that make another number of the number after them
 _WORDS_BEFORE = (
@@ -456,13 +445,13 @@ def _value(token: re.Match[str]) -> Decimal | None:
         return None
     if token["no_cents"] is not None and "." in token["digits"]:  # 1.250,- is not 1.25
         return None
-    if unit[:1] in _BASES:  # 101₂
+    if unit and unit[0] in _INDICES:  # 101₂
         return None
     if unit in _VARIABLES or token["variable"] is not None:
         return None
-    if _DIGIT.search(unit) or (
-        token["digits"] == "0" and unit[:1] in ("x", "X")
-    ):  # 5h30, 0x1F, 0xC
+    if _DIGIT.search(unit):  # 5h30, 0x1F
+        return None
+    if token["digits"] == "0" and unit[:1] in ("x", "X"):  # 0xC
         return None
     if token["inner_sign"] and currency[-1].isalpha():  # EUR-5, BSD-2
         return None

@@ -41,6 +41,14 @@ def test_quantiles_of_beta(a: float, b: float) -> None:
         )
 
 
+@pytest.mark.parametrize("tiny", [1e-300, 1e-16, 1e-13])  # 1 - mean, after rounding
+@pytest.mark.parametrize("size", [1, 40, 1e5])
+def test_quantiles_of_beta_at_either_end(tiny: float, size: float) -> None:
+    for p in (0.025, 0.975):
+        assert beta_quantile(tiny, size, p) == pytest.approx(0, abs=1e-12)
+        assert beta_quantile(size, tiny, p) == pytest.approx(1, abs=1e-12)
+
+
 @pytest.mark.parametrize("degrees", [1, 2, 3, 8, 31, 1_500])
 def test_chi_squared(degrees: int) -> None:
     for q in (0, 1e-6, 0.1, 1, degrees, degrees + 3 * degrees**0.5, 4 * degrees):

@@ -132,6 +132,22 @@ def test_the_error_of_a_weighted_mean_is_that_of_weighted_least_squares(make, ta
     assert found.stderr == pytest.approx(sqrt(5 / 4 * residuals @ residuals) / weights.sum())
 
 
+def test_the_weighted_mean_of_ratings_is_not_cut_at_1(make, table_of) -> None:
+    values, weights = np.array([1.0, 1.0, 1.0, 0.0, 1.0]), np.array([1.0, 3.0, 2.0, 1.0, 4.0])
+    table = table_of(
+        make(f"{n}", None, scores={"x": Score(value, share=False), "w": Score(weight)})
+        for n, (value, weight) in enumerate(zip(values.tolist(), weights.tolist(), strict=True))
+    )
+    (found,) = weighted_means(table, "x", "w").values()
+    assert found.mean is not None
+    assert found.ci95 is not None
+    assert found.stderr is not None
+    low, high = found.ci95
+    assert high > 1
+    assert high - found.mean == pytest.approx(found.mean - low)
+    assert found.effective_n is None
+
+
 def test_an_average_over_one_group_is_the_mean_with_its_error(make, table_of) -> None:
     attempts = [one for c in "cdefg" for one in levels(make, c, (c < "e", c < "f", False))]
     table = table_of(attempts)

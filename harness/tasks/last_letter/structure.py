@@ -23,8 +23,8 @@ from msgspec import Meta, Struct
 from harness.errors import DataInvalid, Unparseable
 from harness.prompts import read
 from harness.records import DecodingConstraint
-from harness.scoring.conclusions import json_object
 from harness.scoring.extraction import RegexExtraction
+from harness.scoring.json_objects import json_object
 from harness.scoring.validators import Undecided, validator
 from harness.scoring.validators.limits import HALF_PAIR, is_encodable
 from harness.tasks._rows import Row, converted, read_all, text_id

@@ -1,0 +1,89 @@
+"""Which JSON object of a reply is its answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import Unparseable
+from harness.scoring.json_objects import json_object
+from harness.scoring.patterns import Take
+
+
+@pytest.mark.parametrize(
+    ("text", "last", "first"),
+    [
+        ('The format is {"answer": "<city>"}. My answer: {"answer": "Paris"}', "Paris", "<city>"),
+        ('{"answer": "Rome"}\n{"answer": "Par', None, "Rome"),
+        ('{"answer": "Rome", "alt": {"answer": "Paris"}', None, None),
+        ('{"answer": "Rome"}\n{"city": "Paris"}', None, "Rome"),
+        ('{"answer": "Rome", "answer": "Paris"}', None, None),
+        ('{"answer": "Rome", "answer": "Rome"} No: {"answer": "Paris"}', "Paris", None),
+        ('{"note": "write {\\"answer\\": \\"x\\"}", "answer": "Paris"}', "Paris", "Paris"),
+        ('{"result": {"answer": "Paris"}}', None, None),
+        ('So: {"answer": "Rome"}.\n\n```json\n{"answer": "Paris"}\n```\nDone.', "Paris", "Rome"),
+        ('```json\n{"answer": "Paris"}\n```\nI hope {this} helps.', "Paris", "Paris"),
+        ('[{"answer": "Rome"}, {"answer": "Paris"}]', None, "Rome"),
+        ('[{"answer": "Paris"}]', "Paris", "Paris"),
+        ('{"answer": "Rome"} or {"answer": "Paris"}', None, "Rome"),
+        ('{"answer": NaN}', None, None),
+        ('{"answer": 1}\n{"answer": NaN}', None, "1"),
+        ('{"answer": "Paris",}', None, None),
+        ('{"answer": "Rome"} {"answer": "Paris",}', None, "Rome"),
+        ("{'answer': 'Paris'}", None, None),
+        ('{"answer": "Rome"}\n{answer: "Paris"}', None, "Rome"),
+        ('{"answer": <city>}\n{"answer": "Paris"}', "Paris", None),
+        ('{"answer": "Rome"}\n```json\n"Paris"\n```', None, "Rome"),
+        ('{"answer": "Rome"}\n```json\n', None, "Rome"),
+        ('{"answer": "Rome"}\n{', None, "Rome"),
+        ('"{\\"answer\\": \\"Paris\\"}"', None, None),
+        ('\\frac{1}{2} and {"answer": "Paris"} with \\text{x: y}', "Paris", "Paris"),
+        ('{"answer": "a"}\n{"answer": "b"}\n{"answer": "c"}', "c", "a"),
+        ("{\u201canswer\u201d: \u201cParis\u201d}", None, None),
+        ('The set {1, 2}: {"answer": {"x": [1]}}', '{"x": [1]}', '{"x": [1]}'),
+        ('json{"answer": "Paris"}', "Paris", "Paris"),
+        ('{ "answer" : "Paris" } // final', "Paris", "Paris"),
+        ('{"answer": "Paris"}\n\nDoes that help?', "Paris", "Paris"),
+        ('{"answer": null}', "null", "null"),
+        ("{}", None, None),
+        ('{"answer": "Ro}me"} {"answer": "Pa{ris"}', "Pa{ris", "Ro}me"),
+        ("", None, None),
+        ('{"a": 1}\r\n{"answer":\r\n "Paris"}', "Paris", None),
+        ('{"answer": "Rome"}\nCorrection: it is Paris.', None, "Rome"),
+        ('{"answer": "Rome"} Wait, that is wrong.', None, "Rome"),
+        ('{"answer": 1} {"answer": ' + "9" * 5_000 + "}", None, "1"),
+    ],
+)
+def test_the_last_or_the_first_object_decides_or_nothing_does(
+    text: str, last: str | None, first: str | None
+) -> None:
+    for take, expected in (("last", last), ("first", first)):
+        assert answer_in(text, take) == expected  # type: ignore[arg-type]
+
+
+def answer_in(text: str, take: Take) -> str | None:
+    try:
+        value = json_object(text, take)["answer"]
+    except (Unparseable, KeyError):
+        return None
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+@pytest.mark.parametrize("text", ["", "none", "[1]", "{a: 1}", '{"a": 1', '{"a": NaN}', "{" * 99])
+def test_without_an_object_the_answer_is_unparseable(text: str) -> None:
+    with pytest.raises(Unparseable, match="contains no JSON object"):
+        json_object(text)
+
+
+def test_a_key_that_occurs_twice_is_no_answer() -> None:
+    with pytest.raises(Unparseable, match="'a' occurs twice"):
+        json_object('{"a": 1, "a": 2}')
+
+
+@given(st.dictionaries(st.text(), st.integers() | st.text() | st.none() | st.booleans()))
+def test_an_object_that_was_written_is_read(value: dict[str, Any]) -> None:
+    assert json_object(f"Here: {json.dumps(value)} there.") == value
