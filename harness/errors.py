@@ -113,6 +113,10 @@ class RequestRejected(CallError):
     """This request is rejected, for example because of its length."""
 
 
+class PromptTooLong(RequestRejected):
+    """The prompt is longer than the model's context, or than the provider accepts."""
+
+
 class PromptRefused(RequestRejected):
     """The provider's content filter refuses this prompt: the outcome ``refused``."""
 
@@ -147,12 +151,8 @@ class AccessDenied(FatalCallError):
     """The key (401) or the access to a model or address (403, 404) is rejected.
 
     It ends the run unless other calls are answered, because gateways pass on the 403 or 404 of a
-    single prompt. ``rejects_key`` says whether the key itself is rejected.
+    single prompt.
     """
-
-    def __init__(self, message: str, remedy: str = "", *, rejects_key: bool = False) -> None:
-        super().__init__(message, remedy)
-        self.rejects_key = rejects_key
 
 
 class BudgetBroken(FatalCallError):

@@ -1,84 +1,96 @@
-"""The circuit breaker for outages (Nygard, "Release It!", 2007, "Circuit Breaker").
+"""Retries of failed calls, and the circuit breaker for outages (Nygard, "Release It!", 2007).
 
-A provider is down only if no call succeeds. While the circuit is open, all calls wait except one,
-and after each pause the turn passes to another call: a prompt that always fails does not speak for
-its provider. Failures during an outage use up no tries. Any success closes the circuit. After
-``outage_s`` seconds without one, the run ends and can be resumed.
+A provider is down only if no call succeeds, and a prompt is at fault only if another call does. All
+failures between two successes therefore form a streak. If a streak grows long, or may cost a call
+its last try, the circuit opens: all calls wait, except a short control call.
+
+- If the control succeeds, the provider works, and each failure counts as a try of its own prompt.
+- If it fails too, the provider is down, and the failures of the streak count for no prompt. The
+  control and the waiting calls, one after another, are sent in turn until one succeeds. After
+  ``outage_s`` seconds without any success, the run ends and can be resumed.
 """
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import replace as with_fields
+from typing import NamedTuple
+from uuid import uuid4
 
-from harness.calls.signals import Ask, CircuitOpen, Report, Stopping
-from harness.errors import (
-    AccessDenied,
-    CallError,
-    FailureKind,
-    FatalCallError,
-    RequestRejected,
-    TransientError,
-)
-from harness.records import Reply, Request
+from msgspec.structs import replace
 
-FAILURES_IN_A_ROW = (3, 10)
-"""Bounds on the number of consecutive failures, over all calls, that open the circuit.
+from harness.calls.signals import Ask, CircuitOpen, Report
+from harness.errors import AccessDenied, CallError, FailureKind, FatalCallError, TransientError
+from harness.records import Message, Reply, Request
 
-The number itself is one less than the maximum tries of a call, if that is within the bounds. No
-call then uses up its tries because of an outage.
-"""
-FEW = 0.25
-"""Maximum share (0 to 1) of a run's calls that may fail because of their prompts alone."""
-KEY_REJECTIONS = 2  # number of calls in a row, whose key is rejected (401), that end the run
-DENIALS = 25  # minimum number of calls in a row, denied in other ways (403, 404), that end the run
+FAILURES_IN_A_ROW = 10  # over all calls; they open the circuit
+RETRYING_S = 1800.0  # a call's last try starts within this many seconds of its first failure
+BACKOFF_S = (0.5, 60.0)  # upper bounds on the pause after a call's first failure and after any
 FIRST_CONTACT_S = 3.0  # limit if the provider never responded: a wrong address fails quickly
-FIRST_STEP_S = 0.5  # between the first tries during an outage
-LONGEST_STEP_S = 30.0  # between tries during an outage, unless the provider asks for more
-GROWTH = 2.0  # of the steps, from one try to the next
-GROWTH_UNTRIED = 1.1
-"""Growth of the steps while there are calls that have not failed yet.
-
-Within ten minutes, about fifty prompts are tried. A run may begin with some that always fail.
-"""
-PROVIDER_WIDE: frozenset[FailureKind] = frozenset({"unreachable", "connection_lost", "overloaded"})
-"""Failures that are hardly ever the fault of a single call."""
+STEPS_S = (0.5, 30.0)  # first and longest pause of an outage, unless the provider asks for more
+GROWTH = 2.0  # of both kinds of pauses, from one to the next
 NEVER_REACHED: frozenset[FailureKind] = frozenset({"unreachable", "malformed"})
 """Failures that a wrong address may cause. They do not prove that the provider was reached."""
+CONTROL = "Reply with OK."
+
+
+def control_of(request: Request) -> Request:
+    """Return a request that any working provider of the model answers, whatever the prompt."""
+    answers = [Message("assistant", " OK")] if request.loglikelihoods else []
+    return replace(
+        request,
+        messages=(Message("user", CONTROL), *answers),
+        decoding=with_fields(request.decoding, constraint=None),
+        redraw=uuid4().int % 2**31,  # so that its key is new
+        window=0,
+        others=(),
+    )
+
+
+@dataclass(eq=False)
+class _Streak:
+    """The failures, over all calls, since the last success."""
+
+    failures: int = 0
+    error: CallError | None = None  # the last one
+    outage: bool = False  # whether the control has failed, too: they count for no call
+
+
+class _Failure(NamedTuple):
+    """A failed try of a call."""
+
+    error: AccessDenied | TransientError
+    streak: _Streak
+    at: float
 
 
 @dataclass(eq=False)
 class _Outage:
-    """An open circuit: when it opened, the last failure, and the calls that wait.
-
-    The future of a waiting call completes when it is the call's turn, or when the circuit closes.
-    """
+    """An open circuit. Waiting calls take turns in the order in which they arrived."""
 
     began: float
-    error: CallError
-    step: float = FIRST_STEP_S
-    waiting: dict[asyncio.Future[None], Request] = field(default_factory=dict)
-    tried: asyncio.Event = field(default_factory=asyncio.Event)  # set when a turn has ended
+    error: CallError  # the last one of the control, or of a call whose turn it was
+    step: float = 0.0  # until the next call
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    pause: asyncio.Future[None] | None = None
 
 
 @dataclass(eq=False)
 class Circuit:
-    """The circuit breaker: passes calls on while the provider responds.
+    """The layer that retries failed calls, and holds all calls while the provider is down.
 
-    It opens after several failures in a row, if possible before a call has used all of its
-    ``tries``. It then passes one request at a time to ``opened`` and to the layers below, for up to
-    ``outage_s`` seconds (`FIRST_CONTACT_S` if the provider has never responded). Until the circuit
-    calls ``restored``, the layers below must raise `CircuitOpen` in all other waiting calls.
+    A call that fails backs off exponentially with full jitter (Brooker, "Exponential Backoff And
+    Jitter", AWS, 2015). It is given up after ``tries`` tries that count, or one if it is denied,
+    and only once another call has succeeded since.
 
-    If all calls that are left have failed, and they are `FEW`, their prompts may be the cause. The
-    circuit then stays closed, and each call fails once its tries are used up.
-
-    An `AccessDenied` is the failure of one call if another call is answered, and ends the run if
-    all are denied.
+    While the circuit is open, it passes one request at a time to ``opened`` and to the layers
+    below. Until the circuit calls ``restored``, these must raise `CircuitOpen` in all other waiting
+    calls.
 
     Attributes:
-        answered_before: Returns how many calls to the model earlier sessions have recorded.
-        idle: Returns whether no other model has calls, which may lead to calls to this one.
+        control: Sends a control call, which is no call of the run. By default, ``ask``.
         program: Whether the backend is a program with no server, which may hang.
     """
 
@@ -86,169 +98,171 @@ class Circuit:
     _: KW_ONLY
     tries: int
     outage_s: float
+    total_s: float = RETRYING_S
+    control: Ask | None = None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     status: Report = lambda _: None
     opened: Callable[[Request], None] = lambda _: None
     restored: Callable[[], None] = lambda: None
     clock: Callable[[], float] = time.monotonic
-    answered_before: Callable[[], int] = lambda: 0
-    idle: Callable[[], bool] = lambda: True
     program: bool = False
 
     def __post_init__(self) -> None:
-        fewest, most = FAILURES_IN_A_ROW
-        self._most_failures = max(fewest, min(most, self.tries - 1))
-        self._reached = False
-        self._answered = 0
-        self._pending: dict[int, Request] = {}  # calls in this layer or below, by identity
+        self._reached = False  # whether the provider has ever responded
+        self._answered = False  # whether any call has ever succeeded
+        self._sent = 0  # calls in the layers below
+        self._streak = _Streak()
         self._outage: _Outage | None = None  # while the circuit is open
         self._given_up: FatalCallError | None = None
-        self._forget()
-
-    def _forget(self) -> None:
-        self._failures = 0
-        self._counted_error: CallError | None = None
-        # The calls that have failed since the last success. A retried call is the same object.
-        self._failed: dict[int, tuple[Request, CallError]] = {}
+        self._changed = asyncio.Event()  # of `_streak`, `_outage`, or of `_sent` to 0
 
     async def __call__(self, request: Request) -> Reply:
-        """Send the request as soon as the circuit is closed, and return the reply.
+        """Send the request until it is answered, and return the reply.
 
         Raises:
             FatalCallError: If the provider is down for longer than ``outage_s`` seconds, has never
                 responded, or denies access to all calls.
             CallError: If the call fails otherwise.
         """
-        self._pending[id(request)] = request
-        try:
-            while True:
-                outage = self._outage
-                reply = await (self._wait(request, outage) if outage else self._send(request))
+        failures: list[_Failure] = []
+        retry_at = 0.0
+        while True:
+            if self._given_up is not None:
+                raise FatalCallError(self._given_up.message, self._given_up.remedy)
+            if self._outage is not None:
+                reply = await self._outlast(self._outage, request)
                 if reply is not None:
                     return reply
-        finally:
-            self._pending.pop(id(request), None)
+            elif (last := self._last_try(failures)) is not None:
+                if last.streak is not self._streak:  # another call has succeeded since
+                    raise _for_one_call(last.error)
+                if self._sent:
+                    await self._changed.wait()
+                else:
+                    self._open(request, last.error)
+            elif (wait := retry_at - self.clock()) > 0:
+                retry_at = 0.0
+                await self.sleep(wait)
+            else:
+                try:
+                    return await self._send(request, self.ask)
+                except CircuitOpen:
+                    continue
+                except (AccessDenied, TransientError) as error:
+                    now = self.clock()
+                    failures.append(_Failure(error, self._streak, now))
+                    retry_at = now + _backoff(len(failures)) + (error.retry_after or 0.0)
 
-    async def _wait(self, request: Request, outage: _Outage) -> Reply | None:
-        """Send the request when it is its turn. Return None if it must be sent again."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        outage.waiting[turn] = request
-        try:
-            await turn
-            await self.sleep(0)  # the run may be stopping
-            if self._outage is not outage:
-                return None
-            self.opened(request)
-            return await self._send(request)
-        finally:
-            outage.waiting.pop(turn, None)
-            outage.tried.set()
-
-    async def _send(self, request: Request) -> Reply | None:
-        """Send the request. Return None if it must be sent again."""
-        if self._given_up is not None:  # the first error has not yet ended the run
-            raise FatalCallError(self._given_up.message, self._given_up.remedy)
-        try:
-            reply = await self.ask(request)
-        except CircuitOpen:
+    def _last_try(self, failures: list[_Failure]) -> _Failure | None:
+        """Return the failure after which a call is given up, or None if it is to be retried."""
+        counted = [failure for failure in failures if not failure.streak.outage]
+        if not counted:
             return None
+        last = counted[-1]
+        used_up = len(counted) >= self.tries or self.clock() - counted[0].at > self.total_s
+        return last if used_up or isinstance(last.error, AccessDenied) else None
+
+    async def _send(self, request: Request, ask: Ask) -> Reply:
+        self._sent += 1
+        try:
+            reply = await ask(request)
         except (AccessDenied, TransientError) as error:
             self._fail(request, error)
-            return None
+            raise
         except CallError:  # the provider has processed the call
             self._succeed()
             raise
+        finally:
+            self._sent -= 1
+            if not self._sent and self._streak.failures:
+                self._notify()
         self._succeed()
         return reply
 
     def _succeed(self) -> None:
         self._reached = True
-        self._answered += 1
-        self._forget()
-        self._close()
+        self._answered = True
+        if self._streak.failures:
+            self._streak = _Streak()
+            self._close()
 
     def _fail(self, request: Request, error: AccessDenied | TransientError) -> None:
-        """Raise the error if it concerns this call alone. If not, the call must be sent again."""
         hangs = self.program and error.kind == "timed_out"
         self._reached = self._reached or not (hangs or error.kind in NEVER_REACHED)
-        self._failed[id(request)] = request, error
-        if isinstance(error, AccessDenied) and self._are_denied(error):
-            self._give_up(error)
-        elif self._outage is not None:
-            self._outage.error = error
-        elif self._given_up is None and not self._opens(error):
-            raise RequestRejected(error.message) if isinstance(error, AccessDenied) else error
-        elif self._given_up is None:
+        streak = self._streak
+        if error is not streak.error:  # several calls may fail together, with the same error
+            streak.error = error
+            streak.failures += 1
+        first = isinstance(error, AccessDenied) and not self._answered
+        if (first or streak.failures >= FAILURES_IN_A_ROW) and self._outage is None:
+            self._open(request, error)
+
+    def _open(self, request: Request, error: CallError) -> None:
+        if self._given_up is None:
             self._outage = _Outage(self.clock(), error)
-            self._worker = asyncio.create_task(self._outlast(self._outage))
             self.opened(request)
+            self._notify()
 
-    def _opens(self, error: AccessDenied | TransientError) -> bool:
-        """Count a failed try, once per exception, and return whether it opens the circuit."""
-        if isinstance(error, AccessDenied):
-            return not (self._answered or self._is_due_to_prompts(error))
-        if error is self._counted_error:
+    async def _outlast(self, outage: _Outage, request: Request) -> Reply | None:
+        """When it is the request's turn, send the control, and then the request.
+
+        Returns:
+            The reply to the request, or None if the request must be sent again.
+        """
+        async with outage.turn:
+            if await self._control_fails(outage, request):
+                self._streak.outage = True
+                if await self._is_due(outage, request):
+                    try:
+                        return await self._send(request, self.ask)
+                    except (AccessDenied, TransientError) as error:
+                        outage.error = error
+        return None
+
+    async def _control_fails(self, outage: _Outage, request: Request) -> bool:
+        """Send a control call when it is due, and return whether it fails."""
+        control = control_of(request)
+        if not await self._is_due(outage, control):
             return False
-        self._counted_error = error
-        self._failures += 1
-        # If only one call fails, its own prompt may be the cause (it may crash the server).
-        several = len(self._failed) > 1 or error.kind in PROVIDER_WIDE
-        enough = several and self._failures >= self._most_failures
-        return enough and not self._is_due_to_prompts(error)
-
-    def _are_denied(self, error: AccessDenied) -> bool:
-        """Return whether access has been denied to so many calls that it is denied to all."""
-        denied = sum(isinstance(failure, AccessDenied) for _, failure in self._failed.values())
-        if error.rejects_key:
-            return denied >= KEY_REJECTIONS
-        return denied >= DENIALS and not self._failed_are_few()
-
-    def _failed_are_few(self) -> bool:
-        failed = len(self._failed)
-        return failed <= FEW * (failed + self._answered + self.answered_before())
-
-    def _is_due_to_prompts(self, error: CallError) -> bool:
-        """Return whether only few calls are left, all of which have failed."""
-        possible = error.kind != "unreachable" and self._failed_are_few()
-        return possible and not self._has_untried()
-
-    def _has_untried(self) -> bool:
-        """Return whether any call that has not failed since the last success may be made."""
-        return any(key not in self._failed for key in self._pending) or not self.idle()
-
-    def _untried(self, outage: _Outage) -> list[asyncio.Future[None]]:
-        """Return the turns of the waiting calls that have not failed since the last success."""
-        return [turn for turn, call in outage.waiting.items() if id(call) not in self._failed]
-
-    async def _outlast(self, outage: _Outage) -> None:
-        """Give one waiting call after another its turn, until the circuit closes or time is up."""
         try:
-            while not self._is_due_to_prompts(outage.error):
-                denied = isinstance(outage.error, AccessDenied)
-                if denied and not self._has_untried():
-                    return self._give_up(_down(outage.error))
-                untried = self._untried(outage)
-                wait = max(outage.step, outage.error.retry_after or 0.0)
-                if untried and denied:
-                    wait = 0.0
-                gone = self.clock() - outage.began
-                if gone + wait > (self.outage_s if self._reached else FIRST_CONTACT_S):
-                    return self._give_up(_down(outage.error, gone, wait))
-                then = time.strftime("%H:%M:%S", time.localtime(time.time() + wait))
-                self.status(f"paused until {then}: {outage.error.message}")
-                await self.sleep(wait)
-                growth = GROWTH_UNTRIED if untried else GROWTH
-                outage.step = min(growth * outage.step, LONGEST_STEP_S)
-                outage.tried.clear()
-                turns = [*self._untried(outage), *outage.waiting]
-                if turns:
-                    _wake(turns[0])
-                    await outage.tried.wait()
-        except Stopping:
-            pass
+            await self._send(control, self.control or self.ask)
+        except (AccessDenied, TransientError) as error:
+            if self._outage is not outage:
+                return False
+            if isinstance(error, AccessDenied) and isinstance(outage.error, AccessDenied):
+                self._give_up(error)
+            outage.error = error
+            return True
+        except FatalCallError:
+            raise
+        except CallError:
+            return False
+        return False
+
+    async def _is_due(self, outage: _Outage, request: Request) -> bool:
+        """Wait for the next step, and return whether the circuit is still open for the request."""
+        if self._outage is not outage:
+            return False
+        wait = max(outage.step, outage.error.retry_after or 0.0) if outage.step else 0.0
+        gone = self.clock() - outage.began
+        if gone + wait > (self.outage_s if self._reached else FIRST_CONTACT_S):
+            self._give_up(_down(outage.error, gone, wait))
+            return False
+        if wait:
+            then = time.strftime("%H:%M:%S", time.localtime(time.time() + wait))
+            self.status(f"paused until {then}: {outage.error.message}")
+        outage.pause = asyncio.ensure_future(self.sleep(wait))
+        try:
+            await asyncio.wait({outage.pause})
         finally:
-            if self._outage is outage:
-                self._close()
+            outage.pause.cancel()
+        if self._outage is not outage:
+            return False
+        outage.pause.result()  # the run may be stopping
+        first_step, longest_step = STEPS_S
+        outage.step = min(max(first_step, GROWTH * outage.step), longest_step)
+        self.opened(request)
+        return True
 
     def _give_up(self, error: FatalCallError) -> None:
         self._given_up = error
@@ -258,21 +272,28 @@ class Circuit:
         outage = self._outage
         if outage is not None:
             self._outage = None
-            self._worker.cancel()
+            if outage.pause is not None:
+                outage.pause.cancel()
             self.status("")
             self.restored()
-            for turn in outage.waiting:
-                _wake(turn)
+        self._notify()
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
-def _wake(turn: asyncio.Future[None]) -> None:
-    if not turn.done():  # cancelled
-        turn.set_result(None)
+def _backoff(failures: int) -> float:
+    first, longest = BACKOFF_S
+    return random.uniform(0.0, min(first * GROWTH ** (failures - 1), longest))
 
 
-def _down(error: CallError, gone: float = 0.0, wait: float = 0.0) -> FatalCallError:
-    if isinstance(error, FatalCallError):
-        return error
+def _for_one_call(error: AccessDenied | TransientError) -> CallError:
+    """Return the error of a call that fails while other calls succeed. It does not end the run."""
+    return CallError(error.message) if isinstance(error, AccessDenied) else error
+
+
+def _down(error: CallError, gone: float, wait: float) -> FatalCallError:
     problem = f"All calls have failed for {gone:.0f} s"
     if error.kind == "rate_limited":
         asks = f", and asks to wait {wait:.0f} s more" if error.retry_after else ""

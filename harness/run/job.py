@@ -417,10 +417,8 @@ async def _work(
             tally.record(attempt, passed, before)
             observation.attempt(attempt)
 
-        if plan.index is not None:
-            replied = int(plan.index.attempts.replied.sum())
-            session.answered.any |= replied > 0
-            session.recorded[job.model.where] = replied
+        if plan.index is not None and plan.index.attempts.replied.any():
+            session.answered.any = True
         crashes = HeldCrashes(write, session.answered)
         try:
             watching = listener(tally, stop, session.notices) if listener else None

@@ -88,11 +88,6 @@ class OwedJudgements:
     def __len__(self) -> int:
         return len(self._owed)
 
-    def judged(self, judge: str) -> int:
-        """Return how many attempts a judge has judged."""
-        owed = sum(judge in judges for judges in self._owed.values())
-        return int(self._index.attempts.replied.sum()) - owed
-
     def work(self, task: Task[Any], instances: Iterable[Instance[Any]]) -> Iterator[AttemptToJudge]:
         """Yield the unjudged attempts of the task's instances."""
         for instance in instances if self._owed else ():
@@ -149,15 +144,9 @@ class Judging:
         judges.register(folder)
         with JsonLinesWriter(folder.path / JUDGEMENTS) as writer:
             notices = session.notices
-            judging = cls(
+            yield cls(
                 *(judges, session.bind, folder.attempts, writer, tally, reasoning), notices=notices
             )
-            session.recorded.update(judging.judged())
-            yield judging
-
-    def judged(self) -> dict[str, int]:
-        """Return how many attempts each judge has judged, by the key of its model."""
-        return {judge.model.where: self.late.judged(judge.name) for judge in self._judges}
 
     @property
     def decides(self) -> bool:

@@ -241,7 +241,6 @@ async def judge_later(
                     retried,
                     session.notices,
                 )
-                session.recorded.update(judging.judged())
                 tally.owed = len(judging.late)
                 with listener(tally, session.stop, session.notices) if listener else nullcontext():
                     workers = worker_count(models, tally.owed)

@@ -62,7 +62,6 @@ if TYPE_CHECKING:
 OPTIONAL = ("temperature", "max_tokens")
 # Workers per concurrent call: a worker that backs off or awaits an identical call needs no slot.
 WORKERS_PER_SLOT = 4
-LEAST_WORKERS = 80  # so that an open circuit can try other prompts than the first ones
 MOST_WORKERS = 50_000  # a call that waits for a batch takes 3.3 KB, without its prompt
 
 
@@ -226,7 +225,7 @@ class Model:
 def worker_count(models: Collection[Model], owed: int = 0) -> int:
     """Return how many workers keep the models busy. Batches need one per ``owed`` item."""
     asked = sum(one.limits.concurrency * one.limits.samples_per_call for one in models)
-    busy = min(max(WORKERS_PER_SLOT * asked, LEAST_WORKERS), MOST_WORKERS)
+    busy = min(WORKERS_PER_SLOT * max(1, asked), MOST_WORKERS)
     batched = any(model.limits.batch for model in models)
     return max(busy, min(owed, MOST_WORKERS)) if batched else busy
 

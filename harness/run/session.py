@@ -43,8 +43,6 @@ class Session:
     unused: Unused | None = None  # None: no backend is cacheable
     first: bool = False  # whether the session is of a run without any attempt
     answered: ModelAnswers = field(default_factory=ModelAnswers)  # by the evaluated model
-    # The calls that earlier sessions have recorded, for each model's key in the run file.
-    recorded: Counter[str] = field(default_factory=Counter)
     lanes: list[BatchLane] = field(default_factory=list)
     limiters: list[ConcurrencyLimiter] = field(default_factory=list)
     # Answers that begin with an unknown mark, by mark, for each model's key in the run file.
@@ -62,10 +60,9 @@ class Session:
         """The account to which the run's payments are booked."""
         return account_of(self.run_id)
 
-    def busy(self, but: ConcurrencyLimiter | None = None) -> bool:
-        """Return whether any call outside batches (``but`` those of one model) is not finished."""
-        limiters = (limiter for limiter in self.limiters if limiter is not but)
-        return any(limiter.in_flight or limiter.load.waiting for limiter in limiters)
+    def busy(self) -> bool:
+        """Return whether any call outside batches is in flight or waiting."""
+        return any(one.in_flight or one.load.waiting for one in self.limiters)
 
     def detach(self) -> None:
         """End the session if each waiting call is in a batch that the provider is working on."""
