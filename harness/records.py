@@ -291,6 +291,8 @@ class Reply(Struct, frozen=True):
     @property
     def is_answer(self) -> bool:
         """Whether the reply has text or is a refusal. Other replies may be due to an outage."""
+        if self.finish_reason in INTERRUPTIONS:
+            return False
         return bool(self.text.strip()) or self.finish_reason in REFUSALS
 
     @property

@@ -27,10 +27,11 @@ from harness.records import Message, Reply, Request
 
 FAILURES_IN_A_ROW = 10  # over all calls; they open the circuit
 RETRYING_S = 1800.0  # a call's last try starts within this many seconds of its first failure
-BACKOFF_S = (0.5, 60.0)  # upper bounds on the pause after a call's first failure and after any
+LONGEST_BACKOFF_S = 60.0  # after a failed try of a call, unless the provider asks for more
 FIRST_CONTACT_S = 3.0  # limit if the provider never responded: a wrong address fails quickly
-STEPS_S = (0.5, 30.0)  # first and longest pause of an outage, unless the provider asks for more
-GROWTH = 2.0  # of both kinds of pauses, from one to the next
+LONGEST_STEP_S = 30.0  # between calls during an outage, unless the provider asks for more
+FIRST_STEP_S = 0.5  # of both kinds of pauses
+GROWTH = 2.0  # of both, from one pause to the next
 NEVER_REACHED: frozenset[FailureKind] = frozenset({"unreachable", "malformed"})
 """Failures that a wrong address may cause. They do not prove that the provider was reached."""
 CONTROL = "Reply with OK."
@@ -71,6 +72,7 @@ class _Outage:
     """An open circuit. Waiting calls take turns in the order in which they arrived."""
 
     began: float
+    streak: _Streak
     error: CallError  # the last one of the control, or of a call whose turn it was
     step: float = 0.0  # until the next call
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -90,16 +92,16 @@ class Circuit:
     calls.
 
     Attributes:
-        control: Sends a control call, which is no call of the run. By default, ``ask``.
+        control: Sends a control call, which is no call of the run.
         program: Whether the backend is a program with no server, which may hang.
     """
 
     ask: Ask
+    control: Ask
     _: KW_ONLY
     tries: int
     outage_s: float
     total_s: float = RETRYING_S
-    control: Ask | None = None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     status: Report = lambda _: None
     opened: Callable[[Request], None] = lambda _: None
@@ -109,7 +111,6 @@ class Circuit:
 
     def __post_init__(self) -> None:
         self._reached = False  # whether the provider has ever responded
-        self._answered = False  # whether any call has ever succeeded
         self._sent = 0  # calls in the layers below
         self._streak = _Streak()
         self._outage: _Outage | None = None  # while the circuit is open
@@ -128,18 +129,19 @@ class Circuit:
         retry_at = 0.0
         while True:
             if self._given_up is not None:
-                raise FatalCallError(self._given_up.message, self._given_up.remedy)
+                raise self._given_up
+            last = self._last_try(failures)
             if self._outage is not None:
                 reply = await self._outlast(self._outage, request)
                 if reply is not None:
                     return reply
-            elif (last := self._last_try(failures)) is not None:
-                if last.streak is not self._streak:  # another call has succeeded since
-                    raise _for_one_call(last.error)
-                if self._sent:
-                    await self._changed.wait()
-                else:
-                    self._open(request, last.error)
+            elif last is not None and last.streak is not self._streak:  # another call has succeeded
+                denied = isinstance(last.error, AccessDenied)
+                raise CallError(last.error.message) if denied else last.error
+            elif last is not None and self._sent:
+                await self._changed.wait()
+            elif last is not None:
+                self._open(request, last.error)
             elif (wait := retry_at - self.clock()) > 0:
                 retry_at = 0.0
                 await self.sleep(wait)
@@ -151,7 +153,8 @@ class Circuit:
                 except (AccessDenied, TransientError) as error:
                     now = self.clock()
                     failures.append(_Failure(error, self._streak, now))
-                    retry_at = now + _backoff(len(failures)) + (error.retry_after or 0.0)
+                    longest = min(GROWTH ** len(failures) * FIRST_STEP_S / 2, LONGEST_BACKOFF_S)
+                    retry_at = now + random.uniform(0, longest) + (error.retry_after or 0.0)
 
     def _last_try(self, failures: list[_Failure]) -> _Failure | None:
         """Return the failure after which a call is given up, or None if it is to be retried."""
@@ -181,72 +184,60 @@ class Circuit:
 
     def _succeed(self) -> None:
         self._reached = True
-        self._answered = True
         if self._streak.failures:
             self._streak = _Streak()
             self._close()
 
     def _fail(self, request: Request, error: AccessDenied | TransientError) -> None:
-        hangs = self.program and error.kind == "timed_out"
-        self._reached = self._reached or not (hangs or error.kind in NEVER_REACHED)
         streak = self._streak
         if error is not streak.error:  # several calls may fail together, with the same error
             streak.error = error
             streak.failures += 1
-        first = isinstance(error, AccessDenied) and not self._answered
+        first = isinstance(error, AccessDenied) and not self._reached
         if (first or streak.failures >= FAILURES_IN_A_ROW) and self._outage is None:
             self._open(request, error)
+        hangs = self.program and error.kind == "timed_out"
+        self._reached = self._reached or not (hangs or error.kind in NEVER_REACHED)
 
     def _open(self, request: Request, error: CallError) -> None:
-        if self._given_up is None:
-            self._outage = _Outage(self.clock(), error)
-            self.opened(request)
-            self._notify()
+        self._outage = _Outage(self.clock(), self._streak, error)
+        self.opened(request)
+        self._notify()
 
     async def _outlast(self, outage: _Outage, request: Request) -> Reply | None:
-        """When it is the request's turn, send the control, and then the request.
+        """When it is the request's turn, send the control and, if that fails, the request.
 
         Returns:
             The reply to the request, or None if the request must be sent again.
         """
-        async with outage.turn:
-            if await self._control_fails(outage, request):
-                self._streak.outage = True
-                if await self._is_due(outage, request):
-                    try:
-                        return await self._send(request, self.ask)
-                    except (AccessDenied, TransientError) as error:
-                        outage.error = error
-        return None
-
-    async def _control_fails(self, outage: _Outage, request: Request) -> bool:
-        """Send a control call when it is due, and return whether it fails."""
         control = control_of(request)
-        if not await self._is_due(outage, control):
-            return False
-        try:
-            await self._send(control, self.control or self.ask)
-        except (AccessDenied, TransientError) as error:
-            if self._outage is not outage:
-                return False
-            if isinstance(error, AccessDenied) and isinstance(outage.error, AccessDenied):
-                self._give_up(error)
-            outage.error = error
-            return True
-        except FatalCallError:
-            raise
-        except CallError:
-            return False
-        return False
+        async with outage.turn:
+            for sent in (control, request):
+                if not await self._is_due(outage, sent):
+                    return None
+                try:
+                    reply = await self._send(sent, self.ask if sent is request else self.control)
+                except (AccessDenied, TransientError) as error:
+                    outage.streak.outage = True
+                    previous = outage.error
+                    outage.error = error
+                    if isinstance(error, AccessDenied) and isinstance(previous, AccessDenied):
+                        self._give_up(outage, error)
+                except CallError as error:
+                    if sent is request or isinstance(error, FatalCallError):
+                        raise
+                    return None
+                else:
+                    return reply if sent is request else None
+        return None
 
     async def _is_due(self, outage: _Outage, request: Request) -> bool:
         """Wait for the next step, and return whether the circuit is still open for the request."""
-        if self._outage is not outage:
-            return False
-        wait = max(outage.step, outage.error.retry_after or 0.0) if outage.step else 0.0
+        wait = outage.step and max(outage.step, outage.error.retry_after or 0.0)
         gone = self.clock() - outage.began
         if gone + wait > (self.outage_s if self._reached else FIRST_CONTACT_S):
-            self._give_up(_down(outage.error, gone, wait))
+            self._give_up(outage, _down(outage.error, gone, wait))
+        if self._outage is not outage:
             return False
         if wait:
             then = time.strftime("%H:%M:%S", time.localtime(time.time() + wait))
@@ -256,17 +247,18 @@ class Circuit:
             await asyncio.wait({outage.pause})
         finally:
             outage.pause.cancel()
+        if not outage.pause.cancelled():
+            outage.pause.result()  # raises Stopping if the run stops
         if self._outage is not outage:
             return False
-        outage.pause.result()  # the run may be stopping
-        first_step, longest_step = STEPS_S
-        outage.step = min(max(first_step, GROWTH * outage.step), longest_step)
+        outage.step = min(max(FIRST_STEP_S, GROWTH * outage.step), LONGEST_STEP_S)
         self.opened(request)
         return True
 
-    def _give_up(self, error: FatalCallError) -> None:
-        self._given_up = error
-        self._close()
+    def _give_up(self, outage: _Outage, error: FatalCallError) -> None:
+        if self._outage is outage:
+            self._given_up = error
+            self._close()
 
     def _close(self) -> None:
         outage = self._outage
@@ -281,16 +273,6 @@ class Circuit:
     def _notify(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
-
-
-def _backoff(failures: int) -> float:
-    first, longest = BACKOFF_S
-    return random.uniform(0.0, min(first * GROWTH ** (failures - 1), longest))
-
-
-def _for_one_call(error: AccessDenied | TransientError) -> CallError:
-    """Return the error of a call that fails while other calls succeed. It does not end the run."""
-    return CallError(error.message) if isinstance(error, AccessDenied) else error
 
 
 def _down(error: CallError, gone: float, wait: float) -> FatalCallError:

@@ -112,7 +112,7 @@ def call_stack(model: Model, session: Session) -> Calls:
 
     circuit = Circuit(
         started,
-        control=control,
+        control,
         tries=limits.attempts,
         outage_s=limits.outage_s,
         sleep=stop.sleep,
@@ -151,8 +151,9 @@ def call_stack(model: Model, session: Session) -> Calls:
 
 
 def _separated(calls: Calls, model: Model, session: Session) -> Calls:
-    unknown = session.unknown_marks.setdefault(model.where, Counter())
-    return SeparatedCalls(calls, model.reasoning, model.evaluated, unknown)
+    marks = session.unknown_marks.setdefault(model.where, Counter())
+    reasons = session.unknown_reasons.setdefault(model.where, Counter())
+    return SeparatedCalls(calls, model.reasoning, model.evaluated, marks, reasons)
 
 
 def _lane(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -18,14 +17,7 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError, RunConflict, option
 from harness.ports import Fingerprinted, Measured, Observer, Rowed, Task
-from harness.records import (
-    FINISH_REASONS,
-    SCORING_VERSION,
-    Attempt,
-    Instance,
-    Outcome,
-    content_hash,
-)
+from harness.records import SCORING_VERSION, Attempt, Instance, content_hash
 from harness.run import models
 from harness.run.assessment import ScoreWarnings, warning_lines, warnings_of
 from harness.run.checks import check_changes, check_splitter, check_supported
@@ -85,7 +77,8 @@ class Job:
     user: UserModel | None = None  # plays the user in conversations
     judges: tuple[JudgeModel, ...] = ()
     shots: Shots | None = None
-    retried: frozenset[Outcome] = frozenset({"error"})  # outcomes of attempts to retry
+    # outcomes or finish reasons of attempts to retry
+    retried: frozenset[str] = frozenset({"error"})
     variant: FileVariant = ONLY_VARIANT
     observers: Mapping[str, Observer] = field(default_factory=dict)  # by name
     rescore: bool = False  # if only the scoring has changed, score the run's answers again
@@ -172,16 +165,16 @@ def prepare(
     settings: Settings,
     *,
     resources: models.Resources | None = None,
-    retried: Collection[Outcome] = (),
+    retried: Collection[str] = (),
     variant: FileVariant = ONLY_VARIANT,
     rescore: bool = False,
 ) -> Job:
     """Check a run file, and build its task, models, judges and shots.
 
     ``resources`` are shared with other runs of this process (default: new ones). Failed calls, and
-    attempts whose outcome is in ``retried``, are to be made again. ``variant`` is the run's place
-    in a file of several runs. With ``rescore``, a run whose scoring alone has changed is scored
-    again.
+    attempts whose outcome or finish reason is in ``retried``, are to be made again. ``variant`` is
+    the run's place in a file of several runs. With ``rescore``, a run whose scoring alone has
+    changed is scored again.
     """
     folder, remote = RunFolder(settings.runs_dir, name), remote_runs(settings)
     if remote is not None:
@@ -241,7 +234,7 @@ def prepare_all(
     runs: Mapping[str, RunFile],
     base: str,
     resources: models.Resources,
-    retried: Collection[Outcome] = (),
+    retried: Collection[str] = (),
     only: str = "",
     *,
     rescore: bool = False,
@@ -407,13 +400,10 @@ async def _work(
             user = PlayedUser(job.task, job.user, session.bind(job.user.model))
 
         score_warnings = ScoreWarnings()
-        unknown_reasons = Counter[str]()
 
         def write(attempt: Attempt, passed: bool | None, before: Verdicts) -> None:
             writer.append(attempt)
             score_warnings.update(warnings_of(attempt.scores))
-            if attempt.finish_reason and attempt.finish_reason not in FINISH_REASONS:
-                unknown_reasons[attempt.finish_reason] += 1
             tally.record(attempt, passed, before)
             observation.attempt(attempt)
 
@@ -453,11 +443,6 @@ async def _work(
             manifest.left(tally.left + work.later)
     for name, warning in warning_lines(score_warnings):
         session.notices.status(name)(warning)
-    for reason, count in unknown_reasons.items():
-        session.notices.status(f"finish reason {reason!r}")(
-            f"not known, and given for {count:,} answer{'s' * (count != 1)}: check that they are "
-            "complete, because they were scored as if they were."
-        )
     if failed := tally.failed_judgements:
         session.notices.status("judges")(
             f"{failed:,} judgement{'s' * (failed != 1)} failed; the last error: "

@@ -62,6 +62,7 @@ class World:
         self._targets: list[float] = []
         self.call = Circuit(
             self.backend.generate,
+            self.backend.generate,
             tries=tries,
             outage_s=outage_s,
             total_s=total_s,
@@ -331,7 +332,7 @@ async def test_an_error_that_ends_the_run_closes_the_circuit() -> None:
 
 async def test_stopping_ends_every_wait_at_once() -> None:
     backend, stop = Scripted(lambda _: TransientError("down")), Stop()
-    call = Circuit(backend.generate, tries=99, outage_s=3600, sleep=stop.sleep)
+    call = Circuit(backend.generate, backend.generate, tries=99, outage_s=3600, sleep=stop.sleep)
     calls = [asyncio.create_task(call(request(number))) for number in range(30)]
     await asyncio.sleep(0.05)
     stop.request()
@@ -346,6 +347,7 @@ async def test_calls_that_wait_for_a_turn_below_are_sent_back_and_come_again() -
         Timed(backend.generate, 10), stop, most=4, rates=RateLimits({"requests": 120})
     )
     call = Circuit(
+        turns,
         turns,
         tries=6,
         outage_s=60,
@@ -385,7 +387,7 @@ async def test_a_success_of_a_call_in_flight_closes_the_circuit() -> None:
             await sent.wait()
         return await world.backend.generate(request)
 
-    world.call.ask = ask
+    world.call.ask = world.call.control = ask
     answering = asyncio.create_task(world.call(slow))
     world.backend.answer = lambda asked: (
         "2" if asked.messages == slow.messages else TransientError("failed")

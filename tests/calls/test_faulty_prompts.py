@@ -58,6 +58,7 @@ class Stack:
         )
         self.call = Circuit(
             limiter,
+            limiter,
             tries=TRIES,
             outage_s=600,
             sleep=lambda seconds: self.stop.sleep(seconds / SPEED),

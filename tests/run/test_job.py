@@ -83,4 +83,20 @@ async def test_an_unknown_finish_reason_is_reported(tmp_path: Path) -> None:
     model = {"backend": "replay", "name": "m", "path": str(answers)}
     await session.run(task=task, model=model, rounds={"max": 1}, samples=1)
     [notice] = [text for text in session.notices.now if "finish reason" in text]
-    assert "'weather': not known, and given for 2 answers" in notice
+    assert "--retry weather" in notice
+    assert "model, finish reason 'weather': not known, and given for 2 answers" in notice
+
+
+async def test_a_judges_unknown_finish_reason_is_reported(tmp_path: Path) -> None:
+    judged = '{"text": "The coherency score is 5.", "finish_reason": "weather"}'
+    answers = tmp_path / "answers.jsonl"
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"id": "a", "question": "Why?", "target": "a"}\n')
+    answers.write_text(f'{{"instance": "a", "rounds": [{judged}]}}\n')
+    task = {"name": "jsonl", "path": str(rows), "prompt": "{{ question }}", "checks": ["contains"]}
+    replayed = {"backend": "replay", "name": "m", "path": str(answers), "match": "instance"}
+    judge = {"name": "score", "samples": 1, "model": replayed}
+    session = Session(tmp_path)
+    await session.run(task=task, rounds={"max": 1}, samples=1, judges=[judge])
+    [notice] = [text for text in session.notices.now if "finish reason" in text]
+    assert notice.startswith("judges.score.model, finish reason 'weather': not known")
