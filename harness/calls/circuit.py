@@ -17,7 +17,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass, field
 from dataclasses import replace as with_fields
 from typing import NamedTuple
-from uuid import uuid4
 
 from msgspec.structs import replace
 
@@ -38,13 +37,15 @@ CONTROL = "Reply with OK."
 
 
 def control_of(request: Request) -> Request:
-    """Return a request that any working provider of the model answers, whatever the prompt."""
+    """Return a request that any working provider of the model answers, whatever the prompt.
+
+    Its number is random, so that a gateway cannot answer it from a cache.
+    """
     answers = [Message("assistant", " OK")] if request.loglikelihoods else []
     return replace(
         request,
-        messages=(Message("user", CONTROL), *answers),
+        messages=(Message("user", f"{CONTROL} ({random.getrandbits(32)})"), *answers),
         decoding=with_fields(request.decoding, constraint=None),
-        redraw=uuid4().int % 2**31,  # so that its key is new
         window=0,
         others=(),
     )

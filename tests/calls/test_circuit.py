@@ -39,7 +39,7 @@ def request(number: int) -> Request:
 
 
 def is_control(request: Request) -> bool:
-    return request.messages[0].content == CONTROL
+    return request.messages[0].content.startswith(CONTROL)
 
 
 def copied(error: CallError) -> CallError:
@@ -107,7 +107,10 @@ class World:
 
     def sent(self) -> Counter[str]:
         """Count the requests by prompt."""
-        return Counter(request.messages[0].content for request in self.backend.requests)
+        return Counter(
+            CONTROL if is_control(request) else request.messages[0].content
+            for request in self.backend.requests
+        )
 
 
 # Retries
