@@ -182,9 +182,10 @@ class ReplyCache:
         try:
             if _intact(name, rows[0][0]):
                 reply = self._decoder.decode(rows[0][0])
-                if reply.finish_reason not in INTERRUPTIONS:
+                # Earlier versions saved interrupted answers. A team's cache cannot replace them.
+                if reply.finish_reason not in INTERRUPTIONS or self.shared is not None:
                     return reply
-                self._damaged_rows.add(name)  # saved by an earlier version; replaced by the next
+                self._damaged_rows.add(name)
                 return None
         except (TypeError, AttributeError, msgspec.MsgspecError, UnicodeDecodeError):
             pass
