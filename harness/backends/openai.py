@@ -44,6 +44,7 @@ class CompletionChoice(msgspec.Struct):
     text: Any = None
     index: Any = None
     finish_reason: Any = None
+    error: Any = None
     logprobs: Any = None
     prompt_logprobs: Any = None
 
@@ -250,8 +251,8 @@ class ChatReplies:
         return self.said(choices[0])
 
     def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
-        if (message := choice.message) is None:
-            raise ValueError("a choice has no message")
+        if (message := choice.message) is None or choice.error:
+            raise ValueError("a choice has no message, or an error")
         reason, answer = _bodies.finish(choice.finish_reason), _bodies.text_of(message.content)
         if not answer and (refusal := _bodies.text_or_none(message.refusal)):
             return refusal, "refusal", None
