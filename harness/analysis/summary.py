@@ -36,8 +36,9 @@ from harness.analysis.metrics import (
     SampleStatistic,
     TurnRate,
 )
-from harness.analysis.paper_figures import weighted_means, weights_of
+from harness.analysis.paper_figures import weighted_means
 from harness.analysis.positions import read_positions
+from harness.analysis.run_display import read_display
 from harness.analysis.self_preference import common_family
 from harness.records import OUTCOMES
 from harness.scoring.choices import CHOICE
@@ -110,7 +111,7 @@ def measure(
         from_cache=0 < own.n == own.n_cached,
         measure=score.removeprefix(PASS_RATE) or None,
     )
-    weights = weights_of(facts.task) if len(attempts.scores) > 1 else {}
+    weights = read_display(folder).weights if len(attempts.scores) > 1 else {}
     metrics = summarise(
         attempts, calls, facts, judges, grouped=grouped, references=references, weights=weights
     )
@@ -143,7 +144,7 @@ def summarise(
     """Compute a run's metrics, as `measure` does, from tables and facts that have been read.
 
     ``judges`` includes panels. ``references`` are the data set's reference answers, scored like
-    attempts. ``weights`` is a result of `weights_of`.
+    attempts. ``weights`` are `RunDisplay.weights`.
     """
     n_solved = int(changes(attempts.instance[attempts.passed == 1]).sum())
     own = _call_figures(calls)

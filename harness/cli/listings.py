@@ -33,6 +33,7 @@ from harness.report.listings import (
 from harness.report.runs import runs_document
 from harness.report.terminal import terminal
 from harness.report.text import inert, inert_text
+from harness.store.files import read_file
 from harness.store.run_folder import RunFolder
 from harness.store.runs import all_runs
 
@@ -54,7 +55,7 @@ def ls(form: Format = "table") -> None:
 def run_metrics(folder: RunFolder) -> Metrics | None:
     """Return a run's metrics with its progress, or None if they are missing or unreadable."""
     try:
-        metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
+        metrics = from_json(read_file(folder.metrics), folder.metrics)
         # The run may have grown, or been killed, since its metrics were written.
         complete, planned = folder.progress()
         owed = folder.owed()

@@ -1,6 +1,7 @@
 """Merges the runs of all shards into one run, which can be resumed like any other."""
 
 import contextlib
+import logging
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -14,13 +15,18 @@ from harness.config.identity import conflicts
 from harness.config.run_file import Shard
 from harness.config.settings import Settings
 from harness.errors import DataMissing, RunConflict
+from harness.execution import ExecutionRefused
+from harness.plugins import kind
+from harness.ports import Aggregating
 from harness.run.resolving import build_task
 from harness.store.aggregates import write_aggregates
-from harness.store.files import make_folder, write_json, write_whole
+from harness.store.files import make_folder, read_file, write_json, write_whole
 from harness.store.json_lines import lines
 from harness.store.judgements import read_register, write_register
 from harness.store.run_folder import JUDGEMENTS, REFERENCES, ROWS, RunFolder, read_prices
 from harness.store.runs import all_runs, run_name, shard_base
+
+logger = logging.getLogger("harness")
 
 Shards = Mapping[Shard, RunFolder]
 
@@ -76,12 +82,25 @@ def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
         _check(folders)
         try:
             _write(new, folders)
-            write_aggregates(new.attempts, build_task(new.read_config(), settings))
+            _aggregate(new, name, settings)
             write_whole(new.metrics, to_json(measure(new)))
             return new.rename(name)
         except BaseException:
             shutil.rmtree(new.path, ignore_errors=True)
             raise
+
+
+def _aggregate(new: RunFolder, name: str, settings: Settings) -> None:
+    """Write the metrics that the task computes from all answers, unless they need refused code."""
+    run = new.read_config()
+    try:
+        write_aggregates(new.attempts, build_task(run, settings))
+    except ExecutionRefused as error:
+        with contextlib.suppress(ExecutionRefused):
+            if not isinstance(kind("tasks").load(run.task.name), Aggregating):
+                return
+        remedy = f"To add them: harness run FILE --name {name}"
+        logger.warning(f"{name} has no metrics of its task yet. {error.message} {remedy}")
 
 
 def _check(folders: Sequence[RunFolder]) -> None:
@@ -121,7 +140,7 @@ def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
                 for part in parts:
                     joined.writelines(text for _, text in lines(part))
     if (first.path / ROWS).exists():
-        shutil.copyfile(first.path / ROWS, new.path / ROWS)
+        write_whole(new.path / ROWS, read_file(first.path / ROWS))
     if (register := read_register(first.path)).judges:
         write_register(new.path, register)
     new.write_prices(

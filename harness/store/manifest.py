@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
+from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
@@ -34,8 +35,9 @@ def package_versions() -> Mapping[str, str]:
 class Manifest:
     """A run's manifest, written as sessions begin and end.
 
-    ``variants`` are all variants of the run file, or () if the runs come from no file. The id of a
-    new run is ``run_id`` or, by default, random.
+    ``variants`` are all variants of the run file, or () if the runs come from no file. ``display``
+    has what readers need instead of the run's code. The id of a new run is ``run_id`` or, by
+    default, random.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Manifest:
         measure: str | None = None,
         variant: str = "",
         variants: Sequence[str] = (),
+        display: Mapping[str, Any] = MappingProxyType({}),
         run_id: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -74,6 +77,7 @@ class Manifest:
             "packages": package_versions(),
             "python": platform.python_version(),
             "host": {"name": platform.node(), "platform": platform.platform()},
+            **display,
         }
 
     @property
