@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
@@ -78,7 +79,7 @@ class _Folded:
                 yield Text(indent + part, style, overflow="fold")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Shown:
     place: int
     name: str
@@ -89,7 +90,7 @@ class _Shown:
     hide: int
     least_text: int  # the minimum width of texts that are longer
 
-    @property
+    @cached_property  # read for each cell
     def full(self) -> int:
         return max(map(cell_len, [*self.heading.plain.split("\n"), *self.cells]))
 

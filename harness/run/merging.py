@@ -94,13 +94,13 @@ def _aggregate(new: RunFolder, name: str, settings: Settings) -> None:
     """Write the metrics that the task computes from all answers, unless they need refused code."""
     run = new.read_config()
     try:
-        write_aggregates(new.attempts, build_task(run, settings))
+        if isinstance(kind("tasks").load(run.task.name), Aggregating):
+            write_aggregates(new.attempts, build_task(run, settings))
     except ExecutionRefused as error:
-        with contextlib.suppress(ExecutionRefused):
-            if not isinstance(kind("tasks").load(run.task.name), Aggregating):
-                return
         remedy = f"To add them: harness run FILE --name {name}"
-        logger.warning(f"{name} has no metrics of its task yet. {error.message} {remedy}")
+        logger.warning(
+            f"{name}: the metrics of its task, if any, are missing. {error.message} {remedy}"
+        )
 
 
 def _check(folders: Sequence[RunFolder]) -> None:
