@@ -47,6 +47,7 @@ from harness.store.calls import NO_CALLS, CallTotals, read_calls
 from harness.store.columns import AttemptTable, changes
 from harness.store.index import AttemptIndex, read_attempts
 from harness.store.judgements import RegisteredJudge, read_register
+from harness.store.lost_attempts import lost_samples, warn_of_lost
 from harness.store.references import references_folder
 from harness.store.run_folder import REFERENCES, RunFolder
 
@@ -97,6 +98,10 @@ def measure(
     calls = read_calls(folder.attempts) if calls is None else calls
     own = calls.model or calls
     attempts = read_attempts(folder.attempts) if attempts is None else attempts
+    owed = folder.owed()
+    if lost := lost_samples(folder, attempts):
+        warn_of_lost(folder, lost)
+        complete, owed = False, max(owed or 0, lost)
     judges = read_register(folder.path).judges
     score = score or manifest.get("measure") or ("" if judges else only_numbers(attempts))
     facts = RunFacts(
@@ -106,7 +111,7 @@ def measure(
         simulated=manifest.get("simulated", False),
         complete=complete,
         n_planned=planned,
-        n_owed=folder.owed(),
+        n_owed=owed,
         n_unanswerable=manifest.get("unanswerable", 0),
         from_cache=0 < own.n == own.n_cached,
         measure=score.removeprefix(PASS_RATE) or None,

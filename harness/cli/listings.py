@@ -34,6 +34,7 @@ from harness.report.runs import runs_document
 from harness.report.terminal import terminal
 from harness.report.text import inert, inert_text
 from harness.store.files import read_file
+from harness.store.lost_attempts import is_unchanged, lost_samples
 from harness.store.run_folder import RunFolder
 from harness.store.runs import all_runs
 
@@ -57,8 +58,14 @@ def run_metrics(folder: RunFolder) -> Metrics | None:
     try:
         metrics = from_json(read_file(folder.metrics), folder.metrics)
         # The run may have grown, or been killed, since its metrics were written.
-        complete, planned = folder.progress()
-        owed = folder.owed()
+        manifest = folder.read_manifest()
+        complete, planned = folder.progress(manifest)
+        owed = folder.owed(manifest)
+        if complete and not is_unchanged(folder, manifest):
+            from harness.store.index import read_attempts  # NumPy takes 0.2 s to import
+
+            if lost := lost_samples(folder, read_attempts(folder.attempts)):
+                complete, owed = False, lost
         return msgspec.structs.replace(metrics, complete=complete, n_planned=planned, n_owed=owed)
     except FileNotFoundError:
         return None

@@ -470,5 +470,6 @@ def _conclude(job: Job, manifest: Manifest, ended: Ending, problem: str = "") ->
     manifest.end(ended, problem)
     write_aggregates(job.folder.attempts, job.task)
     metrics = measure(job.folder)
+    manifest.close(metrics.n_attempts)
     write_whole(job.folder.metrics, to_json(metrics))
     return metrics

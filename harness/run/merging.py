@@ -20,9 +20,12 @@ from harness.plugins import kind
 from harness.ports import Aggregating
 from harness.run.resolving import build_task
 from harness.store.aggregates import write_aggregates
+from harness.store.columns import AttemptTable
 from harness.store.files import make_folder, read_file, write_json, write_whole
+from harness.store.index import read_attempts
 from harness.store.json_lines import lines
 from harness.store.judgements import read_register, write_register
+from harness.store.lost_attempts import KEY, attempts_state, lost_message, lost_samples
 from harness.store.run_folder import JUDGEMENTS, REFERENCES, ROWS, RunFolder, read_prices
 from harness.store.runs import all_runs, run_name, shard_base
 
@@ -83,7 +86,9 @@ def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
         try:
             _write(new, folders)
             _aggregate(new, name, settings)
-            write_whole(new.metrics, to_json(measure(new)))
+            metrics = measure(new)
+            new.update_manifest(attempts_state(new, metrics.n_attempts))
+            write_whole(new.metrics, to_json(metrics))
             return new.rename(name)
         except BaseException:
             shutil.rmtree(new.path, ignore_errors=True)
@@ -107,10 +112,15 @@ def _check(folders: Sequence[RunFolder]) -> None:
     first = folders[0]
     config, fingerprint = first.read_config(), first.read_manifest().get("fingerprint")
     register = read_register(first.path)
+    verdicts: Verdicts = {}
     for folder in folders:
-        if not folder.progress()[0]:
+        attempts = read_attempts(folder.attempts)
+        lost = lost_samples(folder, attempts)
+        if lost or not folder.progress()[0]:
             problem = f"The run {folder.name!r} is unfinished."
+            problem = lost_message(folder, lost) if lost else problem
             raise RunConflict(problem, "Repeat its command, then merge again.")
+        _refuse_overlap(verdicts, folder, attempts)
         other = folder.read_config().model_copy(update={"shard": config.shard})
         keys = {*conflicts(config, other), *conflicts(other, config)}  # both: some keys may grow
         if folder.read_manifest().get("fingerprint") != fingerprint:
@@ -127,6 +137,23 @@ def _check(folders: Sequence[RunFolder]) -> None:
                 f"{folder.name!r} and {first.name!r} are not shards of one run: they differ in "
             )
             raise RunConflict(f"{problem}{differ}.", "Run them with the same file and version.")
+
+
+Verdicts = dict[tuple[int, int], tuple[RunFolder, int]]  # by instance and sample
+
+
+def _refuse_overlap(verdicts: Verdicts, folder: RunFolder, attempts: AttemptTable) -> None:
+    """Add a shard's samples to the ``verdicts``, or refuse it if another one has one of them."""
+    last = attempts.last_rounds()
+    digests = last.instances.digest[last.instance]
+    columns = (column.tolist() for column in (digests, last.sample, last.passed))
+    for digest, sample, passed in zip(*columns, strict=True):
+        other, verdict = verdicts.setdefault((digest, sample), (folder, passed))
+        if other is not folder:
+            how = "the same verdict" if verdict == passed else "different verdicts"
+            problem = f"{other.name!r} and {folder.name!r} have the same sample, with {how}."
+            remedy = "Each shard has its own samples: was a file of attempts copied? Run it again."
+            raise RunConflict(problem, remedy)
 
 
 def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
@@ -153,7 +180,7 @@ def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
     sessions = [one for manifest in manifests for one in manifest.get("sessions", [])]
     write_json(
         new.manifest,
-        manifests[0]
+        {key: value for key, value in manifests[0].items() if key != KEY}
         | {
             "id": uuid4().hex,
             "merged": [folder.name for folder in folders],

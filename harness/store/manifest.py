@@ -16,6 +16,7 @@ import harness
 from harness.config.run_file import RunFile
 from harness.records import SCHEMA_VERSION, SCORING_VERSION
 from harness.store.files import write_json
+from harness.store.lost_attempts import KEY, attempts_state
 from harness.store.run_folder import RunFolder
 
 
@@ -104,6 +105,7 @@ class Manifest:
         if rescored:
             self._content["scoring"] = SCORING_VERSION
         self._sessions.append(session | {"retried": list(retried)} | again)
+        self._content.pop(KEY, None)
         self._write()
 
     def plan(self, samples: int, owed: int, unanswerable: int = 0) -> None:
@@ -123,6 +125,11 @@ class Manifest:
         self._sessions[-1] |= {"ended_at": self._clock(), "ended": how}
         if problem:
             self._sessions[-1]["problem"] = problem
+        self._write()
+
+    def close(self, n: int) -> None:
+        """Record the state of the file of attempts, of which ``n`` count."""
+        self._content |= attempts_state(self._folder, n)
         self._write()
 
     def _write(self) -> None:

@@ -246,7 +246,10 @@ class RunFolder:
         version = found.get("schema_version")
         if isinstance(version, int):  # checked first: other fields may have changed
             _refuse_newer(self.manifest, version, SCHEMA_VERSION)
-        read_json(self.manifest, _Manifest, remedy)
+        try:
+            msgspec.convert(found, _Manifest)
+        except msgspec.ValidationError as error:
+            raise StoreFailed(f"{self.manifest} is damaged: {error}.", remedy) from None
         return found
 
     def update_manifest(self, entries: Mapping[str, Any]) -> None:
@@ -291,14 +294,20 @@ class RunFolder:
             tree = {key: one.model_dump(exclude_defaults=True) for key, one in now.items()}
             write_json(self.path / PRICES, tree)
 
-    def progress(self) -> tuple[bool, int | None]:
-        """Return whether the run is complete, and its total number of samples (None if unknown)."""
-        manifest = self.read_manifest()
+    def progress(self, manifest: Mapping[str, Any] | None = None) -> tuple[bool, int | None]:
+        """Return whether the run is complete, and its total number of samples (None if unknown).
+
+        That is what the manifest says, which need not be read if it is given.
+        """
+        manifest = self.read_manifest() if manifest is None else manifest
         return manifest.get("owed") == 0, manifest.get("samples")
 
-    def owed(self) -> int | None:
-        """Return the number of unfinished samples, or None during a session or after a kill."""
-        manifest = self.read_manifest()
+    def owed(self, manifest: Mapping[str, Any] | None = None) -> int | None:
+        """Return the number of unfinished samples, or None during a session or after a kill.
+
+        That is what the manifest says, which need not be read if it is given.
+        """
+        manifest = self.read_manifest() if manifest is None else manifest
         sessions = manifest.get("sessions") or [{"ended": "killed"}]
         return None if sessions[-1].get("ended") == "killed" else manifest.get("owed")
 
