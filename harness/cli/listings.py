@@ -46,19 +46,29 @@ def ls(form: Format = "table") -> None:
     root = Settings().runs_dir
     folders = all_runs(root)
     if folders or form != "table":
-        metrics = {folder.name: run_metrics(folder) for folder in folders}
-        started = {folder.name: at for folder in folders if (at := _started(folder))}
+        metrics: dict[str, Metrics | None] = {}
+        started: dict[str, float] = {}
+        for folder in folders:
+            manifest: dict[str, Any] = {}
+            with suppress(HarnessError):  # `run_metrics` says why
+                manifest = folder.read_manifest()
+            metrics[folder.name] = run_metrics(folder, manifest)
+            if at := manifest.get("started_at"):
+                started[folder.name] = at
         show(runs_document(metrics, started), form)
     else:
         say(f"No runs in {root}. Start one with 'harness run configs/quickstart.yaml'.")
 
 
-def run_metrics(folder: RunFolder) -> Metrics | None:
-    """Return a run's metrics with its progress, or None if they are missing or unreadable."""
+def run_metrics(folder: RunFolder, manifest: dict[str, Any] | None = None) -> Metrics | None:
+    """Return a run's metrics with its progress, or None if they are missing or unreadable.
+
+    The ``manifest`` need not be read if it is given.
+    """
     try:
         metrics = from_json(read_file(folder.metrics), folder.metrics)
         # The run may have grown, or been killed, since its metrics were written.
-        manifest = folder.read_manifest()
+        manifest = manifest or folder.read_manifest()
         complete, planned = folder.progress(manifest)
         owed = folder.owed(manifest)
         if complete and not is_unchanged(folder, manifest):
@@ -72,12 +82,6 @@ def run_metrics(folder: RunFolder) -> Metrics | None:
     except (HarnessError, OSError) as error:
         say(f"{folder.name}: {error}")
         return None
-
-
-def _started(folder: RunFolder) -> float | None:
-    with suppress(HarnessError):  # `run_metrics` says why
-        return folder.read_manifest().get("started_at")
-    return None
 
 
 def configs(form: JsonFormat = "table") -> None:

@@ -12,14 +12,13 @@ from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
-from rich.box import SIMPLE
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from harness.report.table import Cell, Note, Row, Table, TableDocument
+from harness.report.table import Cell, Note, Table, TableDocument
 from harness.report.text import folded, one_line, printable
 
 _MARK = "bold yellow"
@@ -62,21 +61,50 @@ class _Line(NamedTuple):
     indent: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Folded:
-    lines: Sequence[_Line]
+Lines = Sequence[_Line]  # of a cell
 
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(1, max(map(cell_len, (text.plain for text in self._at(options)))))
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from self._at(options)
+class _Column:
+    """A column of a block: the lines of its heading, its rows' cells and its footer.
 
-    def _at(self, options: ConsoleOptions) -> Iterator[Text]:
-        for text, style, indent in self.lines:
-            room = max(1, options.max_width - len(indent))
-            for part in folded(text, room).plain.split("\n"):
-                yield Text(indent + part, style, overflow="fold")
+    ``most`` is the maximum width of texts that may be folded, or None if they may not.
+    """
+
+    def __init__(
+        self,
+        heading: Sequence[str],
+        cells: Sequence[Lines],
+        most: int | None,
+        *,
+        right: bool = False,
+    ) -> None:
+        self.heading, self.cells, self.most, self._right = heading, cells, most, right
+        self.width = 0
+
+    def fold(self, room: int) -> None:
+        """Fold texts that are longer than ``room``, and set the width."""
+        if self.most is not None:
+            room = max(1, min(room, self.most))
+            self.heading = [part for line in self.heading for part in _parts(line, room)]
+            self.cells = [
+                [
+                    _Line(indent + part, style)
+                    for text, style, indent in lines
+                    for part in _parts(text, max(1, room - len(indent)))
+                ]
+                for lines in self.cells
+            ]
+        widths = {cell_len(line.indent + line.text) for lines in self.cells for line in lines}
+        self.width = max([*widths, *map(cell_len, self.heading)], default=0)
+
+    def placed(self, text: str) -> str:
+        """Return a line of the heading or footer, filled up to the width."""
+        blank = " " * (self.width - cell_len(text))
+        return blank + text if self._right else text + blank
+
+
+def _parts(text: str, room: int) -> Sequence[str]:
+    return [text] if cell_len(text) <= room else folded(text, room).plain.split("\n")
 
 
 @dataclass(frozen=True)
@@ -126,7 +154,7 @@ class _Drawn:
             for number, block in enumerate(self._packed(shown, width)):
                 if number:
                     yield ""
-                yield self._block(block, width)
+                yield from self._block(block, width, console)
             if hidden := ", ".join(one.name for one in columns if one not in shown):
                 hint = f" ({self._hint})" if self._hint else ""
                 told = f"Hidden: the terminal is too narrow for {hidden}{hint}."
@@ -180,40 +208,85 @@ class _Drawn:
         widths = [*(one.least for one in columns), *names]
         return sum(widths) + _GAP * (len(widths) - 1) <= width
 
-    def _block(self, block: Sequence[_Shown], width: int) -> RichTable:
+    def _block(
+        self, block: Sequence[_Shown], width: int, console: Console
+    ) -> Iterator[Segment | Text]:
         table, footer = self._table, self._table.footer
         spare = max(0, width - sum(one.least + _GAP for one in block) - self._usual_name)
-        drawn = RichTable(
-            box=SIMPLE,
-            show_edge=False,
-            show_footer=footer is not None,
-            padding=(0, 1, 0, 0),
-            pad_edge=False,
-            header_style="bold",
-            footer_style="bold",
-        )
+        columns: list[_Column] = []
+        last: list[str] = []
         if table.names:
-            heading = one_line(Text(printable(_names_heading(table))))
-            drawn.add_column(heading, footer=printable(table.texts(footer)[0]) if footer else "")
+            names: list[Lines] = [lines for _, lines in self._rows]
+            columns.append(_Column([printable(_names_heading(table))], names, width))
+            last.append(printable(table.texts(footer)[0]) if footer else "")
         for one in block:
-            last = Text(one.cells[-1] if footer else "")
-            if not one.text:
-                one.heading.justify = "right"
-                # Padded here, since right-justification would strip the blanks that align errors.
-                last = Text(last.plain.rjust(one.full))
+            cells = [self._cell(one, at) for at, _ in self._rows]
             most = one.least + spare if one.text else None
-            drawn.add_column(one.heading, footer=last, no_wrap=not one.text, max_width=most)
-        for at, lines in self._rows:
-            cells: list[RenderableType] = [_Folded(lines)] if table.names else []
-            if at is not None:
-                cells += (_cell(one, one.cells[at], table.rows[at]) for one in block)
-            drawn.add_row(*cells)
-        return drawn
+            heading = one.heading.plain.split("\n")
+            columns.append(_Column(heading, cells, most, right=not one.text))
+            last.append(one.cells[-1] if footer else "")
+        _fit_columns(columns, width)
+        bold = console.get_style("bold")
+        height = max(len(column.heading) for column in columns)
+        for column in columns:
+            column.heading = [*[""] * (height - len(column.heading)), *column.heading]
+        gap = " " * _GAP
+        for number in range(height):
+            texts = [column.placed(column.heading[number]) for column in columns]
+            yield from (Segment(gap.join(texts), bold), Segment.line())
+        rule = "─" * (sum(one.width for one in columns) + _GAP * (len(columns) - 1))
+        yield from (Segment(rule), Segment.line())
+        yield from _row_segments(columns, console)
+        if footer:
+            texts = [one.placed(text) for one, text in zip(columns, last, strict=True)]
+            yield from (Segment(rule), Segment.line())
+            yield from (Segment(gap.join(texts), bold), Segment.line())
+
+    def _cell(self, column: _Shown, at: int | None) -> Lines:
+        if at is None:
+            return ()
+        style, text = _style(self._table.rows[at].cells[column.place]), column.cells[at]
+        return [_Line(text if column.text else text.rjust(column.full), style)]
 
 
-def _cell(column: _Shown, text: str, row: Row) -> RenderableType:
-    style = _style(row.cells[column.place])
-    return _Folded([_Line(text, style)]) if column.text else Text(text.rjust(column.full), style)
+def _fit_columns(columns: Sequence[_Column], width: int) -> None:
+    """Fold the texts of columns so that they fit the width, if possible."""
+    room = width - _GAP * (len(columns) - 1)
+    for column in columns:
+        column.fold(room)
+    narrowed = [column for column in columns if column.most is not None]
+    widths = {id(column): column.width for column in columns}
+    while narrowed and sum(widths.values()) > room:
+        widest = max(narrowed, key=lambda column: widths[id(column)])
+        if widths[id(widest)] <= 1:
+            break
+        widths[id(widest)] -= 1
+    for column in narrowed:
+        if widths[id(column)] < column.width:
+            column.fold(widths[id(column)])
+
+
+def _row_segments(columns: Sequence[_Column], console: Console) -> Iterator[Segment]:
+    """Yield the lines of all rows. Texts without a style are joined, which saves most time."""
+    end = Segment.line()
+    styles = {line.style for one in columns for lines in one.cells for line in lines}
+    found = {style: console.get_style(style) for style in styles if style}
+    blank = _Line("")
+    for cells in zip(*(column.cells for column in columns), strict=True):
+        for number in range(max(map(len, cells))):
+            plain = ""
+            for column, lines in zip(columns, cells, strict=True):
+                line = lines[number] if number < len(lines) else blank
+                text = line.indent + line.text
+                if column is not columns[0]:
+                    plain += " " * _GAP
+                if line.style:
+                    yield from (Segment(plain), Segment(text, found[line.style]))
+                    plain = ""
+                else:
+                    plain += text
+                plain += " " * (column.width - cell_len(text))
+            yield from (Segment(plain), end)
 
 
 def _names_heading(table: Table) -> str:
