@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.table import Table as RichTable
@@ -104,7 +104,10 @@ class _Column:
 
 
 def _parts(text: str, room: int) -> Sequence[str]:
-    return [text] if cell_len(text) <= room else folded(text, room).plain.split("\n")
+    if cell_len(text) <= room:
+        return [text]
+    lines = folded(text, room).plain.split("\n")
+    return [part for line in lines for part in chop_cells(line, room) or [""]]
 
 
 @dataclass(frozen=True)
