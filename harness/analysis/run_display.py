@@ -1,4 +1,4 @@
-"""What tables and reports show of a run that its results do not contain, such as paper's tables.
+"""What tables and reports show of a run that its results do not contain, such as a paper's table.
 
 It comes from the code of the run's task. If that is a Python file, it is recorded in the manifest
 when the run is made, because reading a run executes no file that the run names.
@@ -43,7 +43,8 @@ class RunDisplay(msgspec.Struct, frozen=True, kw_only=True):
     def weights(self) -> Mapping[str, str]:
         """The scores that hold the weights of the paper's weighted scores, by these scores."""
         figures = self.table.figures if self.table else ()
-        return {one.score: one.weight for one in figures if one.of == "score" and one.weight}
+        weighted = [figure for figure in figures if figure.of == "score" and figure.weight]
+        return {figure.score: figure.weight for figure in weighted}
 
 
 NO_DISPLAY = RunDisplay()
@@ -88,9 +89,10 @@ def recorded_display(run: RunFile, instances: Iterable[Instance[Any]]) -> dict[s
     if tasks.is_own_code(name):
         with calling(f"The display of the task {name!r}"):
             task = tasks.load(name)
-            claiming = isinstance(task, Claiming)
-            encodings = {one.groups.get("encoding", "") for one in instances} if claiming else ()
-            display = msgspec.to_builtins(_display_of(task, filter(None, encodings)))
+            encodings = set[str]()
+            if isinstance(task, Claiming):
+                encodings = {instance.groups.get("encoding", "") for instance in instances}
+            display = msgspec.to_builtins(_display_of(task, encodings - {""}))
             msgspec.convert(display, RunDisplay)  # what its members return may be of any type
         recorded[KEY] = display
     tree = by_name(run)
@@ -102,7 +104,9 @@ def recorded_display(run: RunFile, instances: Iterable[Instance[Any]]) -> dict[s
 
 
 def _display_of(task: Any, encodings: Iterable[str]) -> RunDisplay:
-    fields = {one: dict(task.fields(one)) for one in encodings if isinstance(task, Claiming)}
+    fields: dict[str, dict[str, str]] = {}
+    if isinstance(task, Claiming):
+        fields = {encoding: dict(task.fields(encoding)) for encoding in encodings}
     table = task.table if isinstance(task, Tabled) else None
     return RunDisplay(
         table=table if isinstance(table, PaperTable) else None,

@@ -279,12 +279,12 @@ class HttpClient:
             others = {number: self.masked(other) for number, other in reply.others.items()}
             return structs.replace(self.masked(structs.replace(reply, others={})), others=others)
         texts = {name: getattr(reply, name) for name in reply.__struct_fields__}
-        found = {
+        masked = {
             name: self.mask(text)
             for name, text in texts.items()
             if isinstance(text, str) and any(key in text for key in self._keys)
         }
-        return structs.replace(reply, **found) if found else reply
+        return structs.replace(reply, **masked) if masked else reply
 
     def mask(self, text: str) -> str:
         """Return text with the API key and other secrets masked."""

@@ -67,24 +67,26 @@ Lines = Sequence[_Line]  # of a cell
 class _Column:
     """A column of a block: the lines of its heading, its rows' cells and its footer.
 
-    ``most`` is the maximum width of texts that may be folded, or None if they may not.
+    ``limit`` is the maximum width of texts that may be folded, or None if they may not.
     """
 
     def __init__(
         self,
         heading: Sequence[str],
         cells: Sequence[Lines],
-        most: int | None,
+        footer: str,
+        limit: int | None,
         *,
         right: bool = False,
     ) -> None:
-        self.heading, self.cells, self.most, self._right = heading, cells, most, right
+        self.heading, self.cells, self.footer = heading, cells, footer
+        self.limit, self._right = limit, right
         self.width = 0
 
     def fold(self, room: int) -> None:
         """Fold texts that are longer than ``room``, and set the width."""
-        if self.most is not None:
-            room = max(1, min(room, self.most))
+        if self.limit is not None:
+            room = max(1, min(room, self.limit))
             self.heading = [part for line in self.heading for part in _parts(line, room)]
             self.cells = [
                 [
@@ -95,7 +97,7 @@ class _Column:
                 for lines in self.cells
             ]
         widths = {cell_len(line.indent + line.text) for lines in self.cells for line in lines}
-        self.width = max([*widths, *map(cell_len, self.heading)], default=0)
+        self.width = max([*widths, *map(cell_len, (*self.heading, self.footer))])
 
     def placed(self, text: str) -> str:
         """Return a line of the heading or footer, filled up to the width."""
@@ -211,37 +213,34 @@ class _Drawn:
         widths = [*(one.least for one in columns), *names]
         return sum(widths) + _GAP * (len(widths) - 1) <= width
 
-    def _block(
-        self, block: Sequence[_Shown], width: int, console: Console
-    ) -> Iterator[Segment | Text]:
+    def _block(self, block: Sequence[_Shown], width: int, console: Console) -> Iterator[Segment]:
         table, footer = self._table, self._table.footer
-        spare = max(0, width - sum(one.least + _GAP for one in block) - self._usual_name)
+        spare = max(0, width - sum(shown.least + _GAP for shown in block) - self._usual_name)
         columns: list[_Column] = []
-        last: list[str] = []
         if table.names:
-            names: list[Lines] = [lines for _, lines in self._rows]
-            columns.append(_Column([printable(_names_heading(table))], names, width))
-            last.append(printable(table.texts(footer)[0]) if footer else "")
-        for one in block:
-            cells = [self._cell(one, at) for at, _ in self._rows]
-            most = one.least + spare if one.text else None
-            heading = one.heading.plain.split("\n")
-            columns.append(_Column(heading, cells, most, right=not one.text))
-            last.append(one.cells[-1] if footer else "")
+            heading = [printable(_names_heading(table))]
+            names = [lines for _, lines in self._rows]
+            last = printable(table.texts(footer)[0]) if footer else ""
+            columns.append(_Column(heading, names, last, width))
+        for shown in block:
+            heading = shown.heading.plain.split("\n")
+            cells = [self._cell(shown, at) for at, _ in self._rows]
+            last = shown.cells[-1] if footer else ""
+            limit = shown.least + spare if shown.text else None
+            columns.append(_Column(heading, cells, last, limit, right=not shown.text))
         _fit_columns(columns, width)
-        bold = console.get_style("bold")
         height = max(len(column.heading) for column in columns)
         for column in columns:
             column.heading = [*[""] * (height - len(column.heading)), *column.heading]
-        gap = " " * _GAP
+        rule = "─" * (sum(column.width for column in columns) + _GAP * (len(columns) - 1))
+        gap, bold = " " * _GAP, console.get_style("bold")
         for number in range(height):
             texts = [column.placed(column.heading[number]) for column in columns]
             yield from (Segment(gap.join(texts), bold), Segment.line())
-        rule = "─" * (sum(one.width for one in columns) + _GAP * (len(columns) - 1))
         yield from (Segment(rule), Segment.line())
         yield from _row_segments(columns, console)
         if footer:
-            texts = [one.placed(text) for one, text in zip(columns, last, strict=True)]
+            texts = [column.placed(column.footer) for column in columns]
             yield from (Segment(rule), Segment.line())
             yield from (Segment(gap.join(texts), bold), Segment.line())
 
@@ -257,7 +256,7 @@ def _fit_columns(columns: Sequence[_Column], width: int) -> None:
     room = width - _GAP * (len(columns) - 1)
     for column in columns:
         column.fold(room)
-    narrowed = [column for column in columns if column.most is not None]
+    narrowed = [column for column in columns if column.limit is not None]
     widths = {id(column): column.width for column in columns}
     while narrowed and sum(widths.values()) > room:
         widest = max(narrowed, key=lambda column: widths[id(column)])
@@ -272,8 +271,8 @@ def _fit_columns(columns: Sequence[_Column], width: int) -> None:
 def _row_segments(columns: Sequence[_Column], console: Console) -> Iterator[Segment]:
     """Yield the lines of all rows. Texts without a style are joined, which saves most time."""
     end = Segment.line()
-    styles = {line.style for one in columns for lines in one.cells for line in lines}
-    found = {style: console.get_style(style) for style in styles if style}
+    names = {line.style for column in columns for lines in column.cells for line in lines}
+    styles = {name: console.get_style(name) for name in names if name}
     blank = _Line("")
     for cells in zip(*(column.cells for column in columns), strict=True):
         for number in range(max(map(len, cells))):
@@ -284,7 +283,7 @@ def _row_segments(columns: Sequence[_Column], console: Console) -> Iterator[Segm
                 if column is not columns[0]:
                     plain += " " * _GAP
                 if line.style:
-                    yield from (Segment(plain), Segment(text, found[line.style]))
+                    yield from (Segment(plain), Segment(text, styles[line.style]))
                     plain = ""
                 else:
                     plain += text

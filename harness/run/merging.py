@@ -148,10 +148,10 @@ def _refuse_overlap(verdicts: Verdicts, folder: RunFolder, attempts: AttemptTabl
     digests = last.instances.digest[last.instance]
     columns = (column.tolist() for column in (digests, last.sample, last.passed))
     for digest, sample, passed in zip(*columns, strict=True):
-        other, verdict = verdicts.setdefault((digest, sample), (folder, passed))
-        if other is not folder:
+        first, verdict = verdicts.setdefault((digest, sample), (folder, passed))
+        if first is not folder:
             how = "the same verdict" if verdict == passed else "different verdicts"
-            problem = f"{other.name!r} and {folder.name!r} have the same sample, with {how}."
+            problem = f"{first.name!r} and {folder.name!r} have the same sample, with {how}."
             remedy = "Each shard has its own samples: was a file of attempts copied? Run it again."
             raise RunConflict(problem, remedy)
 

@@ -65,7 +65,7 @@ def lost_samples(folder: RunFolder, attempts: AttemptTable) -> int:
 
 def warn_of_lost(folder: RunFolder, lost: int) -> None:
     """Warn, once for each run, that samples are lost."""
-    _warn(f"{lost_message(folder, lost)} To repeat it, run the run file again.")
+    _warn(f"{lost_message(folder, lost)} To repeat them, run the run file again.")
 
 
 def lost_message(folder: RunFolder, lost: int) -> str:
@@ -86,7 +86,7 @@ def _recorded(manifest: dict[str, Any]) -> AttemptsState | None:
 
 def _stat(folder: RunFolder) -> tuple[int, int]:
     try:
-        found = folder.attempts.stat()
+        status = folder.attempts.stat()
     except OSError:
         return 0, 0
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns
