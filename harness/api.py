@@ -31,6 +31,7 @@ from harness.cli.published import fetch_published
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import AFFECTS_ALL_RUNS, ConfigError, HarnessError, for_python
+from harness.execution import executing
 from harness.plugins import register
 from harness.results import ComparisonResult, EvaluationResult, RunResult
 from harness.run.job import execute, prepare_all
@@ -142,7 +143,8 @@ async def _run_all(
     display: Display, file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]
 ) -> dict[str, RunResult]:
     model, further = options.get("model", ""), options.get("overrides", {})
-    base, runs = read_runs(file, model=model, further=further, limit=options.get("limit"))
+    with executing():
+        base, runs = read_runs(file, model=model, further=further, limit=options.get("limit"))
     base = options.get("name") or base
     only = options.get("variant", "")
     refuse_unknown(only, runs, f"The run file has no variant {only!r}.")
@@ -163,7 +165,7 @@ async def _execute(
 
     If a run fails by itself, the others are executed before its error is raised.
     """
-    with Resources(Settings()) as resources:
+    with executing(), Resources(Settings()) as resources:
         chosen = {name: run for name, run in runs.items() if only in ("", name)}
         aside = set_aside(resources.settings.runs_dir, base, chosen, removed=not only)
         with aside if options.get("fresh") else nullcontext():
@@ -259,14 +261,15 @@ async def _evaluate(
     own: dict[str, Callable[..., Any]] = {}
     named = [task if isinstance(task, str) else task_section(task, own) for task in given]
     models = [model] if isinstance(model, str) else list(model)
-    asked = evaluation(
-        named,
-        models,
-        changes,
-        judge=options.get("judge", ""),
-        limit=options.get("limit"),
-        budget=options.get("budget"),
-    )
+    with executing():
+        asked = evaluation(
+            named,
+            models,
+            changes,
+            judge=options.get("judge", ""),
+            limit=options.get("limit"),
+            budget=options.get("budget"),
+        )
     base = options.get("name", "eval")
     path = root / f"{RunFolder(root, base).name}.yaml"
     for note in asked.notes:
@@ -276,6 +279,7 @@ async def _evaluate(
     return EvaluationResult(await _execute(display, asked.runs, base, options, begin=begin))
 
 
+@executing()
 def _only_variant(file: str | Path | Mapping[str, Any], options: RunOptions) -> str:
     further = options.get("overrides", {})
     _, runs = read_runs(file, model=options.get("model", ""), further=further)

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import harness
 from harness.errors import ConfigError, nearest
+from harness.execution import check_execution
 from harness.plugin_interface import calling, options_model, parameters, problems
 from harness.ports import PARAMETERS
 from harness.user_code import checker_of, load_file, source_sha256, with_references
@@ -111,6 +112,7 @@ _loaded: dict[tuple[str, str], _FromFile] = {}  # by kind and name
 
 def _from_file(kind_name: str, name: str) -> _FromFile:
     """Return the plug-in in a Python file: its ``plugin``, or else its only public definition."""
+    check_execution(name)
     known = _loaded.get((kind_name, name))
     if known is not None and all(_changed_ns(path) == ns for path, ns in known.changed_ns.items()):
         return known
@@ -180,6 +182,7 @@ class Kind:
 
         Raises:
             ConfigError: If there is no such plug-in, or it cannot be loaded.
+            ExecutionRefused: If it is in a Python file, and the command only reads runs.
         """
         if (self.name, name) in _registered:
             return _registered[self.name, name]

@@ -133,6 +133,7 @@ class RunItem(pytest.Item):
         from harness.cli.check import section
         from harness.cli.published import fetch_published
         from harness.config.settings import Settings
+        from harness.execution import executing
         from harness.run.checks import check_bounds
         from harness.run.models import Resources
         from harness.run.resolving import build_task, resolved
@@ -140,7 +141,7 @@ class RunItem(pytest.Item):
         asked = section(self.run, self.given)
         if asked == self.run.check:
             return
-        with Resources(Settings()) as resources:
+        with executing(), Resources(Settings()) as resources:
             fetch_published({self.variant: self.run}, self.base, resources)
             run = resolved(self.run)
             check_bounds(run, asked, build_task(run, resources.settings))

@@ -24,6 +24,7 @@ from time import monotonic
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from harness.errors import HarnessError
+from harness.execution import executing, permission
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -172,6 +173,7 @@ class WorkerProcess:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._killed = False
+        self._permission = permission()
 
     @cached_property
     def _started(self) -> subprocess.Popen[bytes]:
@@ -181,7 +183,7 @@ class WorkerProcess:
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C goes to the calling process, which ends this one
         )
-        _send(process.stdin, pickle.dumps(sys.path))
+        _send(process.stdin, pickle.dumps((sys.path, self._permission)))
         return process
 
     def answer(self, question: bytes) -> Any:
@@ -233,15 +235,16 @@ def _main() -> None:
     logging.getLogger("harness").setLevel(logging.ERROR)  # the parent has already warned
     questions: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_read, args=(questions,), daemon=True).start()
-    sys.path[:] = pickle.loads(questions.get())  # noqa: S301 (from the parent process)
+    sys.path[:], allowed = pickle.loads(questions.get())  # noqa: S301 (from the parent process)
 
     def worked() -> Any:
         work, piece = pickle.loads(questions.get())  # noqa: S301 (from the parent process)
         return work(piece)
 
-    while True:
-        answers.write(pickle.dumps(answer_of(worked)))
-        answers.flush()
+    with executing(allowed):
+        while True:
+            answers.write(pickle.dumps(answer_of(worked)))
+            answers.flush()
 
 
 def answer_of(work: Callable[[], Any]) -> Answer:

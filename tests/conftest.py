@@ -15,12 +15,20 @@ from hypothesis import HealthCheck, settings
 
 from harness.config.run_file import RunFile
 from harness.errors import Unparseable
+from harness.execution import executing
 from harness.mock import MockServer
 from harness.records import Instance, Message, Reply, Request, Score, Usage
 from harness.scoring.instructions import texts
 from tests.postgres import Postgres, binary
 
 ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def executing_code() -> Iterator[None]:
+    """The permission of a command that executes the files that a run file names."""
+    with executing():
+        yield
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -27,6 +27,7 @@ LAYERS = [
     {"user_code", "function_backend", "extras", "workers"},
     {"ports"},
     {"records"},
+    {"execution"},
     {"errors"},
 ]
 DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}

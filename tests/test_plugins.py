@@ -11,6 +11,8 @@ from harness.extras import import_extra
 from harness.plugin_interface import calling
 from harness.plugins import PACKAGES, kind
 
+pytestmark = pytest.mark.usefixtures("executing_code")
+
 Install = Callable[..., None]
 
 

@@ -14,7 +14,7 @@ from harness.analysis.clustered import ROUNDING
 from harness.analysis.comparable import Variant, changed
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.p_values import heterogeneity, holm
-from harness.ports import Claim, Claiming
+from harness.ports import Claim
 
 ClaimResult = Literal["holds", "undecided", "does not hold", "not tested"]
 _Finding = tuple[ClaimResult, str]
@@ -51,18 +51,17 @@ class AblationFindings(Struct, frozen=True):
     silent: list[str] = []  # names of the variants that are unfit for verdicts (`_Evidence`)
 
 
-def findings(
-    variants: Sequence[Variant], table: Ablation, task: Claiming | None
-) -> AblationFindings:
+def findings(variants: Sequence[Variant], table: Ablation) -> AblationFindings:
     """Return an ablation, the gains from single prompt fields, and verdicts on the paper's claims.
 
-    ``table`` is the ablation of the ``variants``. If ``task`` is None, there are no gains and no
-    verdicts.
+    ``table`` is the ablation of the ``variants``. If their task is no `Claiming`, there are no
+    gains and no verdicts.
     """
-    if task is None:
+    claims = variants[0].display.claims
+    if claims is None:
         return AblationFindings(table)
-    found = _Evidence(variants, table, task)
-    verdicts = [found.verdict(claim) for claim in task.claims]
+    found = _Evidence(variants, table)
+    verdicts = [found.verdict(claim) for claim in claims]
     return AblationFindings(table, found.fields(), verdicts, found.silent)
 
 
@@ -73,8 +72,8 @@ class _Evidence:
     that differ from the baseline in more than the task's options.
     """
 
-    def __init__(self, variants: Sequence[Variant], table: Ablation, task: Claiming) -> None:
-        self._table, self._task = table, task
+    def __init__(self, variants: Sequence[Variant], table: Ablation) -> None:
+        self._table = table
         baseline = next(variant for variant in variants if variant.name == table.baseline)
         self.silent = [
             one.name
@@ -102,7 +101,7 @@ class _Evidence:
         """Return the gains in the pairs of runs whose encodings differ by one added field."""
         found = []
         for (less, one), (more, other) in combinations(self._runs.items(), 2):
-            ours, theirs = self._task.fields(less), self._task.fields(more)
+            ours, theirs = one.display.fields.get(less, {}), other.display.fields.get(more, {})
             if ours.keys() > theirs.keys():
                 ours, theirs, one, other = theirs, ours, other, one
             added = list(theirs.keys() - ours.keys())

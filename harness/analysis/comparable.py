@@ -12,6 +12,7 @@ from msgspec import structs
 
 from harness.analysis.breakdown import has_score, is_verdict, most_samples, scored
 from harness.analysis.metrics import PASS_RATE, Metrics, plugin_of
+from harness.analysis.run_display import FREE, NO_DISPLAY, RunDisplay, read_display
 from harness.analysis.self_preference import unequal
 from harness.analysis.summary import measure
 from harness.config.identity import NAMED, by_name, free_keys
@@ -59,6 +60,7 @@ class Variant:
     later: Mapping[str, Any] = field(default_factory=dict)  # settings of judges added later
     attempts: Path | None = None  # the file with the run's replies
     deciding: Collection[str] = ()  # names of the judges and panels that decide what passes
+    display: RunDisplay = NO_DISPLAY
 
     @property
     def begun(self) -> bool:
@@ -113,8 +115,8 @@ def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
 
     Its settings include those of judges added after the run.
     """
-    run = folder.read_config()
-    fingerprint: dict[str, str] = dict(folder.read_manifest().get("fingerprint", {}))
+    run, manifest = folder.read_config(), folder.read_manifest()
+    fingerprint: dict[str, str] = dict(manifest.get("fingerprint", {}))
     later: dict[str, Any] = {}
     deciding = []
     if (folder.path / JUDGES).exists():
@@ -126,18 +128,28 @@ def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
                 kind = "judges" if "model" in known.section else "panels"
                 later |= settings({kind: {judge: dict(known.section)}})
                 fingerprint |= {f"judge_{judge}_{key}": v for key, v in known.fingerprint.items()}
-    name, given = name or folder.name, settings(by_name(run))
-    return Variant(name, metrics, given, fingerprint, later, folder.attempts, deciding)
+    return Variant(
+        name or folder.name,
+        metrics,
+        settings(by_name(run), manifest.get(FREE, ())),
+        fingerprint,
+        later,
+        folder.attempts,
+        deciding,
+        read_display(folder, metrics.groups.get("encoding", ())),
+    )
 
 
-def settings(tree: dict[str, Any]) -> dict[str, Any]:
+def settings(tree: dict[str, Any], free: Collection[str] = ()) -> dict[str, Any]:
     """Return the settings in a run file, or in part of it, on which results may depend.
+
+    Results do not depend on the keys in ``free``.
 
     The keys are those of `by_name`, shortened to two parts (``judges.NAME``). The value of a
     shortened key maps the full keys to their values.
     """
     found: dict[str, Any] = {}
-    free = [*free_keys(tree), *RECORDING]
+    free = [*free_keys(tree), *RECORDING, *free]
     for key, value in flatten(tree).items():
         if is_below(key, free) or key in NAMED:
             continue

@@ -47,7 +47,7 @@ from harness.analysis.comparison import Method, compare, pair
 from harness.analysis.distributions import t_quantile
 from harness.analysis.metrics import PASS_RATE, Interval
 from harness.analysis.p_values import ALPHA
-from harness.analysis.paper_figures import weighted_means, weights_of
+from harness.analysis.paper_figures import weighted_means
 from harness.analysis.power import needed_instances, needed_verdicts
 from harness.analysis.summary import only_numbers
 from harness.analysis.unjudged import Unjudged, unjudged
@@ -346,7 +346,7 @@ def percentile_interval(
 
 def _means(run: Run, score: str, least: float, by: str) -> Iterator[Decision]:
     [(_, table)], _, column = scored_runs([run], score, None)
-    weight = weights_of(run[0].metrics.task).get(column, "")
+    weight = run[0].display.weights.get(column, "")
     for labels in ((), (by,)) if by else ((),):
         instances = instances_by(table, column, *labels)
         values, method = values_by(table, column, *labels), MEAN

@@ -5,6 +5,7 @@ Each rate comes with its number of samples. A rate that could not be measured is
 
 from __future__ import annotations
 
+import contextlib
 from math import fsum
 from pathlib import Path
 
@@ -359,9 +360,13 @@ def from_json(text: bytes, path: Path) -> Metrics:
     """
     remedy = "Run the run file again to rewrite it from the attempts."
     try:
+        with contextlib.suppress(msgspec.ValidationError):  # of another version, perhaps
+            metrics = msgspec.json.decode(text, type=Metrics)
+            if metrics.schema_version == METRICS_VERSION:
+                return metrics
         version = msgspec.json.decode(text, type=_Version).schema_version
         if version == METRICS_VERSION:
-            return msgspec.json.decode(text, type=Metrics)
+            msgspec.json.decode(text, type=Metrics)  # raises an error that says what is wrong
         if version > METRICS_VERSION:
             remedy = "Use the version of the harness that wrote it."
         problem = f"schema version {version}, this harness reads version {METRICS_VERSION}"

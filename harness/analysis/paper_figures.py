@@ -20,10 +20,8 @@ from harness.analysis.clustered import (
     mean_of_groups,
     over_samples,
 )
-from harness.analysis.metrics import SampleStatistic, Statistic, plugin_of
-from harness.errors import ConfigError, HarnessError
-from harness.plugins import kind
-from harness.ports import PaperTable
+from harness.analysis.metrics import SampleStatistic, Statistic
+from harness.errors import ConfigError
 from harness.store.columns import NOT_JUDGED, AttemptTable, changes, rows_by
 
 CONSECUTIVE = "consecutive"
@@ -119,16 +117,6 @@ def weighted_means(
         return _ratio(weights * values, weights, taken, len(rows), share=share)
 
     return _by_group(samples, labels, figure)
-
-
-def weights_of(task: str) -> dict[str, str]:
-    """Map the weighted scores of a task's paper, if any, to the scores that hold the weights."""
-    try:
-        table = getattr(kind("tasks").load(plugin_of(task)), "table", None)
-    except HarnessError:
-        return {}
-    figures = table.figures if isinstance(table, PaperTable) else ()
-    return {one.score: one.weight for one in figures if one.of == "score" and one.weight}
 
 
 def macro_f1(

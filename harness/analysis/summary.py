@@ -37,8 +37,9 @@ from harness.analysis.metrics import (
     SampleStatistic,
     TurnRate,
 )
-from harness.analysis.paper_figures import weighted_means, weights_of
+from harness.analysis.paper_figures import weighted_means
 from harness.analysis.positions import read_positions
+from harness.analysis.run_display import read_display
 from harness.analysis.self_preference import common_family
 from harness.records import OUTCOMES
 from harness.scoring.choices import CHOICE
@@ -47,6 +48,7 @@ from harness.store.calls import NO_CALLS, CallTotals, read_calls
 from harness.store.columns import AttemptTable, changes
 from harness.store.index import AttemptIndex, read_attempts
 from harness.store.judgements import RegisteredJudge, read_register
+from harness.store.lost_attempts import lost_samples, warn_of_lost
 from harness.store.references import references_folder
 from harness.store.run_folder import REFERENCES, RunFolder
 
@@ -97,6 +99,10 @@ def measure(
     calls = read_calls(folder.attempts) if calls is None else calls
     own = calls.model or calls
     attempts = read_attempts(folder.attempts) if attempts is None else attempts
+    owed = folder.owed()
+    if lost := lost_samples(folder, attempts):
+        warn_of_lost(folder, lost)
+        complete, owed = False, max(owed or 0, lost)
     judges = read_register(folder.path).judges
     score = score or manifest.get("measure") or ("" if judges else only_numbers(attempts))
     facts = RunFacts(
@@ -106,12 +112,12 @@ def measure(
         simulated=manifest.get("simulated", False),
         complete=complete,
         n_planned=planned,
-        n_owed=folder.owed(),
+        n_owed=owed,
         n_unanswerable=manifest.get("unanswerable", 0),
         from_cache=0 < own.n == own.n_cached,
         measure=score.removeprefix(PASS_RATE) or None,
     )
-    weights = weights_of(facts.task) if len(attempts.scores) > 1 else {}
+    weights = read_display(folder).weights if len(attempts.scores) > 1 else {}
     metrics = summarise(
         attempts, calls, facts, judges, grouped=grouped, references=references, weights=weights
     )
@@ -149,7 +155,7 @@ def summarise(
     """Compute a run's metrics, as `measure` does, from tables and facts that have been read.
 
     ``judges`` includes panels. ``references`` are the data set's reference answers, scored like
-    attempts. ``weights`` is a result of `weights_of`.
+    attempts. ``weights`` are `RunDisplay.weights`.
     """
     n_solved = int(changes(attempts.instance[attempts.passed == 1]).sum())
     own = _call_figures(calls)

@@ -24,6 +24,7 @@ from harness.backends._model_files import Hashes
 from harness.backends._processes import OwnedServers
 from harness.config.settings import Settings, set_variables
 from harness.errors import ConfigError, FatalCallError, HarnessError, SecretMissing, TransientError
+from harness.execution import executing
 from harness.extras import import_extra
 from harness.plugins import kind
 from harness.ports import Backend, Startable
@@ -81,6 +82,7 @@ class CopySpec:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    @executing()
     def build(self, logs: Path) -> Backend:
         """Build the backend as any plug-in is built, with log files in the folder ``logs``.
 

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import structs
 
 from harness.backends import _responses
+from harness.config.settings import shown_url, url_keys
 from harness.errors import CallError, ConfigError, FatalCallError, RequestRejected, TransientError
 from harness.records import Message, PromptCut, Reply, Request
 
@@ -92,7 +93,9 @@ class HttpClient:
         self.headers = dict(headers or {})
         self._timeout_s, self._concurrency, self._reply_mb = timeout_s, concurrency, reply_mb
         secrets = tuple(_secrets(self.headers))
-        self._asked = _responses.CallContext(self.url, "", key_variable, key, secrets)
+        self._shown = shown_url(self.url)
+        secrets += tuple(url_keys(self.url))
+        self._asked = _responses.CallContext(self._shown, "", key_variable, key, secrets)
         self._keys = tuple(one for one in self._asked.known if len(one) >= LEAST_KEY)
         self._key_header = key_header
         self._on_allowances = on_allowances
@@ -217,7 +220,7 @@ class HttpClient:
             url, parts["timeout"] = self.url + url if url[:1] == "/" else url, self._timeout_s
             request = self.http.build_request(method, url, headers=headers, **parts)
             if _origin(request) != _origin(self.http.build_request("GET", self.url)):
-                raise FatalCallError(f"{self.url} names another server, {_origin(request)}.")
+                raise FatalCallError(f"{self._shown} names another server, {_origin(request)}.")
             response = await self._send(request, elsewhere=elsewhere)
             try:
                 if not response.is_success:
@@ -241,11 +244,11 @@ class HttpClient:
             if elsewhere and _origin(target) != _origin(request):
                 target = self.http.build_request("GET", target.url)
             elif _origin(target) != _origin(request):
-                problem = f"{self.url} redirects to another server, {_origin(target)}: refused."
+                problem = f"{self._shown} redirects to another server, {_origin(target)}: refused."
                 remedy = "Set model.base_url to that server if you trust it with prompts and key."
                 raise FatalCallError(problem, remedy)
             request = target
-        raise FatalCallError(f"{self.url} redirects in a loop.", "Check model.base_url.")
+        raise FatalCallError(f"{self._shown} redirects in a loop.", "Check model.base_url.")
 
     async def _parts(self, response: Response) -> AsyncIterator[bytes]:
         """Yield the body of a response in parts, or only the beginning of an error response.
@@ -258,7 +261,9 @@ class HttpClient:
             yield part
             left -= len(part)
             if left < 0 and response.is_success:
-                problem = f"An answer of {self.url} has more than {self._reply_mb:g} MB: not read."
+                problem = (
+                    f"An answer of {self._shown} has more than {self._reply_mb:g} MB: not read."
+                )
                 raise RequestRejected(problem, "Raise limits.reply_mb if it is genuine.")
             if left < 0:
                 break
@@ -273,15 +278,19 @@ class HttpClient:
         if reply.others:
             others = {number: self.masked(other) for number, other in reply.others.items()}
             return structs.replace(self.masked(structs.replace(reply, others={})), others=others)
-        texts = {"text": reply.text, "reasoning": reply.reasoning, "model": reply.model}
-        texts["reasoning_state"] = reply.reasoning_state
+        texts = {name: getattr(reply, name) for name in reply.__struct_fields__}
+        masked = {
+            name: self.mask(text)
+            for name, text in texts.items()
+            if isinstance(text, str) and any(key in text for key in self._keys)
+        }
+        return structs.replace(reply, **masked) if masked else reply
+
+    def mask(self, text: str) -> str:
+        """Return text with the API key and other secrets masked."""
         for key in self._keys:
-            if any(text and key in text for text in texts.values()):
-                texts = {
-                    k: text and text.replace(key, _responses.MASK) for k, text in texts.items()
-                }
-                reply = structs.replace(reply, **texts)
-        return reply
+            text = text.replace(key, _responses.MASK)
+        return text
 
     def malformed(self, content: bytes, error: Exception, model: str = "") -> CallError:
         """Return the error for a body without an answer, which may report a failure itself."""
@@ -289,7 +298,7 @@ class HttpClient:
         if failure is not None:
             return failure
         begin = self._asked.without_key(content[:2000].decode(errors="replace"))[:200]
-        problem = f"The answer of {self.url} is malformed ({error}): {begin!r}"
+        problem = f"The answer of {self._shown} is malformed ({error}): {begin!r}"
         return TransientError(problem, kind="malformed")
 
     def entry_error(self, status: int, body: object, model: str) -> CallError:
@@ -347,6 +356,10 @@ class HttpBackend(ABC):
         """
         try:
             return self.client.masked(self.reply(content, request))
+        except CallError as error:
+            error.message = self.client.mask(error.message)
+            error.args = (error.message,)
+            raise
         except UNREADABLE as error:
             raise self.client.malformed(content, error, request.model) from None
 

@@ -16,6 +16,7 @@ from typing import Any
 import harness
 from harness.backends._cluster import connect
 from harness.errors import ConfigError, HarnessError
+from harness.execution import executing
 from harness.extras import import_extra
 from harness.workers import PENDING, answer_of, result_of
 
@@ -172,6 +173,7 @@ def _line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
+@executing()
 def _answer(version: str, work: bytes, piece: bytes) -> bytes:
     """Work on a piece, and return the pickled result or error."""
 

@@ -121,6 +121,7 @@ FILTER_WORDS = (
 ACCOUNT = "Check the account, and model.base_url in the run file."
 LONGEST_WAIT_S = 600.0
 MASK = "[key]"  # replaces a key that a server sends back
+LEAST_PART = 12  # characters; a shorter part of a key may be a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +142,26 @@ class CallContext:
 
     def without_key(self, text: str) -> str:
         for secret in self.known:  # before cutting
-            text = text.replace(secret, MASK)
+            text = _without_parts(text.replace(secret, MASK), secret)
         return " ".join(text.split())[:500]
+
+
+def _without_parts(text: str, secret: str) -> str:
+    """Replace the parts of a secret that have at least `LEAST_PART` characters."""
+    start = 0
+    while (start := _shared(text, secret, start)) >= 0:
+        end = start + LEAST_PART
+        while end < len(text) and text[start : end + 1] in secret:
+            end += 1
+        text = f"{text[:start]}{MASK}{text[end:]}"
+    return text
+
+
+def _shared(text: str, secret: str, start: int) -> int:
+    """Return where a part of a secret begins in text from ``start`` on, or -1."""
+    parts = {secret[n : n + LEAST_PART] for n in range(len(secret) - LEAST_PART + 1)}
+    places = [at for part in parts if (at := text.find(part, start)) >= 0]
+    return min(places, default=-1)
 
 
 def treatment_of(error: Exception) -> Treatment | Literal["by cause"] | None:

@@ -13,7 +13,7 @@ from typing import Any
 from harness.backends._http import UNREADABLE
 from harness.backends._responses import MASK, CallContext, from_sdk
 from harness.backends.openai import ChatReplies
-from harness.config.settings import handed_down
+from harness.config.settings import handed_down, shown_url
 from harness.errors import TransientError
 from harness.extras import import_extra
 from harness.records import Reply, Request
@@ -45,7 +45,7 @@ class LiteLLMBackend(ChatReplies):
         self._litellm.suppress_debug_info = True
         key = secret(api_key_env) if api_key_env else ""
         self.endpoint = base_url or ""
-        self._asked = CallContext(base_url or "LiteLLM", "", api_key_env, key)
+        self._asked = CallContext(shown_url(base_url or "LiteLLM"), "", api_key_env, key)
         self._options = {"base_url": base_url, "api_key": key or None, "timeout": timeout_s}
 
     async def generate(self, request: Request) -> Reply:

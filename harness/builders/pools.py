@@ -13,6 +13,7 @@ import harness
 from harness.backends._cluster import connect
 from harness.config.settings import ray_address
 from harness.errors import ConfigError, HarnessError
+from harness.execution import executing
 from harness.extras import import_extra
 from harness.workers import Pool, Workers, answer_of, cores, result_of
 
@@ -80,6 +81,7 @@ def _taken(answers: Any) -> Iterator[Any]:
         raise HarnessError(f"The Ray cluster has failed ({said}).", remedy) from None
 
 
+@executing()
 def _answer(row: dict[str, bytes], version: str, work: bytes) -> dict[str, bytes]:
     """Work on a piece, and return the pickled result or error."""
 

@@ -129,22 +129,32 @@ SETTINGS: dict[str, Any] = {
 }
 
 
+EXECUTING = frozenset(
+    {"run", "eval", "reproduce", "score", "judge", "build", "data", "batches"}
+    | {"tasks", "backends", "checkers", "judges"}
+)
+"""The verbs that execute Python files named in run files, runs or arguments. Others only read."""
+
+
 class _Verb(TyperCommand):
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:  # typer does not export the class
         """Import the verb and return its context."""
+        from harness.execution import executing
+
         name = str(self.name)
         if name == "judge" and args[:1] == ["validate"]:
-            command = _imported("validate")
-            return command.make_context(f"{info_name} validate", args[1:], parent, **extra)
+            info_name, args, name = f"{info_name} validate", args[1:], "validate"
         former = ALIASES.get(name, {})
         args = [former.get(word, word) for word in args]
         begins = " ".join([name, *args[:1]])  # parsing empties the list
         completing = extra.get("resilient_parsing") and name in COMPLETED
         command = _completed(name) if completing else _imported(name)
         try:
-            return command.make_context(info_name, args, parent, **extra)
+            context = command.make_context(info_name, args, parent, **extra)
+            context.with_resource(executing("allowed" if name in EXECUTING else "refused"))
+            return context
         except Exception as error:  # Typer exports no class of usage errors
             _explain(name, error, begins)
             raise

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from msgspec.structs import replace
@@ -15,16 +15,13 @@ from harness.analysis.constraints import read_findings
 from harness.analysis.cross_table import TableOptions, cross_table
 from harness.analysis.inputs import read_model_scores
 from harness.analysis.judge_verdicts import judges_with_verdicts, read_judged
-from harness.analysis.metrics import plugin_of
 from harness.analysis.rankings import JudgedTables, induced_rankings
 from harness.analysis.run_comparison import Against, ComparisonOptions, compare_runs, pair_matrix
 from harness.analysis.suite import suite
 from harness.analysis.summary import latencies, measure
 from harness.cli.console import Baseline, By, Cluster, Format, Round, Runs, Score, output, say, show
 from harness.config.settings import Settings
-from harness.errors import ConfigError, HarnessError, nearest
-from harness.plugins import kind
-from harness.ports import Claiming, PaperTable, Tabled
+from harness.errors import ConfigError, nearest
 from harness.report.ablation import ablation_document
 from harness.report.comparison import comparison_document, matrix_document
 from harness.report.cross_table import cross_table_document, suite_document
@@ -130,9 +127,10 @@ def ablation(
     runs = [
         read_run(one, one.name.removeprefix(prefix), grouped=True, score=score) for one in folders
     ]
-    task = _task(runs[0][0].metrics.task, "No claims")
-    claiming = task if isinstance(task, Claiming) else None
-    if cluster is None and claiming is None:
+    display = runs[0][0].display
+    if display.missing:
+        say(f"No claims: {display.missing}")
+    if cluster is None and display.claims is None:
         cluster = ""
     asked = AblationOptions(baseline=baseline, over=over, cluster=cluster, by=by)
     found = ablate(runs, asked)
@@ -140,7 +138,7 @@ def ablation(
         [folder] = (one for one in folders if one.name == prefix + found.baseline)
         found = ablate(runs, replace(asked, member=_members(folder, found.over, by)))
     variants = [variant for variant, _ in runs]
-    show(ablation_document(findings(variants, found, claiming)), form)
+    show(ablation_document(findings(variants, found)), form)
 
 
 def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
@@ -158,16 +156,6 @@ def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
         problem = f"The run {folder.name!r} has no groups of {by!r}."
         raise ConfigError(problem, nearest(by, attempts.labels()))
     return found
-
-
-def _task(name: str, lost: str = "") -> Any:
-    """Return a task's class. If it cannot be loaded, report what is ``lost`` and return None."""
-    try:
-        return kind("tasks").load(plugin_of(name))
-    except HarnessError as error:
-        if lost:
-            say(f"{lost}: {error}")
-        return None
 
 
 def table(
@@ -202,9 +190,8 @@ def table(
             raise ConfigError(problem, "Leave out --rows, --columns, --score and --round.")
         show(suite_document(suite(found)), form)
         return
-    tasks = {name: _task(name) for name in {variant.metrics.task for variant, _ in found}}
-    papers = {name: task.table for name, task in tasks.items() if isinstance(task, Tabled)}
-    tables = {name: one for name, one in papers.items() if isinstance(one, PaperTable)}
+    tasks = {variant.metrics.task: variant.display.table for variant, _ in found}
+    tables = {name: table for name, table in tasks.items() if table is not None}
     figures = {figure.score for one in tables.values() for figure in one.figures}
     if not figures.union(score or ()).isdisjoint((TOKENS, MILLISECONDS)):
         pairs = zip(folders, found, strict=True)

@@ -10,6 +10,7 @@ from harness.analysis.metrics import unanswerable
 from harness.cli.confirm import cost_text
 from harness.cli.console import output, show_facts
 from harness.config.run_file import RunFile
+from harness.config.settings import shown_url
 from harness.ports import Conversing
 from harness.report.text import inert_text, usd
 from harness.run.call_bounds import CallEstimate, EstimateRange
@@ -67,7 +68,7 @@ def _whole(run: RunFile, found: DryRun) -> str:
 
 
 def _rows(job: Job, found: DryRun) -> dict[str, str]:
-    run, where, asked = job.run, job.model.backend.endpoint, found.model
+    run, where, asked = job.run, shown_url(job.model.backend.endpoint), found.model
     played = found.user.calls if found.user else EstimateRange()
     rows = {
         "task": run.task.label,

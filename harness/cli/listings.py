@@ -33,6 +33,8 @@ from harness.report.listings import (
 from harness.report.runs import runs_document
 from harness.report.terminal import terminal
 from harness.report.text import inert, inert_text
+from harness.store.files import read_file
+from harness.store.lost_attempts import is_unchanged, lost_samples
 from harness.store.run_folder import RunFolder
 from harness.store.runs import all_runs
 
@@ -44,32 +46,44 @@ def ls(form: Format = "table") -> None:
     root = Settings().runs_dir
     folders = all_runs(root)
     if folders or form != "table":
-        metrics = {folder.name: run_metrics(folder) for folder in folders}
-        started = {folder.name: at for folder in folders if (at := _started(folder))}
+        metrics: dict[str, Metrics | None] = {}
+        started: dict[str, float] = {}
+        for folder in folders:
+            manifest: dict[str, Any] = {}
+            with suppress(HarnessError):  # `run_metrics` says why
+                manifest = folder.read_manifest()
+            metrics[folder.name] = run_metrics(folder, manifest)
+            if at := manifest.get("started_at"):
+                started[folder.name] = at
         show(runs_document(metrics, started), form)
     else:
         say(f"No runs in {root}. Start one with 'harness run configs/quickstart.yaml'.")
 
 
-def run_metrics(folder: RunFolder) -> Metrics | None:
-    """Return a run's metrics with its progress, or None if they are missing or unreadable."""
+def run_metrics(folder: RunFolder, manifest: dict[str, Any] | None = None) -> Metrics | None:
+    """Return a run's metrics with its progress but without groups, or None if unreadable.
+
+    The ``manifest`` need not be read if it is given.
+    """
     try:
-        metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
+        metrics = from_json(read_file(folder.metrics), folder.metrics)
         # The run may have grown, or been killed, since its metrics were written.
-        complete, planned = folder.progress()
-        owed = folder.owed()
-        return msgspec.structs.replace(metrics, complete=complete, n_planned=planned, n_owed=owed)
+        manifest = manifest or folder.read_manifest()
+        complete, planned = folder.progress(manifest)
+        owed = folder.owed(manifest)
+        if complete and not is_unchanged(folder, manifest):
+            from harness.store.index import read_attempts  # NumPy takes 0.2 s to import
+
+            if lost := lost_samples(folder, read_attempts(folder.attempts)):
+                complete, owed = False, lost
+        progress = {"complete": complete, "n_planned": planned, "n_owed": owed}
+        # The groups are not listed, and thousands of them take most of the time.
+        return msgspec.structs.replace(metrics, **progress, groups={})
     except FileNotFoundError:
         return None
     except (HarnessError, OSError) as error:
         say(f"{folder.name}: {error}")
         return None
-
-
-def _started(folder: RunFolder) -> float | None:
-    with suppress(HarnessError):  # `run_metrics` says why
-        return folder.read_manifest().get("started_at")
-    return None
 
 
 def configs(form: JsonFormat = "table") -> None:

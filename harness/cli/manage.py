@@ -7,12 +7,12 @@ import typer
 from harness.cli.console import Run, Runs, agreed, say, show
 from harness.cli.listings import run_metrics
 from harness.config.settings import Settings
-from harness.errors import DataMissing, UserError
+from harness.errors import UserError
 from harness.report.run_tables import run_document
 from harness.report.runs import runs_document
 from harness.run.merging import find_shards
 from harness.run.merging import merge as merge_shards
-from harness.run.remote import remote_runs
+from harness.run.remote import remote_runs, synchronise
 from harness.run.run_files import run_named, runs_named
 from harness.store.run_folder import REPORT, RunFolder
 from harness.store.runs import run_name, run_path
@@ -73,12 +73,8 @@ def sync(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...")]
         raise UserError("HARNESS_RUNS_URL is not set.", "Set it to a URL such as s3://BUCKET/runs.")
     for name in names or remote.names():
         folder = RunFolder(settings.runs_dir, name)
-        if said := remote.pull(folder):
-            say(said)
-        if not folder.exists():
-            raise DataMissing(f"There is no run {name!r} here or at {remote.url}.")
-        with folder.hold():
-            remote.push(folder)
+        if message := synchronise(remote, folder):
+            say(message)
         say(f"{name} is the same here and at {remote.url}.")
 
 

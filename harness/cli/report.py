@@ -113,6 +113,6 @@ def write_image(path: Path, picture: Figure, subtitle: str) -> None:
     """Write a figure to a file, in the format of the file's suffix. A missing folder is created."""
     drawn = image(picture, path.suffix.removeprefix("."), subtitle)
     remedy = "Free some space, fix the permissions, or name another place."
-    with replacing(path, remedy) as temporary:
+    with replacing(path, remedy, follow=True) as temporary:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_bytes(drawn)

@@ -17,9 +17,11 @@ from rich.text import Text
 
 from harness.analysis.ablation import counted
 from harness.analysis.rescoring import VerdictChange, VerdictChanges, line
+from harness.analysis.run_display import recorded_display
 from harness.cli.console import Engine, Jobs, Run, messages, output, pool, say, show
 from harness.config.settings import Settings
 from harness.errors import DataMissing, option
+from harness.execution import executing
 from harness.records import SCHEMA_VERSION
 from harness.report.transcript import change_line, changes_document
 from harness.run.assessment import ScoreWarnings, warning_lines
@@ -59,8 +61,13 @@ def score(
         remedy = "Run its run file again: it resumes where it stopped."
         raise DataMissing(f"The run {folder.name!r} has no attempts to score.", remedy)
     config = folder.read_config()
-    task = build_task(config, settings)
-    manifest, fingerprint = folder.read_manifest(), dict(task.fingerprint())
+    with executing(folder.execution()):
+        task = build_task(config, settings)
+        fingerprint = dict(task.fingerprint())
+    manifest = folder.read_manifest()
+    display = recorded_display(config, task.instances())
+    if any(manifest.get(key) != value for key, value in display.items()):
+        folder.update_manifest(display)
     before: Mapping[str, str] = manifest.get("fingerprint", {})
     check_splitter(fingerprint, settings.cache_dir, simulated=bool(manifest.get("simulated")))
     changed_inputs = [

@@ -7,6 +7,7 @@ from typing import Any
 from harness.config.run_file import RunFile, flatten, is_below
 from harness.config.sections import JudgeSection
 from harness.errors import ConfigError
+from harness.execution import executing
 from harness.plugins import kind
 from harness.ports import Resumable
 
@@ -39,7 +40,9 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
     """
     trees = [by_name(run) for run in (before, now)]
     old, new = map(flatten, trees)
-    free = [key for tree in trees for key in free_keys(tree)]
+    with executing("refused"):  # only the new run file's code may be executed
+        free = free_keys(trees[0])
+    free += free_keys(trees[1])
     names = [{*tree["judges"], *tree["panels"]} for tree in trees]
     differing: dict[str, None] = {}
     for key in sorted(old.keys() | new.keys()):

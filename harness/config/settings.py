@@ -163,12 +163,29 @@ def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
 def without_secrets(text: str) -> str:
     """Replace secrets by the names of their variables, and hide passwords in URLs.
 
-    The value of any variable whose name ends in ``KEY`` counts as a secret here.
+    The value of any variable whose name ends in ``KEY`` counts as a secret here, and so does a part
+    of a URL's path that looks like a key.
     """
-    keys = [name for name in _variables() if name.upper().endswith("KEY")]
-    for name, value in configured_secrets(keys).items():
-        text = text.replace(value, f"${name}")
-    return re.sub(r"://[^/\s@]+:[^/\s@]+@", "://…@", text)
+    with contextlib.suppress(ConfigError):  # the message may be about an unreadable .env
+        keys = [name for name in _variables() if name.upper().endswith("KEY")]
+        for name, value in configured_secrets(keys).items():
+            text = text.replace(value, f"${name}")
+    text = re.sub(r"://[^/\s@]+:[^/\s@]+@", "://…@", text)
+    return re.sub(r"https?://[^\s'\"]+", lambda url: shown_url(url[0]), text)
+
+
+_KEY_PART = re.compile(r"(?=[a-zA-Z]*\d)(?=\d*[a-zA-Z])[a-zA-Z\d]{16}")
+
+
+def shown_url(url: str) -> str:
+    """Return a URL without the parts of its path that look like keys."""
+    keys = url_keys(url)
+    return "/".join("[key]" if part in keys else part for part in url.split("/"))
+
+
+def url_keys(url: str) -> list[str]:
+    """Return the parts of a URL's path that look like keys: with 16 letters and digits in a row."""
+    return [part for part in url.split("/")[3:] if _KEY_PART.search(part)]
 
 
 def variables(names: Iterable[str]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from harness.analysis.comparable import refuse_unknown_score, variant_of
 from harness.analysis.constraints import NO_FINDINGS, ConstraintKind, kinds, read_findings
 from harness.analysis.failures import NO_FAILURES, Failures, merged, read_failures
 from harness.analysis.judge_validation import JudgeValidation, against_people, against_rules
-from harness.analysis.metrics import PASS_RATE, Metrics, all_from_cache, from_json, plugin_of
+from harness.analysis.metrics import PASS_RATE, Metrics, all_from_cache, from_json
 from harness.analysis.panels import PanelFindings, read_panels
 from harness.analysis.rankings import InducedRankings, induced_rankings
 from harness.analysis.run_comparison import (
@@ -32,8 +32,7 @@ from harness.analysis.run_comparison import (
 from harness.analysis.suite import Suite, suite
 from harness.analysis.summary import Latencies, latencies, measure
 from harness.errors import ConfigError, HarnessError
-from harness.plugins import kind
-from harness.ports import Effect, Explained, Pictured
+from harness.ports import Effect
 from harness.records import WITHOUT_REPLY
 from harness.report.judges import REFERENCE_COLUMNS, reference_cells
 from harness.report.run_tables import PARTIAL
@@ -50,6 +49,7 @@ from harness.report.text import (
 )
 from harness.store.calls import CallTotals, read_latencies, sample_seconds
 from harness.store.columns import AttemptTable
+from harness.store.files import read_file
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
 
@@ -168,10 +168,6 @@ def report_on(
         if asked.score:
             refuse_unknown_score(variant, index.attempts, asked.score)
         variants.append((variant, index.attempts))
-        try:
-            plugin = kind("tasks").load(plugin_of(metrics.task))
-        except HarnessError:  # it is not installed
-            plugin = None
         runs.append(
             ReportedRun(
                 name=folder.name,
@@ -185,12 +181,12 @@ def report_on(
                 if texts and (index.attempts.round > 1).any()
                 else None,
                 constraints=kinds(found),
-                effects=plugin.effects if isinstance(plugin, Pictured) else (),
+                effects=variant.display.effects,
                 without_constraints=found.without,
                 failures=read_failures(index) if texts else NO_FAILURES,
                 panels=read_panels(index) if texts else (),
                 validations=_validations(index, folder.name) if texts else (),
-                explanations=plugin.group_meanings if isinstance(plugin, Explained) else {},
+                explanations=variant.display.group_meanings,
             )
         )
     alike = merged([run.failures for run in runs])
@@ -239,7 +235,7 @@ def _validations(index: AttemptIndex, run: str) -> list[JudgeValidation]:
 def _saved(folder: RunFolder, index: AttemptIndex) -> Metrics | None:
     """Return a run's saved metrics, or None if they are missing or do not cover the index."""
     with contextlib.suppress(HarnessError, OSError):
-        metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
+        metrics = from_json(read_file(folder.metrics), folder.metrics)
         # They cover more if the index does not yet have all attempts.
         latest = folder.metrics.stat().st_mtime_ns >= folder.attempts.stat().st_mtime_ns
         if len(index) == metrics.n_attempts or (latest and len(index) < metrics.n_attempts):

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
-from rich.box import SIMPLE
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from harness.report.table import Cell, Note, Row, Table, TableDocument
+from harness.report.table import Cell, Note, Table, TableDocument
 from harness.report.text import folded, one_line, printable
 
 _MARK = "bold yellow"
@@ -61,24 +61,58 @@ class _Line(NamedTuple):
     indent: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Folded:
-    lines: Sequence[_Line]
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(1, max(map(cell_len, (text.plain for text in self._at(options)))))
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from self._at(options)
-
-    def _at(self, options: ConsoleOptions) -> Iterator[Text]:
-        for text, style, indent in self.lines:
-            room = max(1, options.max_width - len(indent))
-            for part in folded(text, room).plain.split("\n"):
-                yield Text(indent + part, style, overflow="fold")
+Lines = Sequence[_Line]  # of a cell
 
 
-@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of a block: the lines of its heading, its rows' cells and its footer.
+
+    ``limit`` is the maximum width of texts that may be folded, or None if they may not.
+    """
+
+    def __init__(
+        self,
+        heading: Sequence[str],
+        cells: Sequence[Lines],
+        footer: str,
+        limit: int | None,
+        *,
+        right: bool = False,
+    ) -> None:
+        self.heading, self.cells, self.footer = heading, cells, footer
+        self.limit, self._right = limit, right
+        self.width = 0
+
+    def fold(self, room: int) -> None:
+        """Fold texts that are longer than ``room``, and set the width."""
+        if self.limit is not None:
+            room = max(1, min(room, self.limit))
+            self.heading = [part for line in self.heading for part in _parts(line, room)]
+            self.cells = [
+                [
+                    _Line(indent + part, style)
+                    for text, style, indent in lines
+                    for part in _parts(text, max(1, room - len(indent)))
+                ]
+                for lines in self.cells
+            ]
+        widths = {cell_len(line.indent + line.text) for lines in self.cells for line in lines}
+        self.width = max([*widths, *map(cell_len, (*self.heading, self.footer))])
+
+    def placed(self, text: str) -> str:
+        """Return a line of the heading or footer, filled up to the width."""
+        blank = " " * (self.width - cell_len(text))
+        return blank + text if self._right else text + blank
+
+
+def _parts(text: str, room: int) -> Sequence[str]:
+    if cell_len(text) <= room:
+        return [text]
+    lines = folded(text, room).plain.split("\n")
+    return [part for line in lines for part in chop_cells(line, room) or [""]]
+
+
+@dataclass(frozen=True)
 class _Shown:
     place: int
     name: str
@@ -89,7 +123,7 @@ class _Shown:
     hide: int
     least_text: int  # the minimum width of texts that are longer
 
-    @property
+    @cached_property  # read for each cell
     def full(self) -> int:
         return max(map(cell_len, [*self.heading.plain.split("\n"), *self.cells]))
 
@@ -125,7 +159,7 @@ class _Drawn:
             for number, block in enumerate(self._packed(shown, width)):
                 if number:
                     yield ""
-                yield self._block(block, width)
+                yield from self._block(block, width, console)
             if hidden := ", ".join(one.name for one in columns if one not in shown):
                 hint = f" ({self._hint})" if self._hint else ""
                 told = f"Hidden: the terminal is too narrow for {hidden}{hint}."
@@ -179,40 +213,82 @@ class _Drawn:
         widths = [*(one.least for one in columns), *names]
         return sum(widths) + _GAP * (len(widths) - 1) <= width
 
-    def _block(self, block: Sequence[_Shown], width: int) -> RichTable:
+    def _block(self, block: Sequence[_Shown], width: int, console: Console) -> Iterator[Segment]:
         table, footer = self._table, self._table.footer
-        spare = max(0, width - sum(one.least + _GAP for one in block) - self._usual_name)
-        drawn = RichTable(
-            box=SIMPLE,
-            show_edge=False,
-            show_footer=footer is not None,
-            padding=(0, 1, 0, 0),
-            pad_edge=False,
-            header_style="bold",
-            footer_style="bold",
-        )
+        spare = max(0, width - sum(shown.least + _GAP for shown in block) - self._usual_name)
+        columns: list[_Column] = []
         if table.names:
-            heading = one_line(Text(printable(_names_heading(table))))
-            drawn.add_column(heading, footer=printable(table.texts(footer)[0]) if footer else "")
-        for one in block:
-            last = Text(one.cells[-1] if footer else "")
-            if not one.text:
-                one.heading.justify = "right"
-                # Padded here, since right-justification would strip the blanks that align errors.
-                last = Text(last.plain.rjust(one.full))
-            most = one.least + spare if one.text else None
-            drawn.add_column(one.heading, footer=last, no_wrap=not one.text, max_width=most)
-        for at, lines in self._rows:
-            cells: list[RenderableType] = [_Folded(lines)] if table.names else []
-            if at is not None:
-                cells += (_cell(one, one.cells[at], table.rows[at]) for one in block)
-            drawn.add_row(*cells)
-        return drawn
+            heading = [printable(_names_heading(table))]
+            names = [lines for _, lines in self._rows]
+            last = printable(table.texts(footer)[0]) if footer else ""
+            columns.append(_Column(heading, names, last, width))
+        for shown in block:
+            heading = shown.heading.plain.split("\n")
+            cells = [self._cell(shown, at) for at, _ in self._rows]
+            last = shown.cells[-1] if footer else ""
+            limit = shown.least + spare if shown.text else None
+            columns.append(_Column(heading, cells, last, limit, right=not shown.text))
+        _fit_columns(columns, width)
+        height = max(len(column.heading) for column in columns)
+        for column in columns:
+            column.heading = [*[""] * (height - len(column.heading)), *column.heading]
+        rule = "─" * (sum(column.width for column in columns) + _GAP * (len(columns) - 1))
+        gap, bold = " " * _GAP, console.get_style("bold")
+        for number in range(height):
+            texts = [column.placed(column.heading[number]) for column in columns]
+            yield from (Segment(gap.join(texts), bold), Segment.line())
+        yield from (Segment(rule), Segment.line())
+        yield from _row_segments(columns, console)
+        if footer:
+            texts = [column.placed(column.footer) for column in columns]
+            yield from (Segment(rule), Segment.line())
+            yield from (Segment(gap.join(texts), bold), Segment.line())
+
+    def _cell(self, column: _Shown, at: int | None) -> Lines:
+        if at is None:
+            return ()
+        style, text = _style(self._table.rows[at].cells[column.place]), column.cells[at]
+        return [_Line(text if column.text else text.rjust(column.full), style)]
 
 
-def _cell(column: _Shown, text: str, row: Row) -> RenderableType:
-    style = _style(row.cells[column.place])
-    return _Folded([_Line(text, style)]) if column.text else Text(text.rjust(column.full), style)
+def _fit_columns(columns: Sequence[_Column], width: int) -> None:
+    """Fold the texts of columns so that they fit the width, if possible."""
+    room = width - _GAP * (len(columns) - 1)
+    for column in columns:
+        column.fold(room)
+    narrowed = [column for column in columns if column.limit is not None]
+    widths = {id(column): column.width for column in columns}
+    while narrowed and sum(widths.values()) > room:
+        widest = max(narrowed, key=lambda column: widths[id(column)])
+        if widths[id(widest)] <= 1:
+            break
+        widths[id(widest)] -= 1
+    for column in narrowed:
+        if widths[id(column)] < column.width:
+            column.fold(widths[id(column)])
+
+
+def _row_segments(columns: Sequence[_Column], console: Console) -> Iterator[Segment]:
+    """Yield the lines of all rows. Texts without a style are joined, which saves most time."""
+    end = Segment.line()
+    names = {line.style for column in columns for lines in column.cells for line in lines}
+    styles = {name: console.get_style(name) for name in names if name}
+    blank = _Line("")
+    for cells in zip(*(column.cells for column in columns), strict=True):
+        for number in range(max(map(len, cells))):
+            plain = ""
+            for column, lines in zip(columns, cells, strict=True):
+                line = lines[number] if number < len(lines) else blank
+                text = line.indent + line.text
+                if column is not columns[0]:
+                    plain += " " * _GAP
+                if line.style:
+                    yield from (Segment(plain), Segment(text, styles[line.style]))
+                    plain = ""
+                else:
+                    plain += text
+                plain += " " * (column.width - cell_len(text))
+            yield from (Segment(plain), end)
 
 
 def _names_heading(table: Table) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from harness.analysis.run_display import recorded_display
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError, RunConflict, option
@@ -317,6 +318,7 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
                 measure=run.measure or own,
                 variant=job.variant.name,
                 variants=job.variant.listed,
+                display=recorded_display(run, job.data),
                 run_id=session.run_id,
             )
             check_splitter(job.fingerprint, job.settings.cache_dir, simulated=manifest.simulated)
@@ -476,5 +478,6 @@ def _conclude(job: Job, manifest: Manifest, ended: Ending, problem: str = "") ->
     manifest.end(ended, problem)
     write_aggregates(job.folder.attempts, job.task)
     metrics = measure(job.folder)
+    manifest.close(metrics.n_attempts)
     write_whole(job.folder.metrics, to_json(metrics))
     return metrics

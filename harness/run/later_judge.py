@@ -17,6 +17,7 @@ from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
 from harness.config.validation import validated
 from harness.errors import ConfigError, DataMissing, RunConflict
+from harness.execution import executing
 from harness.ports import Task
 from harness.records import Attempt, Instance, Request
 from harness.run.assessment import judged_outcomes
@@ -208,8 +209,10 @@ def _task_of(
         raise DataMissing(
             f"The run {folder.name!r} has no attempts to judge.", "Run its run file again."
         )
-    task = build_task(folder.read_config(), settings, later=later)
-    if difference := data_difference(folder, task):
+    with executing(folder.execution()):
+        task = build_task(folder.read_config(), settings, later=later)
+        difference = data_difference(folder, task)
+    if difference:
         problem = f"The run {folder.name!r} was made with a different {difference}."
         raise RunConflict(problem, "Restore the data that it was made with.")
     return task

@@ -1,6 +1,7 @@
 """Merges the runs of all shards into one run, which can be resumed like any other."""
 
 import contextlib
+import logging
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -14,13 +15,21 @@ from harness.config.identity import conflicts
 from harness.config.run_file import Shard
 from harness.config.settings import Settings
 from harness.errors import DataMissing, RunConflict
+from harness.execution import ExecutionRefused
+from harness.plugins import kind
+from harness.ports import Aggregating
 from harness.run.resolving import build_task
 from harness.store.aggregates import write_aggregates
-from harness.store.files import make_folder, write_json, write_whole
+from harness.store.columns import AttemptTable
+from harness.store.files import make_folder, read_file, write_json, write_whole
+from harness.store.index import read_attempts
 from harness.store.json_lines import lines
 from harness.store.judgements import read_register, write_register
+from harness.store.lost_attempts import KEY, attempts_state, lost_message, lost_samples
 from harness.store.run_folder import JUDGEMENTS, REFERENCES, ROWS, RunFolder, read_prices
 from harness.store.runs import all_runs, run_name, shard_base
+
+logger = logging.getLogger("harness")
 
 Shards = Mapping[Shard, RunFolder]
 
@@ -76,22 +85,42 @@ def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
         _check(folders)
         try:
             _write(new, folders)
-            write_aggregates(new.attempts, build_task(new.read_config(), settings))
-            write_whole(new.metrics, to_json(measure(new)))
+            _aggregate(new, name, settings)
+            metrics = measure(new)
+            new.update_manifest(attempts_state(new, metrics.n_attempts))
+            write_whole(new.metrics, to_json(metrics))
             return new.rename(name)
         except BaseException:
             shutil.rmtree(new.path, ignore_errors=True)
             raise
 
 
+def _aggregate(new: RunFolder, name: str, settings: Settings) -> None:
+    """Write the metrics that the task computes from all answers, unless they need refused code."""
+    run = new.read_config()
+    try:
+        if isinstance(kind("tasks").load(run.task.name), Aggregating):
+            write_aggregates(new.attempts, build_task(run, settings))
+    except ExecutionRefused as error:
+        remedy = f"To add them: harness run FILE --name {name}"
+        logger.warning(
+            f"{name}: the metrics of its task, if any, are missing. {error.message} {remedy}"
+        )
+
+
 def _check(folders: Sequence[RunFolder]) -> None:
     first = folders[0]
     config, fingerprint = first.read_config(), first.read_manifest().get("fingerprint")
     register = read_register(first.path)
+    verdicts: Verdicts = {}
     for folder in folders:
-        if not folder.progress()[0]:
+        attempts = read_attempts(folder.attempts)
+        lost = lost_samples(folder, attempts)
+        if lost or not folder.progress()[0]:
             problem = f"The run {folder.name!r} is unfinished."
+            problem = lost_message(folder, lost) if lost else problem
             raise RunConflict(problem, "Repeat its command, then merge again.")
+        _refuse_overlap(verdicts, folder, attempts)
         other = folder.read_config().model_copy(update={"shard": config.shard})
         keys = {*conflicts(config, other), *conflicts(other, config)}  # both: some keys may grow
         if folder.read_manifest().get("fingerprint") != fingerprint:
@@ -110,6 +139,23 @@ def _check(folders: Sequence[RunFolder]) -> None:
             raise RunConflict(f"{problem}{differ}.", "Run them with the same file and version.")
 
 
+Verdicts = dict[tuple[int, int], tuple[RunFolder, int]]  # by instance and sample
+
+
+def _refuse_overlap(verdicts: Verdicts, folder: RunFolder, attempts: AttemptTable) -> None:
+    """Add a shard's samples to the ``verdicts``, or refuse it if another one has one of them."""
+    last = attempts.last_rounds()
+    digests = last.instances.digest[last.instance]
+    columns = (column.tolist() for column in (digests, last.sample, last.passed))
+    for digest, sample, passed in zip(*columns, strict=True):
+        first, verdict = verdicts.setdefault((digest, sample), (folder, passed))
+        if first is not folder:
+            how = "the same verdict" if verdict == passed else "different verdicts"
+            problem = f"{first.name!r} and {folder.name!r} have the same sample, with {how}."
+            remedy = "Each shard has its own samples: was a file of attempts copied? Run it again."
+            raise RunConflict(problem, remedy)
+
+
 def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
     """Write the files of the merged run except its metrics and aggregates."""
     first, manifests = folders[0], [folder.read_manifest() for folder in folders]
@@ -121,7 +167,7 @@ def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
                 for part in parts:
                     joined.writelines(text for _, text in lines(part))
     if (first.path / ROWS).exists():
-        shutil.copyfile(first.path / ROWS, new.path / ROWS)
+        write_whole(new.path / ROWS, read_file(first.path / ROWS))
     if (register := read_register(first.path)).judges:
         write_register(new.path, register)
     new.write_prices(
@@ -134,7 +180,7 @@ def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
     sessions = [one for manifest in manifests for one in manifest.get("sessions", [])]
     write_json(
         new.manifest,
-        manifests[0]
+        {key: value for key, value in manifests[0].items() if key != KEY}
         | {
             "id": uuid4().hex,
             "merged": [folder.name for folder in folders],

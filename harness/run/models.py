@@ -28,7 +28,7 @@ from harness.config.sections import (
     ModelSection,
     SecondModelSection,
 )
-from harness.config.settings import Settings, is_set, secret
+from harness.config.settings import Settings, is_set, secret, shown_url
 from harness.datasets.folder import DataFolder
 from harness.datasets.rows import rows
 from harness.errors import ConfigError, keys_of
@@ -419,7 +419,7 @@ def ignored_urls(models: Iterable[Model]) -> Iterator[str]:
             own = f"-o model.base_url=${variable}"
             how = own if model.where == "model" else f"set {model.where}.base_url."
             said = f"{variable} is not used: {model.section.name} is called at"
-            yield f"{said} {model.backend.endpoint}. To use it: {how}"
+            yield f"{said} {shown_url(model.backend.endpoint)}. To use it: {how}"
 
 
 def apply_limits(models: Sequence[Model]) -> None:

@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING
 
 from harness.config.settings import Settings
-from harness.errors import ConfigError, RunConflict
+from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.records import content_hash
 from harness.run.session import Session
+from harness.store.lost_attempts import lost_message, lost_samples
 from harness.store.run_folder import RunFolder
 from harness.store.runs import run_name
 
@@ -35,6 +36,26 @@ def set_copies_aside(settings: Settings, base: str, variants: Iterable[str]) -> 
     if (runs := remote_runs(settings)) is not None:
         for variant in variants:
             runs.set_aside(run_name(base, variant))
+
+
+def synchronise(runs: RemoteRuns, folder: RunFolder) -> str:
+    """Bring a run's folder and its copy up to date. Return the message of `RemoteRuns.pull`.
+
+    Raises:
+        DataMissing: If there is no such run on either side.
+        RunConflict: If attempts of the folder are lost, so that it must not replace the copy.
+    """
+    from harness.store.index import read_attempts  # NumPy takes 0.2 s to import
+
+    message = runs.pull(folder)
+    if not folder.exists():
+        raise DataMissing(f"There is no run {folder.name!r} here or at {runs.url}.")
+    if lost := lost_samples(folder, read_attempts(folder.attempts)):
+        remedy = f"To get its copy, first delete yours: harness rm {folder.name}"
+        raise RunConflict(lost_message(folder, lost), remedy)
+    with folder.hold():
+        runs.push(folder)
+    return message
 
 
 @contextlib.asynccontextmanager

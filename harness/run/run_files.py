@@ -18,6 +18,7 @@ from harness.datasets.fields import plain
 from harness.datasets.folder import DataFolder
 from harness.datasets.rows import differing_rows, items, name_rows
 from harness.errors import ConfigError, DataMissing, RunConflict, raised_as
+from harness.execution import executing, in_run_folder
 from harness.plugins import FILE, kind, register
 from harness.run.recordings import if_grown, recording_hash
 from harness.run.resolving import (
@@ -315,8 +316,10 @@ def _refuse_others(
     """Refuse runs that do not agree with their run file's present content, if it was named."""
     if now is None:
         return
-    for folder in folders:
-        _refuse_other(folder, now.get(folder.name), file, settings, inputs)
+    # A run file that the user names may name code, unless it comes with a run.
+    with executing("refused" if in_run_folder(file) else "allowed"):
+        for folder in folders:
+            _refuse_other(folder, now.get(folder.name), file, settings, inputs)
 
 
 def _say_missing(

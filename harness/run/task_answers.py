@@ -88,15 +88,11 @@ def _row_fields(folder: RunFolder, settings: Settings) -> dict[str, Mapping[str,
 def task_of(folder: RunFolder, settings: Settings) -> RecordedTask | None:
     """Return the task of a run, for reading its data but not for scoring.
 
-    The result is None if the data has changed or anything is missing, or if the run file names
-    Python files, because reading a run must not execute them.
+    The result is None if the data has changed or anything is missing, or if the task needs code
+    that a command which only reads runs does not execute.
     """
     try:
         run = folder.read_config()
-        checks = run.task.options.get("checks") or []
-        named = [key for check in checks for key in ([check] if isinstance(check, str) else check)]
-        if any(is_file(str(name)) for name in (run.task.name, *named)):
-            return None
         task = build_task(run.model_copy(update={"judges": []}), settings, judged=False)
         return None if data_difference(folder, task) else RecordedTask(task)
     except HarnessError:

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from harness.ports import Aggregates, Aggregating, GivenAnswer, Task
-from harness.store.files import write_whole
+from harness.store.files import read_file, write_whole
 
 FILE = "aggregates.json"
 
@@ -65,7 +65,7 @@ def _answers(lines: Iterator[_Line]) -> Iterator[GivenAnswer]:
 def read_aggregates(attempts: Path) -> Aggregates:
     """Return the metrics saved for an attempts file, or {} if missing, damaged or outdated."""
     with contextlib.suppress(OSError, msgspec.MsgspecError):
-        saved = msgspec.json.decode(attempts.with_name(FILE).read_bytes(), type=_Saved)
+        saved = msgspec.json.decode(read_file(attempts.with_name(FILE)), type=_Saved)
         if saved.attempts_bytes == attempts.stat().st_size:
             return saved.results
     return {}

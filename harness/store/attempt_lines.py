@@ -30,7 +30,7 @@ from harness.store.columns import (
     TableBuilder,
     TableLine,
 )
-from harness.store.files import replacing
+from harness.store.files import open_file, replacing
 from harness.store.json_lines import UNREADABLE, LineKind, decoded, reading
 from harness.store.judgement_index import judged_key
 from harness.store.rows import Rows
@@ -179,7 +179,7 @@ class AttemptLines:
             self.number = number
         if self.number > before:
             last = int(self.rows.last("offset"))
-            with reading(self.path), self.path.open("rb") as file:
+            with reading(self.path), open_file(self.path) as file:
                 file.seek(last)
                 self.size = last + len(file.readline())
         if self.size > begun:
@@ -258,7 +258,7 @@ class AttemptLines:
         """
         lines, fresh = cls(path, "followed"), cls(path, "followed")
         with contextlib.suppress(*UNREADABLE, OSError, ValueError, KeyError, struct.error):
-            with saved.open("rb") as file:
+            with open_file(saved) as file:
                 mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
             at = 4 + int.from_bytes(mapped[:4])
             state = msgspec.msgpack.decode(mapped[4:at], type=_LinesState)
@@ -292,14 +292,14 @@ class AttemptLines:
         return [*self.builder.rows, self.rows]
 
     def _tail(self) -> bytes:
-        with self.path.open("rb") as file:
+        with open_file(self.path) as file:
             file.seek(max(0, self.size - TAIL_BYTES))
             return blake2b(file.read(min(self.size, TAIL_BYTES))).digest()
 
 
 def _parts(path: Path, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the two byte offsets of each part of the lines from ``start`` to ``end``."""
-    with reading(path), path.open("rb") as file:
+    with reading(path), open_file(path) as file:
         while start < end:
             file.seek(start + PART)
             file.readline()

@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -18,6 +19,28 @@ RUN_FILES = (  # never overwritten by exports and reports
     *("config.yaml", "manifest.json", "metrics.json", "spending.json", "status.json", "rows.jsonl"),
     *("aggregates.json", "prices.json"),
 )
+
+
+NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # 0 on Windows
+"""Flags to open a file with: a link is an error (ELOOP), and a pipe is not waited for."""
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a file of a run's folder for reading, but not a link.
+
+    The folder may come from somebody else, and a link may point to any file of the user.
+    """
+    return open(path, "rb", opener=_opened)
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | NO_LINK)
+
+
+def read_file(path: Path) -> bytes:
+    """Return the content of a file of a run's folder, but not of a link."""
+    with open_file(path) as file:
+        return file.read()
 
 
 def sync_folder(folder: Path) -> None:
@@ -39,18 +62,19 @@ def make_folder(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: Path, remedy: str = REMEDY) -> Iterator[Path]:
+def replacing(path: Path, remedy: str = REMEDY, *, follow: bool = False) -> Iterator[Path]:
     """Yield the path of a temporary file. If the block succeeds, the file replaces ``path``.
 
-    If ``path`` is a link, the file that it points to is replaced.
+    If ``path`` is a link, it is replaced or, with ``follow``, the file that it points to.
 
     Raises:
         StoreFailed: If writing fails, here or in the block. ``remedy`` becomes the error's remedy.
     """
     temporary = path
     try:
-        target = path.resolve() if path.is_symlink() else path
+        target = path.resolve() if follow and path.is_symlink() else path
         temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}")
+        temporary.unlink(missing_ok=True)  # it may be a link
         yield temporary
         with temporary.open("rb") as file:
             os.fsync(file.fileno())  # before the old content is replaced
@@ -81,7 +105,7 @@ def write_json(path: Path, value: object) -> None:
 def output_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path for a user's output, as `replacing` does."""
     check_output(path)
-    with replacing(path, OUTPUT_REMEDY) as temporary:
+    with replacing(path, OUTPUT_REMEDY, follow=True) as temporary:
         yield temporary
 
 

@@ -18,6 +18,7 @@ from harness.records import OUTCOMES, Attempt, Outcome, PlayedTurn, Usage
 from harness.store.attempt_lines import ATTEMPT, CALLS, AttemptLines
 from harness.store.columns import NOT_JUDGED, AttemptTable, LineName, name_digest, natural
 from harness.store.conversations import of_conversations
+from harness.store.files import open_file
 from harness.store.json_lines import decoded, decoded_at, reading
 from harness.store.judgement_index import NONE, JudgementIndex, judgements_at
 from harness.store.judgements import JudgedAttempt, Judgement, JudgementOutcome, Register
@@ -110,7 +111,7 @@ class AttemptIndex:
         if not len(self):
             return 0
         last = int(self.offset.max())
-        with reading(self.path), self.path.open("rb") as file:
+        with reading(self.path), open_file(self.path) as file:
             file.seek(last)
             return last + len(file.readline())
 

@@ -8,6 +8,7 @@ cannot be read.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +19,7 @@ import msgspec
 
 from harness.errors import DataInvalid, StoreFailed, option
 from harness.records import CRASH_VERSION, SCHEMA_VERSION, encodable
-from harness.store.files import sync_folder
+from harness.store.files import NO_LINK, open_file, read_file, sync_folder
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # from damaged lines
 
@@ -55,7 +56,7 @@ def lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
     """Yield the offset and the bytes of complete lines from ``offset`` on (none without a file)."""
     if not path.exists():
         return
-    with reading(path), path.open("rb") as file:
+    with reading(path), open_file(path) as file:
         file.seek(offset)
         for line in file:
             if not line.endswith(b"\n"):
@@ -92,7 +93,7 @@ def decoded_at(
     path: Path, offsets: Iterable[int], decode: Callable[[bytes], S], kind: LineKind
 ) -> Iterator[S]:
     """Yield the decoded lines that begin at the given byte offsets, in order."""
-    with reading(path), path.open("rb") as file:  # not mapped: its pages would count as memory
+    with reading(path), open_file(path) as file:  # not mapped: its pages would count as memory
         for offset in offsets:
             file.seek(offset)
             try:
@@ -109,15 +110,18 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        said = f"Cannot read {path}: {error.strerror}."
-        raise StoreFailed(said, "Fix its permissions, then try again.") from None
+        said, remedy = f"Cannot read {path}: {error.strerror}.", "Fix its permissions"
+        if error.errno == errno.ELOOP:
+            said = f"{path} is a link, which is not followed: the folder may not be yours."
+            remedy = "If you trust it, put the file itself in its place"
+        raise StoreFailed(said, f"{remedy}, then try again.") from None
 
 
 def read_json(path: Path, shape: type[S], remedy: str) -> S:
     """Decode a JSON file of a run. A missing file is decoded like ``{}``."""
     try:
         with reading(path):
-            return msgspec.json.decode(path.read_bytes() if path.exists() else b"{}", type=shape)
+            return msgspec.json.decode(read_file(path) if path.exists() else b"{}", type=shape)
     except UNREADABLE as error:
         raise StoreFailed(f"{path} is damaged: {error}.", remedy) from None
 
@@ -151,7 +155,7 @@ class JsonLinesWriter:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_LINK, 0o644)
             self._cut_torn_line()
         except OSError as error:
             raise self._failed(error) from None

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
+from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
@@ -15,6 +16,7 @@ import harness
 from harness.config.run_file import RunFile
 from harness.records import SCHEMA_VERSION, SCORING_VERSION
 from harness.store.files import write_json
+from harness.store.lost_attempts import KEY, attempts_state
 from harness.store.run_folder import RunFolder
 
 
@@ -34,8 +36,9 @@ def package_versions() -> Mapping[str, str]:
 class Manifest:
     """A run's manifest, written as sessions begin and end.
 
-    ``variants`` are all variants of the run file, or () if the runs come from no file. The id of a
-    new run is ``run_id`` or, by default, random.
+    ``variants`` are all variants of the run file, or () if the runs come from no file. ``display``
+    has what readers need instead of the run's code. The id of a new run is ``run_id`` or, by
+    default, random.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class Manifest:
         measure: str | None = None,
         variant: str = "",
         variants: Sequence[str] = (),
+        display: Mapping[str, Any] = MappingProxyType({}),
         run_id: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -74,6 +78,7 @@ class Manifest:
             "packages": package_versions(),
             "python": platform.python_version(),
             "host": {"name": platform.node(), "platform": platform.platform()},
+            **display,
         }
 
     @property
@@ -100,6 +105,7 @@ class Manifest:
         if rescored:
             self._content["scoring"] = SCORING_VERSION
         self._sessions.append(session | {"retried": list(retried)} | again)
+        self._content.pop(KEY, None)
         self._write()
 
     def plan(self, samples: int, owed: int, unanswerable: int = 0) -> None:
@@ -119,6 +125,11 @@ class Manifest:
         self._sessions[-1] |= {"ended_at": self._clock(), "ended": how}
         if problem:
             self._sessions[-1]["problem"] = problem
+        self._write()
+
+    def close(self, n: int) -> None:
+        """Record the state of the file of attempts, of which ``n`` count."""
+        self._content |= attempts_state(self._folder, n)
         self._write()
 
     def _write(self) -> None:

@@ -140,7 +140,9 @@ class RemoteRuns:
 
     def _unsaved(self, folder: RunFolder, copies: dict[str, _Copy]) -> list[str]:
         """Return the files of a run that differ from their copies."""
-        files = [path for path in sorted(folder.path.rglob("*")) if path.is_file()]
+        paths = sorted(folder.path.rglob("*"))
+        # A link may lead to any file of the user.
+        files = [path for path in paths if path.is_file() and not path.is_symlink()]
         named = {path.relative_to(folder.path): path for path in files}
         return [
             file.as_posix()

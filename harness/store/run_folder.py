@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import platform
 import re
 import shutil
@@ -22,8 +23,9 @@ from harness.config.prices import Price
 from harness.config.run_file import RunFile, check_name
 from harness.config.validation import validated
 from harness.errors import ConfigError, RunConflict, StoreFailed, option
+from harness.execution import ExecutionRefused, Permission, executing
 from harness.records import METRICS_VERSION, SCHEMA_VERSION
-from harness.store.files import RUN_REMEDY, make_folder, write_json, write_whole
+from harness.store.files import RUN_REMEDY, make_folder, read_file, write_json, write_whole
 from harness.store.json_lines import UNREADABLE, lines, read_json, reading
 
 ATTEMPTS, JUDGEMENTS, JUDGES = "attempts.jsonl", "judgements.jsonl", "judges.json"
@@ -117,8 +119,11 @@ class RunFolder:
         return self.exists() and any(True for _ in lines(self.attempts))
 
     @contextlib.contextmanager
-    def hold(self) -> Iterator[None]:
-        """Lock the run in a ``with`` block, creating a missing folder."""
+    def hold(self, *, links: bool = False) -> Iterator[None]:
+        """Lock the run in a ``with`` block, creating a missing folder.
+
+        Unless ``links``, subfolders that are links are refused.
+        """
         try:
             make_folder(self.path)
             lock = FileLock(self.path / ".lock", timeout=0, fallback_to_soft=False)
@@ -132,14 +137,24 @@ class RunFolder:
             raise StoreFailed(f"Cannot write {self.path}: {problem}.", RUN_REMEDY) from None
         try:
             with contextlib.suppress(*UNREADABLE, OSError):  # a damaged file is rewritten
-                metrics = msgspec.json.decode(self.metrics.read_bytes(), type=_Metrics)
+                metrics = msgspec.json.decode(read_file(self.metrics), type=_Metrics)
                 _refuse_newer(self.metrics, metrics.schema_version, METRICS_VERSION)
+            if not links:
+                self._refuse_links(REFERENCES, LABELS, self.servers.name)
             yield
         finally:
             lock.release()
 
+    def _refuse_links(self, *names: str) -> None:
+        """Raise StoreFailed if a file or folder of the run is a link: it may lead anywhere."""
+        for path in (self.path / name for name in names):
+            if path.is_symlink():
+                with reading(path):
+                    raise OSError(errno.ELOOP, "")
+
     def read_config(self) -> RunFile:
         """Read the run file, with all defaults, of the run's latest session."""
+        self._refuse_links(self.config.name, ROWS)
         tree = read(self.config)
         match tree.get("task"):
             # Version 0.1.0 wrote this removed task option into every run's folder.
@@ -155,9 +170,15 @@ class RunFolder:
             tree |= {"folder": None, "task": {**tree["task"], "path": str(self.path / ROWS)}}
         return validated(RunFile, tree, str(self.config))
 
+    def execution(self) -> Permission:
+        """Return the permission for a command that executes the code that the run names."""
+        host = self.read_manifest().get("host")
+        here = isinstance(host, dict) and host.get("name") == platform.node()
+        return "allowed" if here else "reported"
+
     def remove(self) -> None:
         """Delete the run's folder, or only the link if it is one."""
-        with self.hold():
+        with self.hold(links=True):
             try:
                 self.path.unlink() if self.path.is_symlink() else shutil.rmtree(self.path)
             except OSError as error:
@@ -202,7 +223,10 @@ class RunFolder:
         hashes and versions by name. ``resolve`` fills in plug-ins' defaults, which older versions
         did not record.
         """
-        old, before = resolve(self.read_config()), self.read_manifest().get("fingerprint", {})
+        old, before = self.read_config(), self.read_manifest().get("fingerprint", {})
+        # A run's code is not executed. Present versions record the defaults of its options.
+        with executing("refused"), contextlib.suppress(ExecutionRefused):
+            old = resolve(old)
         changed = {name: now for name, now in fingerprint.items() if before.get(name, now) != now}
         return Differences(
             {key: (value(old, key), value(run, key)) for key in conflicts(old, run)},
@@ -222,8 +246,20 @@ class RunFolder:
         version = found.get("schema_version")
         if isinstance(version, int):  # checked first: other fields may have changed
             _refuse_newer(self.manifest, version, SCHEMA_VERSION)
-        read_json(self.manifest, _Manifest, remedy)
+        try:
+            msgspec.convert(found, _Manifest)
+        except msgspec.ValidationError as error:
+            raise StoreFailed(f"{self.manifest} is damaged: {error}.", remedy) from None
         return found
+
+    def update_manifest(self, entries: Mapping[str, Any]) -> None:
+        """Replace or add entries of the manifest.
+
+        Raises:
+            RunConflict: If another process is working on the run.
+        """
+        with self.hold():
+            write_json(self.manifest, {**self.read_manifest(), **entries})
 
     def run_id(self) -> str:
         """Return the run's id, or a new one if the folder has no manifest yet.
@@ -258,14 +294,20 @@ class RunFolder:
             tree = {key: one.model_dump(exclude_defaults=True) for key, one in now.items()}
             write_json(self.path / PRICES, tree)
 
-    def progress(self) -> tuple[bool, int | None]:
-        """Return whether the run is complete, and its total number of samples (None if unknown)."""
-        manifest = self.read_manifest()
+    def progress(self, manifest: Mapping[str, Any] | None = None) -> tuple[bool, int | None]:
+        """Return whether the run is complete, and its total number of samples (None if unknown).
+
+        That is what the manifest says, which need not be read if it is given.
+        """
+        manifest = self.read_manifest() if manifest is None else manifest
         return manifest.get("owed") == 0, manifest.get("samples")
 
-    def owed(self) -> int | None:
-        """Return the number of unfinished samples, or None during a session or after a kill."""
-        manifest = self.read_manifest()
+    def owed(self, manifest: Mapping[str, Any] | None = None) -> int | None:
+        """Return the number of unfinished samples, or None during a session or after a kill.
+
+        That is what the manifest says, which need not be read if it is given.
+        """
+        manifest = self.read_manifest() if manifest is None else manifest
         sessions = manifest.get("sessions") or [{"ended": "killed"}]
         return None if sessions[-1].get("ended") == "killed" else manifest.get("owed")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from harness.store.files import read_file, write_json
 from harness.store.json_lines import UNREADABLE
 
 STATUS, STOP = "status.json", "stop.json"
@@ -61,15 +62,18 @@ class RunStatus(msgspec.Struct):
     traffic: list[Moment] = []
 
     def works(self, now: float | None = None) -> bool:
-        """Return whether the session is alive at ``now`` (epoch seconds; default: this moment)."""
+        """Return whether the session is alive at ``now`` (epoch seconds; default: this moment).
+
+        A status of the future, which no clock explains, is not that of a session.
+        """
         now = time.time() if now is None else now
-        return not self.ended and now - self.at < SILENT_S
+        return not self.ended and abs(now - self.at) < SILENT_S
 
 
 def read_status(folder: Path) -> RunStatus | None:
     """Return the status of a run's latest session, or None if it cannot be read."""
     try:
-        return msgspec.json.decode((folder / STATUS).read_bytes(), type=RunStatus)
+        return msgspec.json.decode(read_file(folder / STATUS), type=RunStatus)
     except (*UNREADABLE, OSError):
         return None
 
@@ -78,6 +82,7 @@ def write_status(folder: Path, status: RunStatus) -> None:
     """Replace a run's status, if possible."""
     temporary = folder / f".{STATUS}.{os.getpid()}"
     with contextlib.suppress(OSError):  # progress is not worth a run
+        temporary.unlink(missing_ok=True)  # it may be a link
         temporary.write_bytes(msgspec.json.encode(status))
         temporary.replace(folder / STATUS)
 
@@ -87,7 +92,7 @@ def request_stop(folder: Path) -> bool:
     status = read_status(folder)
     if status is None or not status.works():
         return False
-    (folder / STOP).write_bytes(msgspec.json.encode({"session": status.session}))
+    write_json(folder / STOP, {"session": status.session})
     return True
 
 
@@ -95,7 +100,7 @@ def stop_requested(folder: Path, session: str) -> bool:
     """Return whether a session was asked to stop, and remove any request."""
     path = folder / STOP
     with contextlib.suppress(*UNREADABLE, OSError):
-        asked = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+        asked = msgspec.json.decode(read_file(path), type=dict[str, str])
         path.unlink()
         return asked.get("session") == session
     return False

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from stringzilla import utf8_uncased_search
 
 from harness.records import Message, PlayedTurn
+from harness.store.files import open_file
 
 BLOCK_BYTES = 1 << 20
 
@@ -79,7 +80,7 @@ class TextSearch:
 
     def search_on(self, end: int, until: float = math.inf) -> None:
         """Search on up to the byte offset ``end``, or until `time.monotonic` reaches ``until``."""
-        with self._path.open("rb") as file:
+        with open_file(self._path) as file:
             file.seek(self.size)
             while self.size < end and time.monotonic() < until:
                 block = file.read(min(BLOCK_BYTES, end - self.size))

@@ -1,7 +1,7 @@
 """An ablation: its rows, the verdicts on claims, and what single fields add."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from harness.analysis.ablation import Ablation, AblationOptions
 from harness.analysis.claims import AblationFindings, findings
 from harness.analysis.comparable import Variant
 from harness.analysis.run_comparison import ComparisonOptions, compare_runs
+from harness.analysis.run_display import RunDisplay
 from harness.errors import ConfigError, RunConflict
 from harness.ports import Claim
 from harness.store.columns import AttemptTable, InstanceTable, name_digest
@@ -242,18 +243,16 @@ ROWS = Claim("fields differ", "us", "rows_differ")
 GROUPS = Claim("tasks differ", "us", "groups_differ")
 
 
-class Toys:
+def fields(encoding: str) -> dict[str, str]:
     """Fields are letters; a small one is another form of the large."""
-
-    def __init__(self, *claims: Claim) -> None:
-        self.claims = claims
-
-    def fields(self, encoding: str) -> Mapping[str, str]:
-        return {field.upper(): field for field in encoding.split("_")[1:]}
+    return {field.upper(): field for field in encoding.split("_")[1:]}
 
 
 def found(variants: Sequence[Variant], *claims: Claim) -> AblationFindings:
-    return findings(variants, ablate(variants, AblationOptions()), Toys(*claims))
+    encodings = {name for one in variants for name in one.metrics.groups.get("encoding", {})}
+    display = RunDisplay(claims=claims, fields={name: fields(name) for name in encodings})
+    variants = [replace(one, display=display) for one in variants]
+    return findings(variants, ablate(variants, AblationOptions()))
 
 
 def run(name: str, encoding: str, *values: float, **changes: Any) -> Variant:
@@ -396,6 +395,6 @@ def test_an_error_of_zero_is_not_weighed() -> None:
 
 def test_a_task_without_claims() -> None:
     variants = [PLAIN, run("d", "_P_D", 0.3, 0.3, 0.4)]
-    told = findings(variants, ablate(variants, AblationOptions()), None)
+    told = findings(variants, ablate(variants, AblationOptions()))
     assert (told.fields, told.claims) == ([], [])
     assert math.isclose(told.table.rows[1].difference or 0.0, 0.4 / 3)

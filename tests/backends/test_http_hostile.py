@@ -103,11 +103,32 @@ async def test_a_key_that_comes_back_is_masked(name: str) -> None:
 
 async def test_a_key_is_masked_behind_escapes_too() -> None:
     escaped = "".join(f"\\u{ord(letter):04x}" for letter in KEY)
-    choice = f'{{"message": {{"content": "a {escaped}", "reasoning": "{escaped}"}}}}'
+    message = f'{{"content": "a {escaped}", "reasoning": "{escaped}"}}'
+    choice = f'{{"message": {message}, "finish_reason": "{escaped}"}}'
     with answering(f'{{"choices": [{choice}], "model": "{KEY}"}}') as (url, _):
         async with built("openai", url) as backend:
             reply = await backend.generate(ASK)
     assert (reply.text, reply.reasoning, reply.model) == ("a [key]", "[key]", "[key]")
+    assert reply.finish_reason == "[key]"
+
+
+@pytest.mark.parametrize("part", [slice(0, 20), slice(5, 20), slice(-12, None)])
+async def test_a_part_of_a_key_is_masked_in_an_error(part: slice) -> None:
+    long = "sk-proj-0123456789abcdefghij"
+    with answering(f"Not a key: {long[part]}… of sk-proj-", status=400) as (url, _):
+        client = HttpClient(url, key=long)
+        with pytest.raises(CallError, match=r"Not a key: \[key\]… of sk-proj-"):
+            await client.post("", {})
+        await client.aclose()
+
+
+async def test_a_key_in_the_path_of_an_address_is_masked() -> None:
+    key = "sk-live-0123456789abcdef"
+    with answering(f"No {key} here.", status=400) as (url, _):
+        client = HttpClient(f"{url}/v1/{key}/openai")
+        with pytest.raises(CallError, match=r"/v1/\[key\]/openai answered 400: No \[key\] here"):
+            await client.post("", {})
+        await client.aclose()
 
 
 async def test_a_placeholder_for_a_key_may_be_in_an_answer() -> None:

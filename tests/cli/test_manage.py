@@ -1,6 +1,7 @@
 """`harness rm`, `mv`, `show --failed`, and all the ways to name a run."""
 
 import json
+import os
 import shutil
 from datetime import datetime
 from pathlib import Path
@@ -131,6 +132,22 @@ def test_the_list_of_runs_says_when_they_started(made: Path) -> None:
         assert at.timestamp() == int(manifest["started_at"])
         assert f"{at.astimezone():%Y-%m-%d %H:%M}" in shown
     assert "started" not in harness("ls", env=env | {"COLUMNS": "70"}).stdout.splitlines()[0]
+
+
+def test_the_list_counts_the_attempts_of_a_file_that_has_changed(runs: Path) -> None:
+    path = runs / "first" / "attempts.jsonl"
+
+    def listed() -> dict[str, Any]:
+        (found,) = json.loads(harness("ls", "--format", "json", env=on(runs)).stdout)
+        return dict(found)
+
+    os.utime(path)  # as in a copy
+    assert listed()["complete"]
+    path.write_bytes(b"")
+    assert not listed()["complete"]
+    assert "0 of 104" in harness("ls", env=on(runs)).stdout
+    shown = harness("show", "first", "--format", "json", env=on(runs))
+    assert not json.loads(shown.stdout)["complete"]
 
 
 def test_a_checker_is_shown_as_a_run_file_has_it() -> None:

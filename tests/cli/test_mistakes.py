@@ -180,3 +180,9 @@ def test_errors_that_are_not_listed_are_counted(tmp_path: Path) -> None:
     ended = harness("eval", str(rows), "--model", str(app), *limits, cwd=tmp_path)
     assert ended.stderr.count("  1 x ZeroDivisionError at app.py:") == 5
     assert "  and 2 with other errors\n" in ended.stderr
+
+
+def test_a_dotenv_file_in_another_encoding_is_a_mistake(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes(b"OPENAI_API_KEY=caf\xe9\n")
+    for command in (["ls"], ["run", "quickstart"], ["doctor"]):
+        assert ".env is not UTF-8 text" in mistake(harness(*command, cwd=tmp_path))

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from harness.store.run_status import (
     RunStatus,
     read_status,
     request_stop,
+    stop_requested,
     write_status,
 )
 
@@ -120,7 +122,20 @@ def test_a_run_that_is_not_at_work_cannot_be_stopped(tmp_path: Path) -> None:
     assert status.works(SILENT_S - 1)
     write_status(tmp_path, RunStatus("s", 0.0, 1e12, ended="finished"))
     assert not request_stop(tmp_path)
+    write_status(tmp_path, RunStatus("s", 0.0, 1e12))  # no session writes in the future
+    assert not request_stop(tmp_path)
     assert not (tmp_path / STOP).exists()
+
+
+def test_a_request_is_not_written_through_a_link(tmp_path: Path) -> None:
+    folder, other = tmp_path / "run", tmp_path / "other"
+    folder.mkdir()
+    other.write_text("old")
+    (folder / STOP).symlink_to(other)
+    write_status(folder, RunStatus("s", 0.0, time.time()))
+    assert request_stop(folder)
+    assert stop_requested(folder, "s")
+    assert other.read_text() == "old"
 
 
 def test_a_folder_that_cannot_be_written_ends_no_run(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """Runs in shards: disjoint parts of the instances, with parts of the limits, and their merging."""
 
 import json
-from collections.abc import Mapping
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.analysis.comparable import read_run
 from harness.config.loading import expand
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
@@ -117,6 +119,67 @@ async def test_an_unfinished_shard_is_not_merged(tmp_path: Path) -> None:
     with pytest.raises(RunConflict, match="'run-2of2' is unfinished"):
         merged(tmp_path)
     assert [one.name for one in all_runs(tmp_path)] == ["run-1of2", "run-2of2"]
+
+
+def emptied(folder: RunFolder) -> None:
+    folder.attempts.write_bytes(b"")
+
+
+def cut(folder: RunFolder) -> None:
+    content = folder.attempts.read_bytes()
+    folder.attempts.write_bytes(content[: len(content) // 2])
+
+
+def without_last_line(folder: RunFolder) -> None:
+    """Its last round, or an answer's last sample, is lost."""
+    folder.attempts.write_bytes(b"".join(folder.attempts.read_bytes().splitlines(True)[:-1]))
+
+
+def missing(folder: RunFolder) -> None:
+    folder.attempts.unlink()
+
+
+def copied(folder: RunFolder) -> None:
+    """The attempts of the other shard are in its place."""
+    shutil.copy(folder.path.parent / "run-1of2" / "attempts.jsonl", folder.attempts)
+
+
+@pytest.mark.parametrize("damage", [emptied, cut, without_last_line, missing, copied])
+@pytest.mark.parametrize("earlier", [False, True])
+async def test_lost_attempts_are_not_merged(
+    tmp_path: Path, damage: Callable[[RunFolder], None], earlier: bool
+) -> None:
+    await run(tmp_path, "1/2", rounds={"max": 1})
+    folder = await run(tmp_path, "2/2", rounds={"max": 1})
+    if earlier:  # a run of a version that did not record the state of the file
+        manifest = folder.read_manifest()
+        del manifest["attempts"]
+        folder.manifest.write_text(json.dumps(manifest))
+    assert read_run(folder)[0].metrics.complete
+    damage(folder)
+    if damage is not copied:
+        variant, _ = read_run(folder)
+        assert not variant.metrics.complete
+        assert "INCOMPLETE" in variant.marks[-1] or "NO ATTEMPTS" in variant.marks
+    with pytest.raises(RunConflict, match=r"lacks at least|have the same sample"):
+        merged(tmp_path)
+    assert not RunFolder(tmp_path, "run").exists()
+    await run(tmp_path, "2/2", rounds={"max": 1})
+    if damage is copied:
+        return
+    assert read_run(folder)[0].metrics.complete
+    assert read_run(merged(tmp_path))[0].metrics.complete
+
+
+async def test_shards_with_different_verdicts_on_a_sample_are_not_merged(tmp_path: Path) -> None:
+    first = await run(tmp_path, "1/2")
+    folder = await run(tmp_path, "2/2")
+    line = json.loads(first.attempts.read_text().splitlines()[-1])
+    line["passed"] = not line["passed"]
+    with folder.attempts.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    with pytest.raises(RunConflict, match="have the same sample, with different verdicts"):
+        merged(tmp_path)
 
 
 async def test_judged_references_of_a_shard_are_not_dropped(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from harness.run.job import prepare
 from tests.cli.command import harness
 from tests.conftest import run_file
 
+pytestmark = pytest.mark.usefixtures("executing_code")
+
 OBSERVER = """
 import json
 from pathlib import Path

@@ -8,12 +8,37 @@ import pytest
 from harness.calls.team.reply_cache import TeamReplyCache
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.errors import RunConflict
+from harness.errors import DataMissing, RunConflict
 from harness.mock import MockServer
 from harness.records import content_hash
 from harness.run.job import execute, prepare
+from harness.run.remote import synchronise
+from harness.store.remote import RemoteRuns
 from harness.store.run_folder import RunFolder
 from tests.postgres import Postgres
+
+NAMES = ("runs_dir", "cache_dir", "data_dir")
+QUICK = {"task": {"name": "collie"}, "model": {"backend": "simulated"}}
+
+
+async def test_a_run_with_lost_attempts_does_not_replace_its_copy(tmp_path: Path) -> None:
+    remote = RemoteRuns(f"file://{tmp_path}/store")
+    one, two = (Settings(**dict.fromkeys(NAMES, tmp_path / name)) for name in ("one", "two"))
+    job = prepare(RunFile.model_validate(QUICK), "run", one)
+    await execute(job)
+    assert synchronise(remote, job.folder) == ""
+    copy = tmp_path / "store" / "run" / "attempts.jsonl"
+    before = copy.read_bytes()
+    for damage in (lambda path: path.write_bytes(b""), Path.unlink):
+        damage(job.folder.attempts)
+        with pytest.raises(RunConflict, match="lacks at least 130 finished samples"):
+            synchronise(remote, job.folder)
+        assert copy.read_bytes() == before
+    other = RunFolder(two.runs_dir, "run")
+    assert "continued from its copy" in synchronise(remote, other)
+    assert other.attempts.read_bytes() == before
+    with pytest.raises(DataMissing, match="no run 'none' here"):
+        synchronise(remote, RunFolder(two.runs_dir, "none"))
 
 
 async def test_one_machine_at_a_time_works_on_a_run(

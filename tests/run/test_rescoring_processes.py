@@ -23,6 +23,8 @@ from harness.store.run_folder import RunFolder
 from harness.workers import Workers
 from tests.backends.stand_ins import alive
 
+pytestmark = pytest.mark.usefixtures("executing_code")
+
 ROWS = 150
 CHECK = """
 def check(text: str, instance) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import StoreFailed
-from harness.store.files import replacing
+from harness.store.files import replacing, write_whole
 
 
 def test_it_takes_its_place(tmp_path: Path) -> None:
@@ -51,14 +51,25 @@ def test_a_pipe_that_nobody_reads_is_no_error_of_the_file(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_link_names_is_replaced_and_not_the_link(tmp_path: Path) -> None:
+@pytest.mark.parametrize("follow", [True, False])
+def test_a_link_is_followed_only_if_asked(tmp_path: Path, follow: bool) -> None:
     path, link = tmp_path / "a", tmp_path / "link"
     path.write_text("old")
     link.symlink_to(path)
-    with replacing(link) as temporary:
+    with replacing(link, follow=follow) as temporary:
         temporary.write_text("new")
-    assert link.is_symlink()
+    assert link.is_symlink() == follow
+    assert path.read_text() == ("new" if follow else "old")
+    assert link.read_text() == "new"
+
+
+def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path: Path) -> None:
+    path, other = tmp_path / "a", tmp_path / "other"
+    other.write_text("old")
+    (tmp_path / f".a.{os.getpid()}").symlink_to(other)
+    write_whole(path, b"new")
     assert path.read_text() == "new"
+    assert other.read_text() == "old"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")

@@ -18,7 +18,7 @@ from harness.config.curation import FilterSection, PromptName
 from harness.errors import ConfigError
 from harness.prompts import Template, read, read_file
 from harness.records import Decoding, Logprobs, Request
-from harness.scoring.judges import TOKENS, VOTES, mean, tagged, vote, yes_probability
+from harness.scoring.judges import TOKENS, VOTES, fenced, mean, vote, yes_probability
 from harness.tasks.wildifeval import CATEGORIES
 
 T = TypeVar("T")
@@ -189,9 +189,9 @@ class CurationPrompts:
             fields["categories"] = dict(CATEGORIES)
         for field in NEEDED & fields.keys():
             if field == "tasks":
-                fields[field] = [tagged(task, "message") for task in fields[field]]
+                fields[field] = [fenced(task, "message") for task in fields[field]]
             else:
-                fields[field] = tagged(fields[field], field)
+                fields[field] = fenced(fields[field], field)
         return self._prompts[name].render(fields)
 
 

@@ -26,6 +26,7 @@ from harness.report.runs import Reported, shortened
 from harness.report.table import Column, Row, ShownUnit, Table, table
 from harness.report.text import usd
 from harness.store.files import replacing
+from harness.store.run_folder import REPORT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ def write_page(
     """
     remedy = "Free some space, fix the permissions, or name another file with -o."
     with (
-        replacing(path, remedy) as temporary,
+        replacing(path, remedy, follow=path.name != REPORT) as temporary,
         temporary.open("w", encoding="utf-8", newline="\n") as file,
     ):
         _write(file, page, on_progress)

@@ -29,12 +29,9 @@ from harness.records import (
     TokenLogprob,
 )
 from harness.scoring.conclusions import unquoted
+from harness.scoring.judges._fences import TAG, fenced, fenced_texts
 
-TAG = "judged_text"
-_NAME = rf"\s*/?\s*{TAG}"
-_TAG = re.compile(rf"<(?={_NAME})", re.IGNORECASE)
-_WRITTEN = re.compile(rf"&(?=(?:amp;)*lt;{_NAME})", re.IGNORECASE)
-
+__all__ = ["TAG", "fenced", "fenced_texts"]
 
 INTRODUCTION = (
     r"(?:(?m:^)[*_ \t]*the\s+\w+['\u2019]s\s+(?:output|answer|response|reply|text)\b"
@@ -51,22 +48,6 @@ def own_text(reply: str) -> str:
     The line after words such as "The model wrote:" is a quotation even without quotation marks.
     """
     return _INTRODUCED.sub(r"\1 … ", unquoted(reply))
-
-
-def fenced(text: str) -> str:
-    """Return untrusted text between `TAG` tags. Such tags within it are escaped."""
-    return f"<{TAG}>\n{_TAG.sub('&lt;', _WRITTEN.sub('&amp;', text))}\n</{TAG}>"
-
-
-def fenced_texts(prompt: str) -> list[str]:
-    """Return the texts that `fenced` put between tags in a prompt, still escaped."""
-    return re.findall(rf"<{TAG}>\n(.*?)\n</{TAG}>", prompt, re.DOTALL)
-
-
-def tagged(text: str, tag: str) -> str:
-    """Return text between ``tag`` tags. Such tags, and `TAG` tags, within it are escaped."""
-    inert = re.sub(rf"<(?=\s*/?\s*(?:{tag}|{TAG}))", "&lt;", text, flags=re.IGNORECASE)
-    return f"<{tag}>\n{inert}\n</{tag}>"
 
 
 class JudgePrompt:
@@ -125,7 +106,7 @@ class JudgePrompt:
             DataInvalid: As in `Template.render`.
         """
         if self._asked:
-            fields["asked"] = tagged(self._asked(instance), "task")
+            fields["asked"] = fenced(self._asked(instance), "task")
         fields |= {name: fenced(text) for name, text in judged.items()}
         return (Message("user", self._prompt.render(fields)),)
 

@@ -15,7 +15,7 @@ from harness.errors import ConfigError, Unparseable
 from harness.ports import LOGPROBS, Judged, Task
 from harness.records import Criterion, Decoding, Instance, Question, Reply, Request, Score
 from harness.scoring import judges
-from harness.scoring.judges import TOKENS, VOTES, JudgePrompt, PromptJudge, mean, tagged, vote
+from harness.scoring.judges import TOKENS, VOTES, JudgePrompt, PromptJudge, fenced, mean, vote
 from harness.scoring.panel import criteria_scores
 from harness.scoring.rules import Rule, recognise, rules_version
 from harness.scoring.text import Uncountable
@@ -74,7 +74,7 @@ class YesNo(PromptJudge):
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         """Return one question for each criterion that is not decided by a rule alone."""
         return [
-            self.question(instance, text, criterion=tagged(criterion.text, "criterion"))
+            self.question(instance, text, criterion=fenced(criterion.text, "criterion"))
             for criterion in self._task.criteria(instance)
             if not self._skipped(recognise(criterion.text))
         ]

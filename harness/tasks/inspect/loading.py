@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.errors import ConfigError, DataMissing, HarnessError
+from harness.execution import check_execution
 from harness.extras import import_extra
 from harness.plugin_interface import calling
 
@@ -41,7 +44,16 @@ class InspectSample(NamedTuple):
 
 
 def load(spec: str, args: dict[str, Any]) -> list[InspectSample]:
-    """Return the samples of the tasks that ``spec`` names in Inspect's notation."""
+    """Return the samples of the tasks that ``spec`` names in Inspect's notation.
+
+    Raises:
+        ExecutionRefused: If these are not tasks of an installed package, and the command only reads
+            runs.
+    """
+    file, package = spec.partition("@")[0], spec.partition("/")[0]
+    installed = entry_points(group="inspect_ai").names
+    if Path(file).exists() or package not in installed:
+        check_execution(file)
     loader = import_extra("inspect_ai._eval.loader", "inspect")
     # Inspect prints its progress.
     with calling(f"Loading {spec!r} with Inspect"), contextlib.redirect_stdout(sys.stderr):

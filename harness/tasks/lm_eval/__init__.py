@@ -20,6 +20,7 @@ from msgspec import structs
 
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError
+from harness.execution import check_execution
 from harness.ports import LOGLIKELIHOODS, Aggregates, GivenAnswer
 from harness.records import Decoding, Instance, Message, Request, Score
 from harness.tasks._likelihoods import likelihood_request
@@ -90,6 +91,11 @@ class LmEvalTask:
     def _loaded(self) -> LmTasks:
         if self._include is not None and not self._include.is_dir():
             raise ConfigError(f"There is no folder {self._include}.", "Correct task.include_path.")
+        files = [name for name in self._names if Path(name).suffix in (".yaml", ".yml")]
+        if self._include not in (None, EXAMPLE):
+            files.append(str(self._include))
+        for file in files:  # these name functions in Python files next to them
+            check_execution(file)
         loaded = load(self._names, self._include, self._prompts, self._metadata)
         scoring.check(loaded)
         return loaded

@@ -1,0 +1,117 @@
+"""What tables and reports show of a run that its results do not contain, such as a paper's table.
+
+It comes from the code of the run's task. If that is a Python file, it is recorded in the manifest
+when the run is made, because reading a run executes no file that the run names.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from harness.analysis.metrics import plugin_of
+from harness.config.identity import by_name, free_keys
+from harness.config.run_file import RunFile
+from harness.errors import DataInvalid, HarnessError
+from harness.execution import ExecutionRefused, executing
+from harness.plugin_interface import calling
+from harness.plugins import kind
+from harness.ports import Claim, Claiming, Effect, Explained, PaperTable, Pictured, Tabled
+from harness.records import Instance
+from harness.store.run_folder import RunFolder
+
+KEY, FREE = "display", "free_keys"  # in a manifest
+
+logger = logging.getLogger("harness")
+
+
+class RunDisplay(msgspec.Struct, frozen=True, kw_only=True):
+    """What tables and reports show of a run that its results do not contain."""
+
+    table: PaperTable | None = None
+    claims: tuple[Claim, ...] | None = None  # None if the task is no `Claiming`
+    fields: dict[str, dict[str, str]] = {}  # `Claiming.fields`, by encoding
+    effects: tuple[Effect, ...] = ()
+    group_meanings: Mapping[str, Mapping[str, str]] = {}
+    missing: str = ""  # why there is none, if the task is not installed
+
+    @property
+    def weights(self) -> Mapping[str, str]:
+        """The scores that hold the weights of the paper's weighted scores, by these scores."""
+        figures = self.table.figures if self.table else ()
+        weighted = [figure for figure in figures if figure.of == "score" and figure.weight]
+        return {figure.score: figure.weight for figure in weighted}
+
+
+NO_DISPLAY = RunDisplay()
+
+
+def read_display(folder: RunFolder, encodings: Iterable[str] = ()) -> RunDisplay:
+    """Return what is recorded, or else what the run's installed task says.
+
+    ``encodings`` are the groups of the label ``encoding``. If a Python file would have to be
+    executed, the result is empty, and a warning says how to record it.
+
+    Raises:
+        DataInvalid: If the record is damaged.
+    """
+    manifest = folder.read_manifest()
+    if KEY in manifest:
+        try:
+            return msgspec.convert(manifest[KEY], RunDisplay)
+        except msgspec.ValidationError as error:
+            problem = f"{folder.manifest}: {KEY} is damaged ({error})."
+            remedy = f"Remove it; harness score {folder.name} writes it again."
+            raise DataInvalid(problem, remedy) from None
+    try:
+        return _display_of(kind("tasks").load(plugin_of(manifest.get("task", ""))), encodings)
+    except ExecutionRefused as error:
+        _warn(f"{folder.name}: its task's table and labels are missing, if it has any. {error}")
+        return NO_DISPLAY
+    except HarnessError as error:
+        return RunDisplay(missing=str(error))
+
+
+_warn = cache(logger.warning)  # once for each run
+
+
+def recorded_display(run: RunFile, instances: Iterable[Instance[Any]]) -> dict[str, Any]:
+    """Return the entries of a manifest that replace the code which the run file names.
+
+    These are the display of a task, and the keys that may change because a backend says so.
+    """
+    recorded: dict[str, Any] = {}
+    tasks, name = kind("tasks"), run.task.name
+    if tasks.is_own_code(name):
+        with calling(f"The display of the task {name!r}"):
+            task = tasks.load(name)
+            encodings = set[str]()
+            if isinstance(task, Claiming):
+                encodings = {instance.groups.get("encoding", "") for instance in instances}
+            display = msgspec.to_builtins(_display_of(task, encodings - {""}))
+            msgspec.convert(display, RunDisplay)  # what its members return may be of any type
+        recorded[KEY] = display
+    tree = by_name(run)
+    with executing("refused"):
+        without_code = free_keys(tree)
+    if free := [key for key in free_keys(tree) if key not in without_code]:
+        recorded[FREE] = free
+    return recorded
+
+
+def _display_of(task: Any, encodings: Iterable[str]) -> RunDisplay:
+    fields: dict[str, dict[str, str]] = {}
+    if isinstance(task, Claiming):
+        fields = {encoding: dict(task.fields(encoding)) for encoding in encodings}
+    table = task.table if isinstance(task, Tabled) else None
+    return RunDisplay(
+        table=table if isinstance(table, PaperTable) else None,
+        claims=task.claims if isinstance(task, Claiming) else None,
+        fields=fields,
+        effects=task.effects if isinstance(task, Pictured) else (),
+        group_meanings=task.group_meanings if isinstance(task, Explained) else {},
+    )

@@ -1,0 +1,76 @@
+"""Permission to execute the code that run files and runs' folders name.
+
+A run's folder may come from somebody else, so a command that only reads runs executes no file that
+a folder names. Code is therefore refused unless the command needs it (`executing`). Whatever
+executes such code asks first (`check_execution`). Installed packages need no permission.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import ConfigError
+
+Permission = Literal["refused", "allowed", "reported"]
+"""Whether code is refused, executed, or executed after a message that names its file.
+
+A file in a run's folder is always named before it is executed.
+"""
+
+_permission: ContextVar[Permission] = ContextVar("permission", default="refused")
+
+logger = logging.getLogger("harness")
+
+
+class ExecutionRefused(ConfigError):
+    """A file with code was not executed, because the command only reads runs."""
+
+
+def permission() -> Permission:
+    """Return the present permission."""
+    return _permission.get()
+
+
+@contextlib.contextmanager
+def executing(permission: Permission = "allowed") -> Iterator[None]:
+    """Set the permission in a ``with`` block or for the calls of a decorated function."""
+    token = _permission.set(permission)
+    try:
+        yield
+    finally:
+        _permission.reset(token)
+
+
+def check_execution(path: str | Path) -> None:
+    """Refuse or report the execution of the code at ``path``, unless it is allowed.
+
+    Raises:
+        ExecutionRefused: If the command only reads runs.
+    """
+    present = permission()
+    if present == "refused":
+        problem = f"{path} contains code, which is not executed to read a run."
+        remedy = "If you trust it: harness run FILE and harness score RUN execute it."
+        raise ExecutionRefused(problem, remedy)
+    if present == "reported" or in_run_folder(path):
+        _report(Path(path).absolute())
+
+
+@functools.cache
+def _report(path: Path) -> None:
+    logger.warning(f"Executing {path}")
+
+
+def in_run_folder(path: str | Path) -> bool:
+    """Return whether a file or folder lies in a run's folder."""
+    return any(
+        (folder / "config.yaml").exists()
+        and any((folder / name).exists() for name in ("manifest.json", "attempts.jsonl"))
+        for folder in Path(path).resolve().parents
+    )

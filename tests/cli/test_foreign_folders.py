@@ -1,0 +1,367 @@
+"""A run's folder may come from somebody else: what is in it is data."""
+
+import json
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import yaml
+
+from tests.cli.command import COMMAND, harness
+from tests.cli.test_compare import on
+
+Config = dict[str, Any]
+
+CODE = """
+from pathlib import Path
+Path({marker!r}).write_text("executed")
+
+def plugin(*arguments, **options):
+    return True
+"""
+
+STAND_INS = {
+    "lm_eval/__init__.py": "",
+    "lm_eval/utils.py": "class env:\n    def from_string(text): return text\n",
+    "lm_eval/tasks/__init__.py": """
+import runpy
+from pathlib import Path
+
+class TaskManager:
+    def __init__(self, include_path=None, **options):
+        self.all_tasks, self.path = ["planted"], include_path
+
+    def load(self, names):
+        folder = Path(self.path or Path(names[0]).parent)
+        for file in folder.glob("*.py"):
+            runpy.run_path(str(file))
+        return {"tasks": {}}
+""",
+    "inspect_ai/__init__.py": "__version__ = '1'",
+    "inspect_ai/_eval/__init__.py": "",
+    "inspect_ai/_eval/loader.py": """
+import runpy
+
+def load_tasks(specs, args):
+    runpy.run_path(specs[0].partition("@")[0])
+    return []
+""",
+}
+"""Packages in place of the real ones, which execute the files that a task names, as these do."""
+
+BACKEND: Config = {"backend": "simulated", "name": "simulated"}
+
+
+def task(name: str, **options: Any) -> Callable[[Config, str], None]:
+    def plant(config: Config, code: str) -> None:
+        shown = {
+            key: json.loads(json.dumps(value).replace("CODE", code))
+            for key, value in options.items()
+        }
+        config["folder"] = None  # not the run's rows
+        config["task"] = {"name": name.replace("CODE", code), **shown}
+
+    return plant
+
+
+def section(key: str, value: Any) -> Callable[[Config, str], None]:
+    def plant(config: Config, code: str) -> None:
+        config[key] = json.loads(json.dumps(value).replace("CODE", code))
+
+    return plant
+
+
+def checks(*names: Any) -> Callable[[Config, str], None]:
+    return task("jsonl", path="ROWS", checks=list(names))
+
+
+PLACES: dict[str, Callable[[Config, str], None]] = {
+    "task": task("CODE"),
+    "check": lambda config, code: config["task"].update(checks=[code]),
+    "check with options": lambda config, code: config["task"].update(checks=[{code: {"a": 1}}]),
+    "prompt": lambda config, code: config["task"].update(prompt=code),
+    "metric": task("natural_instructions", metrics=[{"name": "CODE"}]),
+    "lm_eval's include_path": task("lm_eval", task="planted", include_path="FOLDER"),
+    "lm_eval's task": task("lm_eval", task="FOLDER/evil.yaml"),
+    "inspect's task": task("inspect", task="CODE@evil"),
+    "shots": lambda config, code: config["task"].update(
+        shots={"n": 1, "source": {"path": code, "checks": [code]}}
+    ),
+    "backend": section("model", {"backend": "CODE", "name": "m"}),
+    "paraphraser": section("polish", {"backend": "CODE", "name": "m"}),
+    "user's backend": section(
+        "user", {"model": {"backend": "CODE", "name": "m"}, "prompt": "CODE"}
+    ),
+    "judge": section("judges", [{"name": "CODE", "as": "judged", "model": BACKEND}]),
+    "judge's backend": section(
+        "judges", [{"name": "score", "as": "judged", "model": {"backend": "CODE", "name": "m"}}]
+    ),
+    "measure": section("measure", "CODE"),
+}
+"""How to name code in each place of a run file that can name it."""
+
+READING = (
+    "ls",
+    "show evil",
+    "show evil --failed",
+    "show evil --failed --format csv",
+    "show evil --side-by-side",
+    "show evil --instance 1",
+    "show evil --constraints",
+    "show evil good",
+    "report evil good --output report.html",
+    "compare evil good",
+    "compare evil evil2",
+    "table evil good",
+    "table evil --intervals",
+    "matrix evil good",
+    "ablation evils",
+    "check evil --min pass_rate=0",
+    "judge validate evil --judge judged --against judged",
+    "errors draw evil",
+    "export evil --output out.csv",
+    "export evil --output out.eval",
+    "export evil --output out.jsonl",
+    "export evil --format eee --field source_organization_name=me --output eee",
+    "export evil --output out.yaml",
+    "batches",
+    "cache stats",
+    "doctor",
+    "merge part",
+    "compare {runs}/evil/config.yaml good",
+    "compare {runs}/evil/evil2.yaml good",
+    "check {runs}/evil/evil2.yaml --min pass_rate=0",
+    "mv evil moved",
+    "mv moved evil",
+)
+"""Commands that read runs; ``part`` has the shards ``part-1of1``."""
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of rows."""
+    runs = tmp_path_factory.mktemp("runs")
+    rows = [{"id": str(n), "question": f"{n}?", "target": str(n), "g": "x"} for n in range(4)]
+    file = {
+        "task": {
+            "rows": rows,
+            "prompt": "{{ question }}",
+            "checks": ["exact_match"],
+            "groups": ["g"],
+        },
+        "model": {"backend": "simulated", "accuracy": 0.5},
+        "decoding": {"max_tokens": 9},
+    }
+    path = runs.parent / "good.yaml"
+    path.write_text(yaml.safe_dump(file))
+    ended = harness("run", path, env=on(runs))
+    assert ended.returncode == 0, ended.stderr
+    return runs
+
+
+@pytest.fixture
+def planted(good: Path, tmp_path: Path) -> Callable[[str], Path]:
+    """A function that writes runs that name code, and returns the file that the code writes."""
+    runs, marker = tmp_path / "runs", tmp_path / "marker"
+
+    def plant(place: str) -> Path:
+        shutil.copytree(good, runs)
+        folder = runs / "evil"
+        shutil.copytree(runs / "good", folder)
+        code = folder / "evil.py"
+        code.write_text(CODE.format(marker=str(marker)))
+        (folder / "evil.yaml").write_text("task: planted\ndataset_path: !function evil.plugin\n")
+        config = yaml.safe_load((folder / "config.yaml").read_text())
+        PLACES[place](config, str(code))
+        text = yaml.safe_dump(config).replace("FOLDER", str(folder))
+        (folder / "config.yaml").write_text(text)
+        (folder / "evil2.yaml").write_text(text)
+        config = yaml.safe_load(text)
+        manifest = json.loads((folder / "manifest.json").read_text())
+        manifest |= {"task": config["task"]["name"], "backend": config["model"]["backend"]}
+        manifest |= {"measure": config["measure"], "variants": ["a", "b"]}
+        if config["judges"]:
+            register = {"judged": {"section": config["judges"][0], "decides": True}}
+            (folder / "judges.json").write_text(json.dumps({"judges": register}))
+        for name, variant in (
+            ("evil", ""),
+            ("evil2", ""),
+            ("evils.a", "a"),
+            ("evils.b", "b"),
+            ("part-1of1", ""),
+        ):
+            if name != "evil":
+                shutil.copytree(folder, runs / name)
+            own = manifest | {"run": name, "variant": variant}
+            (runs / name / "manifest.json").write_text(json.dumps(own))
+        shard = config | {"shard": "1/1"}
+        (runs / "part-1of1" / "config.yaml").write_text(yaml.safe_dump(shard))
+        return marker
+
+    for file, text in STAND_INS.items():
+        path = tmp_path / "stand_ins" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return plant
+
+
+def environment(folder: Path) -> dict[str, str]:
+    more = {"PYTHONPATH": str(folder / "stand_ins"), "HARNESS_CACHE_DIR": str(folder / "cache")}
+    return on(folder / "runs", **more)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_reading_executes_no_code_that_a_run_names(
+    planted: Callable[[str], Path], tmp_path: Path, place: str
+) -> None:
+    marker = planted(place)
+    for command in READING:
+        words = command.format(runs=tmp_path / "runs").split()
+        ended = harness(*words, env=environment(tmp_path), cwd=tmp_path)
+        assert "Traceback" not in ended.stderr, (command, ended.stderr)
+        assert not marker.exists(), command
+
+
+@pytest.mark.parametrize("place", ["task", "check", "backend", "lm_eval's task", "inspect's task"])
+def test_the_live_view_executes_no_code_that_a_run_names(
+    planted: Callable[[str], Path], tmp_path: Path, place: str
+) -> None:
+    marker = planted(place)
+    command = [*COMMAND, "view", "evil", "--no-browser"]
+    with subprocess.Popen(
+        command, env=environment(tmp_path), cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    ) as page:
+        assert page.stdout is not None
+        address = page.stdout.readline().strip()
+        with httpx2.Client(follow_redirects=True, timeout=60) as client:
+            url = client.get(address).url
+            for path in ("overview", "index", "cases", "entry?instance=1", "timelines"):
+                assert client.get(url.join(f"api/{path}")).status_code == 200, path
+        page.send_signal(signal.SIGINT)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("place", ["check", "check with options", "metric", "task"])
+def test_a_command_that_needs_the_code_names_the_file(
+    planted: Callable[[str], Path], tmp_path: Path, place: str
+) -> None:
+    marker = planted(place)
+    apart: dict[str, bool] = {"close_fds": True}  # in a process of its own
+    ended = harness("score", "evil", env=environment(tmp_path), cwd=tmp_path, **apart)
+    assert f"Executing {tmp_path}/runs/evil/evil.py" in ended.stderr
+    assert marker.exists()
+
+
+LINKS = (
+    *(
+        "attempts.jsonl",
+        "config.yaml",
+        "manifest.json",
+        "metrics.json",
+        "rows.jsonl",
+        "judges.json",
+    ),
+    *("scores.jsonl", "judgements.jsonl", "aggregates.json", "status.json", "stop.json", ".lock"),
+    *("report.html", ".view-index", "labels", "servers", "gold"),
+)
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_a_link_in_a_run_is_not_followed(good: Path, tmp_path: Path, name: str) -> None:
+    runs, target = tmp_path / "runs", tmp_path / "target"
+    shutil.copytree(good, runs)
+    shutil.copytree(runs / "good", runs / "other")
+    path = runs / "good" / name
+    if path.exists():
+        path.rename(target)
+    elif path.suffix or name == ".lock":
+        target.write_text("<!doctype html>" if name == "report.html" else "{}")
+    else:
+        target.mkdir()
+    path.symlink_to(target)
+    before = target.read_bytes() if target.is_file() else b""
+    refused = []
+    for command in (
+        *("ls", "show good", "show good --failed", "report good", "compare good other"),
+        *("export good --output out.csv", "score good", "mv good moved", "mv moved good"),
+    ):
+        ended = harness(*command.split(), env=environment(tmp_path), cwd=tmp_path)
+        assert "Traceback" not in ended.stderr, (command, ended.stderr)
+        refused += [command] * (f"{name} is a link" in ended.stderr)
+        assert target.exists(), command
+        assert not target.is_dir() or not [*target.iterdir()], command
+        assert not target.is_file() or target.read_bytes() == before, command
+    if name in ("attempts.jsonl", "config.yaml", "manifest.json", "rows.jsonl"):
+        assert {"compare good other", "score good"} <= {*refused}
+    if name != ".lock":  # without a lock, nothing is deleted
+        assert harness("rm", "good", "--yes", env=environment(tmp_path)).returncode == 0
+    assert target.exists()
+
+
+TASK = """
+from pathlib import Path
+
+from harness.ports import PaperTable, TableFigure
+from harness.records import Instance, Message, Score
+
+with Path({marker!r}).open("a") as file:
+    file.write("executed ")
+
+
+class Sums:
+    on_truncated = "fail"
+    table = PaperTable("", "", (TableFigure("Sum Acc"),), "Sums (2026), Table 1")
+
+    def instances(self):
+        for n in range(4):
+            yield Instance(str(n), n, {{"parity": str(n % 2)}})
+
+    def fingerprint(self):
+        return {{"dataset": "sums"}}
+
+    def messages(self, instance, shots):
+        return (Message("user", f"{{instance.data}} + 1?"),)
+
+    def score(self, instance, text):
+        return {{"correct": Score(text == str(instance.data + 1), text == str(instance.data + 1))}}
+
+    def feedback(self, instance, text, scores):
+        return "No."
+
+    def reference(self, instance):
+        return str(instance.data + 1)
+"""
+
+
+def test_the_table_of_a_task_in_a_file_is_recorded(tmp_path: Path) -> None:
+    marker, code = tmp_path / "marker", tmp_path / "sums.py"
+    code.write_text(TASK.format(marker=str(marker)))
+    file = {"task": {"name": "sums.py"}, "model": {"backend": "simulated"}}
+    (tmp_path / "sums.yaml").write_text(yaml.safe_dump(file))
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        apart: dict[str, bool] = {"close_fds": True}  # in a process of its own: it has loaded none
+        return harness(*words, env=environment(tmp_path), cwd=tmp_path, **apart)
+
+    ended = run("run", "sums.yaml")
+    assert ended.returncode == 0, ended.stderr
+    assert "Executing" not in ended.stderr, "the file is the user's"
+    executed = marker.read_text()
+    shown = run("table", "sums")
+    assert "Sum Acc" in shown.stdout
+    assert shown.stderr == ""
+    path = tmp_path / "runs" / "sums" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({key: value for key, value in manifest.items() if key != "display"}))
+    earlier = run("table", "sums")
+    assert "Sum Acc" not in earlier.stdout
+    assert earlier.stderr.count("harness score RUN") == 1
+    assert marker.read_text() == executed
+    assert run("score", "sums").returncode == 0
+    assert json.loads(path.read_text()) == manifest
+    assert run("table", "sums").stdout == shown.stdout
