@@ -254,12 +254,24 @@ def _pairs(position: object) -> Pairs:
     return [(one.get("token"), one.get("logprob")) for one in top if isinstance(one, dict)]
 
 
-async def json_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the non-empty lines of a JSON Lines file. Only a line feed ends a line."""
-    rest = b""
+async def json_lines(chunks: AsyncIterator[bytes], most: float) -> AsyncIterator[bytes]:
+    """Yield the non-empty lines of a JSON Lines file. Only a line feed ends a line.
+
+    Of a line with more than ``most`` bytes, only a beginning with more than ``most`` bytes is
+    yielded, so that no line needs much memory.
+    """
+    parts: list[bytes] = []
+    size = 0
     async for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in filter(None, lines):
-            yield line
-    if rest.strip():
-        yield rest
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            if size <= most:
+                parts.append(end)
+            if line := b"".join(parts):
+                yield line
+            parts, size = [], 0
+        if size <= most:
+            parts.append(rest)
+            size += len(rest)
+    if (line := b"".join(parts)).strip():
+        yield line

@@ -97,6 +97,7 @@ class GeminiBatching(FileBatching):
             done=found.done,
             failed=found.failed,
             cancelled=found.state == "CANCELLED",
+            expired=found.state == "EXPIRED",
             problem=found.problem if failed else "",
         )
 

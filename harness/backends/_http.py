@@ -91,6 +91,7 @@ class HttpClient:
         self.url = _checked(url)
         self.headers = dict(headers or {})
         self._timeout_s, self._concurrency, self._reply_mb = timeout_s, concurrency, reply_mb
+        self.most_bytes = reply_mb * 1e6
         secrets = tuple(_secrets(self.headers))
         self._asked = _responses.CallContext(self.url, "", key_variable, key, secrets)
         self._keys = tuple(one for one in self._asked.known if len(one) >= LEAST_KEY)
@@ -221,9 +222,7 @@ class HttpClient:
             response = await self._send(request, elsewhere=elsewhere)
             try:
                 if not response.is_success:
-                    content = b"".join([part async for part in self._parts(response)])
-                    content = self.without_key(content)
-                    raise self._refusal(response, content, model)
+                    raise self._refusal(response, await self.body(response), model)
                 yield response
             finally:
                 await response.aclose()
@@ -247,21 +246,31 @@ class HttpClient:
             request = target
         raise FatalCallError(f"{self.url} redirects in a loop.", "Check model.base_url.")
 
-    async def _parts(self, response: Response) -> AsyncIterator[bytes]:
-        """Yield the body of a response in parts, or only the beginning of an error response.
+    async def body(self, response: Response) -> bytes:
+        """Return the body of a response without the key, or only the beginning of an error.
 
         Raises:
             RequestRejected: If the body of a successful response is too large.
         """
-        left = self._reply_mb * 1e6 if response.is_success else ERROR_BYTES
+        return self.without_key(b"".join([part async for part in self._parts(response)]))
+
+    async def _parts(self, response: Response) -> AsyncIterator[bytes]:
+        """Yield the parts of what `body` returns, with the key."""
+        left = self.most_bytes if response.is_success else ERROR_BYTES
         async for part in response.aiter_bytes():
             yield part
             left -= len(part)
             if left < 0 and response.is_success:
-                problem = f"An answer of {self.url} has more than {self._reply_mb:g} MB: not read."
-                raise RequestRejected(problem, "Raise limits.reply_mb if it is genuine.")
+                raise self.too_large()
             if left < 0:
                 break
+
+    def too_large(self) -> CallError:
+        """Return the error for an answer with more than ``most_bytes`` bytes."""
+        problem = f"An answer of {self.url} has more than {self._reply_mb:g} MB: not read."
+        error = RequestRejected(problem, "Raise limits.reply_mb if it is genuine.")
+        error.billed = True
+        return error
 
     def without_key(self, content: bytes) -> bytes:
         for key in self._keys:

@@ -53,11 +53,6 @@ class SDKClient(HttpClient):
         client: AsyncClient = sdk.DefaultAioHttpClient(**self.options())
         return client
 
-    @cached_property
-    def sdk(self) -> Any:
-        """The SDK's own client, for endpoints other than the one that generates answers."""
-        return self._client(self.http)
-
     def _client(self, http: AsyncClient) -> Any:
         client = getattr(import_module(self._vendor), CLIENTS[self._vendor])(
             api_key=self._asked.key or "none",
