@@ -295,6 +295,20 @@ def test_a_budget_is_spent_at_the_price_of_batches(runs: Path) -> None:
         assert spent == pytest.approx(server.stats().completion_tokens * 500 / 1e6)
 
 
+def test_after_a_batch_above_its_maximum_the_others_are_cancelled(runs: Path) -> None:
+    """Two waves: a batch of 13 calls that never ends, and one whose replies cost too much."""
+    with MockServer(**SLOW) as server:
+        cap: dict[str, Any] = {"budget.usd": 2 * 26 * CALL_USD, "samples": 1}
+        assert harness(*command(server, limit=13, **cap), "--detach").returncode == 4
+        server.change(batch_latency=0, faults={"usage_huge": 1})
+        ended = harness(*command(server, limit=26, **cap))
+        assert ended.returncode == 1, ended.stderr
+        assert "The budget cannot be kept" in " ".join(ended.stderr.split())
+        assert (server.stats().batches, server.stats().open_batches) == (2, 0)
+        listed = json.loads(harness("batches", "--format", "json").stdout)
+        assert sorted(one["status"] for one in listed) == ["cancelling", "completed"]
+
+
 def test_a_batch_that_fails_as_a_whole_ends_the_run(runs: Path) -> None:
     with MockServer(models=["another"]) as server:
         assert "model_not_found" in mistake(harness(*command(server, samples=1)))
