@@ -123,6 +123,22 @@ async def test_an_earlier_version_reads_a_reply_with_all_fields_set(path: Path) 
     assert read == EarlierReply("a", "stop", Usage(1, 2, 3, 4, 5))
 
 
+@pytest.mark.parametrize("locked", [True, False])
+async def test_a_reply_that_nobody_waits_for_and_that_is_not_saved_is_reported(
+    path: Path, locked: bool
+) -> None:
+    notices: list[str] = []
+    replies = ReplyCache(path, patience_s=0, notice=notices.append)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        if locked:
+            other.execute("BEGIN EXCLUSIVE")
+        for number in range(2):
+            replies.put(key(number), REPLY, "openai", "m").cancel()  # as by Ctrl-C
+        replies.close()
+    expected = [f"2 paid replies could not be saved in {path}."] if locked else []
+    assert notices == expected
+
+
 async def test_the_first_reply_of_a_key_stays(path: Path) -> None:
     with ReplyCache(path) as replies:
         await replies.put(key(1), REPLY, "openai", "m")
