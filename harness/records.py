@@ -266,8 +266,8 @@ class Reply(Struct, frozen=True):
     tier: str | None = None  # the service tier that answered; None for the standard one
     # The replies to the request's other samples, by their number. Their usage is in this reply's.
     others: Mapping[int, Reply] = {}
-    # The price paid for it, in US dollars; None if unknown. Unset in replies of backends, and in a
-    # cache of an earlier version.
+    # The price paid for it, in US dollars; None if unknown. Unset in replies of backends, except
+    # where the provider states it, and in a cache of an earlier version.
     cost_usd: float | UnsetType | None = UNSET
 
     @property

@@ -8,6 +8,7 @@ Sources: the API references of OpenAI, vLLM and llama.cpp (ggml-org/llama.cpp#10
 """
 
 import json
+import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar
@@ -16,27 +17,37 @@ import msgspec
 from msgspec.structs import replace
 
 from harness import records
-from harness.errors import TransientError
+from harness.errors import RequestRejected, TransientError
 
 T = TypeVar("T")
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]  # a larger one would overflow a table column
 
 FAILED = {"error", "abort", "cancelled"}  # with these finish reasons, servers have no answer
 STANDARD_TIERS = {"", "auto", "default", "on_demand", "standard", "unspecified"}
+NOT_UTF_8 = re.compile(r'(?<!["\udc80-\udcff])[\udc80-\udcff]+(?!["\udc80-\udcff])')
+"""Invalid bytes, decoded with ``surrogateescape``, in the middle of a string."""
 LEAST_LOGPROB = -9999.0  # sent for an impossible token: JSON has no minus infinity
 
 
 def read(content: bytes, shape: type[T]) -> T:
-    """Decode a JSON body as a ``shape``. Invalid Unicode is replaced.
+    """Decode a JSON body as a ``shape``.
+
+    Lone surrogates, and characters that are cut at the beginning or end of a string, are replaced.
 
     Raises:
         ValueError, RecursionError: If the body is not JSON, or is too deeply nested.
+        RequestRejected: If the body has another encoding than UTF-8.
         MsgspecError: If the body has another shape.
     """
     try:
         return msgspec.json.decode(content, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        tree = json.loads(content.decode("utf-8", "replace"))
+        text = content.decode("utf-8", "surrogateescape")
+        tree = json.loads(text)
+        if NOT_UTF_8.search(text):
+            error = RequestRejected("The answer is not in UTF-8, the encoding of JSON.")
+            error.billed = True
+            raise error from None
         return msgspec.convert(_encodable(tree), shape)
 
 

@@ -26,9 +26,9 @@ STATUSES: Mapping[int, Treatment] = {
     **dict.fromkeys((401, 402, 403, 404), "fatal"),
     **dict.fromkeys((408, 499, 504, 524), "interrupted"),
     424: "server_failed",  # the model failed (Bedrock)
-    **dict.fromkeys((409, 500, 501, 502), "server_failed"),
+    **dict.fromkeys((409, 425, 500, 501, 502), "server_failed"),
     429: "rate_limited",
-    **dict.fromkeys((503, 529), "overloaded"),
+    **dict.fromkeys((498, 503, 529), "overloaded"),  # 498: Groq's flex tier
 }
 """How HTTP error statuses are treated.
 
@@ -90,6 +90,7 @@ UNSENT = frozenset({"ClientConnectorError", "ConnectionTimeoutError", "ConnectEr
 
 # Words in Anthropic's messages, since it has no error code for unsupported parameters.
 UNSUPPORTED_WORDS = ("Extra inputs are not permitted", "is deprecated for this model")
+OTHER_NAME = "max_completion_tokens"  # which a server may require instead of max_tokens
 FILTER_WORDS = (
     "flagged as potentially violating our usage policy",  # OpenAI's reasoning models
     "blocked by content filtering policy",  # Anthropic
@@ -179,9 +180,13 @@ def from_status(
         return PromptRefused(message)
     wordy = any(words in said for words in UNSUPPORTED_WORDS)
     if status == 400 and (by_code == "unsupported" or wordy):
-        return FatalCallError(message, "Remove it from decoding in the run file.")
+        remedy = "Remove it from decoding in the run file."
+        if OTHER_NAME in said:
+            remedy = f"Set model.preset: openai, which sends {OTHER_NAME} instead."
+        return FatalCallError(message, remedy)
     treatment = STATUSES.get(status, "server_failed" if status >= 500 else "rejected")
-    remedy = f"Check model.name ({asked.model!r}) and model.base_url in the run file."
+    named = f"model.name ({asked.model!r}) and " if asked.model else ""
+    remedy = f"Check {named}model.base_url in the run file."
     if status == 404 and asked.url_hint:
         remedy = f"{remedy} {asked.url_hint}"
     if status in (401, 403):
@@ -257,6 +262,10 @@ def _filtered(treatment: str | None, said: str, detail: dict[str, Any]) -> bool:
     inner, more = detail.get("innererror"), detail.get("metadata")
     if isinstance(inner, dict) and CODES.get(str(inner.get("code"))) == "filtered":
         return True
+    choices = detail.get("choices")  # Azure: a completion with status 400
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, dict) and choice.get("finish_reason") == "content_filter":
+            return True
     flagged = isinstance(more, dict) and ("flagged_input" in more or "reasons" in more)
     return flagged or treatment == "filtered" or any(words in said for words in FILTER_WORDS)
 
@@ -292,6 +301,8 @@ def _connection(error: Exception, asked: CallContext) -> CallError:
     unsent = bool(names & UNSENT)
     said = f"Cannot reach {endpoint}" if unsent else f"The connection to {endpoint} broke"
     remedy = "Check model.base_url and the network."
+    if "SSLCertVerificationError" in names:
+        remedy = "If you trust the server, set SSL_CERT_FILE to a file with its certificate."
     kind: FailureKind = "unreachable" if unsent else "connection_lost"
     return TransientError(f"{said}: {why}.", remedy, kind=kind)
 
