@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache, cached_property
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 from msgspec import structs
@@ -56,7 +56,7 @@ class HttpClient:
     servers are refused by default, and the API key is masked in the server's responses.
 
     Args:
-        url: The server's base URL.
+        url: The server's base URL. A query, such as ``?api-version=1``, is sent with each request.
         key: API key, or "" to send none. It is masked in errors and, unless it is shorter than 8
             characters, in answers.
         key_header: The header that carries the key (default: it is sent as a bearer token).
@@ -71,7 +71,7 @@ class HttpClient:
         clock: Returns the current Unix time.
 
     Raises:
-        ConfigError: If the URL is invalid, or has more than a host and a path.
+        ConfigError: If the URL is invalid, or may contain a secret.
     """
 
     def __init__(
@@ -89,6 +89,8 @@ class HttpClient:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.url = _checked(url)
+        self.base, _, query = self.url.partition("?")
+        self.query = dict(parse_qsl(query))
         self.headers = dict(headers or {})
         self._timeout_s, self._concurrency, self._reply_mb = timeout_s, concurrency, reply_mb
         self.most_bytes = reply_mb * 1e6
@@ -184,8 +186,13 @@ class HttpClient:
 
     async def request(self, path: str, content: bytes) -> HttpRequest:
         headers = {"content-type": "application/json", **await self.authentication()}
-        url = self.url + path
-        return self.http.build_request("POST", url, content=content, headers=headers)
+        return self.build_request(path, content, headers)
+
+    def build_request(self, path: str, content: bytes, headers: Mapping[str, str]) -> HttpRequest:
+        url = self.base + path
+        return self.http.build_request(
+            "POST", url, content=content, headers=headers, params=self.query or None
+        )
 
     async def authentication(self) -> dict[str, str]:
         """Return the headers that each request has, with the key or token."""
@@ -215,7 +222,10 @@ class HttpClient:
         """
         with self.converting(model):
             headers = await self.authentication() | parts.pop("headers", {})
-            url, parts["timeout"] = self.url + url if url[:1] == "/" else url, self._timeout_s
+            parts["timeout"] = self._timeout_s
+            if url.startswith("/"):
+                url = self.base + url
+                parts["params"] = self.query | parts.get("params", {}) or None
             request = self.http.build_request(method, url, headers=headers, **parts)
             if _origin(request) != _origin(self.http.build_request("GET", self.url)):
                 raise FatalCallError(f"{self.url} names another server, {_origin(request)}.")
@@ -395,8 +405,10 @@ def _checked(url: str) -> str:
             own = f"-o model.base_url=${variable[1]}"
             remedy = f"A run file has no environment variables. On the command line: {own}…"
         raise ConfigError(problem, remedy)
-    if parts.username or parts.password or parts.query or parts.fragment:
-        problem = f"model.base_url: the URL of {parts.hostname} has more than a host and a path."
+    secret = re.search("key|token|secret|auth|sig|code|pass", parts.query, re.IGNORECASE)
+    if parts.username or parts.password or secret or parts.fragment:
+        problem = f"model.base_url: the URL of {parts.hostname} has a password, key or fragment."
         remedy = "Secrets do not belong in run files: name a variable in model.api_key_env."
         raise ConfigError(problem, remedy)
-    return url.rstrip("/")
+    query = f"?{parts.query}" if parts.query else ""
+    return url.partition("?")[0].rstrip("/") + query

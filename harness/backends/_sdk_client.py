@@ -56,7 +56,8 @@ class SDKClient(HttpClient):
     def _client(self, http: AsyncClient) -> Any:
         client = getattr(import_module(self._vendor), CLIENTS[self._vendor])(
             api_key=self._asked.key or "none",
-            base_url=self.url,
+            base_url=self.base,
+            default_query=self.query,
             max_retries=0,
             default_headers=self.headers,
             timeout=self._timeout_s,
