@@ -7,6 +7,7 @@ import pytest
 import scipy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from harness.analysis.breakdown import any_of_first, is_share, of_round, value_of, values_by
 from harness.analysis.metrics import PASS_RATE
@@ -224,6 +225,36 @@ def test_agrees_with_precision_and_recall(make, table_of, told) -> None:
         else:
             assert part.mean == pytest.approx(sum(f1s) / 2)
         assert part.n == len(rows)
+
+
+def test_the_error_is_that_of_the_infinitesimal_jackknife(make, table_of) -> None:
+    """Its terms are the slopes of macro-F1 in the weight of each answer."""
+    told = matrix(yes_right=6, yes_wrong=5, yes_none=2, no_right=20, no_wrong=3)
+    n = len(told)
+
+    def weighted_macro_f1(weights: NDArray[np.float64]) -> float:
+        values = []
+        for name in ("yes", "no"):
+            hits, misses, alarms = (
+                sum(
+                    weight
+                    for weight, (right, what, _) in zip(weights, told, strict=True)
+                    if (right == name, what == "right", what == "wrong") in outcomes
+                )
+                for outcomes in (
+                    [(True, True, False)],
+                    [(True, False, True), (True, False, False)],
+                    [(False, False, True)],
+                )
+            )
+            values.append(2 * hits / (2 * hits + misses + alarms))
+        return float(np.mean(values))
+
+    steps = 1e-5 * np.eye(n)
+    slopes = [(weighted_macro_f1(1 + step) - weighted_macro_f1(1 - step)) / 2e-5 for step in steps]
+    part = found(make, table_of, told)[()]
+    assert part.mean == pytest.approx(weighted_macro_f1(np.ones(n)))
+    assert part.stderr == pytest.approx(np.sqrt(n / (n - 1) * np.sum(np.square(slopes))), rel=1e-6)
 
 
 @pytest.mark.parametrize("shared", [0.0, 0.6])

@@ -104,6 +104,10 @@ def test_clusters_that_balance_are_worth_no_more_than_their_verdicts_but_fractio
     assert clustered_mean(balanced.ravel(), np.arange(160) // 4).effective_n == 160
     fractions = clustered_mean(passed / 4, np.arange(40))
     assert (fractions.effective_n or 0) > 400
+    spread = clustered_mean(
+        np.tile([0.05, 0.95], 200), np.arange(400)
+    )  # 0.81 of verdicts' variance
+    assert spread.effective_n == pytest.approx(400 / 0.81, rel=0.02)
 
 
 def test_the_effective_size_of_a_mean_of_groups() -> None:

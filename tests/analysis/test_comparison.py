@@ -124,6 +124,17 @@ def test_true_or_false_of_another_score_is_a_verdict_as_well(make: Make, table_o
     assert (found.method, found.p_value) == ("exact McNemar", mcnemar(6, 0))
 
 
+def test_a_verdict_against_a_fraction_is_no_pair_of_verdicts(make: Make, table_of: TableOf) -> None:
+    first, second = (
+        table_of([make(f"{n}", None, scores={"s": Score(value)}) for n, value in enumerate(values)])
+        for values in ([n % 2 == 0 for n in range(20)], [n / 20 for n in range(20)])
+    )
+    for pairs in (pair(first, second, score="s"), pair(second, first, score="s")):
+        found = compare(pairs)
+        assert not found.verdicts
+        assert "McNemar" not in found.method
+
+
 @given(st.integers(0, 2000), st.integers(0, 2000))
 def test_mcnemar_is_the_binomial_test(better: int, worse: int) -> None:
     table = [[3, better], [worse, 4]]

@@ -9,10 +9,11 @@ import pytest
 import scipy
 
 from harness.analysis.clustered import rate, share_interval
-from harness.analysis.gate import Decision, Gate, check_runs, decided
+from harness.analysis.gate import Decision, Gate, check_runs, decided, percentile_interval
 from harness.analysis.power import needed_instances, needed_verdicts
 from harness.analysis.unjudged import Unjudged
 from harness.config.sections import CheckSection
+from harness.records import NO_ANSWER_IN_TIME
 from harness.report.gate import gate_line
 from harness.store.files import write_json
 from harness.store.run_folder import RunFolder
@@ -189,3 +190,37 @@ def test_a_percentile_of_latency_is_between_order_statistics(
     assert 0.94 <= binomial.cdf(last - 1) - binomial.cdf(first - 1) < 0.985
     assert binomial.cdf(first - 1) < 0.03
     assert binomial.sf(last - 1) < 0.03
+
+
+def test_a_call_that_timed_out_is_within_no_bound(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "run")
+    timed_out = {"outcome": "crashed", "exception": NO_ANSWER_IN_TIME}
+    calls = [
+        attempt(f"{n}", call_id=f"{n}", latency_s=1.0, **(timed_out if n < 40 else {}))
+        for n in range(200)
+    ]
+    reported_run(folder.path, "run", calls)
+    write_json(folder.manifest, {"schema_version": 1, "run": "run", "task": "sums", "owed": 0})
+    folder.write_config(run_file())
+    section = CheckSection(max={"latency_p90": 2.0})  # 20% would have taken longer than 1 s
+    [gate] = check_runs([(folder, section)], lambda name: RunFolder(tmp_path, name))
+    assert [one.outcome for one in gate.decisions] == ["failed"]
+
+
+@pytest.mark.parametrize("decisions", [1, 3, 10])
+@pytest.mark.parametrize("q", [0.5, 0.9])
+def test_the_interval_of_a_percentile_covers_it_by_the_binomial_distribution(
+    q: float, decisions: int
+) -> None:
+    n = 200_000
+    interval = percentile_interval(np.arange(n, dtype=np.float64), q, n, decisions)
+    assert interval is not None
+    below, above = interval  # the numbers of values below its ends
+    # So many of n independent values lie below the true percentile with this probability.
+    outside = scipy.stats.binom.cdf(below - 1, n, q) + scipy.stats.binom.sf(above, n, q)
+    assert outside == pytest.approx(0.05 / decisions, rel=0.02)
+
+
+@pytest.mark.parametrize("effective_n", [None, 3.0])  # a single cluster, or few
+def test_a_percentile_of_few_has_no_interval(effective_n: float | None) -> None:
+    assert percentile_interval(np.arange(5.0), 0.9, effective_n) is None

@@ -118,18 +118,25 @@ def test_the_error_of_an_average_is_that_of_its_groups(make, table_of) -> None:
     assert found.stderr == pytest.approx(sqrt(variance))
 
 
-def test_the_error_of_a_weighted_mean_is_that_of_weighted_least_squares(make, table_of) -> None:
+@pytest.mark.parametrize("clusters", ["abcde", "aabcc"])
+def test_the_error_of_a_weighted_mean_is_that_of_weighted_least_squares(
+    make, table_of, clusters: str
+) -> None:
     values, weights = np.array([0.2, 0.9, 0.4, 1.0, 0.0]), np.array([1.0, 3.0, 2.0, 5.0, 4.0])
+    rows = zip(values.tolist(), weights.tolist(), clusters, strict=True)
     table = table_of(
-        make(f"{n}", None, outcome="ok", scores={"x": Score(value), "w": Score(weight)})
-        for n, (value, weight) in enumerate(zip(values.tolist(), weights.tolist(), strict=True))
+        make(f"{n}", None, scores={"x": Score(value), "w": Score(weight)}, cluster=cluster)
+        for n, (value, weight, cluster) in enumerate(rows)
     )
     (found,) = weighted_means(table, "x", "w").values()
     mean = np.average(values, weights=weights)
     residuals = weights * (values - mean)
+    totals = [residuals[[one == name for one in clusters]].sum() for name in set(clusters)]
+    n = len(totals)
     assert found.mean == pytest.approx(mean)
-    # The sandwich of White (1980) with n / (n - 1), HC1.
-    assert found.stderr == pytest.approx(sqrt(5 / 4 * residuals @ residuals) / weights.sum())
+    # The sandwich of Liang and Zeger (1986) with n / (n - 1), CR1; if unclustered, White's HC1.
+    stderr = sqrt(n / (n - 1) * np.sum(np.square(totals))) / weights.sum()
+    assert found.stderr == pytest.approx(stderr)
 
 
 def test_the_weighted_mean_of_ratings_is_not_cut_at_1(make, table_of) -> None:
