@@ -79,6 +79,17 @@ async def test_failures_of_the_sdk_have_the_treatment_of_calls(vendor: str) -> N
     assert error.kind == "unreachable"
 
 
+@pytest.mark.parametrize("vendor", ["anthropic", "openai", "gemini"])
+async def test_an_unknown_batch_is_not_blamed_on_the_model(vendor: str) -> None:
+    with MockServer() as server:
+        one = backend(vendor, server)
+        with pytest.raises(FatalCallError, match="404") as raised:
+            await one.poll_batch("batches/none" if vendor == "gemini" else "none")
+        await one.aclose()
+    assert "model.name" not in raised.value.remedy
+    assert "model.base_url" in raised.value.remedy
+
+
 async def test_an_invalid_batch_is_rejected() -> None:
     with MockServer() as server:
         assert isinstance(await failure(backend("anthropic", server), "no tag"), RequestRejected)
