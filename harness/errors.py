@@ -82,30 +82,6 @@ class ReplayMissing(UserError):
     """The replayed recording has no answer to a prompt."""
 
 
-class CallError(HarnessError):
-    """A failed call. Unless a subclass says otherwise, its attempt has the outcome ``error``.
-
-    ``partial`` is the part of a streamed answer that arrived before the failure.
-    """
-
-    partial = ""
-    billed = False  # whether the provider has answered, so that it may bill the call
-    exception = ""  # in a backend's code: its type and place, such as "KeyError at app.py:12"
-    latency_s: float | None = None  # None if never sent, or if it shares the call of another one
-
-
-class RequestRejected(CallError):
-    """This request is rejected, for example because of its length."""
-
-
-class PromptRefused(RequestRejected):
-    """The provider's content filter refuses this prompt: the outcome ``refused``."""
-
-
-class Crashed(CallError):
-    """The system under test raised an exception or hung: the outcome ``crashed``, a failure."""
-
-
 FailureKind = Literal[
     "rate_limited",  # 429: too many requests or tokens
     "overloaded",  # 503 or 529: the provider is overloaded
@@ -117,6 +93,36 @@ FailureKind = Literal[
     "malformed",  # the body is not what the protocol promises; may be billed
 ]
 """The kinds of failure after which a call is worth retrying."""
+
+
+class CallError(HarnessError):
+    """A failed call. Unless a subclass says otherwise, its attempt has the outcome ``error``.
+
+    ``partial`` is the part of a streamed answer that arrived before the failure.
+    """
+
+    kind: FailureKind | None = None  # None if no retry can help
+    retry_after: float | None = None
+    partial = ""
+    billed = False  # whether the provider has answered, so that it may bill the call
+    exception = ""  # in a backend's code: its type and place, such as "KeyError at app.py:12"
+    latency_s: float | None = None  # None if never sent, or if it shares the call of another one
+
+
+class RequestRejected(CallError):
+    """This request is rejected, for example because of its length."""
+
+
+class PromptTooLong(RequestRejected):
+    """The prompt is longer than the model's context, or than the provider accepts."""
+
+
+class PromptRefused(RequestRejected):
+    """The provider's content filter refuses this prompt: the outcome ``refused``."""
+
+
+class Crashed(CallError):
+    """The system under test raised an exception or hung: the outcome ``crashed``, a failure."""
 
 
 class TransientError(CallError):
@@ -139,6 +145,14 @@ class TransientError(CallError):
 
 class FatalCallError(CallError, UserError):
     """A failure that all calls would share, such as a wrong key. It ends the run."""
+
+
+class AccessDenied(FatalCallError):
+    """The key (401) or the access to a model or address (403, 404) is rejected.
+
+    It ends the run unless other calls are answered, because gateways pass on the 403 or 404 of a
+    single prompt.
+    """
 
 
 class BudgetBroken(FatalCallError):

@@ -26,11 +26,29 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 WITHOUT_REPLY: tuple[Outcome, ...] = ("crashed", "error")  # the call itself failed
 NO_ANSWER_IN_TIME = "no answer in time"  # the ``exception`` of a crash that is a time-out
 
-REFUSALS = frozenset({"refusal", "content_filter"})  # finish reasons; the text may be empty
+# Finish reasons, ours and those of providers, which the cache and the attempts keep as received.
+# Sources: the API references of OpenAI, Anthropic, Gemini, Mistral, DeepSeek and Zhipu.
+COMPLETE = frozenset({"stop", "STOP", "end_turn", "stop_sequence", "eos", "eos_token", "COMPLETE"})
+TRUNCATIONS = frozenset(
+    {
+        *("length", "max_tokens", "MAX_TOKENS", "model_length", "model_context_window_exceeded"),
+        *("pause_turn", "compaction"),  # the model would go on in another turn
+    }
+)
+REFUSALS = frozenset({"refusal", "content_filter", "sensitive", "safety", "SAFETY"})
+"""The text may be empty."""
+INTERRUPTIONS = frozenset(
+    {"error", "abort", "cancelled", "insufficient_system_resource", "network_error"}
+)
+"""The server has no answer: the call is retried."""
 TOOL_CALLS = frozenset({"tool_calls", "tool_use", "function_call"})
 """Finish reasons of an answer that calls tools. Its text is JSON with the calls."""
 CONSTRAINT_REFUSED = "constraint_refused"
 """The finish reason if the provider refused the decoding constraint; its message is the text."""
+FINISH_REASONS = (
+    COMPLETE | TRUNCATIONS | REFUSALS | INTERRUPTIONS | TOOL_CALLS | {CONSTRAINT_REFUSED}
+)
+"""All known finish reasons. With any other, an answer counts as complete, with a warning."""
 
 D = TypeVar("D")
 
@@ -273,7 +291,14 @@ class Reply(Struct, frozen=True):
     @property
     def is_answer(self) -> bool:
         """Whether the reply has text or is a refusal. Other replies may be due to an outage."""
+        if self.finish_reason in INTERRUPTIONS:
+            return False
         return bool(self.text.strip()) or self.finish_reason in REFUSALS
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether the reply ends before the answer does."""
+        return self.finish_reason in TRUNCATIONS | INTERRUPTIONS
 
 
 class Call(Struct, frozen=True):

@@ -22,7 +22,6 @@ from harness.errors import RequestRejected, TransientError
 T = TypeVar("T")
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]  # a larger one would overflow a table column
 
-FAILED = {"error", "abort", "cancelled"}  # with these finish reasons, servers have no answer
 STANDARD_TIERS = {"", "auto", "default", "on_demand", "standard", "unspecified"}
 NOT_UTF_8 = re.compile(r'(?<!["\udc80-\udcff])[\udc80-\udcff]+(?!["\udc80-\udcff])')
 """Invalid bytes, decoded with ``surrogateescape``, in the middle of a string."""
@@ -118,10 +117,10 @@ def finish(reason: object) -> str:
     """Return an answer's finish reason, or ``stop`` if it has none.
 
     Raises:
-        TransientError: If the reason is in `FAILED`.
+        TransientError: If the reason is in `records.INTERRUPTIONS`.
     """
     found = text_or_none(reason) or "stop"
-    if found in FAILED:
+    if found in records.INTERRUPTIONS:
         raise TransientError(f"The server ended the answer with {found!r}.", kind="interrupted")
     return found
 

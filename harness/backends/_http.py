@@ -302,7 +302,11 @@ class HttpClient:
                 reply = structs.replace(reply, **texts)
         return reply
 
-    def malformed(self, content: bytes, error: Exception) -> CallError:
+    def malformed(self, content: bytes, error: Exception, model: str = "") -> CallError:
+        """Return the error for a body without an answer, which may report a failure itself."""
+        failure = _responses.from_body(content, replace(self._asked, model=model))
+        if failure is not None:
+            return failure
         begin = self._asked.without_key(content[:2000].decode(errors="replace"))[:200]
         problem = f"The answer of {self.url} is malformed ({error}): {begin!r}"
         return TransientError(problem, kind="malformed")
@@ -363,7 +367,7 @@ class HttpBackend(ABC):
         try:
             return self.client.masked(self.reply(content, request))
         except UNREADABLE as error:
-            raise self.client.malformed(content, error) from None
+            raise self.client.malformed(content, error, request.model) from None
 
     async def aclose(self) -> None:
         await self.client.aclose()

@@ -10,10 +10,12 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
 from harness.errors import (
+    AccessDenied,
     CallError,
     FailureKind,
     FatalCallError,
     PromptRefused,
+    PromptTooLong,
     RequestRejected,
     TransientError,
 )
@@ -35,7 +37,7 @@ STATUSES: Mapping[int, Treatment] = {
 Statuses that are not listed are ``server_failed`` if they are 500 or more, else ``rejected``.
 """
 
-CODES: Mapping[str, Treatment | Literal["no credit", "unsupported", "filtered"]] = {
+CODES: Mapping[str, Treatment | Literal["no credit", "unsupported", "filtered", "too long"]] = {
     **dict.fromkeys(("server_error", "vector_store_timeout"), "server_failed"),
     "rate_limit_exceeded": "rate_limited",
     **dict.fromkeys(("data_residency_mismatch", "organization_on_hold"), "fatal"),
@@ -51,6 +53,8 @@ CODES: Mapping[str, Treatment | Literal["no credit", "unsupported", "filtered"]]
     **dict.fromkeys(("ResponsibleAIPolicyViolation", "invalid_prompt"), "filtered"),
     **dict.fromkeys(("bio_policy", "misalignment_policy_violation"), "filtered"),
     "image_content_policy_violation": "filtered",
+    **dict.fromkeys(("context_length_exceeded", "request_too_large"), "too long"),
+    "string_above_max_length": "too long",
 }
 """How errors with a code are treated, if they have no HTTP status.
 
@@ -87,6 +91,23 @@ Those of the clouds' packages are raised while credentials are found or renewed.
 
 # Transport exceptions which mean that no request was sent.
 UNSENT = frozenset({"ClientConnectorError", "ConnectionTimeoutError", "ConnectError", "ProxyError"})
+
+NO_CREDIT = "The account has no credit left."
+QUOTA = "Run it again when the quota is renewed, or raise it."
+# Words in messages that have no code of their own, and what to do: they end the run.
+SPENT_WORDS = {
+    "credit balance is too low": NO_CREDIT,  # Anthropic, with status 400
+    "reached your specified API usage limits": QUOTA,  # Anthropic, with status 400
+    "Too many tokens per day": QUOTA,  # Bedrock, with status 429
+    "reached its monthly spending limit": NO_CREDIT,  # xAI, with status 403 or 429
+}
+TOO_LONG = re.compile(
+    r"(prompt|input|request|message) is too long|reduce (the length|your prompt)"
+    r"|context[ _](length|window|size)|maximum (prompt|input|model) length|max_model_len"
+    r"|input token count.* exceeds|maximum number of (input )?tokens",
+    re.IGNORECASE,
+)
+"""Words in messages about prompts that are too long, for which many servers have no code."""
 
 # Words in Anthropic's messages, since it has no error code for unsupported parameters.
 UNSUPPORTED_WORDS = ("Extra inputs are not permitted", "is deprecated for this model")
@@ -171,9 +192,12 @@ def from_status(
     if "API_KEY_INVALID" in google.reasons:
         status = 401
     if status == 429 and google.daily:
-        return FatalCallError(message, "Run it again when the daily quota is renewed, or raise it.")
+        return FatalCallError(message, QUOTA)
+    spent = next((remedy for words, remedy in SPENT_WORDS.items() if words in said), None)
+    if spent is not None:
+        return FatalCallError(message, spent)
     if by_code == "no credit" or status == 402:
-        return FatalCallError(message, "The account has no credit left.")
+        return FatalCallError(message, NO_CREDIT)
     if by_code == "fatal":
         return FatalCallError(message, ACCOUNT)
     if status in (400, 403) and _filtered(by_code, said, detail):
@@ -185,6 +209,9 @@ def from_status(
             remedy = f"Set model.preset: openai, which sends {OTHER_NAME} instead."
         return FatalCallError(message, remedy)
     treatment = STATUSES.get(status, "server_failed" if status >= 500 else "rejected")
+    long = status == 413 or by_code == "too long" or TOO_LONG.search(said)
+    if treatment == "rejected" and long:
+        return PromptTooLong(message)
     named = f"model.name ({asked.model!r}) and " if asked.model else ""
     remedy = f"Check {named}model.base_url in the run file."
     if status == 404 and asked.url_hint:
@@ -195,8 +222,37 @@ def from_status(
             if asked.key_variable
             else "No key was sent: name the variable that holds it in model.api_key_env."
         )
+    if treatment == "fatal":
+        return AccessDenied(message, remedy)
     wait = _retry_after(headers)
     return _error(treatment, message, remedy, google.retry_after if wait is None else wait)
+
+
+def from_body(content: bytes, asked: CallContext) -> CallError | None:
+    """Return the error that a successful response has in the place of an answer, or None.
+
+    OpenRouter and gateways report failures of their providers in this way, with an HTTP status as
+    the code, in the body or in a choice (https://openrouter.ai/docs/api/reference/errors).
+    """
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    choices = body.get("choices") if isinstance(body, dict) else None
+    for part in (body, *(choices if isinstance(choices, list) else ())):
+        error = part.get("error") if isinstance(part, dict) else None
+        if not isinstance(error, dict):
+            continue
+        code = str(error.get("code"))
+        if re.fullmatch("[45][0-9]{2}", code):
+            failure = from_status(int(code), {}, error, asked)
+        elif code in CODES:
+            failure = from_code(code, f"{asked.endpoint}: {asked.without_key(_detail(error)[1])}")
+        else:
+            continue
+        failure.billed = part is not body  # the model has begun to answer
+        return failure
+    return None
 
 
 def from_code(code: str, message: str) -> CallError:
@@ -204,6 +260,8 @@ def from_code(code: str, message: str) -> CallError:
     treatment = CODES.get(code, "rejected")
     if treatment == "filtered":
         return PromptRefused(message)
+    if treatment == "too long":
+        return PromptTooLong(message)
     if treatment == "no credit" or treatment == "unsupported":
         return FatalCallError(message, ACCOUNT)
     return _error(treatment, message, ACCOUNT)

@@ -22,7 +22,13 @@ from harness.backends._loglikelihoods import encoded, summed, windows
 from harness.backends._processes import Guard
 from harness.backends._vllm import VLLMModel, flags
 from harness.config.settings import handed_down
-from harness.errors import ConfigError, FatalCallError, RequestRejected, TransientError
+from harness.errors import (
+    ConfigError,
+    FatalCallError,
+    PromptTooLong,
+    RequestRejected,
+    TransientError,
+)
 from harness.records import DecodingConstraint, Message, Reply, Request, Usage
 
 STEP_S = 0.05  # between checks for new child processes; a kill -9 may leave the newest ones running
@@ -258,14 +264,14 @@ def sampling(request: Request, defaults: Mapping[str, Any], room: int) -> dict[s
         room: Tokens of the context that the prompt leaves for the answer.
 
     Raises:
-        RequestRejected: If ``room`` is less than the request's ``max_tokens``, or less than 1.
+        PromptTooLong: If ``room`` is less than the request's ``max_tokens``, or less than 1.
     """
     decoding, wanted = request.decoding, request.decoding.max_tokens
     if room < 1 or (wanted is not None and wanted > room):
         answer = f"but the answer may need {wanted or 1}."
         problem = f"The context has room for {max(room, 0)} tokens after this prompt, {answer}"
         remedy = "Lower decoding.max_tokens, or raise model.engine.max_model_len."
-        raise RequestRejected(problem, remedy)
+        raise PromptTooLong(problem, remedy)
     given = {
         "temperature": decoding.temperature,
         "top_p": decoding.top_p,

@@ -44,6 +44,7 @@ class CompletionChoice(msgspec.Struct):
     text: Any = None
     index: Any = None
     finish_reason: Any = None
+    error: Any = None
     logprobs: Any = None
     prompt_logprobs: Any = None
 
@@ -276,6 +277,8 @@ class ChatReplies:
         return self.said(choices[0])
 
     def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
+        if choice.error:
+            raise ValueError("a choice has an error")
         reason = _bodies.finish(choice.finish_reason)
         if (message := choice.message) is None:
             if reason in REFUSALS:  # Azure's content filter

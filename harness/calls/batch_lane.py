@@ -16,7 +16,7 @@ from harness.calls.batch_jobs import LIVE, BatchJobs, Delivered
 from harness.calls.claims import InBatch, PaidElsewhere
 from harness.calls.reply_cache import StoreBusy
 from harness.calls.signals import Ask, Load, Report, Stop, Stopping
-from harness.errors import CallError, TransientError
+from harness.errors import AccessDenied, CallError, RequestRejected, TransientError
 from harness.records import Reply, Request
 
 QUIET_S = 1.0  # seconds without a further call after which a wave is complete, at most ``poll_s``
@@ -140,6 +140,8 @@ class BatchLane:
                     return outcome
                 raise PaidElsewhere(outcome)
             live = live or outcome is LIVE
+            if isinstance(outcome, AccessDenied):  # not to all calls: it has accepted the batch
+                raise RequestRejected(outcome.message, outcome.remedy)
             if isinstance(outcome, CallError):
                 tries += 1
                 if not isinstance(outcome, TransientError) or tries >= self.tries:

@@ -23,7 +23,6 @@ from harness.errors import (
     CallError,
     ConfigError,
     FailureKind,
-    TransientError,
 )
 from harness.records import REFUSALS, DecodingConstraint, Reply, Request, Usage
 
@@ -321,8 +320,7 @@ class Budgeted:
                 raise Stopping from None
             raise
         except BaseException as error:
-            billed = isinstance(error, CallError) and error.billed
-            billed = billed or (isinstance(error, TransientError) and error.kind in MAYBE_BILLED)
+            billed = isinstance(error, CallError) and (error.billed or error.kind in MAYBE_BILLED)
             try:
                 if billed:
                     await self.charge(most)

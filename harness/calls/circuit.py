@@ -1,155 +1,282 @@
-"""The circuit breaker for outages (Nygard, "Release It!", 2007, "Circuit Breaker").
+"""Retries of failed calls, and the circuit breaker for outages (Nygard, "Release It!", 2007).
 
-While the circuit is open, all calls wait except one, which is retried at growing intervals. An
-outage therefore uses up few tries. After ``outage_s`` seconds, the run ends and can be resumed.
+A provider is down only if no call succeeds, and a prompt is at fault only if another call does. All
+failures between two successes therefore form a streak. If a streak grows long, or may cost a call
+its last try, the circuit opens: all calls wait, except a short control call.
+
+- If the control succeeds, the provider works, and each failure counts as a try of its own prompt.
+- If it fails too, the provider is down, and the failures of the streak count for no prompt. The
+  control and the waiting calls, one after another, are sent in turn until one succeeds. After
+  ``outage_s`` seconds without any success, the run ends and can be resumed.
 """
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import replace as with_fields
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from harness.calls.signals import Ask, CircuitOpen, Report
-from harness.errors import CallError, FailureKind, FatalCallError, TransientError
-from harness.records import Origin, Reply, Request
+from harness.errors import AccessDenied, CallError, FailureKind, FatalCallError, TransientError
+from harness.records import Message, Reply, Request
 
-FAILURES_IN_A_ROW = (3, 10)
-"""Bounds on the number of consecutive failures, over all calls, that open the circuit.
-
-The number itself is one less than the maximum tries of a call, if that is within the bounds. No
-call then uses up its tries because of an outage.
-"""
-REFUSALS_IN_A_ROW = 5  # number of consecutive 429 responses that open the circuit
+FAILURES_IN_A_ROW = 10  # over all calls; they open the circuit
+RETRYING_S = 1800.0  # a call's last try starts within this many seconds of its first failure
+LONGEST_BACKOFF_S = 60.0  # after a failed try of a call, unless the provider asks for more
 FIRST_CONTACT_S = 3.0  # limit if the provider never responded: a wrong address fails quickly
-LONGEST_STEP_S = 30.0  # between retries during an outage, unless the provider asks for more
-PROVIDER_WIDE: frozenset[FailureKind] = frozenset({"unreachable", "connection_lost", "overloaded"})
-"""Failures that cannot be the fault of a single call."""
+LONGEST_STEP_S = 30.0  # between calls during an outage, unless the provider asks for more
+FIRST_STEP_S = 0.5  # of both kinds of pauses
+GROWTH = 2.0  # of both, from one pause to the next
 NEVER_REACHED: frozenset[FailureKind] = frozenset({"unreachable", "malformed"})
 """Failures that a wrong address may cause. They do not prove that the provider was reached."""
+CONTROL = "Reply with OK."
+
+
+def control_of(request: Request) -> Request:
+    """Return a request that any working provider of the model answers, whatever the prompt.
+
+    Its number is random, so that a gateway cannot answer it from a cache.
+    """
+    answers = [Message("assistant", " OK")] if request.loglikelihoods else []
+    return replace(
+        request,
+        messages=(Message("user", f"{CONTROL} ({random.getrandbits(32)})"), *answers),
+        decoding=with_fields(request.decoding, constraint=None),
+        window=0,
+        others=(),
+    )
+
+
+@dataclass(eq=False)
+class _Streak:
+    """The failures, over all calls, since the last success."""
+
+    failures: int = 0
+    error: CallError | None = None  # the last one
+    outage: bool = False  # whether the control has failed, too: they count for no call
+
+
+class _Failure(NamedTuple):
+    """A failed try of a call."""
+
+    error: AccessDenied | TransientError
+    streak: _Streak
+    at: float
+
+
+@dataclass(eq=False)
+class _Outage:
+    """An open circuit. Waiting calls take turns in the order in which they arrived."""
+
+    began: float
+    streak: _Streak
+    error: CallError  # the last one of the control, or of a call whose turn it was
+    step: float = 0.0  # until the next call
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    pause: asyncio.Future[None] | None = None
 
 
 @dataclass(eq=False)
 class Circuit:
-    """The circuit breaker: passes calls on while the provider responds.
+    """The layer that retries failed calls, and holds all calls while the provider is down.
 
-    It opens after several failures in a row, if possible before a call has used all of its
-    ``tries``. It then passes one request to ``opened``, and retries it for up to ``outage_s``
-    seconds (`FIRST_CONTACT_S` if the provider has never responded). Until the circuit calls
-    ``restored``, the layers below must raise `CircuitOpen` in all other waiting calls.
+    A call that fails backs off exponentially with full jitter (Brooker, "Exponential Backoff And
+    Jitter", AWS, 2015). It is given up after ``tries`` tries that count, or one if it is denied,
+    and only once another call has succeeded since.
+
+    While the circuit is open, it passes one request at a time to ``opened`` and to the layers
+    below. Until the circuit calls ``restored``, these must raise `CircuitOpen` in all other waiting
+    calls.
+
+    Attributes:
+        control: Sends a control call, which is no call of the run.
+        program: Whether the backend is a program with no server, which may hang.
     """
 
     ask: Ask
+    control: Ask
     _: KW_ONLY
     tries: int
     outage_s: float
+    total_s: float = RETRYING_S
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     status: Report = lambda _: None
     opened: Callable[[Request], None] = lambda _: None
     restored: Callable[[], None] = lambda: None
     clock: Callable[[], float] = time.monotonic
-    program: bool = False  # whether the backend is a program with no server, which may hang
+    program: bool = False
 
     def __post_init__(self) -> None:
-        fewest, most = FAILURES_IN_A_ROW
-        self._most_failures = max(fewest, min(most, self.tries - 1))
-        self._reached = False
-        self._forget()
-        self._closed: asyncio.Future[None] | None = None
-        """Completes when the circuit closes again. None while the circuit is closed."""
-        self._given_up: FatalCallError | None = None  # once an outage has lasted too long
+        self._reached = False  # whether the provider has ever responded
+        self._sent = 0  # calls in the layers below
+        self._streak = _Streak()
+        self._outage: _Outage | None = None  # while the circuit is open
+        self._given_up: FatalCallError | None = None
+        self._changed = asyncio.Event()  # of `_streak`, `_outage`, or of `_sent` to 0
 
     async def __call__(self, request: Request) -> Reply:
-        """Send the request as soon as the circuit is closed, and return the reply.
+        """Send the request until it is answered, and return the reply.
 
         Raises:
-            FatalCallError: If the provider is down for longer than ``outage_s`` seconds, or has
-                never responded.
+            FatalCallError: If the provider is down for longer than ``outage_s`` seconds, has never
+                responded, or denies access to all calls.
             CallError: If the call fails otherwise.
         """
+        failures: list[_Failure] = []
+        retry_at = 0.0
         while True:
-            while self._closed is not None:
-                await asyncio.shield(self._closed)
-                await self.sleep(0)  # the run may be stopping
-            if self._given_up is not None:  # the first error has not yet ended the run
-                raise FatalCallError(self._given_up.message, self._given_up.remedy)
-            try:
-                return await self._counted(request)
-            except CircuitOpen:
-                continue
-            except TransientError as error:
-                if self._closed is not None or self._given_up is not None:
-                    continue  # failures during a known outage do not count as tries
-                if not self._opens(request, error):
-                    raise
-                return await self._outlast(request, error)
+            if self._given_up is not None:
+                raise self._given_up
+            last = self._last_try(failures)
+            if self._outage is not None:
+                reply = await self._outlast(self._outage, request)
+                if reply is not None:
+                    return reply
+            elif last is not None and last.streak is not self._streak:  # another call has succeeded
+                denied = isinstance(last.error, AccessDenied)
+                raise CallError(last.error.message) if denied else last.error
+            elif last is not None and self._sent:
+                await self._changed.wait()
+            elif last is not None:
+                self._open(request, last.error)
+            elif (wait := retry_at - self.clock()) > 0:
+                retry_at = 0.0
+                await self.sleep(wait)
+            else:
+                try:
+                    return await self._send(request, self.ask)
+                except CircuitOpen:
+                    continue
+                except (AccessDenied, TransientError) as error:
+                    now = self.clock()
+                    failures.append(_Failure(error, self._streak, now))
+                    longest = min(GROWTH ** len(failures) * FIRST_STEP_S / 2, LONGEST_BACKOFF_S)
+                    retry_at = now + random.uniform(0, longest) + (error.retry_after or 0.0)
 
-    async def _counted(self, request: Request) -> Reply:
-        """Send the request once. A reply or a rejection ends the row of failures."""
+    def _last_try(self, failures: list[_Failure]) -> _Failure | None:
+        """Return the failure after which a call is given up, or None if it is to be retried."""
+        counted = [failure for failure in failures if not failure.streak.outage]
+        if not counted:
+            return None
+        last = counted[-1]
+        used_up = len(counted) >= self.tries or self.clock() - counted[0].at > self.total_s
+        return last if used_up or isinstance(last.error, AccessDenied) else None
+
+    async def _send(self, request: Request, ask: Ask) -> Reply:
+        self._sent += 1
         try:
-            reply = await self.ask(request)
-        except TransientError as error:
-            hangs = self.program and error.kind == "timed_out"
-            self._reached = self._reached or not (hangs or error.kind in NEVER_REACHED)
+            reply = await ask(request)
+        except (AccessDenied, TransientError) as error:
+            self._fail(request, error)
             raise
-        except CallError:
-            self._reached = True
-            self._forget()
+        except CallError:  # the provider has processed the call
+            self._succeed()
             raise
-        self._reached = True
-        self._forget()
+        finally:
+            self._sent -= 1
+            if not self._sent and self._streak.failures:
+                self._notify()
+        self._succeed()
         return reply
 
-    def _forget(self) -> None:
-        self._failures = self._refusals = 0
-        self._failing: Origin | None = None
-        self._counted_error: TransientError | None = None
-        self._several = False
+    def _succeed(self) -> None:
+        self._reached = True
+        if self._streak.failures:
+            self._streak = _Streak()
+            self._close()
 
-    def _opens(self, request: Request, error: TransientError) -> bool:
-        """Count a failed try, once per exception, and return whether it opens the circuit."""
-        if error is self._counted_error:
-            return False
-        self._counted_error = error
-        # If only one call fails, its own prompt may be the cause (it may crash the server): the
-        # call is then abandoned like any other, and the run continues.
-        self._several = self._several or self._failing not in (None, request.origin)
-        self._failing = request.origin
-        if error.kind == "rate_limited":
-            self._failures, self._refusals = 0, self._refusals + 1
-            return self._several and self._refusals >= REFUSALS_IN_A_ROW
-        self._failures, self._refusals = self._failures + 1, 0
-        provider_wide = error.kind in PROVIDER_WIDE
-        return (self._several or provider_wide) and self._failures >= self._most_failures
+    def _fail(self, request: Request, error: AccessDenied | TransientError) -> None:
+        streak = self._streak
+        if error is not streak.error:  # several calls may fail together, with the same error
+            streak.error = error
+            streak.failures += 1
+        first = isinstance(error, AccessDenied) and not self._reached
+        if (first or streak.failures >= FAILURES_IN_A_ROW) and self._outage is None:
+            self._open(request, error)
+        hangs = self.program and error.kind == "timed_out"
+        self._reached = self._reached or not (hangs or error.kind in NEVER_REACHED)
 
-    async def _outlast(self, request: Request, error: TransientError) -> Reply:
-        """Open the circuit until a retry of the request is answered or rejected, or time is up."""
-        self._closed = asyncio.get_running_loop().create_future()
+    def _open(self, request: Request, error: CallError) -> None:
+        self._outage = _Outage(self.clock(), self._streak, error)
         self.opened(request)
-        began, step = self.clock(), 0.5
-        try:
-            while True:
-                wait = max(step, error.retry_after or 0.0)
-                gone = self.clock() - began
-                if gone + wait > (self.outage_s if self._reached else FIRST_CONTACT_S):
-                    self._given_up = _down(error, gone, wait)
-                    raise self._given_up from error
-                then = time.strftime("%H:%M:%S", time.localtime(time.time() + wait))
-                self.status(f"paused until {then}: {error.message}")
-                await self.sleep(wait)
-                step = min(2 * step, LONGEST_STEP_S)
+        self._notify()
+
+    async def _outlast(self, outage: _Outage, request: Request) -> Reply | None:
+        """When it is the request's turn, send the control and, if that fails, the request.
+
+        Returns:
+            The reply to the request, or None if the request must be sent again.
+        """
+        control = control_of(request)
+        async with outage.turn:
+            for sent in (control, request):
+                if not await self._is_due(outage, sent):
+                    return None
                 try:
-                    return await self._counted(request)
-                except TransientError as again:
-                    error = again
+                    reply = await self._send(sent, self.ask if sent is request else self.control)
+                except (AccessDenied, TransientError) as error:
+                    outage.streak.outage = True
+                    previous = outage.error
+                    outage.error = error
+                    if isinstance(error, AccessDenied) and isinstance(previous, AccessDenied):
+                        self._give_up(outage, error)
+                except CallError as error:
+                    if sent is request or isinstance(error, FatalCallError):
+                        raise
+                    return None
+                else:
+                    return reply if sent is request else None
+        return None
+
+    async def _is_due(self, outage: _Outage, request: Request) -> bool:
+        """Wait for the next step, and return whether the circuit is still open for the request."""
+        wait = outage.step and max(outage.step, outage.error.retry_after or 0.0)
+        gone = self.clock() - outage.began
+        if gone + wait > (self.outage_s if self._reached else FIRST_CONTACT_S):
+            self._give_up(outage, _down(outage.error, gone, wait))
+        if self._outage is not outage:
+            return False
+        if wait:
+            then = time.strftime("%H:%M:%S", time.localtime(time.time() + wait))
+            self.status(f"paused until {then}: {outage.error.message}")
+        outage.pause = asyncio.ensure_future(self.sleep(wait))
+        try:
+            await asyncio.wait({outage.pause})
         finally:
+            outage.pause.cancel()
+        if not outage.pause.cancelled():
+            outage.pause.result()  # raises Stopping if the run stops
+        if self._outage is not outage:
+            return False
+        outage.step = min(max(FIRST_STEP_S, GROWTH * outage.step), LONGEST_STEP_S)
+        self.opened(request)
+        return True
+
+    def _give_up(self, outage: _Outage, error: FatalCallError) -> None:
+        if self._outage is outage:
+            self._given_up = error
+            self._close()
+
+    def _close(self) -> None:
+        outage = self._outage
+        if outage is not None:
+            self._outage = None
+            if outage.pause is not None:
+                outage.pause.cancel()
             self.status("")
-            self._forget()
             self.restored()
-            self._closed.set_result(None)
-            self._closed = None
+        self._notify()
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
-def _down(error: TransientError, gone: float, wait: float) -> FatalCallError:
+def _down(error: CallError, gone: float, wait: float) -> FatalCallError:
     problem = f"All calls have failed for {gone:.0f} s"
     if error.kind == "rate_limited":
         asks = f", and asks to wait {wait:.0f} s more" if error.retry_after else ""

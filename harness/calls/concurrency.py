@@ -18,7 +18,7 @@ from itertools import islice
 
 from harness.calls.rate_limits import LOCKED_S, RateLimits, Reservation, Used
 from harness.calls.signals import Ask, CircuitOpen, Load, NotSent, Report, Stop, Stopping
-from harness.errors import CallError, FailureKind, TransientError
+from harness.errors import CallError, FailureKind
 from harness.records import Reply, Request, Usage
 
 START = 16  # initial number of calls in flight
@@ -197,7 +197,7 @@ class ConcurrencyLimiter:
             used = "nothing"
             raise
         except CallError as error:
-            kind = error.kind if isinstance(error, TransientError) else None
+            kind = error.kind
             self._failed += kind is not None
             self._rate_limited += kind == "rate_limited"
             self.limit.ended(sent, time.perf_counter(), pushed_back=kind in PUSHED_BACK)

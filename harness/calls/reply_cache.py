@@ -27,7 +27,7 @@ from harness.calls.background import BackgroundQueue
 from harness.calls.claims import Shared, open_claims
 from harness.calls.database import LOCKED_S, PaymentRow, ReplyRow, Restore, is_busy, is_damage
 from harness.errors import StoreFailed
-from harness.records import Call, Reply, encodable
+from harness.records import INTERRUPTIONS, Call, Reply, encodable
 
 PATIENCE_S = 300.0  # to wait for another process's lock: long, as the replies were paid for
 NOTICE_S = 2.0  # seconds of waiting for another process before the user is notified
@@ -181,7 +181,12 @@ class ReplyCache:
             return None
         try:
             if _intact(name, rows[0][0]):
-                return self._decoder.decode(rows[0][0])
+                reply = self._decoder.decode(rows[0][0])
+                # Earlier versions saved interrupted answers. A team's cache cannot replace them.
+                if reply.finish_reason not in INTERRUPTIONS or self.shared is not None:
+                    return reply
+                self._damaged_rows.add(name)
+                return None
         except (TypeError, AttributeError, msgspec.MsgspecError, UnicodeDecodeError):
             pass
         self._damaged_rows.add(name)

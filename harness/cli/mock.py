@@ -16,6 +16,7 @@ def mock(
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8077,
     latency: str = "0",
     fault: Annotated[list[str] | None, typer.Option(metavar="NAME=PROBABILITY")] = None,
+    fault_on: Annotated[list[str] | None, typer.Option(metavar="TEXT")] = None,
     seed: int = 0,
     answers: Path | None = None,
     api_key: str | None = None,
@@ -42,10 +43,11 @@ def mock(
         host: Address to listen on.
         port: Port to listen on; 0 uses any free port.
         latency: Time to answer in seconds: SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA.
-        fault: Make a share of requests fail; repeatable. Names: 400, 429, 500, 503, 529, reset,
-            stall, stall_body, trickle (a byte a second), truncated_body, invalid_json, empty,
-            reasoning_only, refusal, content_filter, and those of a hostile server (harness docs
-            mock). A retried request may succeed.
+        fault: Make a share of requests fail; repeatable. Names: 400, 401, 403, 404, 429, 500, 503,
+            529, reset, stall, stall_body, trickle (a byte a second), truncated_body, invalid_json,
+            error_body, empty, reasoning_only, refusal, content_filter, and those of a hostile
+            server (harness docs mock). A retried request may succeed.
+        fault_on: Let only prompts that contain this text fail; repeatable.
         seed: Seed of faults and latencies.
         answers: JSONL of {"prompt": …, "text": …}; prompt is the last user message or the whole
             list of messages. Any other prompt gets a 400. Default: made-up sentences.
@@ -79,6 +81,7 @@ def mock(
             port=port,
             latency=latency,
             faults=parse_shares(fault or []),
+            fault_on=fault_on or (),
             seed=seed,
             answers=answers,
             api_key=api_key,

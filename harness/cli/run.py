@@ -78,7 +78,8 @@ def run(
         detach: Like --batch, but end when all calls are in batches; repeat the command to continue.
         dry_run: Print the plan and estimated cost without running.
         retry: Retry attempts with these outcomes, separated by commas: truncated, refused, empty,
-            unparseable, crashed. Failed calls (error) are always retried.
+            unparseable, crashed. Failed calls (error) are always retried. A finish reason, as in
+            the run's attempts, may be named too.
         yes: Do not ask before a run that may cost more than HARNESS_ASK_ABOVE_USD.
     """
     settings = Settings()
@@ -89,7 +90,9 @@ def run(
         base = shard_base(base, part)
     if batch or detach:
         runs = {variant: run.in_batches(detach=detach) for variant, run in runs.items()}
-    retried = outcomes(retry, OUTCOMES[1:])  # all but ok
+    folders = [RunFolder(settings.runs_dir, run_name(base, variant)) for variant in runs]
+    reasons = _finish_reasons(folders).difference(OUTCOMES) if retry else ()
+    retried = outcomes(retry, [*OUTCOMES[1:], *sorted(reasons)])  # all but ok
     how = Manner(dry_run, retried, yes, rescore, fresh)
     _carry_out(runs, base, _repeated(), settings, how)
 
@@ -166,6 +169,17 @@ def _listed(what: str, text: str, known: list[str] | None = None) -> list[str]:
     return names
 
 
+def _finish_reasons(folders: Iterable[RunFolder]) -> set[str]:
+    """Return the finish reasons of the runs' attempts."""
+    from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
+
+    reasons = set[str]()
+    for folder in folders:
+        if folder.begun():
+            reasons |= AttemptIndex(folder.attempts, judges=False).finish_reasons()
+    return reasons
+
+
 def _repeated() -> str:
     """Return this process's command line without options for the first session only."""
     return shlex.join(["harness", *(w for w in sys.argv[1:] if w not in ("--fresh", "--rescore"))])
@@ -175,7 +189,7 @@ class Manner(NamedTuple):
     """How runs are executed."""
 
     dry_run: bool = False  # only show the plans
-    retried: Collection[Outcome] = ()  # outcomes to retry
+    retried: Collection[str] = ()  # outcomes or finish reasons to retry
     yes: bool = False  # do not ask for confirmation
     rescore: bool = False  # if only the scoring has changed, score the recorded answers again
     fresh: bool = False  # start new runs, and keep the earlier ones under a dated name

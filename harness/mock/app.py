@@ -42,6 +42,10 @@ WIRE_FORMATS: tuple[type[WireFormat], ...] = (
 CONSTRAINTS = ("response_format", "text", "structured_outputs", "output_config")
 DEFAULT_MODEL = "mock-model"  # the only model listed by a server that accepts any model
 _FALSE_LEVEL = wire.Level("requests", limit=10, used=10, reset_s=60)
+_BODIES: Mapping[Fault, bytes] = {
+    "error_body": b'{"error": {"code": 502, "message": "The upstream provider has failed."}}',
+    "html": b"<html>Please log in.</html>",
+}
 # Well-formed answers that are not what was requested.
 _FAULTY_CHOICES = {
     "empty": ReplyChoice(""),
@@ -58,6 +62,7 @@ class Conditions(msgspec.Struct, forbid_unknown_fields=True):
     """
 
     faults: dict[str, float] | None = None
+    fault_on: list[str] | None = None
     latency: float | str | None = None
     limits: Limits | None = None
     batch_faults: dict[str, float] | None = None
@@ -75,6 +80,7 @@ class Provider:
     Args:
         latency: Seconds, or a distribution of seconds (see `faults.LATENCY_FORMS`).
         faults: Probability (0 to 1) of each fault, by name (see `faults.FAULTS`).
+        fault_on: Texts. If any is given, only prompts that contain one of them meet faults.
         seed: Seed for drawing faults and latencies.
         answers: The answers by last user message, a file of answers, or a function. An answer is a
             string, or an `Answer` with log-probabilities. By default, answers are made-up sentences
@@ -100,6 +106,7 @@ class Provider:
         *,
         latency: float | str = 0.0,
         faults: Mapping[str, float] | None = None,
+        fault_on: Collection[str] = (),
         seed: int = 0,
         answers: Answers | None = None,
         api_key: str | None = None,
@@ -116,7 +123,7 @@ class Provider:
             known = ", ".join(wire.REASONING)
             raise wire.MockError(f"Unknown form of reasoning: {reasoning!r}. Forms: {known}.")
         self.stats = Stats()
-        self._faults, self._latency = FaultMix(faults or {}), Latency(latency)
+        self._faults, self._latency = FaultMix(faults or {}, fault_on), Latency(latency)
         self._limits = MockRateLimits(Limits(**limits))
         self._seed, self._api_key, self._retry_after = seed, api_key, retry_after
         self._models, self._refuse, self._reasoning = models, refuse, reasoning
@@ -139,7 +146,7 @@ class Provider:
         Raises:
             MockError: If a setting is invalid. No setting is changed then.
         """
-        faults = self._faults if conditions.faults is None else FaultMix(conditions.faults)
+        faults = self._faults.changed(conditions.faults, conditions.fault_on)
         latency = self._latency if conditions.latency is None else Latency(conditions.latency)
         self._batching.change(conditions.batch_faults, conditions.batch_latency)
         self._faults, self._latency = faults, latency  # only now: an invalid setting changes none
@@ -179,10 +186,10 @@ class Provider:
         count = self.stats.arrive(digest, vendor.path)
         request_id = f"req_{digest}{count.requests:04d}"
         for_fault, for_latency = draw(self._seed, digest, count.requests)
-        fault = self._faults.pick(for_fault)
-        request = None
+        fault, request = None, None
         try:
             request = self._admit(vendor, model, headers, body, digest)
+            fault = self._faults.pick(for_fault, request.turns)
             self.stats.counts.by_model[request.model] += 1
             key = wire.header(headers, b"x-api-key") or wire.bearer(headers) or ""
             choices = self._choices(vendor, request, fault, key)
@@ -249,10 +256,11 @@ class Provider:
         vendor, model = self._found(path)
         digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
         count = self.stats.arrive(digest, vendor.path)
-        fault = self._faults.pick(draw(self._seed, digest, count.requests)[0])
+        number = draw(self._seed, digest, count.requests)[0]
         key = wire.header(headers, b"x-api-key") or wire.bearer(headers) or ""
         try:
             request = self._admit(vendor, model, headers, body, digest)
+            fault = self._faults.pick(number, request.turns)
             self.stats.counts.by_model[request.model] += 1
             choices = self._choices(vendor, request, fault, key)
             if fault is not None:
@@ -336,12 +344,10 @@ class Provider:
     ) -> None:
         if fault == "key_in_error":
             raise vendor.invalid(f"The key {key} may not do this.")
-        if fault == "400":
-            raise vendor.invalid("The mock provider is configured to reject this request.")
         if fault == "429":
             raise vendor.rate_limited(request.model, None, self._retry_after)
         if fault in STATUSES:
-            raise vendor.fail(int(fault), vendor.failures[int(fault)])
+            raise vendor.failure(int(fault))
 
     def _count_answer(
         self, request: MockRequest, choices: list[ReplyChoice], body: BodyCount
@@ -383,8 +389,8 @@ class Provider:
                 return self.stats.leave(200)
             case "invalid_json":
                 reply = half
-            case "html":
-                reply = b"<html>Please log in.</html>"
+            case "error_body" | "html":
+                reply = _BODIES[fault]
             case "redirect":
                 status, reply = 307, b""
                 headers.append((b"location", connection.elsewhere()))
@@ -429,9 +435,11 @@ class Provider:
                 case "GET /stats/bodies":
                     return 200, self.stats.by_body()
                 case "GET /faults" | "POST /faults":
-                    now = self._faults.shares, self._latency.spec, self._limits.limits
+                    now = self._faults.shares, self._faults.texts, self._latency.spec
                     ours = self._batching
-                    return 200, Conditions(*now, ours.faults, ours.latency.spec)
+                    return 200, Conditions(
+                        *now, self._limits.limits, ours.faults, ours.latency.spec
+                    )
         except (wire.MockError, msgspec.MsgspecError) as error:
             return 400, {"error": error_object(str(error))}
         return 404, {"error": error_object(f"Invalid URL ({route})")}

@@ -171,7 +171,7 @@ class VendorBatches(ABC):
         """
         rest = path.removeprefix(self.root).strip("/")
         if method == "GET" and self.settings.happens("poll_500"):
-            raise self.wire.fail(500, self.wire.failures[500])
+            raise self.wire.failure(500)
         match method, rest.split("/"):
             case "POST", [""]:
                 return self.view(self.created(headers, body), headers)

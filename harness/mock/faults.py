@@ -4,14 +4,16 @@ A draw depends only on the seed, the request's model and body, and how many earl
 same model and body, so the order in which requests arrive has no effect.
 """
 
-from collections.abc import Iterable, Mapping
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from hashlib import blake2b
 from math import exp, inf
 from statistics import NormalDist
 from typing import Any, Literal, get_args
 
-from harness.mock.wire import MockError
+from harness.mock.wire import MockError, Turn
 
 LATENCY_FORMS = "SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA"
 
@@ -25,13 +27,14 @@ def draw(seed: int, digest: str, attempt: int) -> tuple[float, float]:
 
 
 # Ways to fail, by their names in options (docs/mock.md); the first are HTTP statuses.
-Status = Literal["400", "429", "500", "503", "529"]
+Status = Literal["400", "401", "403", "404", "429", "500", "503", "529"]
 # Well-formed replies, which a provider would charge for
 FaultyAnswer = Literal["empty", "reasoning_only", "refusal", "content_filter"]
 FalseAnswer = Literal["usage_zero", "usage_huge", "key_in_answer", "wrong_limits"]
 Broken = Literal["reset", "stall", "stall_body", "trickle", "truncated_body", "invalid_json"]
+Failed = Literal["error_body"]  # an error object with status 200
 Hostile = Literal["gzip_bomb", "huge_body", "huge_headers", "redirect", "html", "key_in_error"]
-Fault = Literal[Status, FaultyAnswer, FalseAnswer, Broken, Hostile]
+Fault = Literal[Status, FaultyAnswer, FalseAnswer, Broken, Failed, Hostile]
 FAULTS: tuple[Fault, ...] = get_args(Fault)
 STATUSES: tuple[Fault, ...] = get_args(Status)
 ANSWERS: tuple[Fault, ...] = (*get_args(FaultyAnswer), *get_args(FalseAnswer))
@@ -50,10 +53,13 @@ def falsified(answer: dict[str, Any], fault: Fault | None) -> dict[str, Any]:
 
 
 class FaultMix:
-    """A mix of faults with their probabilities (``shares``)."""
+    """A mix of faults with their probabilities (``shares``).
 
-    def __init__(self, shares: Mapping[str, float]) -> None:
-        self.shares = dict(shares)
+    If there are ``texts``, only prompts that contain one of them meet faults.
+    """
+
+    def __init__(self, shares: Mapping[str, float], texts: Iterable[str] = ()) -> None:
+        self.shares, self.texts = dict(shares), list(texts)
         self._bounds: list[tuple[float, Fault]] = []
         total = 0.0
         for name, share in shares.items():
@@ -65,8 +71,16 @@ class FaultMix:
         if total > 1 + 1e-9:
             raise MockError(f"The fault probabilities add up to {total:g}, which is more than 1.")
 
-    def pick(self, number: float) -> Fault | None:
-        """Return the fault that a uniform random number in [0, 1) selects, or None for no fault."""
+    def changed(self, shares: Mapping[str, float] | None, texts: Iterable[str] | None) -> FaultMix:
+        """Return a mix with other shares or texts (None: the same)."""
+        return FaultMix(
+            self.shares if shares is None else shares, self.texts if texts is None else texts
+        )
+
+    def pick(self, number: float, turns: Sequence[Turn] = ()) -> Fault | None:
+        """Return the fault that a uniform random number in [0, 1) selects for a prompt, if any."""
+        if self.texts and not any(text in turn.text for text in self.texts for turn in turns):
+            return None
         return next((fault for bound, fault in self._bounds if number < bound), None)
 
 

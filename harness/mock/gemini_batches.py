@@ -56,7 +56,7 @@ class GeminiBatches(FileBatches):
         self, method: str, path: str, given: Given, headers: Headers, body: bytes
     ) -> Served | None:
         if method == "GET" and self.settings.happens("poll_500"):
-            raise self.wire.fail(500, self.wire.failures[500])
+            raise self.wire.failure(500)
         if created := _CREATION.search(path):
             batch = self.created([*headers, (b"x-model", created[1].encode())], body)
             return self.view(batch, headers)

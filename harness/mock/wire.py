@@ -172,6 +172,11 @@ class WireFormat(ABC):
     def fail(self, status: int, message: str, code: str | None = None) -> ApiError:
         """Return an error reply, with the vendor's ``code`` for the error, if any."""
 
+    def failure(self, status: int) -> ApiError:
+        """Return the error reply of a simulated fault."""
+        rejected = "The mock provider is configured to reject this request."
+        return self.fail(status, self.failures.get(status, rejected))
+
     def reset(self, seconds: float) -> str:
         """Return the header value for a rate limit that resets ``seconds`` from now."""
         return f"{seconds:g}"

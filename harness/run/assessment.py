@@ -63,7 +63,7 @@ def reply_outcome(reply: Reply) -> Literal["ok", "truncated", "refused", "empty"
         return "refused"
     if not reply.text.strip():
         return "empty"
-    return "truncated" if reply.finish_reason == "length" else "ok"
+    return "truncated" if reply.is_truncated else "ok"
 
 
 def judged_outcomes(task: Task[Any]) -> tuple[Outcome, ...]:

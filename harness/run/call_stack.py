@@ -20,8 +20,8 @@ from harness.calls.code_errors import CodeErrors, ModelAnswers
 from harness.calls.concurrency import START, ConcurrencyLimiter
 from harness.calls.joint_draws import JointDraws
 from harness.calls.prompt_cache import PromptCaching
+from harness.calls.rejections import RejectionLimit
 from harness.calls.reply_cache import Payment
-from harness.calls.retries import Retry
 from harness.calls.signals import Ask, Load
 from harness.calls.startup import Startup
 from harness.calls.time_limit import Timed, timed_out
@@ -48,11 +48,11 @@ class BoundModel:
 def call_stack(model: Model, session: Session) -> Calls:
     """Build the call stack between the workers and a model's backend.
 
-    A request passes through these layers, from the top down: reasoning, cache, batches (if the
-    provider has them), joint draws (if several samples are drawn with one call), prompt caching (if
-    the backend supports it), retry, circuit, startup (if the backend has to start), limiter, claim,
-    budget (if the run has one and the model has a price), time limit, code errors. Simulated and
-    recorded models have no cache, claim or budget (`UncachedCalls`).
+    A request passes through these layers, from the top down: reasoning, cache, rejections, batches
+    (if the provider has them), joint draws (if several samples are drawn with one call), prompt
+    caching (if the backend supports it), circuit with retries, startup (if the backend has to
+    start), limiter, claim, budget (if the run has one and the model has a price), time limit, code
+    errors. Simulated and recorded models have no cache, claim or budget (`UncachedCalls`).
     """
     limits, stop, backend, price = model.limits, session.stop, model.backend, model.price
     name, replies, budget = model.section.backend, session.replies, session.budget
@@ -95,8 +95,24 @@ def call_stack(model: Model, session: Session) -> Calls:
     )
     session.limiters.append(limiter)
     session.notices.loads[model.where] = lambda: limiter.load
+    started: Ask = limiter
+    if isinstance(backend, Startable):
+        started = Startup(limiter, backend, stop, status)
+
+    async def control(request: Request) -> Reply:
+        try:
+            reply = await started(request)
+            if budgeted is not None:
+                await budgeted.charge(budgeted.cost(request, reply))
+                budgeted.settle(request, reply)
+            return reply
+        finally:
+            if claim is not None:
+                claim.release(key(request))
+
     circuit = Circuit(
-        Startup(limiter, backend, stop, status) if isinstance(backend, Startable) else limiter,
+        started,
+        control,
         tries=limits.attempts,
         outage_s=limits.outage_s,
         sleep=stop.sleep,
@@ -105,22 +121,22 @@ def call_stack(model: Model, session: Session) -> Calls:
         restored=limiter.admit_all,
         program=not backend.endpoint,
     )
-    retry: Ask = Retry(circuit, tries=limits.attempts, sleep=stop.sleep)
+    top: Ask = circuit
     if isinstance(backend, CachesPrompts) and backend.prompt_caching:
         saved = price.saved if price is not None else lambda usage: 0.0
-        retry = PromptCaching(retry, model.beginnings, saved)
+        top = PromptCaching(top, model.beginnings, saved)
     if limits.samples_per_call > 1 and limits.batch is None:
-        retry = JointDraws(retry, limits.samples_per_call)
+        top = JointDraws(top, limits.samples_per_call)
 
     async def ask(request: Request) -> Reply:
         with keys_of(model.where):
-            return await top(request)
+            return await rejections(request)
 
-    top: Ask = retry
+    if ledger is not None:
+        top = _lane(model, session, top, ledger, key, budgeted is not None)
+    rejections = RejectionLimit(top)
     if claim is None:
         return _separated(UncachedCalls(ask, key), model, session)
-    if ledger is not None:
-        top = _lane(model, session, retry, ledger, key, budgeted is not None)
     cached = CachedCalls(
         ask,
         claim,
@@ -135,8 +151,9 @@ def call_stack(model: Model, session: Session) -> Calls:
 
 
 def _separated(calls: Calls, model: Model, session: Session) -> Calls:
-    unknown = session.unknown_marks.setdefault(model.where, Counter())
-    return SeparatedCalls(calls, model.reasoning, model.evaluated, unknown)
+    marks = session.unknown_marks.setdefault(model.where, Counter())
+    reasons = session.unknown_reasons.setdefault(model.where, Counter())
+    return SeparatedCalls(calls, model.reasoning, model.evaluated, marks, reasons)
 
 
 def _lane(

@@ -17,7 +17,7 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError, RunConflict, option
 from harness.ports import Fingerprinted, Measured, Observer, Rowed, Task
-from harness.records import SCORING_VERSION, Attempt, Instance, Outcome, content_hash
+from harness.records import SCORING_VERSION, Attempt, Instance, content_hash
 from harness.run import models
 from harness.run.assessment import ScoreWarnings, warning_lines, warnings_of
 from harness.run.checks import check_changes, check_splitter, check_supported
@@ -78,7 +78,8 @@ class Job:
     user: UserModel | None = None  # plays the user in conversations
     judges: tuple[JudgeModel, ...] = ()
     shots: Shots | None = None
-    retried: frozenset[Outcome] = frozenset({"error"})  # outcomes of attempts to retry
+    # outcomes or finish reasons of attempts to retry
+    retried: frozenset[str] = frozenset({"error"})
     variant: FileVariant = ONLY_VARIANT
     observers: Mapping[str, Observer] = field(default_factory=dict)  # by name
     rescore: bool = False  # if only the scoring has changed, score the run's answers again
@@ -166,16 +167,16 @@ def prepare(
     settings: Settings,
     *,
     resources: models.Resources | None = None,
-    retried: Collection[Outcome] = (),
+    retried: Collection[str] = (),
     variant: FileVariant = ONLY_VARIANT,
     rescore: bool = False,
 ) -> Job:
     """Check a run file, and build its task, models, judges and shots.
 
     ``resources`` are shared with other runs of this process (default: new ones). Failed calls, and
-    attempts whose outcome is in ``retried``, are to be made again. ``variant`` is the run's place
-    in a file of several runs. With ``rescore``, a run whose scoring alone has changed is scored
-    again.
+    attempts whose outcome or finish reason is in ``retried``, are to be made again. ``variant`` is
+    the run's place in a file of several runs. With ``rescore``, a run whose scoring alone has
+    changed is scored again.
     """
     folder, remote = RunFolder(settings.runs_dir, name), remote_runs(settings)
     if remote is not None:
@@ -235,7 +236,7 @@ def prepare_all(
     runs: Mapping[str, RunFile],
     base: str,
     resources: models.Resources,
-    retried: Collection[Outcome] = (),
+    retried: Collection[str] = (),
     only: str = "",
     *,
     rescore: bool = False,

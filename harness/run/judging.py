@@ -335,7 +335,7 @@ class Judging:
             outcome, problem = "error", f"{type(errors[0]).__name__}: {errors[0]}"
         elif outcomes and outcomes <= UNANSWERED:
             outcome = "refused" if "refused" in outcomes else "empty"
-            if limit and all(call.reply.finish_reason == "length" for call in calls):
+            if limit and all(call.reply.is_truncated for call in calls):
                 problem = f"Cut off before any text, at the judge's max_tokens: {limit}."
         else:
             try:

@@ -20,7 +20,15 @@ from harness.config.run_file import RunFile, Shard
 from harness.config.sections import MOST
 from harness.errors import ConfigError
 from harness.ports import OWN_DRAWS, Constraining, Requesting, Task
-from harness.records import Decoding, Instance, Message, Origin, Outcome, Request, messages_hash
+from harness.records import (
+    OUTCOMES,
+    Decoding,
+    Instance,
+    Message,
+    Origin,
+    Request,
+    messages_hash,
+)
 from harness.run.assessment import FINAL, UNANSWERED
 from harness.run.progress import NO_VERDICTS, Verdicts
 from harness.run.turns import most_turns, user_role
@@ -197,13 +205,18 @@ class RunPlan:
     instances: Iterable[Instance[Any]]  # iterated several times
     index: AttemptIndex | None  # existing attempts with their verdicts; None for a new run
     features: Collection[str] = frozenset({"seed", "conversation"})
-    retried: Collection[Outcome] = frozenset({"error"})
+    retried: Collection[str] = frozenset({"error"})  # outcomes and finish reasons
     shots: Shots | None = None
     adapting: Requesting[Any] | None = field(init=False)  # the task, if it adapts its requests
+    # the rows of attempts with a finish reason in ``retried``
+    retried_rows: Collection[int] = field(init=False)
 
     def __post_init__(self) -> None:
         adapting = self.task if isinstance(self.task, Requesting) else None  # takes 10 microseconds
         object.__setattr__(self, "adapting", adapting)
+        reasons = set(self.retried).difference(OUTCOMES)
+        rows = self.index.ended_with(reasons) if self.index else ()
+        object.__setattr__(self, "retried_rows", rows)
 
     def opening(self, instance: Instance[Any]) -> Opening:
         """Return the messages of an instance's round 1, and its cluster.
@@ -288,6 +301,7 @@ class RunPlan:
             rounds=max(turns, rounds.max),
             stop_on_pass=rounds.stop_on_pass and turns == 1,
             retried=self.retried,
+            retried_rows=self.retried_rows,
             final=FINAL | UNANSWERED if turns > 1 else FINAL,
         )
 

@@ -14,7 +14,14 @@ from msgspec.structs import replace
 
 from harness.calls.calls import Calls, ReplyUnsaved
 from harness.errors import option
-from harness.records import CONSTRAINT_REFUSED, Attempt, Call, Logprobs, Request
+from harness.records import (
+    CONSTRAINT_REFUSED,
+    FINISH_REASONS,
+    Attempt,
+    Call,
+    Logprobs,
+    Request,
+)
 from harness.scoring.reasoning import Prompt, Reasoning, Separated, closing_of
 
 if TYPE_CHECKING:
@@ -39,12 +46,14 @@ class SeparatedCalls:
         evaluated: Whether the model is the evaluated one. The user messages of other models, such
             as judges, quote texts, so that marks in them are no mentions.
         unknown: Counts the answers that begin with each unknown mark.
+        unknown_reasons: Counts the replies with each unknown finish reason.
     """
 
     calls: Calls
     reasoning: Reasoning
     evaluated: bool = True
     unknown: Counter[str] = field(default_factory=Counter)
+    unknown_reasons: Counter[str] = field(default_factory=Counter)
 
     async def __call__(self, request: Request) -> Call:
         """Return the call. Its reply's text is the answer alone."""
@@ -57,6 +66,8 @@ class SeparatedCalls:
 
     def _separated(self, request: Request, call: Call) -> Call:
         reply = call.reply
+        if reply.finish_reason not in FINISH_REASONS:
+            self.unknown_reasons[reply.finish_reason] += 1
         if request.loglikelihoods or request.window or self.reasoning.keeps:
             return call
         prompt = _prompt(request, self.evaluated)

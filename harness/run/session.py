@@ -47,6 +47,8 @@ class Session:
     limiters: list[ConcurrencyLimiter] = field(default_factory=list)
     # Answers that begin with an unknown mark, by mark, for each model's key in the run file.
     unknown_marks: dict[str, Counter[str]] = field(default_factory=dict)
+    # Replies with an unknown finish reason, by reason, for each model's key in the run file.
+    unknown_reasons: dict[str, Counter[str]] = field(default_factory=dict)
     _bound: dict[int, BoundModel] = field(default_factory=dict)
 
     def bind(self, model: Model) -> BoundModel:
@@ -127,7 +129,7 @@ async def open_session(
             )
         apply_limits(models)  # only now: an earlier variant may have set other limits
         stack.push_async_callback(_close_lanes, session.lanes)
-        stack.callback(_report_unknown_marks, session)
+        stack.callback(_report_unknown, session)
         yield session
     if session.budget is not None and session.budget.broken is not None:
         raise session.budget.broken
@@ -210,7 +212,14 @@ async def _join_budget(
     return budget
 
 
-def _report_unknown_marks(session: Session) -> None:
+def _report_unknown(session: Session) -> None:
+    for where, replies in session.unknown_reasons.items():
+        for reason, count in replies.items():
+            again = f" To ask again: --retry {reason}." if where == "model" else ""
+            session.notices.status(f"{where}, finish reason {reason!r}")(
+                f"not known, and given for {count:,} answer{'s' * (count != 1)}, which count as "
+                f"complete: check whether they are.{again}"
+            )
     for where, answers in session.unknown_marks.items():
         for warning in mark_warnings(answers, where):
             session.notices.status(f"{where}, reasoning")(warning)

@@ -147,24 +147,38 @@ class AttemptIndex:
         *,
         rounds: int,
         stop_on_pass: bool,
-        retried: Collection[Outcome] = frozenset({"error"}),
+        retried: Collection[str] = frozenset({"error"}),
+        retried_rows: Collection[int] = (),
         final: Collection[Outcome] = (),
     ) -> int | None:
         """Return the number of a sample's first round that must be run, or None if there is none.
 
         A sample ends after ``rounds`` rounds, a passed round if ``stop_on_pass``, a ``final``
-        outcome, or the last turn of a conversation. Rounds with a ``retried`` outcome must be run
-        again.
+        outcome, or the last turn of a conversation. Rounds with a ``retried`` outcome, and those
+        in ``retried_rows``, must be run again.
         """
         for number in range(1, rounds + 1):
             row = self._row(instance, sample, number)
-            if row is None or (outcome := OUTCOMES[self.attempts.outcome[row]]) in retried:
+            if row is None or row in retried_rows:
+                return number
+            if (outcome := OUTCOMES[self.attempts.outcome[row]]) in retried:
                 return number
             if outcome in final or self._turns[row] == number:
                 return None
             if stop_on_pass and self.attempts.passed[row] == 1:
                 return None
         return None
+
+    def ended_with(self, reasons: Collection[str]) -> set[int]:
+        """Return the rows of the attempts whose reply has one of these finish reasons."""
+        if not reasons:
+            return set()
+        lines = zip(self.in_order().tolist(), self.read(_Ended), strict=True)
+        return {row for row, line in lines if line.finish_reason in reasons}
+
+    def finish_reasons(self) -> set[str]:
+        """Return the finish reasons of the attempts."""
+        return {line.finish_reason for line in self.read(_Ended) if line.finish_reason}
 
     def answers(self, instance: str, sample: int, round_: int) -> int:
         """Return how many times a round has been answered since its conversation last changed."""
@@ -273,6 +287,10 @@ class AttemptIndex:
         if self.judgements is None:
             return {}
         return self.judgements.owed(self.attempts, self._keys, judges, retried)
+
+
+class _Ended(msgspec.Struct, gc=False):
+    finish_reason: str | None = None
 
 
 class _Said(msgspec.Struct, gc=False):

@@ -17,6 +17,7 @@ from harness.backends.openai import COMPATIBLE, PRESETS, OpenAIBackend, chosen
 from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.calls.keys import backend_key, call_key
 from harness.errors import (
+    AccessDenied,
     CallError,
     ConfigError,
     FailureKind,
@@ -246,10 +247,47 @@ async def test_a_server_that_requires_another_name_for_max_tokens_is_explained()
     assert "model.preset: openai" in raised.value.remedy
 
 
-async def test_a_server_that_gives_up_has_not_answered() -> None:
-    body = '{"choices":[{"message":{"content":"a"},"finish_reason":"error"}]}'
+@pytest.mark.parametrize(
+    "reason", ["error", "abort", "insufficient_system_resource", "network_error"]
+)
+async def test_a_server_that_gives_up_has_not_answered(reason: str) -> None:
+    body = f'{{"choices":[{{"message":{{"content":"a"}},"finish_reason":"{reason}"}}]}}'
     with answering(body) as (url, _), transient("interrupted"):
         await ask(url)
+
+
+@pytest.mark.parametrize("in_choice", [False, True], ids=["body", "choice"])
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"code": 400, "message": "no"}, RequestRejected),
+        ({"code": 402, "message": "no"}, FatalCallError),
+        ({"code": 403, "message": "no"}, AccessDenied),
+        ({"code": 403, "message": "no", "metadata": {"reasons": ["x"]}}, PromptRefused),
+        ({"code": "404", "message": "no"}, AccessDenied),
+        ({"code": 429, "message": "no"}, "rate_limited"),
+        ({"code": 502, "message": "no"}, "server_failed"),
+        ({"code": 503, "message": "no"}, "overloaded"),
+        ({"code": "rate_limit_exceeded", "message": "no"}, "rate_limited"),
+        ({"code": "insufficient_quota", "message": "no"}, FatalCallError),
+        ({"code": 0, "message": "no"}, "malformed"),
+        ({"code": None, "message": "no"}, "malformed"),
+    ],
+)
+async def test_an_error_in_a_successful_response_is_treated_by_its_code(
+    error: dict[str, Any], kind: type[CallError] | str, in_choice: bool
+) -> None:
+    choice = {"message": {"content": "Half an"}, "finish_reason": "error", "error": error}
+    body = {"choices": [choice]} if in_choice else {"error": error}
+    with (
+        answering(json.dumps(body)) as (url, _),
+        pytest.raises(CallError, match="no") as found,
+    ):
+        await ask(url)
+    treated = found.value.kind or type(found.value)
+    assert treated == kind
+    if kind != "malformed":
+        assert found.value.billed == in_choice
 
 
 async def test_a_key_that_a_body_echoes_is_not_shown() -> None:

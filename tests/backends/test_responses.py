@@ -15,7 +15,14 @@ from harness.backends._responses import (
     from_exception,
     from_status,
 )
-from harness.errors import CallError, FatalCallError, RequestRejected, TransientError
+from harness.errors import (
+    AccessDenied,
+    CallError,
+    FatalCallError,
+    PromptTooLong,
+    RequestRejected,
+    TransientError,
+)
 from harness.records import Allowance
 
 ASKED = CallContext("http://x", "m", "KEY", "sk-1")
@@ -46,10 +53,10 @@ def test_an_exception_of_the_program_is_none_of_these() -> None:
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(401, FatalCallError), (402, FatalCallError), (403, FatalCallError), (404, FatalCallError),
+    [(401, AccessDenied), (402, FatalCallError), (403, AccessDenied), (404, AccessDenied),
      (408, "interrupted"), (409, "server_failed"), (429, "rate_limited"), (499, "interrupted"),
      (500, "server_failed"), (504, "interrupted"), (529, "overloaded"), (599, "server_failed"),
-     (400, RequestRejected), (412, RequestRejected), (413, RequestRejected),
+     (400, RequestRejected), (412, RequestRejected), (413, PromptTooLong),
      (418, RequestRejected), (422, RequestRejected)],
 )  # fmt: skip
 def test_each_status_has_its_treatment(status: int, kind: type[CallError] | str) -> None:
@@ -58,6 +65,36 @@ def test_each_status_has_its_treatment(status: int, kind: type[CallError] | str)
         found = error.kind if isinstance(error, TransientError) else type(error)
         assert found == kind
         assert f"http://x answered {status}: " in error.message
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [(400, "Your credit balance is too low to access the Anthropic API. Please go to Plans & Bill"),
+     (400, "You have reached your specified API usage limits. You will regain access on"),
+     (429, "Too many tokens per day, please wait before trying again."),
+     (403, "Your team x has either used all available credits or reached its monthly spending "
+           "limit.")],
+)  # fmt: skip
+def test_an_account_that_is_used_up_ends_the_run(status: int, message: str) -> None:
+    error = from_status(status, {}, {"error": {"message": message}}, ASKED)
+    assert type(error) is FatalCallError
+    assert message in error.message
+    assert error.remedy
+
+
+@pytest.mark.parametrize(
+    "detail",
+    [{"message": "no", "code": "context_length_exceeded"},
+     {"message": "no", "type": "request_too_large"},
+     {"message": "This model's maximum context length is 8192 tokens. However, you requested 9000"},
+     {"message": "prompt is too long: 213462 tokens > 200000 maximum"},
+     {"message": "Input is too long for requested model."},
+     {"message": "The input token count (1196265) exceeds the maximum number of tokens allowed"},
+     {"message": "the request exceeds the available context size, try increasing it"},
+     {"message": "Please reduce the length of the messages or completion."}],
+)  # fmt: skip
+def test_a_prompt_that_is_too_long_is_known_as_such(detail: dict[str, str]) -> None:
+    assert type(from_status(400, {}, {"error": detail}, ASKED)) is PromptTooLong
 
 
 NOW = 1_800_000_000.0  # 2027-01-15T08:00:00Z

@@ -1,95 +1,232 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
 from itertools import count, pairwise
 from typing import Any
 
 import pytest
 
-from harness.calls.circuit import FAILURES_IN_A_ROW, REFUSALS_IN_A_ROW, Circuit
+from harness.calls.circuit import CONTROL, FAILURES_IN_A_ROW, Circuit
 from harness.calls.concurrency import ConcurrencyLimiter
 from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop, Stopping
 from harness.calls.time_limit import Timed
-from harness.errors import FailureKind, FatalCallError, RequestRejected, TransientError
-from harness.records import Decoding, Message, Origin, Request
+from harness.errors import (
+    AccessDenied,
+    CallError,
+    FailureKind,
+    FatalCallError,
+    RequestRejected,
+    TransientError,
+)
+from harness.records import Decoding, Message, Origin, Reply, Request
 from tests.conftest import Scripted
 
-REQUEST = Request("m", (Message("user", "What is 1 + 1?"),), Decoding(), 0, Origin("a", 0, 1))
+ERRORS = [
+    TransientError("500"),
+    TransientError("503", kind="overloaded"),
+    TransientError("429", kind="rate_limited"),
+    TransientError("timeout", kind="timed_out"),
+    TransientError("reset", kind="connection_lost"),
+    TransientError("half a body", kind="malformed"),
+]
 
 
 def request(number: int) -> Request:
-    return Request("m", REQUEST.messages, Decoding(), 0, Origin(f"sum/{number}", 0, 1))
+    messages = (Message("user", f"What is {number} + 1?"),)
+    return Request("m", messages, Decoding(), 0, Origin(f"sum/{number}", 0, 1))
 
 
-MOST = FAILURES_IN_A_ROW[1]
+def is_control(request: Request) -> bool:
+    return request.messages[0].content.startswith(CONTROL)
+
+
+def copied(error: CallError) -> CallError:
+    """Return another exception like this one: one exception is one failure."""
+    if isinstance(error, TransientError):
+        return TransientError(error.message, kind=error.kind or "server_failed")
+    assert isinstance(error, AccessDenied)
+    return AccessDenied(error.message, error.remedy)
 
 
 class World:
     """A circuit over a scripted provider, in a time of its own."""
 
-    def __init__(self, *, outage_s: float = 600.0, tries: int = 99) -> None:
+    def __init__(self, *, outage_s: float = 600.0, tries: int = 6, total_s: float = 1800) -> None:
         self.now = 0.0
         self.backend = Scripted()
-        self.said: list[str] = []
+        self.statuses: list[str] = []
+        self.sleeps: list[float] = []
         self.restored = 0
-        self.ask = Circuit(
+        self._targets: list[float] = []
+        self.call = Circuit(
+            self.backend.generate,
             self.backend.generate,
             tries=tries,
             outage_s=outage_s,
+            total_s=total_s,
             sleep=self.sleep,
-            status=self.said.append,
+            status=self.statuses.append,
             restored=self._restore,
             clock=lambda: self.now,
         )
 
     async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(0)
-        self.now += seconds
+        """Let time pass once all calls wait."""
+        if seconds:
+            self.sleeps.append(seconds)
+        target = self.now + seconds
+        self._targets.append(target)
+        try:
+            for _ in range(20):
+                await asyncio.sleep(0)
+            while self.now < target:
+                await asyncio.sleep(0)
+                if target == min(self._targets):
+                    self.now = target
+        finally:
+            self._targets.remove(target)
 
     def _restore(self) -> None:
         self.restored += 1
 
-    def fails_until(self, time: float, error: Callable[[], Exception]) -> None:
-        self.backend.answer = lambda _: error() if self.now < time else "2"
+    def fails_until(self, time: float, error: CallError) -> None:
+        self.backend.answer = lambda _: copied(error) if self.now < time else "2"
 
-    async def all(self, calls: int) -> list[Any]:
+    def fails_for(self, error: CallError, *numbers: int) -> None:
+        """Let only these prompts fail."""
+        bad = {request(number).messages for number in numbers}
+        self.backend.answer = lambda sent: copied(error) if sent.messages in bad else "2"
+
+    async def all(self, *numbers: int) -> list[Any]:
         async with asyncio.timeout(20):
             return await asyncio.gather(
-                *(self.ask(request(number)) for number in range(calls)), return_exceptions=True
+                *(self.call(request(number)) for number in numbers), return_exceptions=True
             )
 
+    def sent(self) -> Counter[str]:
+        """Count the requests by prompt."""
+        return Counter(
+            CONTROL if is_control(request) else request.messages[0].content
+            for request in self.backend.requests
+        )
 
-async def test_a_stray_failure_is_handed_on() -> None:
+
+# Retries
+
+
+@pytest.mark.parametrize("error", ERRORS)
+async def test_a_failed_call_is_retried(error: CallError) -> None:
     world, number = World(), count()
-    world.backend.answer = lambda _: TransientError("x") if next(number) % 3 == 0 else "2"
-    answers = await world.all(60)
-    assert sum(isinstance(answer, TransientError) for answer in answers) == 20
-    assert not world.said
+    world.backend.answer = lambda _: copied(error) if next(number) % 3 == 0 else "2"
+    assert all(isinstance(answer, Reply) for answer in await world.all(*range(60)))
+    assert not any(world.statuses)
 
 
-@pytest.mark.parametrize("kind", ["server_failed", "timed_out", "unreachable", "malformed"])
-async def test_an_outage_is_waited_out_and_costs_no_call_its_tries(kind: FailureKind) -> None:
+@pytest.mark.parametrize("error", [RequestRejected("no"), FatalCallError("no"), ValueError("no")])
+async def test_other_errors_are_not_retried(error: Exception) -> None:
     world = World()
-    await world.ask(REQUEST)
+    world.backend.answer = lambda _: error
+    assert await world.all(1) == [error]
+    assert len(world.backend.requests) == 1
+
+
+@pytest.mark.parametrize("error", ERRORS)
+async def test_a_prompt_that_always_fails_is_given_up(error: CallError) -> None:
+    world = World(tries=4)
+    world.fails_for(error, 3)
+    answers = await world.all(*range(8))
+    assert [isinstance(answer, Reply) for answer in answers] == [n != 3 for n in range(8)]
+    assert answers[3].message == error.message
+    assert world.sent() == {
+        **{request(n).messages[0].content: 1 for n in range(8)},
+        request(3).messages[0].content: 4,
+        CONTROL: 1,  # no other call was left
+    }
+
+
+async def test_no_try_begins_after_the_total_time() -> None:
+    world = World(tries=99, total_s=100)
+    world.fails_for(TransientError("no"), 1)
+    assert isinstance((await world.all(1))[0], TransientError)
+    assert 100 < world.now < 230  # a pause takes up to 60 s, and those of outages do not count
+
+
+async def test_a_pause_is_at_least_what_the_provider_asks_for() -> None:
+    world, tries = World(), count()
+    error = TransientError("slow down", kind="rate_limited", retry_after=20.0)
+    world.backend.answer = lambda _: error if next(tries) < 1 else "2"
+    await world.all(1)
+    assert 20.0 <= world.sleeps[0] <= 20.5
+
+
+async def test_pauses_are_jittered_and_grow() -> None:
+    firsts, lasts = [], []
+    for _ in range(50):
+        world, tries = World(), count()
+        world.backend.answer = lambda _, tries=tries: (
+            TransientError("x") if next(tries) < 5 else "2"
+        )
+        await world.all(1)
+        firsts.append(world.sleeps[0])
+        lasts.append(world.sleeps[-1])
+    assert max(firsts) <= 0.5
+    assert len(set(firsts)) > 40
+    assert sum(lasts) > 4 * sum(firsts)
+
+
+# Outages
+
+
+@pytest.mark.parametrize("tries", [1, 6])
+@pytest.mark.parametrize("calls", [1, 2, 50])
+@pytest.mark.parametrize("error", ERRORS)
+async def test_an_outage_is_waited_out_and_costs_no_call_its_tries(
+    error: CallError, calls: int, tries: int
+) -> None:
+    world = World(tries=tries)
+    await world.all(0)
     world.backend.requests.clear()
     began = world.now
-    world.fails_until(began + 20, lambda: TransientError("down", kind=kind))
-    answers = await world.all(50)
-    failed = [answer for answer in answers if isinstance(answer, Exception)]
-    assert len(failed) == MOST - 1  # handed on before the circuit opened
-    assert world.now >= 20
-    # Not one of those waiting hammered: each was tried once in the outage, at the most.
-    assert len(world.backend.requests) < 50 + 50 + 8
-    assert any("paused until" in text and "down" in text for text in world.said)
-    assert world.said[-1] == ""
+    world.fails_until(began + 100, error)
+    assert all(isinstance(answer, Reply) for answer in await world.all(*range(calls)))
+    assert world.now >= began + 100
+    # Those that wait do not hammer: each was tried once before the circuit opened.
+    assert len(world.backend.requests) < 2 * calls + 2 * FAILURES_IN_A_ROW
+    assert any("paused until" in text and error.message in text for text in world.statuses)
+    assert world.statuses[-1] == ""
     assert world.restored == 1
 
 
+async def test_only_tries_before_and_after_an_outage_count() -> None:
+    world = World(tries=3)
+    times: list[float] = []
+
+    def answer(sent: Request) -> str | Exception:
+        if sent.messages == request(9).messages:
+            times.append(world.now)
+            return TransientError("no", kind="rate_limited", retry_after=4)
+        return TransientError("down") if 6 < world.now < 60 else "2"
+
+    async def call_others() -> None:
+        while world.now < 100:
+            await asyncio.gather(*(world.call(request(number)) for number in range(9)))
+            await world.sleep(0.5)
+
+    world.backend.answer = answer
+    calls = asyncio.gather(call_others(), world.call(request(9)), return_exceptions=True)
+    async with asyncio.timeout(20):
+        failed = (await calls)[1]
+    assert isinstance(failed, TransientError)
+    outside = [time for time in times if not 6 < time < 60]
+    assert len(outside) == 3
+    assert len(times) > 3
+
+
 async def test_the_steps_between_two_tries_grow_and_stay_bounded() -> None:
-    world = World(outage_s=300)
-    await world.ask(REQUEST)
+    world = World(outage_s=300, tries=1)
+    await world.all(0)
     times: list[float] = []
 
     def answer(_: Request) -> TransientError:
@@ -97,161 +234,123 @@ async def test_the_steps_between_two_tries_grow_and_stay_bounded() -> None:
         return TransientError("down")
 
     world.backend.answer = answer
-    assert isinstance((await world.all(MOST))[-1], FatalCallError)
-    steps = [later - sooner for sooner, later in pairwise(times) if later > sooner]
+    answers = await world.all(*range(FAILURES_IN_A_ROW))
+    assert all(isinstance(answer, FatalCallError) for answer in answers)
+    steps = [round(later - sooner, 3) for sooner, later in pairwise(times) if later > sooner]
     assert steps == sorted(steps)
     assert steps[0] == 0.5
     assert steps[-1] == 30.0
 
 
+async def test_waiting_calls_take_turns() -> None:
+    world = World(outage_s=300)
+    world.backend.answer = lambda _: TransientError("down")
+    await world.all(*range(20))
+    during = [sent for sent in world.backend.requests[20:] if not is_control(sent)]
+    assert len({sent.messages for sent in during}) == len(during) > 5
+
+
+async def test_a_provider_that_answers_all_but_the_control_is_not_down() -> None:
+    world = World(tries=2)
+    bad = {request(number).messages for number in range(20)}
+    world.backend.answer = lambda sent: (
+        TransientError("no") if is_control(sent) or sent.messages in bad else "2"
+    )
+    answers = await world.all(*range(21))
+    assert isinstance(answers[20], Reply)
+
+
 async def test_a_provider_that_stays_down_ends_the_run() -> None:
     world = World(outage_s=60)
-    await world.ask(REQUEST)
+    await world.all(0)
+    began = world.now
     world.backend.answer = lambda _: TransientError("down")
-    answers = await world.all(MOST)
-    assert isinstance(answers[-1], FatalCallError)
+    answers = await world.all(*range(40))
+    assert all(isinstance(answer, FatalCallError) for answer in answers)
     assert "limits.outage_s" in answers[-1].remedy
-    assert world.now <= 60
+    assert world.now - began <= 60
 
 
 @pytest.mark.parametrize("kind", ["unreachable", "malformed", "timed_out"])
 async def test_one_that_was_never_reached_ends_it_soon(kind: FailureKind) -> None:
     world = World()
-    world.ask.program = True  # a program that hangs has no address that could be wrong
+    world.call.program = True  # a program that hangs has no address that could be wrong
     world.backend.answer = lambda _: TransientError("refused", "Check the URL.", kind=kind)
-    answers = await world.all(MOST)
-    down = next(answer for answer in answers if isinstance(answer, FatalCallError))
-    assert "refused" in down.message
-    assert "Check the URL." in down.remedy
+    answers = await world.all(*range(100))
+    assert all(isinstance(answer, FatalCallError) for answer in answers)
+    assert "refused" in answers[0].message
+    assert "Check the URL." in answers[0].remedy
     assert world.now <= 3
-
-
-async def test_once_it_has_ended_the_run_it_does_not_open_again() -> None:
-    world = World()
-    world.backend.answer = lambda _: TransientError("refused", kind="unreachable")
-    answers = await world.all(5 * MOST)
-    assert sum(isinstance(answer, FatalCallError) for answer in answers) > 4 * MOST
-    assert world.now <= 3
-    assert sum("paused" in said for said in world.said) == 2
+    assert sum("paused" in status for status in world.statuses) == 2
 
 
 async def test_one_that_answers_with_failures_only_is_waited_for_from_the_start() -> None:
     world = World()
-    world.fails_until(20, lambda: TransientError("starting"))
-    assert (await world.all(MOST))[-1].text == "2"
+    world.fails_until(20, TransientError("starting"))
+    assert all(isinstance(answer, Reply) for answer in await world.all(*range(10)))
 
 
 async def test_it_waits_as_long_as_the_provider_asks() -> None:
     world = World()
-    await world.ask(REQUEST)
-    world.fails_until(
-        33, lambda: TransientError("slow down", kind="rate_limited", retry_after=34.0)
+    world.backend.answer = lambda _: (
+        TransientError("slow down", kind="rate_limited", retry_after=34.0)
+        if world.now < 33
+        else "2"
     )
-    answers = await world.all(REFUSALS_IN_A_ROW)
-    assert answers[-1].text == "2"
-    assert world.now == 34.0
+    answers = await world.all(*range(20))
+    assert all(isinstance(answer, Reply) for answer in answers)
+    assert 33 <= world.now <= 35
 
 
 async def test_it_does_not_wait_for_a_provider_that_asks_for_more_than_there_is_time() -> None:
-    world = World(outage_s=100)
-    await world.ask(REQUEST)
+    world = World(outage_s=100, tries=1)
+    await world.all(0)
     world.backend.answer = lambda _: TransientError(
         "daily limit", kind="rate_limited", retry_after=600.0
     )
-    answers = await world.all(REFUSALS_IN_A_ROW)
+    answers = await world.all(*range(20))
     assert isinstance(answers[-1], FatalCallError)
     assert "asks to wait 600 s" in answers[-1].message
     assert world.now == 0
 
 
-async def test_a_refusal_now_and_then_is_no_outage() -> None:
-    world, number = World(), count()
-    world.backend.answer = lambda _: (
-        TransientError("x", kind="rate_limited") if next(number) % 2 else "2"
-    )
-    assert sum(isinstance(answer, TransientError) for answer in await world.all(60)) == 30
-    assert not world.said
-
-
 async def test_a_rejected_request_is_an_answer() -> None:
     world = World()
     world.backend.answer = lambda _: RequestRejected("too long")
-    answers = await world.all(5 * MOST)
+    answers = await world.all(*range(50))
     assert all(isinstance(answer, RequestRejected) for answer in answers)
-    assert not world.said
+    assert not world.statuses
 
 
-async def test_an_open_circuit_closes_for_what_ends_the_run() -> None:
+async def test_an_error_that_ends_the_run_closes_the_circuit() -> None:
     world = World()
-    await world.ask(REQUEST)
+    await world.all(0)
     tries = count()
     world.backend.answer = lambda _: (
-        TransientError("down") if next(tries) < MOST else FatalCallError("no")
+        TransientError("down") if next(tries) < 30 else FatalCallError("no")
     )
-    answers = await world.all(30)
+    answers = await world.all(*range(30))
     assert any(isinstance(answer, FatalCallError) for answer in answers)
 
 
 async def test_stopping_ends_every_wait_at_once() -> None:
     backend, stop = Scripted(lambda _: TransientError("down")), Stop()
-    ask = Circuit(backend.generate, tries=99, outage_s=3600, sleep=stop.sleep)
-    calls = [asyncio.create_task(ask(request(number))) for number in range(30)]
+    call = Circuit(backend.generate, backend.generate, tries=99, outage_s=3600, sleep=stop.sleep)
+    calls = [asyncio.create_task(call(request(number))) for number in range(30)]
     await asyncio.sleep(0.05)
     stop.request()
     async with asyncio.timeout(5):
         answers = await asyncio.gather(*calls, return_exceptions=True)
-    assert sum(isinstance(answer, Stopping) for answer in answers) == 30 - (MOST - 1)
+    assert all(isinstance(answer, Stopping) for answer in answers)
 
 
-async def test_with_few_attempts_it_opens_before_a_call_is_given_up() -> None:
-    world = World(tries=6)
-    await world.ask(REQUEST)
-    world.fails_until(20, lambda: TransientError("down"))
-    failed = 0
-    for number in range(5):
-        try:
-            await world.ask(request(number))
-        except TransientError:
-            failed += 1
-    assert failed == 4
-
-
-@pytest.mark.parametrize("kind", ["server_failed", "timed_out", "malformed", "rate_limited"])
-async def test_a_call_that_alone_keeps_failing_is_given_up_and_ends_no_run(
-    kind: FailureKind,
-) -> None:
-    world = World(tries=6)
-    world.backend.answer = lambda _: TransientError("this one always fails", kind=kind)
-    for _ in range(20):
-        with pytest.raises(TransientError):
-            await world.ask(REQUEST)
-    assert not world.said
-
-
-@pytest.mark.parametrize("kind", ["unreachable", "overloaded"])
-async def test_what_is_no_calls_fault_is_an_outage_for_one_call_too(kind: FailureKind) -> None:
-    world = World(tries=6)
-    await world.ask(REQUEST)
-    began = world.now
-    world.backend.answer = lambda _: (
-        TransientError("down", kind=kind) if world.now < began + 9 else "2"
-    )
-    failed = 0
-    for _ in range(6):
-        try:
-            await world.ask(REQUEST)
-        except TransientError:
-            failed += 1
-    assert failed == 4
-    assert world.now >= began + 9
-
-
-async def test_who_waits_for_a_turn_below_is_sent_back_and_comes_again() -> None:
+async def test_calls_that_wait_for_a_turn_below_are_sent_back_and_come_again() -> None:
     backend, stop = Scripted(delay=0.001), Stop()
     turns = ConcurrencyLimiter(
         Timed(backend.generate, 10), stop, most=4, rates=RateLimits({"requests": 120})
     )
-    ask = Circuit(
+    call = Circuit(
+        turns,
         turns,
         tries=6,
         outage_s=60,
@@ -260,22 +359,123 @@ async def test_who_waits_for_a_turn_below_is_sent_back_and_comes_again() -> None
         restored=turns.admit_all,
     )
     tries = count()
-    backend.answer = lambda _: TransientError("busy", kind="overloaded") if next(tries) < 6 else "2"
-    calls = [asyncio.create_task(ask(request(number))) for number in range(40)]
+    backend.answer = lambda _: (
+        TransientError("busy", kind="overloaded") if next(tries) < 12 else "2"
+    )
+    calls = [asyncio.create_task(call(request(number))) for number in range(40)]
     for _ in range(1000):
         if any(call.done() and not call.exception() for call in calls):
             break
         await asyncio.sleep(0.01)
     # Of forty, no more than were let in before it opened; the rest did not try.
-    assert len(backend.requests) <= 4 + 6 + 3
+    assert len(backend.requests) <= 4 + 12 + 3
     stop.request()
     await asyncio.gather(*calls, return_exceptions=True)
 
 
 async def test_calls_that_fail_with_one_request_are_one_failure() -> None:
-    world = World()
-    await world.ask(REQUEST)
+    world, tries = World(tries=2), count()
     joint = TransientError("busy", kind="rate_limited")
-    world.backend.answer = lambda _: joint
-    assert await world.all(50) == [joint] * 50
+    world.backend.answer = lambda _: joint if next(tries) < 50 else "2"
+    assert all(isinstance(answer, Reply) for answer in await world.all(*range(50)))
     assert not world.restored  # it did not open
+
+
+async def test_a_success_of_a_call_in_flight_closes_the_circuit() -> None:
+    world, sent = World(), asyncio.Event()
+    slow = request(99)
+
+    async def ask(request: Request) -> Reply:
+        if request.messages == slow.messages:
+            await sent.wait()
+        return await world.backend.generate(request)
+
+    world.call.ask = world.call.control = ask
+    answering = asyncio.create_task(world.call(slow))
+    world.backend.answer = lambda asked: (
+        "2" if asked.messages == slow.messages else TransientError("failed")
+    )
+
+    async def sleep(seconds: float) -> None:
+        if world.call._outage and seconds:
+            sent.set()
+            world.backend.answer = lambda _: "2"
+            await asyncio.sleep(60)  # cancelled: nothing else ends it
+        await asyncio.sleep(0)
+
+    world.call.sleep = sleep
+    answers = await world.all(*range(20))
+    assert (await answering).text == "2"
+    assert [answer.text for answer in answers] == ["2"] * 20
+    assert world.restored == 1
+
+
+async def test_a_cancelled_call_passes_its_turn_on() -> None:
+    world = World()
+    world.backend.answer = lambda _: TransientError("down")
+    calls = [asyncio.create_task(world.call(request(number))) for number in range(12)]
+    wait = world.sleep
+
+    async def sleep(seconds: float) -> None:
+        if world.call._outage and seconds:
+            world.backend.answer = lambda _: "2"
+            for call in calls[:8]:
+                call.cancel()
+        await wait(seconds)
+
+    world.call.sleep = sleep
+    async with asyncio.timeout(20):
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert [getattr(answer, "text", "") for answer in answers[8:]] == ["2"] * 4
+
+
+# Prompts at fault
+
+
+@pytest.mark.parametrize("healthy", [0, 1, 300])
+@pytest.mark.parametrize("bad", [1, 2, 300])
+@pytest.mark.parametrize("error", [*ERRORS, AccessDenied("403"), AccessDenied("404")])
+async def test_only_the_prompts_at_fault_fail(error: CallError, bad: int, healthy: int) -> None:
+    world = World(tries=3)
+    world.fails_for(error, *range(bad))
+    answers = await world.all(*range(bad + healthy))
+    assert [isinstance(answer, Reply) for answer in answers] == [False] * bad + [True] * healthy
+    assert not any(isinstance(answer, FatalCallError) for answer in answers)
+    assert not any(world.statuses)  # no call has paused for others
+    tries = 1 if isinstance(error, AccessDenied) else 3
+    assert max((n for text, n in world.sent().items() if text != CONTROL)) == tries
+    assert world.sent()[CONTROL] <= 1 + bad * tries / 2
+
+
+# Denials
+
+
+async def test_the_run_ends_if_all_calls_are_denied() -> None:
+    world = World()
+    world.backend.answer = lambda _: AccessDenied("403", "Check the key.")
+    answers = await world.all(*range(5))
+    assert all(isinstance(answer, FatalCallError) for answer in answers)
+    assert answers[0].remedy == "Check the key."
+    assert len(world.backend.requests) == 6
+    assert not world.now
+
+
+async def test_access_that_is_lost_during_a_run_ends_it() -> None:
+    world = World()
+    await world.all(*range(100))
+    world.backend.requests.clear()
+    world.backend.answer = lambda _: AccessDenied("401")
+    answers = await world.all(*range(60))
+    assert all(isinstance(answer, FatalCallError) for answer in answers)
+    assert len(world.backend.requests) == 61
+
+
+async def test_a_denial_during_an_outage_does_not_end_the_run() -> None:
+    world = World()
+    await world.all(0)
+    tries = count()
+    world.backend.answer = lambda sent: (
+        [AccessDenied("403"), TransientError("503")][next(tries) % 2] if world.now < 20 else "2"
+    )
+    answers = await world.all(*range(20))
+    assert all(isinstance(answer, Reply) for answer in answers)

@@ -41,6 +41,17 @@ async def test_what_was_put_is_got_again_by_a_later_process(path: Path) -> None:
         assert replies.get(key(1)) == REPLY
 
 
+async def test_a_reply_that_the_provider_interrupted_is_replaced(path: Path) -> None:
+    with ReplyCache(path) as replies:
+        await replies.put(key(1), Reply("half", "network_error"), "openai", "m")
+    with ReplyCache(path) as replies:
+        assert replies.get(key(1)) is None
+        await replies.put(key(1), REPLY, "openai", "m")
+        assert replies.get(key(1)) == REPLY
+    with ReplyCache(path) as replies:
+        assert replies.get(key(1)) == REPLY
+
+
 class EarlierReply(msgspec.Struct, frozen=True):
     """The fields of a reply that version 0.1 requires."""
 

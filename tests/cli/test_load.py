@@ -248,7 +248,7 @@ def test_one_call_that_always_fails_is_an_error_and_not_the_end(runs: Path, tmp_
     with MockServer() as server:
         command = at(server, f"task.dataset={file}", "limits.attempts=3", "limits.outage_s=5")
         assert harness(*command, "-o", "limit=19").returncode == 0
-        server.change(faults={"500": 1.0})
+        server.change(faults={"500": 1.0}, fault_on=["Please generate"])
         for _ in range(2):
             ended = harness(*command)
             assert ended.returncode == 1
@@ -259,7 +259,8 @@ def test_one_call_that_always_fails_is_an_error_and_not_the_end(runs: Path, tmp_
 def test_what_arrived_of_a_broken_stream_is_kept_beside_the_error(runs: Path) -> None:
     options = ("model.backend=anthropic", "decoding={max_tokens: 30000}", "limits.attempts=1")
     answer = lambda ask, index: "Snow fell on the town.\n" * 50  # noqa: E731
-    with MockServer(answers=answer, faults={"truncated_body": 1.0}) as server:
+    faulty = {"faults": {"truncated_body": 1.0}, "fault_on": ["Please generate"]}
+    with MockServer(answers=answer, **faulty) as server:
         url = f"model.base_url={server.url}"
         ended = harness(*at(server, *options, url, "limit=2"))
         assert ended.returncode == 1, ended.stderr  # no call has an answer

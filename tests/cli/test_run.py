@@ -453,3 +453,26 @@ def test_where_the_progress_goes_does_not_decide_how_a_run_ends(runs: Path) -> N
         )  # fmt: skip
     assert metrics(runs, "quickstart")["complete"] is True
     assert b"word01" in process.stdout
+
+
+def test_answers_with_a_finish_reason_are_retried(runs: Path, tmp_path: Path) -> None:
+    reasons = ["stop", "weather", "length"]
+    rows, answers, file = (tmp_path / name for name in ("rows.jsonl", "answers.jsonl", "r.yaml"))
+    rows.write_text("".join(f'{{"question": "{n}?", "target": "a"}}\n' for n in range(3)))
+    answers.write_text(
+        "".join(
+            f'{{"prompt": "{number}?", "rounds": [{{"text": "a", "finish_reason": "{reason}"}}]}}\n'
+            for number, reason in enumerate(reasons)
+        )
+    )
+    file.write_text(
+        f"task: {{name: jsonl, path: {rows}, prompt: '{{{{ question }}}}', checks: [contains]}}\n"
+        f"model: {{backend: replay, name: m, path: {answers}}}\n"
+    )
+    for retried, lines in (([], 3), ([], 3), (["--retry", "weather"], 4), (["--retry", "ok"], 4)):
+        ended = harness("run", file, *retried)
+        assert ended.returncode == (1 if "ok" in retried else 0), ended.stderr
+        attempts = (runs / "r" / "attempts.jsonl").read_text().splitlines()
+        assert len(attempts) == lines
+    assert json.loads(attempts[-1])["finish_reason"] == "weather"
+    assert "there is no outcome 'ok'" in ended.stderr

@@ -27,7 +27,7 @@ def test_shares_may_fill_the_whole() -> None:
     ("options", "message"),
     [
         (["rest=0.1"], "Unknown fault 'rest'. Did you mean 'reset'?"),
-        (["nonsense=0.1"], "Faults: 400, 429, 500"),
+        (["nonsense=0.1"], "Faults: 400, 401, 403"),
         (["reset"], "Write NAME=PROBABILITY"),
         (["reset=often"], "Write NAME=PROBABILITY"),
         (["reset=1.5"], "must be in 0..1"),

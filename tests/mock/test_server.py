@@ -313,12 +313,32 @@ async def test_peak_needs_no_limit(client: httpx2.AsyncClient) -> None:
         assert server.stats().peak_per_minute == PerMinute()
 
 
+async def test_faults_of_chosen_prompts(client: httpx2.AsyncClient) -> None:
+    with MockServer(faults={"503": 1}, fault_on=["row 1", "row 2"]) as server:
+        assert await post(client, server, "This is row 3.")
+        with pytest.raises(httpx2.HTTPStatusError):
+            await post(client, server, "This is row 2.")
+        server.change(fault_on=["row 3"])
+        assert await post(client, server, "This is row 2.")
+        server.change(fault_on=[])
+        with pytest.raises(httpx2.HTTPStatusError):
+            await post(client, server, "This is row 2.")
+
+
+async def test_an_error_in_a_successful_response(client: httpx2.AsyncClient) -> None:
+    with MockServer(faults={"error_body": 1}) as server:
+        url = f"{server.base_url}/chat/completions"
+        body = {"model": "m", "messages": [{"role": "user", "content": "Hello."}]}
+        assert (await answer(client, url, body))["error"]["code"] == 502
+        assert server.stats().by_status == {200: 1}
+
+
 async def test_outage_that_ends(client: httpx2.AsyncClient) -> None:
     with MockServer() as server:
         down = {"faults": {"503": 1}, "latency": "uniform:0:0.01"}
         changed = await client.post(f"{server.url}/faults", json=down)
         weather = {"faults": {"503": 1.0}, "latency": "uniform:0:0.01", "limits": {}}
-        weather |= {"batch_faults": {}, "batch_latency": "0.0"}
+        weather |= {"fault_on": [], "batch_faults": {}, "batch_latency": "0.0"}
         assert changed.json() == weather
         with pytest.raises(httpx2.HTTPStatusError):
             await post(client, server)

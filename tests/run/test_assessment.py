@@ -3,6 +3,8 @@ import pytest
 from harness.errors import CallError, RequestRejected, TransientError
 from harness.records import (
     CONSTRAINT_REFUSED,
+    INTERRUPTIONS,
+    TRUNCATIONS,
     Decoding,
     DecodingConstraint,
     Origin,
@@ -27,6 +29,9 @@ INSTANCE = next(iter(Sums().instances()))
         (Reply(" \n", "length"), "empty", False),
         (Reply("I will not", "refusal"), "refused", False),
         (Reply("", "content_filter"), "refused", False),
+        *((Reply("0", reason), "refused", False) for reason in ("sensitive", "SAFETY")),
+        *((Reply("0", reason), "truncated", False) for reason in sorted(TRUNCATIONS)),
+        *((Reply("0", reason), "truncated", False) for reason in sorted(INTERRUPTIONS)),
         (Reply("400: bad schema", CONSTRAINT_REFUSED), "refused", False),
         (Reply("zero", "stop"), "unparseable", False),
         (Reply("0", "some_new_reason"), "ok", True),

@@ -114,6 +114,22 @@ def test_only_the_outcomes_to_retry_are_owed_again(path: Path, outcome: Outcome)
     assert owed(found, 1, retried=()) is None
 
 
+def test_a_finish_reason_can_be_retried(path: Path) -> None:
+    reasons = ["stop", "weather", None]
+    lines = [
+        attempt(1, PASS, sample=sample, finish_reason=reason)
+        for sample, reason in enumerate(reasons)
+    ]
+    found = ledger(path, lines)
+    assert found.finish_reasons() == {"stop", "weather"}
+    rows = found.ended_with({"weather", "length"})
+    retried = [
+        found.next_round("i", sample, rounds=1, stop_on_pass=True, retried_rows=rows)
+        for sample in range(3)
+    ]
+    assert retried == [None, 1, None]
+
+
 def test_samples_and_instances_are_told_apart(path: Path) -> None:
     found = ledger(
         path, [attempt(1, FAIL, sample=3), attempt(1, FAIL, instance="j"), attempt(2, FAIL)]

@@ -66,7 +66,7 @@ class AIParser:
         Raises:
             Unparseable: If the reply was cut off, or the task cannot score the extracted answer.
         """
-        if replies[0].finish_reason == "length":
+        if replies[0].is_truncated:
             raise Unparseable("The reply was cut off.", "Raise the judge's max_tokens.")
         answer = replies[0].text.strip()
         if answer.strip("\"'`*.<>").upper() == NO_ANSWER:

@@ -139,7 +139,7 @@ def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
     """
     text = own_text(reply.text).strip(" \t\r\n\u2026")
     lines = text.splitlines()
-    if reply.finish_reason == "length" or not lines or len(lines[-1]) > LONGEST_LINE:
+    if reply.is_truncated or not lines or len(lines[-1]) > LONGEST_LINE:
         return None
     if is_quoted(text, len(text) - len(lines[-1])):
         return None

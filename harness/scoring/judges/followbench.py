@@ -120,7 +120,7 @@ class FollowBenchJudge(PublishedJudge):
     def _read(self, reply: Reply, level: int) -> list[bool] | None:
         if self._official:
             return official_verdicts(reply.text, level)
-        cut_off = reply.finish_reason == "length"  # the list is at the end
+        cut_off = reply.is_truncated  # the list is at the end
         return None if cut_off else verdicts(reply.text, level)
 
 

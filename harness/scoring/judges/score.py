@@ -109,7 +109,7 @@ class NumberJudge(PromptJudge):
         The result is None if that statement is not a single number within the bounds, if the reply
         is truncated, and if the search takes too long.
         """
-        if reply.finish_reason == "length":
+        if reply.is_truncated:
             return None
         own = own_text(reply.text)
         unmarked = plain(own)
