@@ -120,7 +120,6 @@ FILTER_WORDS = (
 )
 
 ACCOUNT = "Check the account, and model.base_url in the run file."
-LONGEST_WAIT_S = 600.0
 MASK = "[key]"  # replaces a key that a server sends back
 
 
@@ -288,7 +287,7 @@ def _google_details(details: object) -> _GoogleDetails:
             for one in some
             if isinstance(one, dict)
         ),
-        None if wait is None else min(wait, LONGEST_WAIT_S),
+        wait,
     )
 
 
@@ -329,18 +328,18 @@ def _filtered(treatment: str | None, said: str, detail: dict[str, Any]) -> bool:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return how many seconds the headers ask to wait (at most 600), if any."""
+    """Return how many seconds the headers ask to wait (at most a month), if any."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         if (value := headers.get(name)) is None:
             continue
         with contextlib.suppress(ValueError):
             if (seconds := float(value) * unit) >= 0:
-                return min(seconds, LONGEST_WAIT_S)
+                return min(seconds, LONGEST_S)
             continue
         # Not a date, or without a zone.
         with contextlib.suppress(ValueError, TypeError, OverflowError):
             seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
-            return min(max(0.0, seconds), LONGEST_WAIT_S)
+            return min(max(0.0, seconds), LONGEST_S)
     return None
 
 

@@ -13,6 +13,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from harness.backends._bodies import Dialect
+from harness.backends._responses import LONGEST_S
 from harness.backends.openai import COMPATIBLE, PRESETS, OpenAIBackend, chosen
 from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.calls.keys import backend_key, call_key
@@ -393,10 +394,10 @@ async def test_a_spent_account_is_not_a_rate_limit() -> None:
         ("retry-after: 3\r\n", 3.0),
         ("retry-after-ms: 250\r\nretry-after: 3\r\n", 0.25),
         ("retry-after-ms: soon\r\nretry-after: 3\r\n", 3.0),
-        ("retry-after: 1e9\r\n", 600.0),
-        ("retry-after: inf\r\n", 600.0),
+        ("retry-after: 86400\r\n", 86_400.0),
+        ("retry-after: inf\r\n", LONGEST_S),
         ("retry-after: Wed, 21 Oct 2015 07:28:00 GMT\r\n", 0.0),
-        ("retry-after: Wed, 21 Oct 2999 07:28:00 GMT\r\n", 600.0),
+        ("retry-after: Wed, 21 Oct 2999 07:28:00 GMT\r\n", LONGEST_S),
         ("retry-after: Wed, 21 Oct 2999 07:28:00\r\n", None),
         ("retry-after: Wed, 41 Oct 2999 07:28:00 GMT\r\n", None),
         ("retry-after: nan\r\n", None),
