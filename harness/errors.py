@@ -11,9 +11,18 @@ import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Literal
+
+FARTHEST_S = 10 * 365 * 86_400.0  # a later time would be no date
+
+
+def time_after(seconds: float) -> str:
+    """Return the local time in a number of seconds, with the date unless it is today."""
+    then = datetime.now() + timedelta(seconds=min(seconds, FARTHEST_S))
+    return f"{then:%H:%M:%S}" if then.date() == datetime.now().date() else f"{then:%Y-%m-%d %H:%M}"
 
 
 class HarnessError(Exception):

@@ -284,8 +284,8 @@ class Reply(Struct, frozen=True):
     tier: str | None = None  # the service tier that answered; None for the standard one
     # The replies to the request's other samples, by their number. Their usage is in this reply's.
     others: Mapping[int, Reply] = {}
-    # The price paid for it, in US dollars; None if unknown. Unset in replies of backends, and in a
-    # cache of an earlier version.
+    # The price paid for it, in US dollars; None if unknown. Unset in replies of backends, except
+    # where the provider states it, and in a cache of an earlier version.
     cost_usd: float | UnsetType | None = UNSET
 
     @property
@@ -416,6 +416,7 @@ class Attempt(Struct, frozen=True):
     turns: int | UnsetType = UNSET
     user: tuple[PlayedTurn, ...] | UnsetType = UNSET  # what the played user says next
     reasoning_state: str | UnsetType = UNSET  # of the reply, in a run with several rounds
+    answered_by: str | UnsetType = UNSET  # the model, if the provider names another one
     partial: str | UnsetType = UNSET  # of a failed call: the part of the answer that arrived
     exception: str | UnsetType = UNSET  # in a backend's code: "KeyError at app.py:12"
 

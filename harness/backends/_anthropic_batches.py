@@ -5,19 +5,19 @@ results. Source: https://platform.claude.com/docs/en/build-with-claude/batch-pro
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
 
-from harness.backends._batches import SKEW_S
-from harness.backends._bodies import json_lines
-from harness.backends._http import HttpBackend, encode
-from harness.backends._sdk_client import SDKClient
+from harness.backends._batches import Batching, moment, older
+from harness.backends._http import encode
 from harness.errors import CallError
 from harness.ports import BatchLimits, BatchState, BatchUnsure
 from harness.ports.batches import Outcome
 from harness.records import Request
 
+PATH = "/v1/messages/batches"
 LIMITS = BatchLimits(requests=100_000, bytes=256_000_000)
 STATUSES = {
     "invalid_request_error": 400,
@@ -52,10 +52,8 @@ class _Result(msgspec.Struct):
     result: _Outcome
 
 
-class AnthropicBatching(HttpBackend):
+class AnthropicBatching(Batching):
     """Mixin for a backend that makes its calls in message batches (`harness.ports.Batched`)."""
-
-    client: SDKClient
 
     @property
     def batch_limits(self) -> BatchLimits | None:
@@ -76,10 +74,11 @@ class AnthropicBatching(HttpBackend):
     async def create_batch(
         self, tag: str, entries: Sequence[tuple[str, Request]], file: str | None
     ) -> str:
-        requests = [msgspec.to_builtins(self._entry(name, request)) for name, request in entries]
-        with self.client.converting(entries[0][1].model):
-            batch = await self.client.sdk.messages.batches.create(requests=requests)
-        return str(batch.id)
+        content = encode({"requests": [self._entry(name, request) for name, request in entries]})
+        headers = {"content-type": "application/json"}
+        model = entries[0][1].model
+        batch = await self.json("POST", PATH, _Batch, content=content, headers=headers, model=model)
+        return batch.id
 
     async def find_batch(
         self, tag: str, since: float, requests: int, others: Collection[str]
@@ -93,54 +92,54 @@ class AnthropicBatching(HttpBackend):
             BatchUnsure: If no ended batch matches, but a candidate that has not ended may.
         """
         unsure = False
-        with self.client.converting():
-            async for batch in self.client.sdk.messages.batches.list(limit=100):  # newest first
-                if batch.created_at.timestamp() < since - SKEW_S:
-                    break
-                total = sum(batch.request_counts.model_dump(include=COUNTS).values())
-                if batch.id in others or total != requests:
+        async for page in self.listed(PATH, _Batch, after="after_id"):
+            for batch in page:
+                if batch.id in others or batch.requests != requests:
                     continue
-                if batch.processing_status != "ended":
+                if not batch.ended:
                     unsure = True
-                elif batch.results_url:  # it is gone after 29 days
-                    async for result in self._results(batch.id):
-                        if result.custom_id.endswith(f"-{tag}"):
-                            return str(batch.id)
-                        break
+                elif batch.has_results and (await self._first_name(batch.id)).endswith(f"-{tag}"):
+                    return batch.id
+            if older([batch.created for batch in page], since):
+                break
         if unsure:
             raise BatchUnsure
         return None
 
+    async def _first_name(self, batch: str) -> str:
+        """Return the first readable name of a request in a batch's results, or ""."""
+        names = self.results(_results(batch), _Result, lambda result: (result.custom_id, None))
+        async with aclosing(names):
+            async for name, _ in names:
+                if name:
+                    return name
+        return ""
+
     async def poll_batch(self, batch: str) -> BatchState:
         """Return the state of a batch, with counts of 0 until it has ended."""
-        with self.client.converting():
-            found = await self.client.sdk.messages.batches.retrieve(batch)
-        counts = found.request_counts
-        ended = found.processing_status == "ended"
-        return BatchState(ended, counts.succeeded, counts.errored, counts.canceled > 0)
+        found = await self.json("GET", f"{PATH}/{batch}", _Batch)
+        return BatchState(
+            ended=found.ended,
+            done=found.counts["succeeded"],
+            failed=found.counts["errored"],
+            cancelled=found.counts["canceled"] > 0,
+            expired=found.counts["expired"] > 0,
+        )
 
     async def batch_outcomes(
         self, batch: str, request: Callable[[str], Request]
     ) -> AsyncIterator[tuple[str, Outcome]]:
-        with self.client.converting():
-            async for result in self._results(batch):
-                yield result.custom_id, self._outcome(result.result, request(result.custom_id))
+        def read(result: _Result) -> tuple[str, Outcome]:
+            return result.custom_id, self._outcome(result.result, request(result.custom_id))
+
+        async for result in self.results(_results(batch), _Result, read):
+            yield result
 
     async def cancel_batch(self, batch: str) -> None:
-        with self.client.converting():
-            await self.client.sdk.messages.batches.cancel(batch)
+        await self.json("POST", f"{PATH}/{batch}/cancel")
 
     def _entry(self, name: str, request: Request) -> dict[str, Any]:
         return {"custom_id": name, "params": self.body(request)}
-
-    async def _results(self, batch: str) -> AsyncIterator[_Result]:
-        streaming = self.client.sdk.messages.batches.with_streaming_response
-        async with streaming.results(batch) as response:
-            async for line in json_lines(response.iter_bytes()):
-                try:
-                    yield msgspec.json.decode(self.client.without_key(line), type=_Result)
-                except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                    raise self.client.malformed(line, error) from None
 
     def _outcome(self, outcome: _Outcome, request: Request) -> Outcome:
         try:
@@ -157,4 +156,18 @@ class AnthropicBatching(HttpBackend):
         return None  # canceled or expired
 
 
-COUNTS = {"processing", "succeeded", "errored", "canceled", "expired"}
+class _Batch:
+    def __init__(self, given: dict[str, Any]) -> None:
+        self.id = str(given["id"])
+        self.ended = given["processing_status"] == "ended"
+        self.counts = {name: int(given["request_counts"][name]) for name in COUNTS}
+        self.requests = sum(self.counts.values())
+        self.created = moment(given["created_at"])
+        self.has_results = bool(given.get("results_url"))  # they are gone after 29 days
+
+
+def _results(batch: str) -> str:
+    return f"{PATH}/{batch}/results"
+
+
+COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")

@@ -8,6 +8,7 @@ Sources: the API references of OpenAI, vLLM and llama.cpp (ggml-org/llama.cpp#10
 """
 
 import json
+import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar
@@ -16,26 +17,36 @@ import msgspec
 from msgspec.structs import replace
 
 from harness import records
-from harness.errors import TransientError
+from harness.errors import RequestRejected, TransientError
 
 T = TypeVar("T")
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]  # a larger one would overflow a table column
 
 STANDARD_TIERS = {"", "auto", "default", "on_demand", "standard", "unspecified"}
+NOT_UTF_8 = re.compile(r'(?<!["\udc80-\udcff])[\udc80-\udcff]+(?!["\udc80-\udcff])')
+"""Invalid bytes, decoded with ``surrogateescape``, in the middle of a string."""
 LEAST_LOGPROB = -9999.0  # sent for an impossible token: JSON has no minus infinity
 
 
 def read(content: bytes, shape: type[T]) -> T:
-    """Decode a JSON body as a ``shape``. Invalid Unicode is replaced.
+    """Decode a JSON body as a ``shape``.
+
+    Lone surrogates, and characters that are cut at the beginning or end of a string, are replaced.
 
     Raises:
         ValueError, RecursionError: If the body is not JSON, or is too deeply nested.
+        RequestRejected: If the body has another encoding than UTF-8.
         MsgspecError: If the body has another shape.
     """
     try:
         return msgspec.json.decode(content, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        tree = json.loads(content.decode("utf-8", "replace"))
+        text = content.decode("utf-8", "surrogateescape")
+        tree = json.loads(text)
+        if NOT_UTF_8.search(text):
+            error = RequestRejected("The answer is not in UTF-8, the encoding of JSON.")
+            error.billed = True
+            raise error from None
         return msgspec.convert(_encodable(tree), shape)
 
 
@@ -260,12 +271,24 @@ def _pairs(position: object) -> Pairs:
     return [(one.get("token"), one.get("logprob")) for one in top if isinstance(one, dict)]
 
 
-async def json_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the non-empty lines of a JSON Lines file. Only a line feed ends a line."""
-    rest = b""
+async def json_lines(chunks: AsyncIterator[bytes], most: float) -> AsyncIterator[bytes]:
+    """Yield the non-empty lines of a JSON Lines file. Only a line feed ends a line.
+
+    Of a line with more than ``most`` bytes, only a beginning with more than ``most`` bytes is
+    yielded, so that no line needs much memory.
+    """
+    parts: list[bytes] = []
+    size = 0
     async for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in filter(None, lines):
-            yield line
-    if rest.strip():
-        yield rest
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            if size <= most:
+                parts.append(end)
+            if line := b"".join(parts):
+                yield line
+            parts, size = [], 0
+        if size <= most:
+            parts.append(rest)
+            size += len(rest)
+    if (line := b"".join(parts)).strip():
+        yield line

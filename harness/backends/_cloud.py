@@ -159,7 +159,7 @@ class AwsClient(HttpClient):
 
     async def request(self, path: str, content: bytes) -> HttpRequest:
         headers = await asyncio.to_thread(self._signed, path, content)
-        return self.http.build_request("POST", self.url + path, content=content, headers=headers)
+        return self.build_request(path, content, headers)
 
     def _signed(self, path: str, content: bytes) -> dict[str, str]:
         session = import_extra("botocore.session", "aws")
@@ -173,6 +173,8 @@ class AwsClient(HttpClient):
                 raise errors.NoCredentialsError
             credentials = self._credentials.get_frozen_credentials()
         headers = {"content-type": "application/json", **self.headers}
-        request = awsrequest.AWSRequest("POST", self.url + path, headers, content)
+        request = awsrequest.AWSRequest(
+            "POST", self.base + path, headers, content, params=self.query
+        )
         auth.SigV4Auth(credentials, "bedrock", self._region).add_auth(request)
         return dict(request.headers.items())

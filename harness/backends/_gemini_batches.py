@@ -97,6 +97,7 @@ class GeminiBatching(FileBatching):
             done=found.done,
             failed=found.failed,
             cancelled=found.state == "CANCELLED",
+            expired=found.state == "EXPIRED",
             problem=found.problem if failed else "",
         )
 
@@ -119,7 +120,7 @@ class GeminiBatching(FileBatching):
         return {"key": name, "request": self.body(request)}
 
     def _url(self, service: str, path: str) -> str:
-        base = urlsplit(self.client.url)
+        base = urlsplit(self.client.base)
         return f"{base.scheme}://{base.netloc}/{service}{base.path}{path}"
 
     async def _listed(

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache, cached_property
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 from msgspec import structs
@@ -57,7 +57,7 @@ class HttpClient:
     servers are refused by default, and the API key is masked in the server's responses.
 
     Args:
-        url: The server's base URL.
+        url: The server's base URL. A query, such as ``?api-version=1``, is sent with each request.
         key: API key, or "" to send none. It is masked in errors and, unless it is shorter than 8
             characters, in answers.
         key_header: The header that carries the key (default: it is sent as a bearer token).
@@ -72,7 +72,7 @@ class HttpClient:
         clock: Returns the current Unix time.
 
     Raises:
-        ConfigError: If the URL is invalid, or has more than a host and a path.
+        ConfigError: If the URL is invalid, or may contain a secret.
     """
 
     def __init__(
@@ -90,8 +90,11 @@ class HttpClient:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.url = _checked(url)
+        self.base, _, query = self.url.partition("?")
+        self.query = dict(parse_qsl(query))
         self.headers = dict(headers or {})
         self._timeout_s, self._concurrency, self._reply_mb = timeout_s, concurrency, reply_mb
+        self.most_bytes = reply_mb * 1e6
         secrets = tuple(_secrets(self.headers))
         self._shown = shown_url(self.url)
         secrets += tuple(url_keys(self.url))
@@ -186,8 +189,13 @@ class HttpClient:
 
     async def request(self, path: str, content: bytes) -> HttpRequest:
         headers = {"content-type": "application/json", **await self.authentication()}
-        url = self.url + path
-        return self.http.build_request("POST", url, content=content, headers=headers)
+        return self.build_request(path, content, headers)
+
+    def build_request(self, path: str, content: bytes, headers: Mapping[str, str]) -> HttpRequest:
+        url = self.base + path
+        return self.http.build_request(
+            "POST", url, content=content, headers=headers, params=self.query or None
+        )
 
     async def authentication(self) -> dict[str, str]:
         """Return the headers that each request has, with the key or token."""
@@ -217,16 +225,17 @@ class HttpClient:
         """
         with self.converting(model):
             headers = await self.authentication() | parts.pop("headers", {})
-            url, parts["timeout"] = self.url + url if url[:1] == "/" else url, self._timeout_s
+            parts["timeout"] = self._timeout_s
+            if url.startswith("/"):
+                url = self.base + url
+                parts["params"] = self.query | parts.get("params", {}) or None
             request = self.http.build_request(method, url, headers=headers, **parts)
             if _origin(request) != _origin(self.http.build_request("GET", self.url)):
                 raise FatalCallError(f"{self._shown} names another server, {_origin(request)}.")
             response = await self._send(request, elsewhere=elsewhere)
             try:
                 if not response.is_success:
-                    content = b"".join([part async for part in self._parts(response)])
-                    content = self.without_key(content)
-                    raise self._refusal(response, content, model)
+                    raise self._refusal(response, await self.body(response), model)
                 yield response
             finally:
                 await response.aclose()
@@ -250,23 +259,31 @@ class HttpClient:
             request = target
         raise FatalCallError(f"{self._shown} redirects in a loop.", "Check model.base_url.")
 
-    async def _parts(self, response: Response) -> AsyncIterator[bytes]:
-        """Yield the body of a response in parts, or only the beginning of an error response.
+    async def body(self, response: Response) -> bytes:
+        """Return the body of a response without the key, or only the beginning of an error.
 
         Raises:
             RequestRejected: If the body of a successful response is too large.
         """
-        left = self._reply_mb * 1e6 if response.is_success else ERROR_BYTES
+        return self.without_key(b"".join([part async for part in self._parts(response)]))
+
+    async def _parts(self, response: Response) -> AsyncIterator[bytes]:
+        """Yield the parts of what `body` returns, with the key."""
+        left = self.most_bytes if response.is_success else ERROR_BYTES
         async for part in response.aiter_bytes():
             yield part
             left -= len(part)
             if left < 0 and response.is_success:
-                problem = (
-                    f"An answer of {self._shown} has more than {self._reply_mb:g} MB: not read."
-                )
-                raise RequestRejected(problem, "Raise limits.reply_mb if it is genuine.")
+                raise self.too_large()
             if left < 0:
                 break
+
+    def too_large(self) -> CallError:
+        """Return the error for an answer with more than ``most_bytes`` bytes."""
+        problem = f"An answer of {self._shown} has more than {self._reply_mb:g} MB: not read."
+        error = RequestRejected(problem, "Raise limits.reply_mb if it is genuine.")
+        error.billed = True
+        return error
 
     def without_key(self, content: bytes) -> bytes:
         for key in self._keys:
@@ -403,8 +420,10 @@ def _checked(url: str) -> str:
             own = f"-o model.base_url=${variable[1]}"
             remedy = f"A run file has no environment variables. On the command line: {own}…"
         raise ConfigError(problem, remedy)
-    if parts.username or parts.password or parts.query or parts.fragment:
-        problem = f"model.base_url: the URL of {parts.hostname} has more than a host and a path."
+    secret = re.search("key|token|secret|auth|sig|code|pass", parts.query, re.IGNORECASE)
+    if parts.username or parts.password or secret or parts.fragment:
+        problem = f"model.base_url: the URL of {parts.hostname} has a password, key or fragment."
         remedy = "Secrets do not belong in run files: name a variable in model.api_key_env."
         raise ConfigError(problem, remedy)
-    return url.rstrip("/")
+    query = f"?{parts.query}" if parts.query else ""
+    return url.partition("?")[0].rstrip("/") + query

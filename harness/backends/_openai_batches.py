@@ -9,11 +9,11 @@ https://docs.together.ai/docs/batch-inference.
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
-from harness.backends._batches import FileBatching, UploadedFile, moment, older
+from harness.backends._batches import FileBatching, I, UploadedFile, moment, older
 from harness.errors import TransientError
 from harness.ports import BatchLimits, BatchState
 from harness.ports.batches import Outcome
@@ -23,8 +23,6 @@ TAG = "harness"  # key of the batch's metadata
 STATUSES = {"success": "completed", "timeout_exceeded": "expired"}  # OpenAI's, by Mistral's
 ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 NOT_EXECUTED = frozenset({"batch_expired", "batch_cancelled"})
-
-I = TypeVar("I", "_Batch", UploadedFile)  # noqa: E741
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +142,7 @@ class OpenAIBatching(FileBatching):
             done=found.done,
             failed=found.failed,
             cancelled=found.status == "cancelled",
+            expired=found.status == "expired",
             problem=("; ".join(found.problems[:3]) or "no explanation") if failed else "",
             too_many_tokens=found.too_many_tokens,
         )
@@ -177,23 +176,8 @@ class OpenAIBatching(FileBatching):
     def _batches_path(self) -> str:
         return "/batch/jobs" if self._rules.form == "mistral" else "/batches"
 
-    async def _listed(self, path: str, read: Callable[[Any], I]) -> AsyncIterator[list[I]]:
-        """Yield the pages of a list."""
-
-        def paged(found: Any) -> tuple[list[I], bool]:
-            whole = isinstance(found, list)
-            listed = found if whole else found.get("data") or []
-            return [read(one) for one in listed], not whole and found.get("has_more") is not False
-
-        mistral, known, more = self._rules.form == "mistral", set[str](), True
-        asked: dict[str, Any] = {"page_size": 100, "page": 0} if mistral else {"limit": 100}
-        while more:
-            page, more = await self.json("GET", path, paged, params=asked)
-            if not {one.id for one in page} - known:
-                return
-            yield page
-            known.update(one.id for one in page)
-            asked |= {"page": asked["page"] + 1} if mistral else {"after": page[-1].id}
+    def _listed(self, path: str, read: Callable[[Any], I]) -> AsyncIterator[list[I]]:
+        return self.listed(path, read, "page" if self._rules.form == "mistral" else "after")
 
     def _outcome(self, result: _Result, request: Request) -> Outcome:
         response, error = result.response, result.error or _Error()

@@ -28,9 +28,9 @@ STATUSES: Mapping[int, Treatment] = {
     **dict.fromkeys((401, 402, 403, 404), "fatal"),
     **dict.fromkeys((408, 499, 504, 524), "interrupted"),
     424: "server_failed",  # the model failed (Bedrock)
-    **dict.fromkeys((409, 500, 501, 502), "server_failed"),
+    **dict.fromkeys((409, 425, 500, 501, 502), "server_failed"),
     429: "rate_limited",
-    **dict.fromkeys((503, 529), "overloaded"),
+    **dict.fromkeys((498, 503, 529), "overloaded"),  # 498: Groq's flex tier
 }
 """How HTTP error statuses are treated.
 
@@ -111,6 +111,7 @@ TOO_LONG = re.compile(
 
 # Words in Anthropic's messages, since it has no error code for unsupported parameters.
 UNSUPPORTED_WORDS = ("Extra inputs are not permitted", "is deprecated for this model")
+OTHER_NAME = "max_completion_tokens"  # which a server may require instead of max_tokens
 FILTER_WORDS = (
     "flagged as potentially violating our usage policy",  # OpenAI's reasoning models
     "blocked by content filtering policy",  # Anthropic
@@ -119,7 +120,6 @@ FILTER_WORDS = (
 )
 
 ACCOUNT = "Check the account, and model.base_url in the run file."
-LONGEST_WAIT_S = 600.0
 MASK = "[key]"  # replaces a key that a server sends back
 LEAST_PART = 12  # characters; a shorter part of a key may be a word
 
@@ -222,12 +222,16 @@ def from_status(
         return PromptRefused(message)
     wordy = any(words in said for words in UNSUPPORTED_WORDS)
     if status == 400 and (by_code == "unsupported" or wordy):
-        return FatalCallError(message, "Remove it from decoding in the run file.")
+        remedy = "Remove it from decoding in the run file."
+        if OTHER_NAME in said:
+            remedy = f"Set model.preset: openai, which sends {OTHER_NAME} instead."
+        return FatalCallError(message, remedy)
     treatment = STATUSES.get(status, "server_failed" if status >= 500 else "rejected")
     long = status == 413 or by_code == "too long" or TOO_LONG.search(said)
     if treatment == "rejected" and long:
         return PromptTooLong(message)
-    remedy = f"Check model.name ({asked.model!r}) and model.base_url in the run file."
+    named = f"model.name ({asked.model!r}) and " if asked.model else ""
+    remedy = f"Check {named}model.base_url in the run file."
     if status == 404 and asked.url_hint:
         remedy = f"{remedy} {asked.url_hint}"
     if status in (401, 403):
@@ -302,7 +306,7 @@ def _google_details(details: object) -> _GoogleDetails:
             for one in some
             if isinstance(one, dict)
         ),
-        None if wait is None else min(wait, LONGEST_WAIT_S),
+        wait,
     )
 
 
@@ -334,23 +338,27 @@ def _filtered(treatment: str | None, said: str, detail: dict[str, Any]) -> bool:
     inner, more = detail.get("innererror"), detail.get("metadata")
     if isinstance(inner, dict) and CODES.get(str(inner.get("code"))) == "filtered":
         return True
+    choices = detail.get("choices")  # Azure: a completion with status 400
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, dict) and choice.get("finish_reason") == "content_filter":
+            return True
     flagged = isinstance(more, dict) and ("flagged_input" in more or "reasons" in more)
     return flagged or treatment == "filtered" or any(words in said for words in FILTER_WORDS)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return how many seconds the headers ask to wait (at most 600), if any."""
+    """Return how many seconds the headers ask to wait (at most a month), if any."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         if (value := headers.get(name)) is None:
             continue
         with contextlib.suppress(ValueError):
             if (seconds := float(value) * unit) >= 0:
-                return min(seconds, LONGEST_WAIT_S)
+                return min(seconds, LONGEST_S)
             continue
         # Not a date, or without a zone.
         with contextlib.suppress(ValueError, TypeError, OverflowError):
             seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
-            return min(max(0.0, seconds), LONGEST_WAIT_S)
+            return min(max(0.0, seconds), LONGEST_S)
     return None
 
 
@@ -369,6 +377,8 @@ def _connection(error: Exception, asked: CallContext) -> CallError:
     unsent = bool(names & UNSENT)
     said = f"Cannot reach {endpoint}" if unsent else f"The connection to {endpoint} broke"
     remedy = "Check model.base_url and the network."
+    if "SSLCertVerificationError" in names:
+        remedy = "If you trust the server, set SSL_CERT_FILE to a file with its certificate."
     kind: FailureKind = "unreachable" if unsent else "connection_lost"
     return TransientError(f"{said}: {why}.", remedy, kind=kind)
 

@@ -53,15 +53,11 @@ class SDKClient(HttpClient):
         client: AsyncClient = sdk.DefaultAioHttpClient(**self.options())
         return client
 
-    @cached_property
-    def sdk(self) -> Any:
-        """The SDK's own client, for endpoints other than the one that generates answers."""
-        return self._client(self.http)
-
     def _client(self, http: AsyncClient) -> Any:
         client = getattr(import_module(self._vendor), CLIENTS[self._vendor])(
             api_key=self._asked.key or "none",
-            base_url=self.url,
+            base_url=self.base,
+            default_query=self.query,
             max_retries=0,
             default_headers=self.headers,
             timeout=self._timeout_s,

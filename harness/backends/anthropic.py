@@ -124,6 +124,8 @@ class MessagesBackend(HttpBackend):
             return await super().generate(request)
         body, path = {**self.body(request), "stream": True}, self.path_for(request, stream=True)
         stream = await self.client.post(path, body, request.model, text_so_far)
+        if stream.lstrip().startswith(b"{"):  # a gateway has ignored ``stream``
+            return self.decoded(stream, request)
         try:
             message, end = streamed(stream)
         except UNREADABLE as error:

@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 
 from harness.backends import _bodies
 from harness.backends._bodies import Count, Dialects
@@ -24,7 +24,7 @@ from harness.backends._responses import OnAllowances
 from harness.backends._sdk_client import SDKClient
 from harness.errors import CallError, ConfigError, FatalCallError, TransientError, nearest
 from harness.ports import LOGLIKELIHOODS, LOGPROBS, PARAMETERS, PROMPT_LOGPROBS, SAMPLES_PER_CALL
-from harness.records import DecodingConstraint, Reply, Request, Usage
+from harness.records import LARGEST, REFUSALS, DecodingConstraint, Reply, Request, Usage
 
 
 class _Message(msgspec.Struct):
@@ -61,14 +61,22 @@ class _Usage(msgspec.Struct):
     total_tokens: Count | None = None
     prompt_tokens_details: _Details | None = None
     completion_tokens_details: _Details | None = None
+    prompt_cache_hit_tokens: Count | None = None  # DeepSeek's cached tokens of the prompt
+    cached_tokens: Count | None = None  # Kimi's
 
     def record(self) -> Usage:
         # Some servers (xAI) count reasoning tokens outside the completion; the total reveals this.
         output_tokens = max(self.completion_tokens, (self.total_tokens or 0) - self.prompt_tokens)
         prompt = self.prompt_tokens_details or _Details()
-        cached, written = prompt.cached_tokens or 0, prompt.cache_write_tokens or 0
+        cached = prompt.cached_tokens or self.prompt_cache_hit_tokens or self.cached_tokens or 0
+        written = prompt.cache_write_tokens or 0
         reasoning = (self.completion_tokens_details or _Details()).reasoning_tokens or 0
         return Usage(self.prompt_tokens, output_tokens, cached, reasoning, written)
+
+
+class _Cost(msgspec.Struct):
+    cost: Annotated[float, msgspec.Meta(ge=0, le=LARGEST)]
+    is_byok: bool | None = None
 
 
 class _Completion(msgspec.Struct):
@@ -77,6 +85,16 @@ class _Completion(msgspec.Struct):
     usage: Any = None
     prompt_logprobs: Any = None
     service_tier: Any = None
+
+
+def _stated_cost(usage: object) -> float | UnsetType:
+    """Return the cost that OpenRouter states, in US dollars.
+
+    It is unset for calls that are paid for with the user's own key at another provider. Source:
+    https://openrouter.ai/docs/use-cases/usage-accounting.
+    """
+    stated = _bodies.counted(usage, _Cost)
+    return UNSET if stated is None or stated.is_byok else stated.cost
 
 
 RESPONSES = "/responses"  # the path of the Responses API
@@ -101,6 +119,7 @@ class ProviderPreset:
         prompt_logprobs: Whether the API returns log-probabilities of the prompt's tokens, as vLLM's
             does.
         echo: Whether text completions echo a prompt with the log-probabilities of its tokens.
+        states_cost: Whether ``usage.cost`` in a reply is its price in US dollars.
         n: Whether the API draws several samples with one call, for the price of one prompt.
         entra: Whether calls are authenticated by Microsoft Entra ID instead of a key.
     """
@@ -120,6 +139,7 @@ class ProviderPreset:
     prompt_logprobs: bool = False
     echo: bool = False
     entra: bool = False
+    states_cost: bool = False
     n: bool = False
 
     def responses_only(self, model: str) -> bool:
@@ -185,13 +205,19 @@ log-probabilities are noticed, so these may be requested.
 class ChatReplies:
     """Mixin that reads the bodies of chat and text completions, from any server."""
 
+    states_cost = False  # as in `ProviderPreset`
+
     def reply(self, content: bytes, request: Request) -> Reply:
         """Return the reply in a response's body, a chat or text completion in JSON."""
         completion = _bodies.read(content, _Completion)
+        if not completion.choices:
+            raise ValueError("the list of choices is empty")
         usage = _bodies.counted(completion.usage, _Usage)
         each = [completion.choices] if request.loglikelihoods else [[c] for c in completion.choices]
         first, *more = (self._reply(choices, completion, request) for choices in each)
         first = structs.replace(first, usage=usage.record() if usage else None)
+        if self.states_cost:
+            first = structs.replace(first, cost_usd=_stated_cost(completion.usage))
         return _bodies.with_others(first, more, request)
 
     def replies(self, content: bytes, requests: Sequence[Request]) -> list[Reply | CallError]:
@@ -251,15 +277,27 @@ class ChatReplies:
         return self.said(choices[0])
 
     def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
-        if (message := choice.message) is None or choice.error:
-            raise ValueError("a choice has no message, or an error")
-        reason, answer = _bodies.finish(choice.finish_reason), _bodies.text_of(message.content)
+        if choice.error:
+            raise ValueError("a choice has an error")
+        reason = _bodies.finish(choice.finish_reason)
+        if (message := choice.message) is None:
+            if reason in REFUSALS:  # Azure's content filter
+                return "", reason, None
+            raise ValueError("a choice has no message")
+        answer = _bodies.text_of(message.content)
         if not answer and (refusal := _bodies.text_or_none(message.refusal)):
             return refusal, "refusal", None
         calls = _tool_calls(message.tool_calls)
         text, reason = _bodies.with_tool_calls(answer, reason, calls)
-        given = map(_bodies.text_or_none, (message.reasoning_content, message.reasoning))
-        return text, reason, next(filter(None, given), None)
+        thoughts = message.reasoning_content, message.reasoning, _thinking(message.content)
+        return text, reason, next(filter(None, map(_bodies.text_or_none, thoughts)), None)
+
+
+def _thinking(content: object) -> str:
+    """Return the text of the parts of a message's content that are reasoning, as in Mistral's."""
+    parts = content if isinstance(content, list) else ()
+    thinking = [part.get("thinking") for part in parts if isinstance(part, dict)]
+    return "".join(map(_bodies.text_of, thinking))
 
 
 def _tool_calls(given: object) -> Iterator[tuple[object, object]]:
@@ -324,6 +362,7 @@ class OpenAIBackend(ChatReplies, OpenAIBatching):
         own = next((one for one in PRESETS.values() if one.url == client.url), None)
         self.prompt_caching, self.service_tier = prompt_caching, service_tier
         self._usual = own.constraints if own else self.usual
+        self.states_cost = found.states_cost or (own is not None and own.states_cost)
         super().__init__(client, self.preset.features(model) | turns)
 
     def key_part(self, request: Request) -> str:

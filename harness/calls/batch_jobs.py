@@ -4,9 +4,11 @@ Each step is first recorded in the ledger, so that another process can continue 
 killed. Only one process at a time works on a batch: the one that holds the claim on its tag.
 """
 
+import contextlib
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from uuid import uuid4
 
@@ -31,6 +33,7 @@ from harness.ports.batches import Outcome
 from harness.records import Reply, Request, Usage, account_of, encodable
 
 COMMITTED_TOGETHER = 500  # outcomes per transaction
+READS = 3  # times that results are read before damaged or missing ones are given up
 LEAST_BYTES = 1_000_000  # smallest limit on batches after a rate limit refuses the only open one
 
 
@@ -77,6 +80,7 @@ class BatchJobs:
         """The tags of batches that the provider, as far as is known, is working on."""
         self._most_bytes: int | None = None  # of all unfinished batches, inferred from refusals
         self._failing_since: float | None = None
+        self._reads = Counter[str]()  # of the results of batches, by tag
 
     def begin(self) -> str:
         """Claim a new batch's tag for this process, and return it."""
@@ -194,6 +198,19 @@ class BatchJobs:
         self.running.discard(tag)
         self.ledger.replies.release(tag)
 
+    async def cancel(self) -> None:
+        """Cancel this run's batches. The next session collects what they have finished.
+
+        Batches that cannot be cancelled, for example because their id is lost, continue.
+        """
+        for batch in self.ledger.open():
+            theirs = account_of(batch.run) != account_of(self.run)
+            if batch.id is None or batch.tag not in self.ours or theirs:
+                continue
+            with contextlib.suppress(CallError):
+                await self.backend.cancel_batch(batch.id)
+                await self.ledger.mark(batch.tag, CANCELLING)
+
     async def look(self) -> None:
         """Advance each open batch that no other process works on.
 
@@ -229,7 +246,7 @@ class BatchJobs:
         if (gone := now - self._failing_since) > self.outage_s:
             raise FatalCallError(
                 f"Requests about batches have failed for {gone:.0f} s. Last error: {error.message}",
-                "The batches go on: run again when the provider works.",
+                error.remedy or "The batches go on: run again when the provider works.",
             )
 
     async def _advance(self, batch: RecordedBatch) -> None:
@@ -264,11 +281,19 @@ class BatchJobs:
                 raise
             await self.ledger.mark(batch.tag, CANCELLING)
 
+    @property
+    def searches_s(self) -> list[float]:
+        """For how many more seconds this object looks for each batch whose id was lost."""
+        lost = [batch.tag for batch in self.ledger.open() if batch.id is None]
+        ends = [self.ours[tag] + self.batching.search_s for tag in lost if tag in self.ours]
+        return [max(0.0, end - self.clock()) for end in ends]
+
     async def _search(self, batch: RecordedBatch) -> None:
         """Look for a batch whose id was lost.
 
-        A creation request may still be on its way, so the search goes on for ``poll_s`` seconds.
-        Then the batch's uploaded file is deleted, so that the request can no longer succeed.
+        The creation request may still be on its way, and the provider's list may lag behind, so the
+        search takes ``search_s`` seconds. Then the batch's uploaded file is deleted, so that the
+        request can no longer succeed.
 
         Raises:
             FatalCallError: If neither the batch nor its file is found, although the file was
@@ -277,7 +302,7 @@ class BatchJobs:
         began = self.clock()
         try:
             found = await self._find(batch)
-            if found is None and began - self.ours[batch.tag] >= self.batching.poll_s:
+            if found is None and began - self.ours[batch.tag] >= self.batching.search_s:
                 file = await self.backend.batch_file(batch.tag)
                 if file is None and batch.status == CREATING:
                     raise FatalCallError(
@@ -313,30 +338,25 @@ class BatchJobs:
             remedy = "None of its requests has an answer."
             raise FatalCallError(f"The batch {name} failed: {state.problem}", remedy)
         calls = {call.key: call for call in self.ledger.calls(batch.tag)}
-        found: list[tuple[BatchedCall, Outcome]] = []
-        listed = set[str]()
+        damaged = await self._read(batch, name, calls)
+        outcomes = batch.requests - len(calls) + len(damaged)
+        if outcomes < state.done:  # the others would be paid for again
+            raise TransientError(
+                f"The batch {name} has {state.done:,} answers, but its results only {outcomes:,}.",
+                f"To make the calls without a result again: harness batches cancel --force {name}",
+                kind="malformed",
+            )
+        if calls and not (state.cancelled or state.expired):
+            problem = f"The results of the batch {name} lack this request."
+            lost = TransientError(problem, kind="malformed")
+            damaged |= {key: lost for key in calls if key not in damaged}
+        self._reads[batch.tag] += 1
+        if damaged and self._reads[batch.tag] < READS:
+            error = next(iter(damaged.values()))
+            raise TransientError(error.message, error.remedy, kind="malformed")
         price = _price(batch) or self.price
-
-        def request(entry: str) -> Request:
-            call = calls.get(entry.partition("-")[0])
-            unknown = BatchedCall("", "", "", 0.0, (None, False))
-            return (call or unknown).request(self.ledger.model)
-
-        try:
-            async for entry, outcome in self.backend.batch_outcomes(name, request):
-                key, _, tag = entry.partition("-")
-                listed.add(entry)
-                if tag != batch.tag or outcome is None or key not in calls:
-                    continue  # another batch's, not executed, or known already
-                found.append((calls.pop(key), outcome))
-                if len(found) >= COMMITTED_TOGETHER:
-                    await self._commit(found, price)
-                    found = []
-        finally:
-            await self._commit(found, price)
-        if len(listed) < state.done:  # the others would be paid for again
-            said = f"The batch {name} has {state.done:,} answers, but its results only "
-            raise TransientError(f"{said}{len(listed):,}.", kind="malformed")
+        settled = [(calls.pop(key), error) for key, error in damaged.items() if key in calls]
+        await self._commit(settled, price)
         status = "cancelled" if state.cancelled else "expired" if calls else "completed"
         watched = batch.tag in self.running
         await self.ledger.end(batch.tag, status)
@@ -352,7 +372,45 @@ class BatchJobs:
                 missed = FatalCallError(f"{said}requests have no answer.", remedy)
         self._release(calls.values(), missed)
 
-    async def _commit(self, found: list[tuple[BatchedCall, Outcome]], price: Price | None) -> None:
+    async def _read(
+        self, batch: RecordedBatch, name: str, calls: dict[str, BatchedCall]
+    ) -> dict[str, CallError]:
+        """Commit and deliver the outcomes in a batch's results, and remove them from ``calls``.
+
+        Returns:
+            The errors of damaged results, by their calls' keys or, if unknown, their numbers.
+        """
+        price = _price(batch) or self.price
+        found: list[tuple[BatchedCall, Outcome]] = []
+        damaged: dict[str, CallError] = {}
+
+        def request(entry: str) -> Request:
+            call = calls.get(entry.partition("-")[0])
+            unknown = BatchedCall("", "", "", 0.0, (None, False))
+            return (call or unknown).request(self.ledger.model)
+
+        try:
+            async for entry, outcome in self.backend.batch_outcomes(name, request):
+                key, _, tag = entry.partition("-")
+                if isinstance(outcome, CallError) and not entry:
+                    damaged[str(len(damaged))] = outcome
+                if tag != batch.tag or outcome is None or key not in calls:
+                    continue  # another batch's, not executed, or known already
+                if isinstance(outcome, TransientError) and outcome.kind == "malformed":
+                    damaged[key] = outcome
+                    continue
+                damaged.pop(key, None)  # it is listed twice
+                found.append((calls.pop(key), outcome))
+                if len(found) >= COMMITTED_TOGETHER:
+                    await self._commit(found, price)
+                    found = []
+        finally:
+            await self._commit(found, price)
+        return damaged
+
+    async def _commit(
+        self, found: Sequence[tuple[BatchedCall, Outcome]], price: Price | None
+    ) -> None:
         """Commit and deliver outcomes at the price of the run that created the batch."""
         settled = []
         for call, outcome in found:
@@ -360,8 +418,8 @@ class BatchJobs:
             if reply is not None:
                 usd = reply_cost(reply, self.price if call.run == self.run else price)
                 reply = replace(reply, cost_usd=usd)
-                if usd is None and call.usd:
-                    usd = call.usd  # unknown: at most this
+            if usd is None and (reply is not None or _is_billed(outcome)):
+                usd = call.usd or None  # at most this
             settled.append(Settled(call, reply, usd))
         await self.ledger.settle(settled)
         for one, (call, outcome) in zip(settled, found, strict=True):
@@ -374,7 +432,7 @@ class BatchJobs:
         if budget is None:
             return
         reply = settled.reply
-        budget.release(call.key, usd, unsure=reply is not None and counted(reply) is None)
+        budget.release(call.key, usd, unsure=reply is None or counted(reply) is None)
         if call.usd and usd > call.usd + ROUNDING:
             problem = f"A call of a batch has cost ${usd:,.4f}, and at most ${call.usd:,.4f} was "
             problem += "expected. The budget cannot be kept."
@@ -386,6 +444,13 @@ def _price(batch: RecordedBatch) -> Price | None:
     """Return the price recorded with a batch, if any. Earlier versions rarely recorded one."""
     given = json.loads(batch.section).get("price")
     return None if given is None else Price(**given)
+
+
+def _is_billed(outcome: Outcome) -> bool:
+    """Return whether a failed request of a batch may be billed: it has an unreadable answer."""
+    if isinstance(outcome, TransientError) and outcome.kind == "malformed":
+        return True
+    return isinstance(outcome, CallError) and outcome.billed
 
 
 def _reply(outcome: Outcome) -> Reply | None:

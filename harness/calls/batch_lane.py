@@ -81,11 +81,17 @@ class BatchLane:
             self._ensure_working()
 
     async def aclose(self) -> None:
-        """Finish the current step, such as creating a batch, and release the claims on batches."""
+        """Finish the current step, such as creating a batch, and release the claims on batches.
+
+        If a call has cost more than its maximum, the run's batches are cancelled.
+        """
         self._closing = True
         self._wake.set()
         if self._task is not None:
             await asyncio.wait([self._task])
+        budget = self.jobs.budget
+        if budget is not None and budget.broken is not None:
+            await self.jobs.cancel()
         self.jobs.close()
 
     @property
@@ -245,12 +251,15 @@ class BatchLane:
         done, requests = (sum(getattr(one, n) for one in at_work) for n in ("done", "requests"))
         batches = f"{len(at_work):,} batch{'es' * (len(at_work) != 1)} with {requests:,} requests"
         said = f"waiting for {batches} ({done:,} done)" if at_work else ""
+        if at_work and (longest_s := max(self.jobs.searches_s, default=0.0)):
+            until = time.strftime("%H:%M", time.localtime(time.time() + longest_s))
+            said += f", and looking for one whose id was lost, until {until}"
         if said != self._said:
             self._said = said
             self.report(said)
 
     async def _submit(self) -> None:
-        while self._queued:
+        while self._queued and not self.stop.requested:
             queued = {key: waiting.request for key, waiting in self._queued.items()}
             keys, size = self.jobs.fitting(queued)
             if not keys:

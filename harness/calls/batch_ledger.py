@@ -72,7 +72,7 @@ class Settled:
 
     call: BatchedCall
     reply: Reply | None = None
-    usd: float | None = None  # its cost, or None if that is unknown or there is no reply
+    usd: float | None = None  # its cost, or None if that is unknown or it is not billed
 
 
 class BatchLedger:
@@ -169,9 +169,7 @@ class BatchLedger:
                 failed.setdefault(call.tag, []).append(call.key)
                 statements = unanswered
             statements.append(("DELETE FROM batch_calls WHERE key = ?", [bytes.fromhex(call.key)]))
-            if reply is None:
-                continue
-            if reply.is_answer:
+            if reply is not None and reply.is_answer:
                 replies.append(reply_row(call.key, reply, self.backend, self.model, call.run))
             if one.usd is not None:
                 paid = "UPDATE batches SET usd = usd + ? WHERE tag = ?"

@@ -7,14 +7,16 @@ that does not fit waits for calls in flight. If there are none, the run ends and
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from harness.calls.signals import Ask, Report, Stop, Stopping
+from harness.calls.time_limit import TimeLimit
 from harness.config.prices import FREE, Price
 from harness.errors import (
     BudgetBroken,
@@ -99,6 +101,7 @@ class Budget:
         self._recording: asyncio.Future[None] | None = None
         self._stop = stop
         self._waiting: deque[tuple[float, asyncio.Future[None]]] = deque()
+        self._in_flight: set[TimeLimit] = set()
         stop.on_stop(self._dismiss)
         if team is not None:
             team.need, team.answered = self._need, self._answered
@@ -148,6 +151,8 @@ class Budget:
                 if self._recording is None or self._recording.done():
                     self._recording = asyncio.ensure_future(self._raise(record))
                 await asyncio.shield(self._recording)
+            if self._stop.requested:
+                raise Stopping
         except BaseException:
             if key:
                 self.release(key)
@@ -243,9 +248,27 @@ class Budget:
                 return
         self._status("")
 
+    @contextlib.asynccontextmanager
+    async def in_flight(self) -> AsyncIterator[None]:
+        """Let `break_off` cancel the call that is made in the ``with`` block.
+
+        Raises:
+            TimeoutError: If the call is cancelled in this way.
+        """
+        limit = TimeLimit()
+        self._in_flight.add(limit)
+        try:
+            async with limit:
+                yield
+        finally:
+            self._in_flight.discard(limit)
+
     def break_off(self, problem: BudgetBroken) -> None:
-        """Stop the run because a call has cost more than its maximum."""
-        self.broken = self.broken or problem
+        """Stop the run because a call has cost more than its maximum: cancel the other calls."""
+        if self.broken is None:
+            self.broken = problem
+            for limit in self._in_flight:
+                limit.expire()
         self._stop.request()
 
     def _dismiss(self) -> None:
@@ -283,14 +306,18 @@ class Budgeted:
         most = each * (1 + len(request.others))
         await self.budget.reserve(most)
         try:
-            reply = await self.ask(request)
+            async with self.budget.in_flight():
+                reply = await self.ask(request)
             if lacking := len(request.others) - len(reply.others):
                 self.budget.settle(each * lacking, 0.0)
             return reply
-        except asyncio.CancelledError:  # the provider may still finish the call and bill it
-            # Nothing awaits the payment, so its exception is consumed here.
+        except (asyncio.CancelledError, TimeoutError) as error:
+            # The provider may still finish the call and bill it. Nothing awaits the payment, so its
+            # exception is consumed here.
             self.charge(most).add_done_callback(lambda f: f.cancelled() or f.exception())
             self.budget.settle(most, most, unsure=True)
+            if isinstance(error, TimeoutError):  # the budget is broken
+                raise Stopping from None
             raise
         except BaseException as error:
             billed = isinstance(error, CallError) and (error.billed or error.kind in MAYBE_BILLED)

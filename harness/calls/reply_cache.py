@@ -400,15 +400,21 @@ def encoded(reply: Reply) -> bytes:
     return _encoder.encode(reply)
 
 
+class StoredReply(Reply, frozen=True):
+    """A reply as stored, with its payer and a checksum, which earlier versions ignore."""
+
+    run: str = ""
+    crc: bytes = bytes(4)  # last: its bytes end the encoded record, and cover the others
+
+
 _CHECKSUM = b"\xa3crc\xc4\x04"
 """The bytes before the 4-byte checksum in a stored reply: the field's name, and the length."""
 
 
 def _sealed(key: bytes, reply: Reply, run: str) -> bytes:
-    """Encode a reply with its payer and a checksum, which earlier versions ignore."""
-    plain = encoded(reply)
-    fields = bytes([plain[0] + 2]) + plain[1:]  # a map of fewer than 16 keys
-    text = fields + b"\xa3run" + _encoder.encode(encodable(run)) + _CHECKSUM
+    """Encode a reply with its payer and a checksum."""
+    fields = (*msgspec.structs.astuple(reply), encodable(run))
+    text = _encoder.encode(StoredReply(*fields))[:-4]
     return text + zlib.crc32(text, zlib.crc32(key)).to_bytes(4)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
@@ -73,11 +74,13 @@ class Notices:
         listen: Called with each new status text.
         loads: For each model, by its section's place in the run file (such as ``model``), a
             function that returns its current load.
+        pauses: For each model, the Unix time at which its latest long pause ends.
     """
 
     def __init__(self) -> None:
         self.listen: Report = lambda _: None
         self.loads: dict[str, Callable[[], Load]] = {}
+        self.pauses: dict[str, float] = {}
         self._now: dict[str, str] = {}
 
     def status(self, source: str) -> Report:
@@ -91,6 +94,11 @@ class Notices:
             self.listen(self._now[source])
 
         return report
+
+    @property
+    def pause_s(self) -> float:
+        """For how many more seconds a model pauses, or 0."""
+        return max([0.0, *(end - time.time() for end in list(self.pauses.values()))])
 
     @property
     def now(self) -> list[str]:

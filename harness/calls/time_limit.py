@@ -81,16 +81,17 @@ class Timed:
 
 
 class TimeLimit:
-    """A context manager that raises TimeoutError after a number of seconds.
+    """A context manager that raises TimeoutError after a number of seconds or, if None, never.
 
-    Data that has already arrived is read first. The task is cancelled in the same way as by
-    `asyncio.timeout`, so the two may be nested.
+    It also does so when `expire` is called. Data that has already arrived is read first. The task
+    is cancelled in the same way as by `asyncio.timeout`, so the two may be nested.
     """
 
     __slots__ = ("_cancelling", "_due", "_expired", "_passes", "_seconds", "_task", "_timer")
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float | None = None) -> None:
         self._seconds = seconds
+        self._timer: asyncio.Handle | None = None
         self._passes = PASSES
         self._expired = False
 
@@ -98,25 +99,34 @@ class TimeLimit:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None
         self._task, self._cancelling = task, task.cancelling()
-        self._due = loop.time() + self._seconds
-        self._timer: asyncio.Handle = loop.call_at(self._due, self._expire)
+        if self._seconds is not None:
+            self._due = loop.time() + self._seconds
+            self._timer = loop.call_at(self._due, self._check, self._seconds)
 
     async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        self._timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._expired:
             ours = self._task.uncancel() <= self._cancelling
             if ours and kind is asyncio.CancelledError:
                 raise TimeoutError from error
 
-    def _expire(self) -> None:
+    def _check(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
         if now - self._due > LATE_S:
-            self._due = now + min(self._seconds, GRACE_S)
-            self._timer = loop.call_at(self._due, self._expire)
-        elif self._passes:
+            self._due = now + min(seconds, GRACE_S)
+            self._timer = loop.call_at(self._due, self._check, seconds)
+        else:
+            self.expire()
+
+    def expire(self) -> None:
+        """Cancel the task now, after data that has arrived is read."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._passes:
             self._passes -= 1
-            self._timer = loop.call_soon(self._expire)
+            self._timer = asyncio.get_running_loop().call_soon(self.expire)
         else:
             self._expired = True
             self._task.cancel()

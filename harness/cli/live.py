@@ -97,7 +97,7 @@ class Display:
         plain: AbstractContextManager[None] = contextlib.nullcontext()
         if self._wanted and self._live is None:
             notices.listen = notice  # immediately: logs are read from the end
-            plain = _plain_lines(name, tally, stop, partial(_speed, notices, self._cpu))
+            plain = _plain_lines(name, tally, stop, notices, partial(_speed, notices, self._cpu))
         with _signals(self.interrupt), plain:
             try:
                 yield
@@ -262,12 +262,18 @@ def _speed(notices: Notices, cpu: _Cpu) -> Iterator[tuple[str, str]]:
 
 @contextlib.contextmanager
 def _plain_lines(
-    name: str, tally: Tally, stop: Stop, speed: Callable[[], Iterator[tuple[str, str]]]
+    name: str,
+    tally: Tally,
+    stop: Stop,
+    notices: Notices,
+    speed: Callable[[], Iterator[tuple[str, str]]],
 ) -> Iterator[None]:
     done = threading.Event()
 
     def line(*now: tuple[str, str]) -> None:
-        facts = ", ".join(f"{label} {value}" for label, value in [*_facts(tally, stop), *now])
+        facts = ", ".join(
+            f"{label} {value}" for label, value in [*_facts(tally, stop, notices), *now]
+        )
         with contextlib.suppress(OSError):  # a full disk or a closed pipe must not end the run
             messages.print(Text(f"{name}: {facts}"), soft_wrap=True)
 
@@ -291,7 +297,7 @@ def _table(name: str, tally: Tally, stop: Stop, notices: Notices, cpu: _Cpu) -> 
     done, whole = tally.already + tally.done, max(1, tally.already + tally.owed)
     width = max(10, min(30, messages.width - len(name) - 2))
     bar.add_row(inert(name), ProgressBar(total=whole, completed=done, width=width))
-    every = [*_facts(tally, stop), *_speed(notices, cpu)]
+    every = [*_facts(tally, stop, notices), *_speed(notices, cpu)]
     facts = [Text.assemble((f"{label} ", "dim"), value) for label, value in every]
     parts: list[RenderableType] = [bar, _filled(facts, messages.width)]
     if tally.last_error:
@@ -314,7 +320,7 @@ def _filled(facts: Sequence[Text], width: int) -> Text:
     return Text("\n").join(lines)
 
 
-def _facts(tally: Tally, stop: Stop) -> Iterator[tuple[str, str]]:
+def _facts(tally: Tally, stop: Stop, notices: Notices) -> Iterator[tuple[str, str]]:
     yield "samples", _samples(tally)
     yield "per s", f"{tally.per_second:,.1f}"
     yield from _rates(tally)
@@ -331,4 +337,4 @@ def _facts(tally: Tally, stop: Stop) -> Iterator[tuple[str, str]]:
     if stop.requested:
         yield "stopping", "after the calls in flight"
     elif tally.eta_s is not None:
-        yield "left", str(timedelta(seconds=round(tally.eta_s)))
+        yield "left", str(timedelta(seconds=round(max(tally.eta_s, notices.pause_s))))

@@ -63,8 +63,9 @@ def mock(
         refuse: A parameter that the model rejects with a 400, or schema:KEYWORD for schemas
             (decoding.constraint) with this keyword; repeatable.
         batch_latency: Time until a batch has ended, like --latency.
-        batch_fault: Make a share of batches fail; repeatable. Names: lost_id, late, poll_500,
-            expired, duplicated (harness docs mock). --fault fails single requests of a batch.
+        batch_fault: Make a share of batches fail; repeatable. Names: lost_id, unlisted, late,
+            poll_500, expired, duplicated, damaged, foreign (harness docs mock). --fault fails
+            single requests of a batch.
         enqueued_tokens: Maximum input tokens in OpenAI's unfinished batches.
     """
     # Imported here: uvicorn is slow to import, and --help needs none of it.

@@ -277,6 +277,7 @@ class BatchSection(Section):
     )  # time after which a batch is cancelled, such as 30m; None: never
     then: Literal["live"] | None = None  # how its unanswered calls are then made
     poll_s: float = Field(default=60, ge=0.01)  # maximum seconds between status queries
+    search_s: float = Field(default=600, ge=0)  # seconds to look for a batch whose id was lost
     detach: bool = False  # whether the run leaves once all its calls are in batches
 
     @model_validator(mode="after")

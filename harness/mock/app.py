@@ -24,7 +24,7 @@ from harness.mock.anthropic_batches import AnthropicBatches
 from harness.mock.batches import Answered, BatchEndpoints, BatchSettings, Reset
 from harness.mock.clouds import AnthropicVertex, AnthropicVertexStream, BedrockConverse
 from harness.mock.connection import SPACES, Connection, Message, Receive, Send
-from harness.mock.faults import ANSWERS, STATUSES, Fault, FaultMix, Latency, draw
+from harness.mock.faults import ANSWERS, STATUSES, Fault, FaultMix, Latency, draw, falsified
 from harness.mock.gemini import GeminiContent
 from harness.mock.gemini_batches import UPLOAD_URL, GeminiBatches
 from harness.mock.likelihoods import END, scored
@@ -41,7 +41,6 @@ WIRE_FORMATS: tuple[type[WireFormat], ...] = (
 )
 CONSTRAINTS = ("response_format", "text", "structured_outputs", "output_config")
 DEFAULT_MODEL = "mock-model"  # the only model listed by a server that accepts any model
-_FALSE_USAGE: Mapping[Fault | None, int] = {"usage_zero": 0, "usage_huge": 1_000_000}
 _FALSE_LEVEL = wire.Level("requests", limit=10, used=10, reset_s=60)
 _BODIES: Mapping[Fault, bytes] = {
     "error_body": b'{"error": {"code": 502, "message": "The upstream provider has failed."}}',
@@ -210,13 +209,7 @@ class Provider:
             await connection.answer(error.status, reply, sent)
             return
         request = self._prompt_cache.counted(request)
-        answer = vendor.answer(request, choices)
-        if fault in _FALSE_USAGE:
-            usage = "usageMetadata" if "usageMetadata" in answer else "usage"
-            answer[usage] = {
-                name: _FALSE_USAGE[fault] if isinstance(count, int) else count
-                for name, count in answer[usage].items()
-            }
+        answer = falsified(vendor.answer(request, choices), fault)
         reply = self._encode(answer)
         wrong = [_FALSE_LEVEL] if fault == "wrong_limits" else None
         sent = vendor.headers(request_id, wrong or self._limits.levels(request.model))
@@ -277,7 +270,7 @@ class Provider:
             self.stats.leave(error.status)
             return error.status, vendor.error(error, f"req_{digest}")
         self._count_answer(request, choices, count)
-        return 200, vendor.answer(request, choices)
+        return 200, falsified(vendor.answer(request, choices), fault)
 
     def _admit(
         self, vendor: WireFormat, model: str, headers: Headers, body: bytes, digest: str

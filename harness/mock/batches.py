@@ -24,16 +24,22 @@ from harness.mock.faults import Latency, draw
 from harness.mock.stats import Stats
 from harness.mock.wire import ApiError, Headers, MockError, WireFormat
 
-BatchFault = Literal["lost_id", "late", "poll_500", "expired", "duplicated"]
+BatchFault = Literal[
+    "lost_id", "unlisted", "late", "poll_500", "expired", "duplicated", "damaged", "foreign"
+]
 BATCH_FAULTS: Mapping[str, str] = {
     "lost_id": "the batch is created, and the connection is reset before the reply",
+    "unlisted": "the same, and lists do not contain the batch for two seconds",
     "late": "the connection is reset, and the batch is created a second later",
     "poll_500": "a 500 in answer to a question about a batch",
     "expired": "the batch expires after half of its requests",
     "duplicated": "a result is listed twice",
+    "damaged": "half of a result's line is missing",
+    "foreign": "a result is followed by one of another batch",
 }
 WINDOW_S = 24 * 3600
 LATE_S = 1.0
+UNLISTED_S = 2.0
 
 Answered = tuple[int, Any]  # status and body of an entry's answer
 Process = Callable[[str, bytes, Headers], Answered]
@@ -79,6 +85,7 @@ class MockBatch:
     about: dict[str, Any]  # what the vendor keeps with it
     status: Literal[Ending, "in_progress"] = "in_progress"
     ended: float | None = None
+    listed_at: float = 0.0  # when it appears in lists
     outcomes: list[tuple[str, str, Answered | None]] = field(default_factory=list)
     timer: asyncio.TimerHandle | None = None
 
@@ -184,17 +191,24 @@ class VendorBatches(ABC):
 
         Raises:
             ApiError: If the body is invalid.
-            Reset: If the fault ``lost_id`` or ``late`` happens. The batch is still created, with
-                ``late`` a second later.
+            Reset: If the fault ``lost_id``, ``unlisted`` or ``late`` happens. The batch is still
+                created, with ``late`` a second later.
         """
         if self.settings.happens("late"):
             late = suppressed(ApiError, self.create)
             asyncio.get_running_loop().call_later(LATE_S, late, headers, body)
             raise Reset
         batch = self.create(headers, body)
+        if self.settings.happens("unlisted"):
+            batch.listed_at = time() + UNLISTED_S
+            raise Reset
         if self.settings.happens("lost_id"):
             raise Reset
         return batch
+
+    def newest(self) -> list[MockBatch]:
+        """Return the batches in lists, the newest first."""
+        return [batch for batch in reversed(self.known.values()) if batch.listed_at <= time()]
 
     def other(self, method: str, rest: str) -> bytes | None:
         """Return the file that another endpoint of the vendor serves, or None if none matches."""
@@ -245,13 +259,21 @@ class VendorBatches(ABC):
         self._stats.counts.batch_answered += batch.counts["succeeded"]
 
     def lines(self, batch: MockBatch, line: Callable[..., Any], kinds: Iterable[str]) -> bytes:
-        """Return results of the given ``kinds`` in JSON Lines, which a fault may repeat."""
-        lines = []
+        """Return results of the given ``kinds`` in JSON Lines, with the faults of lines."""
+        lines: list[bytes] = []
         for place, (custom_id, kind, answered) in enumerate(batch.outcomes):
-            if kind in kinds:
-                one = msgspec.json.encode(line(place, custom_id, kind, answered)) + b"\n"
-                lines.append(2 * one if self.settings.happens("duplicated") else one)
-        return b"".join(lines)
+            if kind not in kinds:
+                continue
+            content = msgspec.json.encode(line(place, custom_id, kind, answered))
+            if self.settings.happens("damaged"):
+                content = content[: len(content) // 2]
+            lines.append(content)
+            if self.settings.happens("duplicated"):
+                lines.append(content)
+            if self.settings.happens("foreign"):
+                name = f"{custom_id.partition('-')[0]}-foreign"
+                lines.append(msgspec.json.encode(line(place, name, kind, answered)))
+        return b"".join(content + b"\n" for content in lines)
 
     def find(self, name: str) -> MockBatch:
         """Return the batch with this id.
@@ -269,7 +291,7 @@ class VendorBatches(ABC):
         Raises:
             ApiError: If a parameter of the page is invalid.
         """
-        newest = list(reversed(self.known.values()))
+        newest = self.newest()
         after = given.get("after") or given.get("after_id")
         if after is not None:
             newest = newest[1 + newest.index(self.find(after)) :]

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from hashlib import blake2b
 from math import exp, inf
 from statistics import NormalDist
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from harness.mock.wire import MockError, Turn
 
@@ -38,6 +38,18 @@ Fault = Literal[Status, FaultyAnswer, FalseAnswer, Broken, Failed, Hostile]
 FAULTS: tuple[Fault, ...] = get_args(Fault)
 STATUSES: tuple[Fault, ...] = get_args(Status)
 ANSWERS: tuple[Fault, ...] = (*get_args(FaultyAnswer), *get_args(FalseAnswer))
+_FALSE_USAGE: Mapping[Fault | None, int] = {"usage_zero": 0, "usage_huge": 1_000_000}
+
+
+def falsified(answer: dict[str, Any], fault: Fault | None) -> dict[str, Any]:
+    """Replace the token counts in an answer if the fault says so, and return the answer."""
+    if fault in _FALSE_USAGE:
+        usage = "usageMetadata" if "usageMetadata" in answer else "usage"
+        answer[usage] = {
+            name: _FALSE_USAGE[fault] if isinstance(count, int) else count
+            for name, count in answer[usage].items()
+        }
+    return answer
 
 
 class FaultMix:

@@ -144,7 +144,7 @@ class GeminiBatches(FileBatches):
         return view | {"done": True, "error": {"code": code, "message": batch.status}}
 
     def page(self, given: Given, headers: Headers) -> Served:
-        newest = list(reversed(self.known.values()))
+        newest = self.newest()
         begin, size = self.number(given, "pageToken", 0), self.number(given, "pageSize", 10)
         page: dict[str, Any] = {}
         if listed := newest[begin : begin + size]:

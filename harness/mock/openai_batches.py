@@ -89,7 +89,7 @@ class OpenAIBatches(FileBatches):
 
     def page(self, given: Given, headers: Headers) -> Served:
         if self.known and all("job" in one.about for one in self.known.values()):
-            return [self.view(one, headers) for one in reversed(self.known.values())]
+            return [self.view(one, headers) for one in self.newest()]
         return super().page(given, headers)
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
@@ -259,7 +259,7 @@ class MistralBatches(VendorBatches):
         }
 
     def page(self, given: Given, headers: Headers) -> Served:
-        size, newest = self.number(given, "page_size", 100), list(reversed(self.known.values()))
+        size, newest = self.number(given, "page_size", 100), self.newest()
         begin = self.number(given, "page", 0) * size
         data = [self.view(one, headers) for one in newest[begin : begin + size]]
         return {"object": "list", "data": data, "total": len(newest)}

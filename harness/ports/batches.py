@@ -24,6 +24,7 @@ class BatchState(NamedTuple):
     done: int  # requests with a reply so far, as far as the provider says
     failed: int  # requests that failed so far
     cancelled: bool = False
+    expired: bool = False  # whether it ended before all requests were executed
     problem: str = ""  # why the batch failed as a whole; empty if it did not
     too_many_tokens: bool = False  # whether it failed because too many tokens are enqueued
 
@@ -95,7 +96,8 @@ class Batched(Protocol):
     ) -> AsyncIterator[tuple[str, Outcome]]:
         """Yield the name and the outcome of each request of a batch that has ended, in any order.
 
-        Requests that were not executed may be missing, and outcomes may be repeated.
+        Requests that were not executed may be missing, and outcomes may be repeated. A damaged
+        result is an error as the outcome; its name is empty if it is unreadable.
 
         Args:
             batch: The batch's id.

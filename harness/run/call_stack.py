@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -22,6 +23,7 @@ from harness.calls.joint_draws import JointDraws
 from harness.calls.prompt_cache import PromptCaching
 from harness.calls.rejections import RejectionLimit
 from harness.calls.reply_cache import Payment
+from harness.calls.retry_waits import RetryWaits
 from harness.calls.signals import Ask, Load
 from harness.calls.startup import Startup
 from harness.calls.time_limit import Timed, timed_out
@@ -50,9 +52,10 @@ def call_stack(model: Model, session: Session) -> Calls:
 
     A request passes through these layers, from the top down: reasoning, cache, rejections, batches
     (if the provider has them), joint draws (if several samples are drawn with one call), prompt
-    caching (if the backend supports it), circuit with retries, startup (if the backend has to
-    start), limiter, claim, budget (if the run has one and the model has a price), time limit, code
-    errors. Simulated and recorded models have no cache, claim or budget (`UncachedCalls`).
+    caching (if the backend supports it), circuit with retries, waits for retries, startup (if the
+    backend has to start), limiter, claim, budget (if the run has one and the model has a price),
+    time limit, code errors. Simulated and recorded models have no cache, claim or budget
+    (`UncachedCalls`).
     """
     limits, stop, backend, price = model.limits, session.stop, model.backend, model.price
     name, replies, budget = model.section.backend, session.replies, session.budget
@@ -99,9 +102,17 @@ def call_stack(model: Model, session: Session) -> Calls:
     if isinstance(backend, Startable):
         started = Startup(limiter, backend, stop, status)
 
+    waits = RetryWaits(
+        started,
+        longest_s=limits.outage_s,
+        wait=stop.sleep,
+        status=session.notices.status(f"{source}, retries"),
+        paused=partial(session.notices.pauses.__setitem__, model.where),
+    )
+
     async def control(request: Request) -> Reply:
         try:
-            reply = await started(request)
+            reply = await waits(request)
             if budgeted is not None:
                 await budgeted.charge(budgeted.cost(request, reply))
                 budgeted.settle(request, reply)
@@ -111,11 +122,11 @@ def call_stack(model: Model, session: Session) -> Calls:
                 claim.release(key(request))
 
     circuit = Circuit(
-        started,
+        waits,
         control,
         tries=limits.attempts,
         outage_s=limits.outage_s,
-        sleep=stop.sleep,
+        sleep=waits.sleep,
         status=status,
         opened=limiter.admit_only,
         restored=limiter.admit_all,

@@ -228,7 +228,8 @@ def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
         raise ConfigError(
             f"The backend {run.model.backend!r} cannot constrain answers by a {wanted} "
             f"(here: {backend.endpoint or 'no server'}; it accepts {taken}).",
-            "If its server can, set model.preset to that server (harness docs providers).",
+            "If its server can, set model.preset to that server or, for a gateway, to the provider "
+            "behind it. model.base_url stays as it is (harness docs providers).",
         )
 
 

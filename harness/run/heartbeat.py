@@ -63,6 +63,8 @@ class Heartbeat:
         status.done = tally.already + tally.finished
         for name in ("attempts", "calls", "cached", "passed", "judged", "eta_s"):
             setattr(status, name, getattr(tally, name))
+        if status.eta_s is not None:
+            status.eta_s = max(status.eta_s, self._session.notices.pause_s)
         status.first_passed, status.first_judged = tally.first_passed, tally.first_judged
         status.outcomes = dict(tally.outcomes)
         status.input_tokens = tally.usage.input_tokens

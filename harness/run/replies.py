@@ -78,6 +78,7 @@ def _reply(attempt: Attempt) -> Reply | None:
         text,
         reason,
         attempt.usage,
+        attempt.answered_by or None,
         latency_s=attempt.latency_s or 0.0,
         reasoning=attempt.reasoning,
         reasoning_state=attempt.reasoning_state or None,

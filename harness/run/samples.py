@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import UNSET, convert
+from msgspec import UNSET, UnsetType, convert
 from msgspec.structs import replace
 
 from harness.calls.calls import ReplyUnsaved
@@ -328,7 +328,15 @@ class Samples:
             ended_at=call.ended_at,
             error=found.problem or None,
             reasoning_state=(several and reply.reasoning_state) or UNSET,
+            answered_by=_answered_by(begun.request["model"], reply),
         )
+
+
+def _answered_by(requested: str, reply: Reply) -> str | UnsetType:
+    """Return the model that answered, if it is another one than requested."""
+    if not requested or not reply.model or reply.model == requested:
+        return UNSET
+    return reply.model
 
 
 def _as_recorded(request: Request, prompt: str) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import time
+import tracemalloc
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
@@ -35,8 +37,9 @@ def backend(vendor: str, server: MockServer) -> Backend:
     return at(vendor, server.url)
 
 
-def at(vendor: str, url: str) -> Backend:
+def at(vendor: str, url: str, **options: object) -> Backend:
     given: dict[str, Any] = {"api_key_env": "KEY", "secret": lambda _: "a-key-of-mine", **LIMITS}
+    given |= options
     if vendor == "anthropic":
         return AnthropicBackend(base_url=url, **given)
     if vendor == "gemini":
@@ -74,6 +77,17 @@ async def test_failures_of_the_sdk_have_the_treatment_of_calls(vendor: str) -> N
     error = await failure(gone)
     assert isinstance(error, TransientError)
     assert error.kind == "unreachable"
+
+
+@pytest.mark.parametrize("vendor", ["anthropic", "openai", "gemini"])
+async def test_an_unknown_batch_is_not_blamed_on_the_model(vendor: str) -> None:
+    with MockServer() as server:
+        one = backend(vendor, server)
+        with pytest.raises(FatalCallError, match="404") as raised:
+            await one.poll_batch("batches/none" if vendor == "gemini" else "none")
+        await one.aclose()
+    assert "model.name" not in raised.value.remedy
+    assert "model.base_url" in raised.value.remedy
 
 
 async def test_an_invalid_batch_is_rejected() -> None:
@@ -192,12 +206,65 @@ async def test_anthropic_knows_a_lost_batch_when_it_has_ended() -> None:
             await one.find_batch("mine", 0.0, 1, set())
         assert await one.find_batch("mine", 0.0, 2, set()) is None, "it has another size"
         assert isinstance(one, AnthropicBackend)
-        (listed,) = (await one.client.sdk.messages.batches.list()).data
-        assert await one.find_batch("mine", 0.0, 1, {listed.id}) is None, "it has another tag"
-        await one.cancel_batch(listed.id)
-        assert await one.find_batch("mine", 0.0, 1, set()) == listed.id
+        listed = await one.json("GET", "/v1/messages/batches")
+        name = listed["data"][0]["id"]
+        assert await one.find_batch("mine", 0.0, 1, {name}) is None, "it has another tag"
+        await one.cancel_batch(name)
+        assert await one.find_batch("mine", 0.0, 1, set()) == name
         assert await one.find_batch("other", 0.0, 1, set()) is None
         await one.aclose()
+
+
+MB = 1_000_000
+
+
+@pytest.mark.parametrize("vendor", ["anthropic", *FROM_FILES])
+async def test_the_state_of_a_batch_is_not_larger_than_an_answer_may_be(vendor: str) -> None:
+    bomb = gzip.compress(b'{"id": "b"' + b" " * 100 * MB)
+    with answering(bomb, headers="content-encoding: gzip\r\n") as (url, _):
+        one = at(vendor, url.removesuffix("/v1"), reply_mb=1.0)
+        with pytest.raises(RequestRejected, match="more than 1 MB") as raised:
+            await one.poll_batch("b")
+        assert "limits.reply_mb" in raised.value.remedy
+        await one.aclose()
+
+
+async def test_a_line_of_results_is_not_larger_than_an_answer_may_be() -> None:
+    """The other lines are read, and of the large one no more than fits."""
+    failed = b'{"custom_id": "%s-t", "error": {"message": "no"}}\n'
+    large = b'{"custom_id": "large-t", "response": "' + b"x" * 100 * MB + b'"}\n'
+    files = {
+        b"/v1/batches/b": b'{"id": "b", "status": "completed", "output_file_id": "f"}',
+        b"/v1/files/f/content": failed % b"first" + large + b" " * 50 * MB + b"\n{\n"
+        + failed % b"last",
+    }  # fmt: skip
+
+    async def provider(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = await reader.readuntil(b"\r\n\r\n")
+        body = gzip.compress(files[asked.split()[1]], 1)
+        head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n"
+        writer.write(head % len(body) + body)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(provider, "127.0.0.1", 0)
+    one = at("openai", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", reply_mb=2.0)
+    tracemalloc.start()
+    async with server:
+        found = [result async for result in one.batch_outcomes("b", lambda _: request())]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    await one.aclose()
+    kinds = [(name, type(outcome)) for name, outcome in found]
+    assert kinds == [
+        ("first-t", TransientError),
+        ("large-t", RequestRejected),
+        ("", RequestRejected),
+        ("", TransientError),
+        ("last-t", TransientError),
+    ]
+    assert all(getattr(outcome, "billed", False) for _, outcome in found[1:3])
+    assert peak < 30 * MB
 
 
 async def test_only_a_newline_ends_a_line() -> None:
@@ -205,5 +272,19 @@ async def test_only_a_newline_ends_a_line() -> None:
         for part in ('{"a": "1\u2028', '2"}\n\n{"b"', ": 3}"):
             yield part.encode()
 
-    lines = [line.decode() async for line in json_lines(chunks())]
+    lines = [line.decode() async for line in json_lines(chunks(), 100)]
     assert lines == ['{"a": "1\u20282"}', '{"b": 3}']
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+async def test_of_a_line_that_is_too_long_the_beginning_is_read(size: int) -> None:
+    content = b"first\n" + b"x" * 50 + b"\nlast"
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for offset in range(0, len(content), size):
+            yield content[offset : offset + size]
+
+    first, long, last = [line async for line in json_lines(chunks(), 10)]
+    assert (first, last) == (b"first", b"last")
+    assert len(long) > 10
+    assert not long.strip(b"x")

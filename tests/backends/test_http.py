@@ -1,5 +1,10 @@
 """One client against servers on loopback: what it sends, and what it tells of rate limits."""
 
+import asyncio
+import contextlib
+import ssl
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import openai
@@ -7,8 +12,11 @@ import pytest
 
 from harness.backends._http import HttpClient, past_proxies
 from harness.backends._sdk_client import SDKClient
-from harness.errors import FailureKind, FatalCallError
-from harness.records import Allowance
+from harness.backends.anthropic import AnthropicBackend
+from harness.backends.gemini import GeminiBackend
+from harness.backends.openai import OpenAIBackend
+from harness.errors import CallError, ConfigError, FailureKind, FatalCallError
+from harness.records import Allowance, Decoding, Message, Origin, Request
 from tests.backends.answering import answering, transient
 
 LIMITS = "x-ratelimit-limit-requests: 500\r\nx-ratelimit-remaining-requests: 499\r\n"
@@ -167,3 +175,64 @@ async def test_a_key_in_a_header_is_masked(header: str) -> None:
         await client.aclose()
     assert "secret-in-header" not in str(malformed)
     assert "[key]" in str(malformed)
+
+
+@pytest.mark.parametrize("vendor", ["openai", "anthropic", "gemini"])
+async def test_the_query_of_a_base_url_is_sent_with_each_request(vendor: str) -> None:
+    limits: dict[str, Any] = {"secret": lambda _: "a-key", "concurrency": 1, "timeout_s": 5}
+    kinds: dict[str, Any] = {
+        "openai": OpenAIBackend,
+        "anthropic": AnthropicBackend,
+        "gemini": GeminiBackend,
+    }
+    request = Request("m", (Message("user", "?"),), Decoding(max_tokens=5), 0, Origin("a", 0, 1))
+    with answering("{}") as (url, received):
+        base_url = f"{url}/?api-version=2024-10-21"
+        backend = kinds[vendor](base_url=base_url, api_key_env="KEY", **limits)
+        assert backend.endpoint == f"{url}?api-version=2024-10-21"
+        with pytest.raises(CallError):
+            await backend.generate(request)
+        with pytest.raises(CallError):
+            await backend.poll_batch("b")
+        with contextlib.suppress(CallError):
+            await backend.find_batch("t", 0.0, 1, set())
+        await backend.aclose()
+    paths = [head.split()[1].decode() for head in received]
+    assert len(paths) == 3
+    for path in paths:
+        where, _, query = path.partition("?")
+        assert where.startswith("/v1/")
+        assert "api-version=2024-10-21" in query.split("&")
+
+
+@pytest.mark.parametrize("query", ["key=SECRET", "sig=SECRET", "access_token=SECRET"])
+def test_a_key_in_a_base_url_is_refused_and_not_shown(query: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        HttpClient(f"http://localhost/v1?{query}")
+    assert "SECRET" not in str(raised.value)
+    assert "model.api_key_env" in raised.value.remedy
+
+
+@pytest.fixture
+def self_signed(tmp_path: Path) -> ssl.SSLContext:
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*command, *files], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+async def test_a_self_signed_certificate_is_explained(self_signed: ssl.SSLContext) -> None:
+
+    async def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    server = await asyncio.start_server(close, "127.0.0.1", 0, ssl=self_signed)
+    client = Client(f"https://localhost:{server.sockets[0].getsockname()[1]}/v1")
+    async with server:
+        with transient("unreachable", "self-signed certificate") as raised:
+            await client.post()
+    await client.sdk.aclose()
+    assert "SSL_CERT_FILE" in raised.value.remedy

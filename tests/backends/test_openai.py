@@ -9,9 +9,11 @@ from typing import Any, get_args
 from urllib.parse import urlsplit
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from harness.backends._bodies import Dialect
+from harness.backends._responses import LONGEST_S
 from harness.backends.openai import COMPATIBLE, PRESETS, OpenAIBackend, chosen
 from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.calls.keys import backend_key, call_key
@@ -124,6 +126,41 @@ async def test_tokens_read_from_and_written_to_the_cache_are_counted() -> None:
     assert reply.usage == Usage(10, 2, 4, 0, 5)
 
 
+@pytest.mark.parametrize("name", ["prompt_cache_hit_tokens", "cached_tokens"])
+async def test_cached_input_of_deepseek_and_kimi_is_recorded(name: str) -> None:
+    usage = {"prompt_tokens": 10, "completion_tokens": 2, name: 4}
+    body = {"choices": [{"message": {"content": "a"}}], "usage": usage}
+    with answering(json.dumps(body)) as (url, _):
+        reply = await ask(url)
+    assert reply.usage == Usage(10, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("preset", "usage", "usd"),
+    [
+        ("openrouter", {"cost": 0.25}, 0.25),
+        ("openrouter", {"cost": 0}, 0.0),
+        ("openrouter", {"cost": 0.25, "is_byok": True}, UNSET),
+        ("openrouter", {"cost": -1}, UNSET),
+        ("openrouter", {}, UNSET),
+        ("together", {"cost": 0.25}, UNSET),
+    ],
+)
+async def test_the_cost_of_a_reply_is_what_openrouter_states(
+    preset: str, usage: dict[str, Any], usd: object
+) -> None:
+    counts = {"prompt_tokens": 10, "completion_tokens": 2}
+    body = {"choices": [{"message": {"content": "a"}}], "usage": counts | usage}
+    with answering(json.dumps(body)) as (url, _):
+        backend = OpenAIBackend(
+            preset, url, "KEY", secret=lambda _: "key", concurrency=1, timeout_s=9
+        )
+        reply = await backend.generate(REQUEST)
+        await backend.aclose()
+    assert reply.cost_usd == usd
+    assert reply.usage == Usage(10, 2)
+
+
 async def test_usage_is_what_the_provider_counted(mock_server: MockServer) -> None:
     reply = await ask(mock_server.base_url)
     assert reply.text
@@ -151,7 +188,7 @@ async def test_a_refusal_is_told_apart_from_an_answer() -> None:
         ('{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":null}}', "a"),
         ('{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":1e40}}', "a"),
         ('{"choices":[{"message":{"content":"a"}}],"usage":"many"}', "a"),
-        (b'{"choices":[{"message":{"content":"Gr\xfc\xdfe"}}]}', "Gr\ufffd\ufffde"),
+        (b'{"choices":[{"message":{"content":"a \xf0\x9f"}}]}', "a \ufffd\ufffd"),
         ('{"choices":[{"message":{"content":"a","reasoning":{"x":1},"refusal":false}}]}', "a"),
         ('{"choices":[{"message":{"content":["a",{"text":null}]},"finish_reason":5}]}', "a"),
     ],
@@ -163,6 +200,52 @@ async def test_an_answer_that_was_paid_for_is_not_lost_to_a_detail(
         reply = await ask(url)
     assert (reply.text, reply.usage) == (text, None)
     assert len(received) == 1
+
+
+async def test_another_encoding_is_an_error() -> None:
+    body = '{"choices":[{"message":{"content":"Grüße"}}]}'.encode("latin-1")
+    with (
+        answering(body, headers="content-type: application/json; charset=latin-1\r\n") as (url, _),
+        pytest.raises(RequestRejected, match="not in UTF-8") as raised,
+    ):
+        await ask(url)
+    assert raised.value.billed
+
+
+async def test_the_thinking_parts_of_mistral_are_reasoning() -> None:
+    thinking = [{"type": "text", "text": "Two and "}, {"type": "text", "text": "two."}]
+    content = [{"type": "thinking", "thinking": thinking}, {"type": "text", "text": "4"}]
+    with answering(completion(content=content)) as (url, _):
+        reply = await ask(url)
+    assert (reply.text, reply.reasoning) == ("4", "Two and two.")
+
+
+FILTERED_CHOICE = {"index": 0, "finish_reason": "content_filter", "content_filter_results": {}}
+
+
+async def test_azures_filter_refuses_with_a_choice_that_has_no_message() -> None:
+    with answering(json.dumps({"choices": [FILTERED_CHOICE]})) as (url, _):
+        reply = await ask(url)
+    assert (reply.text, reply.finish_reason) == ("", "content_filter")
+
+
+async def test_azures_filter_refuses_with_a_completion_that_has_the_status_400() -> None:
+    body = json.dumps({"id": "x", "object": "chat.completion", "choices": [FILTERED_CHOICE]})
+    with answering(body, 400) as (url, _), pytest.raises(PromptRefused):
+        await ask(url)
+
+
+async def test_no_choices_are_named() -> None:
+    with answering('{"choices": []}') as (url, _), transient("malformed", "choices is empty"):
+        await ask(url)
+
+
+async def test_a_server_that_requires_another_name_for_max_tokens_is_explained() -> None:
+    message = "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    body = {"error": {"message": message, "code": "unsupported_parameter"}}
+    with answering(json.dumps(body), 400) as (url, _), pytest.raises(FatalCallError) as raised:
+        await ask(url)
+    assert "model.preset: openai" in raised.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -254,6 +337,8 @@ async def test_a_server_that_does_not_speak_http_has_not_answered(odd: str) -> N
     ("status", "kind"),
     [
         (400, RequestRejected),
+        (425, "server_failed"),
+        (498, "overloaded"),
         (401, FatalCallError),
         (403, FatalCallError),
         (404, FatalCallError),
@@ -309,10 +394,10 @@ async def test_a_spent_account_is_not_a_rate_limit() -> None:
         ("retry-after: 3\r\n", 3.0),
         ("retry-after-ms: 250\r\nretry-after: 3\r\n", 0.25),
         ("retry-after-ms: soon\r\nretry-after: 3\r\n", 3.0),
-        ("retry-after: 1e9\r\n", 600.0),
-        ("retry-after: inf\r\n", 600.0),
+        ("retry-after: 86400\r\n", 86_400.0),
+        ("retry-after: inf\r\n", LONGEST_S),
         ("retry-after: Wed, 21 Oct 2015 07:28:00 GMT\r\n", 0.0),
-        ("retry-after: Wed, 21 Oct 2999 07:28:00 GMT\r\n", 600.0),
+        ("retry-after: Wed, 21 Oct 2999 07:28:00 GMT\r\n", LONGEST_S),
         ("retry-after: Wed, 21 Oct 2999 07:28:00\r\n", None),
         ("retry-after: Wed, 41 Oct 2999 07:28:00 GMT\r\n", None),
         ("retry-after: nan\r\n", None),

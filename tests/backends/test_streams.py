@@ -54,6 +54,14 @@ async def test_a_long_answer_is_streamed_and_is_the_same_reply() -> None:
     assert replies[0].usage == replies[1].usage
 
 
+async def test_a_gateway_that_does_not_stream_has_answered() -> None:
+    message = {"content": [{"type": "text", "text": POEM}], "stop_reason": "end_turn"}
+    with answering(json.dumps(message)) as (url, received):
+        reply = await ask(url)
+    assert (reply.text, reply.finish_reason) == (POEM, "stop")
+    assert b'"stream":true' in received[0]
+
+
 async def test_a_stream_that_breaks_is_a_failure_with_the_text_so_far() -> None:
     poem = POEM * 50
     faults = {"truncated_body": 1.0}

@@ -14,8 +14,11 @@ from harness.calls.batch_ledger import (
     mark,
     recorded_batches,
 )
+from harness.calls.budget import Budget
 from harness.calls.database import Write
 from harness.calls.reply_cache import ReplyCache
+from harness.calls.signals import Stop
+from harness.config.prices import Price
 from harness.config.sections import BatchSection
 from harness.errors import CallError, FatalCallError, RequestRejected, TransientError
 from harness.ports import Batched, BatchLimits, BatchState
@@ -40,6 +43,8 @@ class Provider:
         """The answers to the questions whether a tag has a batch. The last one stays."""
         self.file: str | None = "file"
         self.answers = 2
+        self.further: list[tuple[str, Outcome]] = []
+        """Results in addition to the answers."""
         self.asked: list[str] = []
         self.meanwhile: Callable[[], Awaitable[None]] | None = None
         self.refused: dict[str, CallError] = {}
@@ -88,6 +93,8 @@ class Provider:
     ) -> AsyncIterator[tuple[str, Outcome]]:
         for key in KEYS[: self.answers]:
             yield f"{key}-{TAG}", Reply("Yes.", "stop", Usage(1, 3), batch=True)
+        for result in self.further:
+            yield result
 
     async def cancel_batch(self, batch: str) -> None:
         self._ask("cancel")
@@ -102,7 +109,7 @@ class Jobs:
         self.provider, self.now = Provider(), 1000.0
         self.ledger = BatchLedger(replies, "openai", "http://localhost", "m")
         self.delivered: dict[str, Delivered] = {}
-        batching = batching or BatchSection(poll_s=10)
+        batching = batching or BatchSection(poll_s=1, search_s=10)
         assert isinstance(self.provider, Batched)
         self.jobs = BatchJobs(self.provider, self.ledger, batching, run=run, clock=self.time)
         self.jobs.deliver = self.delivered.__setitem__
@@ -148,12 +155,14 @@ async def test_a_batch_that_was_being_uploaded_is_made_again_at_once(replies: Re
 async def test_a_creation_that_succeeds_late_is_found(replies: ReplyCache) -> None:
     with replies:
         one = Jobs(replies)
-        one.provider.found = [None, None, "batch"]  # it appears while its file is being deleted
+        one.provider.found = [None, None, None, "batch"]  # while its file is being deleted
         await one.intend("creating")
         await one.look()
-        assert (one.status, one.provider.asked) == ("creating", ["find"])
-        await one.look(11)
-        assert one.provider.asked[1:] == ["find", "file", "delete", "find"]
+        await one.look(9)  # longer than ``poll_s``
+        assert (one.status, one.provider.asked) == ("creating", ["find", "find"])
+        assert one.jobs.searches_s == [1.0]
+        await one.look(2)
+        assert one.provider.asked[2:] == ["find", "file", "delete", "find"]
         assert (one.status, one.delivered) == ("in progress", {})
 
 
@@ -237,14 +246,79 @@ async def test_missing_results_are_waited_for(replies: ReplyCache) -> None:
         assert (list(one.delivered), one.status) == ([*KEYS], "completed")
 
 
+async def test_results_of_another_batch_do_not_stand_for_missing_ones(replies: ReplyCache) -> None:
+    with replies:
+        one = Jobs(replies)
+        one.provider.states, one.provider.answers = [DONE], 1
+        one.provider.further = [(f"{KEYS[1]}-another", Reply("No.", "stop", batch=True))]
+        await one.intend("in progress", "batch")
+        for _ in range(5):
+            await one.look()
+        assert (list(one.delivered), one.status) == ([KEYS[0]], "in progress")
+
+
+@pytest.mark.parametrize("name", [f"{KEYS[1]}-{TAG}", ""], ids=["named", "unnamed"])
+async def test_a_damaged_result_is_read_three_times_and_may_be_billed(
+    replies: ReplyCache, name: str
+) -> None:
+    with replies:
+        one = Jobs(replies, run="first")
+        one.jobs.budget = budget = Budget(100.0, 0.0, Stop())
+        one.jobs.price = Price(input=0, output=1_000_000)
+        for key in KEYS:
+            budget.hold(key, 9.0)
+        damage = TransientError("Half a line.", kind="malformed")
+        one.provider.states, one.provider.answers = [DONE], 1
+        one.provider.further = [(name, damage)]
+        await one.intend("in progress", "batch", PRICE)
+        await one.look()
+        await one.look()
+        assert (list(one.delivered), one.status) == ([KEYS[0]], "in progress")
+        await one.look()
+        assert (list(one.delivered), one.status) == ([*KEYS], "completed")
+        failure = one.delivered[KEYS[1]]
+        assert isinstance(failure, TransientError)
+        assert failure.kind == "malformed"
+        assert budget.held(KEYS[1]) == 0
+        assert (budget.spent, budget.unsure) == (12.0, 9.0)
+        payments = replies.booked("first")
+        assert [payments[bytes.fromhex(key)] for key in KEYS] == [3.0, 9.0]
+
+
+async def test_a_damaged_result_that_is_read_in_the_end_is_used(replies: ReplyCache) -> None:
+    with replies:
+        one = Jobs(replies)
+        one.provider.states, one.provider.answers = [DONE], 1
+        one.provider.further = [("", TransientError("Half a line.", kind="malformed"))]
+        await one.intend("in progress", "batch")
+        await one.look()
+        one.provider.answers, one.provider.further = 2, []
+        await one.look()
+        assert all(isinstance(outcome, Reply) for outcome in one.delivered.values())
+        assert (list(one.delivered), one.status) == ([*KEYS], "completed")
+
+
+async def test_a_request_that_the_results_lack_has_not_expired(replies: ReplyCache) -> None:
+    with replies:
+        one = Jobs(replies)
+        one.provider.states, one.provider.answers = [BatchState(True, 0, 0)], 1
+        await one.intend("in progress", "batch")
+        for _ in range(3):
+            await one.look()
+        lacking = one.delivered[KEYS[1]]
+        assert isinstance(lacking, TransientError)
+        assert "lack this request" in lacking.message
+
+
 async def test_results_that_stay_incomplete_end_the_run(replies: ReplyCache) -> None:
     with replies:
         one = Jobs(replies)
         one.provider.states, one.provider.answers = [DONE], 1
         await one.intend("in progress", "batch")
         await one.look()
-        with pytest.raises(FatalCallError, match="only 1"):
+        with pytest.raises(FatalCallError, match="only 1") as raised:
             await one.look(601)
+        assert "harness batches cancel --force batch" in raised.value.remedy
         assert (list(one.delivered), one.status) == ([KEYS[0]], "in progress")
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -131,6 +132,57 @@ async def test_a_call_above_its_maximum_ends_the_run() -> None:
     assert "500 output tokens" in str(setting.budget.broken)
 
 
+async def test_after_a_call_above_its_maximum_the_others_are_cancelled_and_none_is_sent() -> None:
+    setting = Setting(1000)
+    sent = 0
+
+    async def generate(request: Request) -> Reply:
+        nonlocal sent
+        sent += 1
+        if sent == 4:
+            return Reply("2", "stop", Usage(5, 500))
+        await asyncio.sleep(3600)
+        raise AssertionError
+
+    setting.budgeted.ask = generate
+    answers = await setting.all(15)
+    assert sum(isinstance(answer, Stopping) for answer in answers) == 14
+    assert setting.charged == [100] * 3
+    assert (setting.budget.spent, setting.budget.unsure) == (500 + 300, 300)
+    with pytest.raises(Stopping):
+        await setting.ask(asked())
+    assert sent == 4, "nothing is sent after the reply"
+
+
+async def test_a_reply_that_has_arrived_is_kept_when_the_budget_is_broken() -> None:
+    setting = Setting(1000)
+    arrived = asyncio.Event()
+    costs = iter((500, 1))
+
+    async def generate(request: Request) -> Reply:
+        written = next(costs)
+        await arrived.wait()
+        return Reply("2", "stop", Usage(5, written))
+
+    setting.budgeted.ask = generate
+    calls = asyncio.gather(*(setting.ask(asked()) for _ in range(2)))
+    await asyncio.sleep(0.05)
+    arrived.set()
+    assert [reply.text for reply in await calls] == ["2", "2"]
+    assert setting.budget.spent == 501
+
+
+async def test_a_call_that_waits_for_the_disk_is_not_sent_once_the_run_stops() -> None:
+    setting = Setting(1000)
+    call = asyncio.create_task(setting.ask(asked()))
+    await asyncio.sleep(0)
+    setting.stop.request()
+    with pytest.raises(Stopping):
+        await call
+    assert not setting.backend.requests
+    assert setting.budget.spent == 0
+
+
 async def test_a_call_that_does_not_fit_waits_for_those_on_the_way() -> None:
     setting = Setting(200, delay=0.001)
     setting.backend.answer = lambda _: Reply("2", "stop", Usage(5, 1))
@@ -241,6 +293,15 @@ def test_the_cap_holds_in_every_order_of_answers(usd: int, calls: list[tuple[int
         assert setting.budget.ended == any(isinstance(r, Stopping) for r in results)
 
     asyncio.run(run())
+
+
+def test_reasoning_that_is_sent_back_is_read_again() -> None:
+    answer = Message("assistant", "2", reasoning_state="x" * 1000)
+    request = msgspec.structs.replace(asked(), messages=(*asked().messages, answer))
+    plain = msgspec.structs.replace(
+        asked(), messages=(*asked().messages, Message("assistant", "2"))
+    )
+    assert bounds(request)[0] == bounds(plain)[0] + 1000
 
 
 def test_a_text_has_no_more_tokens_than_bytes() -> None:

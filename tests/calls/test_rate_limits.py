@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import heapq
 import random
+from bisect import bisect
 from itertools import pairwise
 from pathlib import Path
 
@@ -129,6 +130,32 @@ def test_our_own_use_is_not_counted_twice() -> None:
         rates.settle(reserved, request(), Usage(10, 10))
         rates.observe([Allowance("requests", limit=600, remaining=600 - number)])
     assert rates.wait(request()) == 0
+
+
+@given(st.integers(0, 2000))
+@settings(max_examples=30, deadline=None)
+def test_use_beyond_the_estimates_and_their_margin_is_that_of_others(beyond: int) -> None:
+    """The provider may have counted more for our unanswered calls, but no more than the margin."""
+    rates, clock = limits(tokens=100_000)
+    for number in range(100):
+        clock.now += 2
+        use(rates, clock, request(), Usage(100, 50 + 100 * (number % 2)))
+    clock.now += 120
+    reserved = [rates.take(request()) for _ in range(10)]
+    ours = sum(one.amounts["tokens"] for one in reserved if one is not None)
+    clock.now += 10
+    before = largest(rates)
+    margin = 100_000 - ours - 0.25 * before - 100  # an answer has 100 tokens on average
+    assert 500 < margin < 800
+    remaining = 100_000 - round(ours) - beyond
+    rates.observe([Allowance("tokens", limit=100_000, remaining=remaining, reset_s=60.0)])
+    others = 0.25 * (before - largest(rates))
+    assert abs(others - max(0.0, beyond - margin)) < 10
+
+
+def largest(rates: RateLimits) -> int:
+    """The number of characters of the largest request that may be sent now."""
+    return bisect(range(400_000), 0.0, key=lambda size: rates.wait(request(size))) - 1
 
 
 def test_what_says_nothing_changes_nothing() -> None:
@@ -324,6 +351,15 @@ def test_what_was_reserved_too_much_is_free_with_the_answer() -> None:
     window.settle(100, 20, 0.0, 1.0)
     assert window.used(1.0) == 20
     assert window.wait(60, 0.0, 10.0) == 0
+
+
+def test_a_margin_is_left_free() -> None:
+    window = SlidingWindow(600)
+    window.take(500, 0.0)  # 50 a burst
+    assert window.room(70, 55.0) == 30
+    assert window.room(20, 55.0) == 50
+    assert window.wait(30, 70, 55.0) == 0
+    assert window.wait(31, 70, 55.0) > 0
 
 
 def test_the_use_of_others_counts_until_it_is_over() -> None:

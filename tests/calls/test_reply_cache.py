@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.calls.database import file_system
+from harness.calls.database import Write, file_system
 from harness.calls.reply_cache import Payment, ReplyCache
 from harness.errors import StoreFailed
 from harness.records import Reply, TokenLogprob, Usage
@@ -60,19 +60,94 @@ class EarlierReply(msgspec.Struct, frozen=True):
     usage: Usage | None = None
 
 
-async def test_an_earlier_version_reads_a_reply_with_all_fields_set(path: Path) -> None:
-    logprobs = ((TokenLogprob("a", -0.5),),)
-    full = Reply(
-        *("a", "stop", Usage(1, 2, 3, 4, 5), "m", 0.5, "reasoning", logprobs, logprobs[0]),
-        *(True, "{}", "flex", {1: REPLY}, 0.25),
-    )
+LOGPROBS = ((TokenLogprob("a", -0.5),),)
+FULL = Reply(
+    *("a", "stop", Usage(1, 2, 3, 4, 5), "m", 0.5, "reasoning", LOGPROBS, LOGPROBS[0]),
+    *(True, "{}", "flex", {1: Reply("Yes.", "stop", Usage(3, 1))}, 0.25),
+)
+"""A reply with all fields set."""
+STORED = bytes.fromhex(
+    "8fa474657874a161ad66696e6973685f726561736f6ea473746f70a5757361676585ac696e7075745f746f6b"
+    "656e7301ad6f75747075745f746f6b656e7302b36361636865645f696e7075745f746f6b656e7303b0726561"
+    "736f6e696e675f746f6b656e7304b263616368655f77726974655f746f6b656e7305a56d6f64656ca16da96c"
+    "6174656e63795f73cb3fe0000000000000a9726561736f6e696e67a9726561736f6e696e67a86c6f6770726f"
+    "6273919192a161cbbfe0000000000000af70726f6d70745f6c6f6770726f62739192a161cbbfe00000000000"
+    "00a56261746368c3af726561736f6e696e675f7374617465a27b7da474696572a4666c6578a66f7468657273"
+    "81018ca474657874a45965732ead66696e6973685f726561736f6ea473746f70a5757361676585ac696e7075"
+    "745f746f6b656e7303ad6f75747075745f746f6b656e7301b36361636865645f696e7075745f746f6b656e73"
+    "00b0726561736f6e696e675f746f6b656e7300b263616368655f77726974655f746f6b656e7300a56d6f6465"
+    "6cc0a96c6174656e63795f73cb0000000000000000a9726561736f6e696e67c0a86c6f6770726f6273c0af70"
+    "726f6d70745f6c6f6770726f6273c0a56261746368c2af726561736f6e696e675f7374617465c0a474696572"
+    "c0a66f746865727380a8636f73745f757364cb3fd0000000000000a372756ea372756ea3637263c404aa7417"
+    "ef"
+)
+"""The same in a cache, as written before the class of stored replies was introduced."""
+
+
+async def test_a_stored_reply_has_the_same_form_as_before(path: Path) -> None:
     with ReplyCache(path) as replies:
-        await replies.put(key(1), full, "openai", "m", run="run")
-        assert replies.get(key(1)) == full
+        row = bytes.fromhex(key(1)), STORED, "openai", "m", 1.0
+        await replies.write(Write([row]))
+        await replies.put(key(2), FULL, "openai", "m")
+        assert replies.get(key(1)) == replies.get(key(2)) == FULL
+        assert replies.was_paid(key(1), "run")
+        await replies.write(Write((), (), [("DELETE FROM replies", ())]))
+        await replies.put(key(1), FULL, "openai", "m", run="run")
+        [(stored,)] = replies.read("SELECT reply FROM replies")
+    assert stored == STORED
+
+
+def test_replies_of_a_version_with_more_fields_are_read(path: Path) -> None:
+    """MessagePack encodes a map of 16 or more keys differently."""
+    later = """
+        import asyncio, sys
+        from pathlib import Path
+        import msgspec
+        from harness import records
+
+        fields = [(name, int, number) for number, name in enumerate(("x", "y", "z"))]
+        records.Reply = msgspec.defstruct("Reply", fields, bases=(records.Reply,), frozen=True)
+
+        from harness.calls.reply_cache import ReplyCache
+
+        async def main() -> None:
+            with ReplyCache(Path(sys.argv[1])) as replies:
+                reply = records.Reply("Yes.", "stop", z=7)
+                await replies.put(f"{1:032x}", reply, "openai", "m", run="run")
+                assert replies.get(f"{1:032x}") == reply
+
+        asyncio.run(main())
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(later), str(path)], check=True)
+    with ReplyCache(path) as replies:
+        assert replies.get(key(1)) == Reply("Yes.", "stop")
+        assert replies.was_paid(key(1), "run")
+
+
+async def test_an_earlier_version_reads_a_reply_with_all_fields_set(path: Path) -> None:
+    with ReplyCache(path) as replies:
+        await replies.put(key(1), FULL, "openai", "m", run="run")
+        assert replies.get(key(1)) == FULL
         assert replies.was_paid(key(1), "run")
         [(stored,)] = replies.read("SELECT reply FROM replies")
     read = msgspec.msgpack.decode(stored, type=EarlierReply)
     assert read == EarlierReply("a", "stop", Usage(1, 2, 3, 4, 5))
+
+
+@pytest.mark.parametrize("locked", [True, False])
+async def test_a_reply_that_nobody_waits_for_and_that_is_not_saved_is_reported(
+    path: Path, locked: bool
+) -> None:
+    notices: list[str] = []
+    replies = ReplyCache(path, patience_s=0, notice=notices.append)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        if locked:
+            other.execute("BEGIN EXCLUSIVE")
+        for number in range(2):
+            replies.put(key(number), REPLY, "openai", "m").cancel()  # as by Ctrl-C
+        replies.close()
+    expected = [f"2 paid replies could not be saved in {path}."] if locked else []
+    assert notices == expected
 
 
 async def test_the_first_reply_of_a_key_stays(path: Path) -> None:

@@ -23,6 +23,7 @@ from tests.cli.test_run import GPT4, attempts, metrics, runs, wait_until
 __all__ = ["runs"]
 
 EXHAUSTIVE = [pytest.mark.exhaustive, pytest.mark.timeout(1800)]
+BATCHING = "{poll_s: 0.1, search_s: 0.5}"
 PRICES = {"input": 0, "output": 1000, "batch_input": 0, "batch_output": 500}
 CALL_USD = 0.02
 """The most that a call of these runs may cost in a batch. Alone it costs twice as much."""
@@ -38,7 +39,7 @@ PROTOCOLS = ["openai", "anthropic", "gemini", "mistral", "together"]
 
 
 def command(
-    server: MockServer, provider: str = "openai", batch: str = "{poll_s: 0.1}", **more: object
+    server: MockServer, provider: str = "openai", batch: str = BATCHING, **more: object
 ) -> list[str]:
     """A run whose calls may each cost at most `CALL_USD` in a batch. Some answers are longer.
 
@@ -294,6 +295,20 @@ def test_a_budget_is_spent_at_the_price_of_batches(runs: Path) -> None:
         assert spent == pytest.approx(server.stats().completion_tokens * 500 / 1e6)
 
 
+def test_after_a_batch_above_its_maximum_the_others_are_cancelled(runs: Path) -> None:
+    """Two waves: a batch of 13 calls that never ends, and one whose replies cost too much."""
+    with MockServer(**SLOW) as server:
+        cap: dict[str, Any] = {"budget.usd": 2 * 26 * CALL_USD, "samples": 1}
+        assert harness(*command(server, limit=13, **cap), "--detach").returncode == 4
+        server.change(batch_latency=0, faults={"usage_huge": 1})
+        ended = harness(*command(server, limit=26, **cap))
+        assert ended.returncode == 1, ended.stderr
+        assert "The budget cannot be kept" in " ".join(ended.stderr.split())
+        assert (server.stats().batches, server.stats().open_batches) == (2, 0)
+        listed = json.loads(harness("batches", "--format", "json").stdout)
+        assert sorted(one["status"] for one in listed) == ["cancelling", "completed"]
+
+
 def test_a_batch_that_fails_as_a_whole_ends_the_run(runs: Path) -> None:
     with MockServer(models=["another"]) as server:
         assert "model_not_found" in mistake(harness(*command(server, samples=1)))
@@ -346,6 +361,26 @@ def test_a_batch_that_is_created_late_costs_nothing_twice(runs: Path, provider: 
         assert [one["status"] for one in listed].count("not created") >= 1
         stats = server.stats()
         assert (stats.answered, stats.batches) == (130, 1)
+
+
+@pytest.mark.parametrize("provider", PROTOCOLS)
+def test_a_batch_that_is_listed_late_costs_nothing_twice(runs: Path, provider: str) -> None:
+    with MockServer(batch_faults={"unlisted": 1}) as server:
+        waiting = "{poll_s: 0.1, search_s: 60}"
+        ended = harness(*command(server, provider, waiting, limit=13, samples=1))
+        assert ended.returncode == 0, ended.stderr
+        assert "looking for one whose id was lost, until" in " ".join(ended.stderr.split())
+        assert (server.stats().answered, server.stats().batches) == (13, 1)
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_a_damaged_result_blocks_no_other(runs: Path, provider: str) -> None:
+    with MockServer(batch_faults={"damaged": 0.3, "foreign": 0.3}, seed=3) as server:
+        ended = harness(*command(server, provider, limit=13, samples=1))
+        assert ended.returncode == 0, ended.stderr
+        found = attempts(runs, "gpt4_collie").values()
+        assert {attempt["outcome"] for attempt in found} <= {"ok", "truncated"}
+        assert len(found) == 13
 
 
 @pytest.mark.parametrize("provider", ["mistral", "together", "gemini"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import time
 from collections import Counter
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 from harness.calls.circuit import FAILURES_IN_A_ROW
 from harness.mock import MockRequest, MockServer
 from tests.cli.command import begun, harness
+from tests.cli.test_run import wait_until
 
 N = 40
 TRIES = 2
@@ -111,6 +113,31 @@ def test_only_the_faulty_prompts_fail(tmp_path: Path, fault: str, shape: str, pl
         again = harness("run", run.file, env=run.environment)
         assert "Results in" in again.stderr
         assert server.stats().requests - requests <= len(failed) * (tries + 1)
+
+
+def test_a_retry_that_is_too_far_away_is_an_error_that_names_the_time(tmp_path: Path) -> None:
+    limits = {"outage_s": 60, "concurrency": 4}
+    fault: dict[str, Any] = {"faults": {"429": 1}, "fault_on": ["row 07."]}
+    with MockServer(**fault, answers=answer, retry_after=86_400) as server:
+        run = Run(tmp_path, server, limits=limits)
+        ended = harness("run", run.file, env=run.environment)
+        assert server.stats().requests == N
+    assert "Results in" in ended.stderr
+    assert Counter(run.outcomes().values()) == {"ok": N - 1, "error": 1}
+    lines = (run.folder / "attempts.jsonl").read_text()
+    assert re.search(r"It asks to wait until \d{4}-\d\d-\d\d \d\d:\d\d", lines)
+
+
+def test_a_wait_for_a_retry_is_reported_with_its_end(tmp_path: Path) -> None:
+    fault: dict[str, Any] = {"faults": {"429": 1}, "fault_on": ["row 07."]}
+    with MockServer(**fault, answers=answer, retry_after=6) as server:
+        run = Run(tmp_path, server, limits={"concurrency": 4})
+        process = begun("run", run.file, env=run.environment)
+        wait_until(lambda: server.stats().requests >= N)
+        server.change(faults={})
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == 0, said
+    assert re.search(r"waiting until [-\d: ]+ to retry: .* answered 429", said)
 
 
 @pytest.mark.parametrize("left", [N, 2])

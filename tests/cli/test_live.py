@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import time
 
 import pytest
 from rich.console import Console
@@ -22,11 +23,21 @@ def begun(tally: Tally) -> Tally:
     return tally
 
 
-async def line(tally: Tally, capsys: pytest.CaptureFixture[str]) -> str:
+async def line(
+    tally: Tally, capsys: pytest.CaptureFixture[str], notices: Notices | None = None
+) -> str:
     """The last line of progress without a terminal."""
-    with Display({"r": "r"}) as display, display.watch("r", tally, Stop(), Notices()):
+    notices = notices or Notices()
+    with Display({"r": "r"}) as display, display.watch("r", tally, Stop(), notices):
         pass
     return capsys.readouterr().err
+
+
+async def test_the_remaining_time_includes_a_pause(capsys: pytest.CaptureFixture[str]) -> None:
+    notices = Notices()
+    assert "left 0:00:0" in await line(begun(Tally(30)), capsys, notices)
+    notices.pauses |= {"model": time.time() + 3 * 3600 + 30, "judges.0.model": time.time() - 60}
+    assert "left 3:00:" in await line(begun(Tally(30)), capsys, notices)
 
 
 async def test_rates_are_of_all_samples_begun(capsys: pytest.CaptureFixture[str]) -> None:

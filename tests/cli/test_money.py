@@ -287,8 +287,11 @@ def arrivals(answer: dict[str, Any], delay: float = 0.0) -> Iterator[tuple[str, 
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 100  # so that every connection is accepted at once
+
+    with Server(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}/v1", times
         server.shutdown()
@@ -405,6 +408,27 @@ def test_usage_above_the_maximum_ends_the_run(runs: Path) -> None:
         ended = harness(*command(url, usd=1000))
         assert "The provider counts 10 input and 5,000 output tokens" in mistake(ended)
         assert len(times) <= 40
-        assert len(attempts(runs, "gpt4_collie")) == len(times)
+    answered = len(attempts(runs, "gpt4_collie"))
+    assert 0 < answered <= len(times)
     found = msgspec.json.decode((runs / "gpt4_collie" / "spending.json").read_bytes())
-    assert found["usd"] == pytest.approx(5 * len(times))
+    assert found["usd"] == pytest.approx(5 * answered + CALL_USD * (len(times) - answered))
+
+
+def test_after_a_reply_above_its_maximum_nothing_is_sent_and_calls_are_cancelled(
+    runs: Path,
+) -> None:
+    """Each call takes a minute, but one reports a million tokens at once."""
+    with MockServer(latency=60) as server:
+        process = begun(*command(server, usd=1000.0))
+        wait_until(lambda: server.stats().in_flight >= 16)
+        server.change(latency=0, faults={"usage_huge": 1})
+        wait_until(lambda: bool(server.stats().answered))
+        said = " ".join(process.communicate(timeout=60)[1].split())
+        stats = server.stats()
+    assert process.returncode == 1
+    assert "1,000,000 output tokens" in said
+    assert "The budget cannot be kept" in said
+    assert stats.abandoned >= 16
+    assert stats.answered < 10
+    spent = metrics(runs, "gpt4_collie")["paid_usd"]
+    assert spent == pytest.approx(1000 * stats.answered)

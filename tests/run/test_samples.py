@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import UNSET
 
 from harness.calls.calls import Calls, ReplyUnsaved, UncachedCalls
 from harness.calls.keys import call_key
@@ -218,3 +219,15 @@ async def test_memory_does_not_grow_with_the_number_of_instances(tmp_path: Path)
     assert made - counted <= 5
     setting.stop.request()
     await running
+
+
+@pytest.mark.parametrize(("model", "recorded"), [("m-0613", "m-0613"), ("m", UNSET), (None, UNSET)])
+async def test_the_model_that_answered_is_recorded_if_it_is_another_one(
+    tmp_path: Path, model: str | None, recorded: object
+) -> None:
+    setting = Setting(tmp_path)
+    await setting.run(Scripted(lambda request: Reply("2", "stop", model=model)))
+    attempts = setting.attempts().values()
+    assert attempts
+    assert {attempt.request["model"] for attempt in attempts} == {"m"}
+    assert all(attempt.answered_by == recorded for attempt in attempts)

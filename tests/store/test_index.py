@@ -411,6 +411,7 @@ def test_a_line_tells_all_that_an_attempt_does() -> None:
         "v",
         "polish",
         "reasoning_state",
+        "answered_by",
         "partial",
         "exception",
     }  # no page and no table shows them

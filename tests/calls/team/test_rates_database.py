@@ -51,6 +51,22 @@ async def test_two_processes_share_a_burst_and_then_the_rate(database: TeamDatab
         call.cancel()
 
 
+async def test_a_process_asks_for_room_for_all_calls_that_it_could_send(
+    database: TeamDatabase,
+) -> None:
+    team = TeamRates(database, "model")
+    rates = RateLimits({"requests": 6000, "tokens": 1_000_000}, team=team)
+    ask = ConcurrencyLimiter(Scripted().generate, Stop(), most=3, rates=rates)
+    calls = [asyncio.create_task(ask(REQUEST)) for _ in range(5)]
+    await asyncio.sleep(0)
+    demand = team.demand()
+    for call in calls:
+        call.cancel()
+    assert (demand.heads["requests"], demand.queued["requests"]) == (1, 3)
+    assert demand.heads["tokens"] > 0
+    assert demand.queued["tokens"] == 3 * demand.heads["tokens"]
+
+
 async def test_at_its_end_a_process_has_returned_what_it_has_not_used(
     database: TeamDatabase,
 ) -> None:
