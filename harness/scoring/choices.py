@@ -16,6 +16,7 @@ from harness.scoring import is_blank
 from harness.scoring.conclusions import (
     ASIDE,
     LONGEST_SENTENCE,
+    first_turn,
     plain,
     statements,
     undecided,
@@ -159,9 +160,6 @@ _LOOK_ALIKE = re.compile(rf"(?<!\w)[{_LOOK_ALIKES}](?=\s*(?:[.,;:!?)\]]|\n|\Z))"
 _CYRILLIC_LETTER = re.compile(r"(?<!\w)[БГДЖ](?=\s*[.,;:)\]])")  # an option of a Cyrillic list
 
 
-_NEXT_QUESTION = re.compile(
-    r"^[ \t#*]*+(?:question|q|problem|frage|pregunta|问题)[ \t]*+\d*+[ \t*]*+[:\uff1a]", re.I | re.M
-)
 _ABOUT_ANOTHER = re.compile(
     r"\b(?i:would|had|similarly|earlier|previous|students?|people)\b|\b[Ff]or\s(?:the\s)?[A-Z]"
 )
@@ -200,7 +198,7 @@ class ChoiceExtraction(OptionNames):
             Unparseable: If the reply names no option, or several without choosing one, or if what
                 it announces last is not an option.
         """
-        text = self._before_next_question(without_reasoning(text))
+        text = first_turn(without_reasoning(text), self._is_answered)
         letters = self._chosen(self._prepared(unquoted(text)))
         if letters is None:
             letters = self._chosen(self._prepared(text)) or ""
@@ -211,12 +209,8 @@ class ChoiceExtraction(OptionNames):
             raise Unparseable(f"The reply chooses several options: {', '.join(letters)}.")
         raise Unparseable(f"The reply does not choose one of the options A to {last}.")
 
-    def _before_next_question(self, text: str) -> str:
-        """Return an answered reply without a further question that the model has made up."""
-        match = _NEXT_QUESTION.search(text)
-        if match is None or not self._chosen(self._prepared(unquoted(text[: match.start()]))):
-            return text
-        return text[: match.start()]
+    def _is_answered(self, text: str) -> bool:
+        return bool(self._chosen(self._prepared(unquoted(text))))
 
     def write(self, answer: str) -> str:
         """Return the answer unchanged."""

@@ -80,7 +80,7 @@ _CONCLUDED = re.compile(
     r"|\b(?:wait|actually|sorry|oops|on\s+reflection|on\s+second\s+thoughts?)\b[\s,.:;!…—\u2013-]+"
     r"|\b(?:no|nein|non|нет)\s*[,.:;!—\u2013]+"
     r"|(?:\bnot\b|n['\u2019]t\b)[^.!?\n]{0,40}?\bbut\b"
-    r"|\b(?:nicht|pas|no|non|не)\s[^.!?\n]{0,40}?\b(?:sondern|mais|sino|ma|bensì|\u0430)\b|不是[^。\n]{0,40}?而是|\bbetween\b[^.!?\n]{0,60}?,"
+    r"|\b(?:nicht|pas|no|non|не)\s[^.!?\n]{0,40}?\b(?:sondern|mais|sino|ma|bensì|\u0430)\b|不是[^。\n]{0,40}?而是|(?:では?|じゃ)なくて?、?|[가이]\s?아(?:니라|닌)|\bbetween\b[^.!?\n]{0,60}?,"
     r"|\bthat\s+leaves\b|所以|因此|(?<![不没別别未])(?:选择|選擇|选(?!项))|不对[,\uff0c]|よって|따라서)"
     + _FILL,
     re.I | re.M,
@@ -369,7 +369,8 @@ def _rivals(text: str, remarks: list[int]) -> list[str]:
 
 _NEXT_TURN = re.compile(
     r"^[ \t#*]*+(?:(?:next|new)[ \t]+)?(?:question|q|problem|exercise|frage|pregunta|问题|問題|질문"
-    r"|вопрос|human|user|instruction)[ \t]*+\d*+[ \t*]*+[:\uff1a]|<\|(?:endoftext|end_of_text|im_end|eot_id)\|>",
+    r"|вопрос|human|user|instruction)[ \t]*+\d*+[ \t*]*+[:\uff1a]"
+    r"|<\|(?:endoftext|end_of_text|im_end|eot_id)\|>",
     re.I | re.M,
 )
 
