@@ -708,3 +708,31 @@ def test_the_last_option_of_a_list_is_no_choice() -> None:
 def test_a_reply_that_names_both_options_of_two_in_its_reasons_is_unparseable() -> None:
     with pytest.raises(Unparseable):
         ChoiceExtraction(["Yes", "No"]).read("It depends. In some cases yes, in others no.")
+
+
+@pytest.mark.parametrize(
+    ("reply", "letter"),
+    [
+        *((reply, "B") for reply in ("2", "**2**", "(2)", "2.", "Option 2", "The answer is 2.")),
+        ("\\boxed{2}", "B"),
+        ("2. Rhine", "B"),
+        ("There are 4 options. The answer is 2.", "B"),
+        ("Answer: 2) Rhine\n\nThere are 8 rivers and 3 of them are longer.", "B"),
+        ("1. Etna is a volcano.\n2. Rhine is a river.\n\nAnswer: 2", "B"),
+        ("The answer is 2. Correction: it is option 3", "C"),
+        ("The answer is 1 or 2.", ""),
+        ("5", ""),
+        ("The answer is 2.5", ""),
+        ("The answer is 2 × 1", ""),
+        ("12", ""),
+        ("1. Etna\n2. Rhine\n3. Sahara\n4. Everest", ""),
+        ("2 × 2 = 4", ""),
+    ],
+)
+def test_options_with_numbers_are_read_by_number(reply: str, letter: str) -> None:
+    extraction = ChoiceExtraction(LANDMARKS, ["1", "2", "3", "4"])
+    if letter:
+        assert extraction.read(reply) == letter
+    else:
+        with pytest.raises(Unparseable):
+            extraction.read(reply)
