@@ -116,7 +116,7 @@ _RIGHT = re.compile(
     r"|poprawn\w*|prawidłow\w*|rätt|riktig\w*)\b)|是?(?:正确|对的)|[がは](?:正解|正しい))"
 )
 _BRACKETED = re.compile(
-    r"[(\[](?<![A-Za-z0-9])([A-Z])[)\]]|\b(?i:option|choice|answer|letter)\s+([A-Z])\b"
+    r"[(\[](?<![A-Za-z0-9])([A-Z])[)\]]|\b(?i:option|choice|answer|letter)\s+([A-Z]\b|\([a-z]\))"
 )
 _ENDS = re.compile(
     r"\s*(?:\Z|\n|[.。](?=\s|\Z)|[,;:!?)\]/&、\uff0c]|\((?!or\b)|[-\u2013—]+(?=\s)|[\u0400-\uffff]"
@@ -439,7 +439,7 @@ class ChoiceExtraction(OptionNames):
     def _only(self, text: str) -> str:
         """Return the only option that a text names in brackets or as "option B", or ""."""
         letters = {
-            match[1] or match[2]
+            match[1] or match[2].strip("()").upper()
             for match in _BRACKETED.finditer(text)
             if not NOT.search(text, max(0, match.start() - 20), match.start())
             and not DENIED.match(text, match.end())
