@@ -13,10 +13,11 @@ Samples without a verdict do not count in a figure. A run that has too many of t
 from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, floor, sqrt
+from math import ceil, inf, isfinite, isinf
 from typing import Literal, get_args
 
 import numpy as np
@@ -43,7 +44,7 @@ from harness.analysis.comparable import (
     scored_runs,
 )
 from harness.analysis.comparison import Method, compare, pair
-from harness.analysis.distributions import normal_quantile, t_quantile
+from harness.analysis.distributions import t_quantile
 from harness.analysis.metrics import PASS_RATE, Interval
 from harness.analysis.p_values import ALPHA
 from harness.analysis.paper_figures import weighted_means, weights_of
@@ -301,12 +302,14 @@ def _latency(folder: RunFolder, table: AttemptTable, percentile: int, most: floa
         stderr=within.stderr,
         effective_n=within.effective_n,
     )
-    order = np.sort(seconds)
+    order = np.sort(np.where(timed_out, inf, seconds))
 
     def decide(decisions: int) -> Decision:
         one = decided(share, decisions)
         ci95 = percentile_interval(order, q, within.effective_n, decisions)
-        value = float(np.percentile(seconds, percentile)) if timed else None
+        with np.errstate(invalid="ignore"):
+            value = float(np.percentile(order, percentile)) if timed else None
+        value = None if value is None or not isfinite(value) else value  # above the time limit
         what = f"latency_p{percentile}"
         return replace(one, what=what, value=value, ci95=ci95, bound=most, at_most=True)
 
@@ -318,8 +321,11 @@ def percentile_interval(
 ) -> Interval | None:
     """Return the interval of a percentile, between two order statistics, or None if there are few.
 
+    It consists of the bounds for which the share of values within them, by its exact interval, may
+    be ``q``, so that it contains a bound if and only if the decision on the bound is open.
+
     Args:
-        ordered: (n,) The values in ascending order.
+        ordered: (n,) The values in ascending order, infinite where only a lower bound is known.
         q: The percentile as a share, from 0 to 1.
         effective_n: The number of independent values that are as informative (`Estimate`).
         decisions: The number of decisions made together, for which it is widened (Bonferroni).
@@ -327,12 +333,15 @@ def percentile_interval(
     if effective_n is None:
         return None
     n = len(ordered)
-    reach = normal_quantile(1 - ALPHA / 2 / decisions) * sqrt(q * (1 - q) / effective_n)
-    first = floor((q - reach) * n)
-    last = ceil((q + reach) * n) - 1
-    if first < 0 or last >= n:
+
+    def ends(within: int) -> Interval:
+        return share_interval(within / n, effective_n, decisions)
+
+    first = bisect_left(range(n + 1), True, key=lambda within: ends(within)[1] >= q)
+    last = bisect_left(range(n + 1), True, key=lambda within: ends(within)[0] >= q)
+    if first == 0 or last > n or isinf(ordered[last - 1]):
         return None
-    return float(ordered[first]), float(ordered[last])
+    return float(ordered[first - 1]), float(ordered[last - 1])
 
 
 def _means(run: Run, score: str, least: float, by: str) -> Iterator[Decision]:

@@ -217,6 +217,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     n_owed: int | None = None  # unfinished samples; null if unknown
     n_unanswerable: int = 0  # instances of the run to which a simulated model knows no answer
     from_cache: bool = False  # whether all of the model's replies were paid for by other runs
+    ignored_settings: list[str] = []  # sentences about parameters that the server seems to ignore
     n_instances: int
     n_samples: int
     n_attempts: int
@@ -321,6 +322,11 @@ class Metrics(Struct, frozen=True, kw_only=True):
     def unanswerable(self) -> str:
         """A sentence about instances that a simulated model cannot answer ("" if none)."""
         return unanswerable(self.n_unanswerable, self.n_instances if self.complete else None)
+
+    @property
+    def cautions(self) -> list[str]:
+        """Sentences that say why the figures may not mean what they seem to."""
+        return [*filter(None, [self.unanswerable]), *self.ignored_settings]
 
     @property
     def progress(self) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from harness.records import Attempt, Outcome, Score
 from harness.store.json_lines import encode
 
-GONE = "The instance is no longer in the data set."
+GONE = "The instance is no longer in the data set, or has another prompt."
 
 
 class Rescored(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class VerdictChanges:
         self.verdicts: VerdictCounts = Counter()
         self.groups: dict[str, dict[str, VerdictCounts]] = {}
         self.left = 0  # failed calls, which are not re-scored
-        self.gone = 0  # attempts whose instance is no longer in the data set
+        self.gone = 0  # attempts whose instance is no longer in the data set, or has another prompt
         self.otherwise = 0  # attempts that keep their verdict, but not their outcome or scores
 
     def record(

@@ -89,7 +89,7 @@ def suite(runs: Sequence[Run]) -> Suite:
         draws=draws,
         notes=[
             *notes,
-            *(f"{v.name}: {said}" for v, _ in runs if (said := v.metrics.unanswerable)),
+            *(f"{v.name}: {caution}" for v, _ in runs for caution in v.metrics.cautions),
         ],
     )
 

@@ -23,6 +23,7 @@ from harness.analysis.breakdown import (
 )
 from harness.analysis.clustered import Estimate, clustered_means, over_samples
 from harness.analysis.comparison import compare, pair
+from harness.analysis.ignored_settings import ignored_settings
 from harness.analysis.metrics import (
     PASS_RATE,
     CallFigures,
@@ -116,9 +117,14 @@ def measure(
     )
     aggregates = {name: dict(one) for name, one in read_aggregates(folder.attempts).items()}
     positions = None
-    if whole and CHOICE in attempts.scores:
-        positions = read_positions(AttemptIndex(folder.attempts, judges=False))
-    return replace(metrics, aggregates=aggregates, positions=positions)
+    ignored: list[str] = []
+    if whole:
+        index = AttemptIndex(folder.attempts, judges=False)
+        if CHOICE in attempts.scores:
+            positions = read_positions(index)
+        if not facts.simulated:
+            ignored = ignored_settings(index)
+    return replace(metrics, aggregates=aggregates, positions=positions, ignored_settings=ignored)
 
 
 def only_numbers(attempts: AttemptTable) -> str:

@@ -153,9 +153,14 @@ def with_others(
 # so a preset lists only what its server's reference promises.
 
 Dialect = Literal[
-    "response_format", "text_format", "response_format_grammar", "structured_outputs", "grammar"
+    "response_format",
+    "response_format_object",
+    "text_format",
+    "response_format_grammar",
+    "structured_outputs",
+    "grammar",
 ]
-"""The request-body field in which a server expects a decoding constraint."""
+"""The request-body field, or its form, in which a server expects a decoding constraint."""
 
 Dialects = Mapping[records.ConstraintKind, Dialect]
 
@@ -168,6 +173,8 @@ def constrained(constraint: records.DecodingConstraint, dialects: Dialects) -> d
     match dialects[constraint.kind]:
         case "response_format":
             return {"response_format": {"type": "json_schema", "json_schema": _named(constraint)}}
+        case "response_format_object":
+            return {"response_format": {"type": "json_object", "schema": constraint.json_schema}}
         case "text_format":
             return {"text": {"format": {"type": "json_schema", **_named(constraint)}}}
         case "response_format_grammar":

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import pickle
+import socket
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from harness.config.sections import PlacementSection
 from harness.extras import import_extra
 
 END_S = 20.0  # seconds that the copies get to close their backends
+PROBE_S = 5.0  # time limit of a probe
 OPEN_CALLS = 100  # maximum concurrent calls of a copy's methods, over all of its clients
 _lives = itertools.count()  # numbers of copies, unique within this process
 
@@ -45,6 +47,8 @@ class Copies:
         self._spec, self._placement = pickle.dumps(spec), placement
         self._lock = threading.Lock()
         self._over = False
+        self.lost = False  # whether the whole cluster is gone
+        self._head: str = self.ray.get_runtime_context().gcs_address
         self._copies = [self._start(slot) for slot in range(placement.replicas)]
 
     def current(self, slot: int) -> Copy:
@@ -62,9 +66,20 @@ class Copies:
 
     def ended(self) -> bool:
         """Return whether this process has lost its connection to the cluster."""
-        return not self.ray.is_initialized()
+        return self.lost or not self.ray.is_initialized()
+
+    def head_answers(self) -> bool:
+        """Return whether the cluster's head accepts connections."""
+        host, _, port = self._head.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), PROBE_S).close()
+        except OSError:
+            return False
+        return True
 
     def end(self) -> None:
+        if self.lost:
+            return
         with self._lock, contextlib.suppress(Exception):  # the cluster may be gone
             self._over = True
             started = self.ray.wait(

@@ -44,6 +44,12 @@ def read(request: Request, echoes: Sequence[object]) -> str:
     return msgspec.json.encode(found).decode()
 
 
+def joined(texts: Sequence[str]) -> str:
+    """Return the text of one reply with the answers of several, which are texts from `read`."""
+    found = [one for text in texts for one in msgspec.json.decode(text)]
+    return msgspec.json.encode(found).decode()
+
+
 def windows(
     prefix: Sequence[int], tokens: Sequence[int], length: int
 ) -> list[tuple[list[int], int]]:

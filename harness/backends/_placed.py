@@ -2,12 +2,13 @@
 
 import asyncio
 import importlib.util
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from harness.backends._copies import Copies
+from harness.backends._copies import PROBE_S, Copies
 from harness.backends._copy_actor import CopySpec
 from harness.backends._copy_client import LOGS, CopyClient, CopyLost, Lost
 from harness.backends._deadly_prompts import DeadlyPrompts
@@ -29,6 +30,9 @@ from harness.records import Reply, Request
 
 PLAIN = ("model", "concurrency", "timeout_s", "reply_mb")  # supplied to the copies as they are
 ANSWERS = ("gold", "wrong", "reply")  # functions whose results the copies get with each request
+GONE_S = 40.0  # seconds without the cluster's head; Ray ends the process after 60
+GONE = f"The Ray cluster is gone: its head has not answered for {GONE_S:g} s."
+REPEAT = "All answers so far are saved. When the cluster is back, repeat the command."
 RESTARTS = 3  # maximum number of times in a row that a copy is replaced without having answered
 
 
@@ -107,6 +111,7 @@ class PlacedBackend:
             found = await asyncio.to_thread(renew, self._lease, self._copies, launch)
             self._copies, slots = found, range(self._placement.replicas)
             self._tending = [asyncio.create_task(self._tend(found, slot)) for slot in slots]
+            self._tending.append(asyncio.create_task(self._watch(found)))
         self._update()
         while not self.ready:
             self._raise_failure()
@@ -186,6 +191,20 @@ class PlacedBackend:
         if self._given_up:
             said += f"; {len(self._given_up)} given up: {self._given_up[-1].message}"
         self._on_status(said)
+
+    async def _watch(self, copies: Copies) -> None:
+        """End all calls if the cluster is gone. Ray would end this process, after a minute."""
+        answered = time.monotonic()
+        while time.monotonic() - answered < GONE_S:
+            await asyncio.sleep(PROBE_S)
+            if await asyncio.to_thread(copies.head_answers):
+                answered = time.monotonic()
+        copies.lost = True
+        self._given_up = [FatalCallError(GONE, REPEAT)] * self._placement.replicas
+        for task in self._tending:
+            if task is not asyncio.current_task():
+                task.cancel()
+        self._update()
 
     async def _tend(self, copies: Copies, slot: int) -> None:
         """Keep a copy working in a slot: replace it when it is lost, or give the slot up."""

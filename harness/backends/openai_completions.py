@@ -17,8 +17,8 @@ from harness.backends._http import REPLY_MB, UNREADABLE, encode
 from harness.backends._joint_prompts import JointPrompts
 from harness.backends._responses import OnAllowances
 from harness.backends.openai import CompletionChoice, OpenAIBackend, ProviderPreset
-from harness.errors import CallError, ConfigError
-from harness.records import Reply, Request
+from harness.errors import CallError, ConfigError, RequestRejected, TransientError
+from harness.records import Message, Reply, Request, Usage
 
 SEVERAL = {"n", "best_of"}  # request fields with which a prompt has several choices
 
@@ -75,6 +75,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
         alone = super().generate
         several = prompts_per_request > 1
         self._joint = JointPrompts(prompts_per_request, self._together, alone) if several else None
+        self._takes_lists = True  # of prompts, as far as is known
 
     def dialect(self, preset: ProviderPreset) -> ProviderPreset:
         """Return the preset for the Completions API, which rejects newer parameters."""
@@ -104,7 +105,8 @@ class OpenAICompletionsBackend(OpenAIBackend):
         if self._joint is not None and _joins(request):
             return await self._joint(encode(self._shared(request)), request)
         if not request.window:
-            return await super().generate(request)
+            several = request.loglikelihoods and len(request.continuations) > 1
+            return await (self._scored(request) if several else super().generate(request))
         [(prefix, text)] = request.continuations
         before = await self._tokens(prefix, request.model)
         tokens = await self._tokens(text, request.model)
@@ -113,6 +115,34 @@ class OpenAICompletionsBackend(OpenAIBackend):
         reply = self.decoded(await self.client.post(self.path, body, request.model), request)
         found = _loglikelihoods.total(reply.text, [count for _, count in windows])
         return structs.replace(reply, text=found)
+
+    async def _scored(self, request: Request) -> Reply:
+        """Score texts with one HTTP request or, if the server takes no list, with one for each.
+
+        llama-cpp-python's server answers a list with the status 500.
+        """
+        refused: CallError | None = None
+        if self._takes_lists:
+            try:
+                return await super().generate(request)
+            except (RequestRejected, TransientError) as error:
+                if isinstance(error, TransientError) and error.kind != "server_failed":
+                    raise
+                refused = error
+        replies = []
+        for context, text in request.continuations:
+            messages = Message("user", context), Message("assistant", text)
+            try:
+                replies.append(await super().generate(structs.replace(request, messages=messages)))
+            except CallError as error:
+                raise refused or error from None
+            self._takes_lists, refused = False, None
+        usages = [reply.usage for reply in replies if reply.usage is not None]
+        return structs.replace(
+            replies[0],
+            text=_loglikelihoods.joined([reply.text for reply in replies]),
+            usage=sum(usages, Usage()) if len(usages) == len(replies) else None,
+        )
 
     def _shared(self, request: Request) -> dict[str, Any]:
         """Return the body without the prompt and, at temperature 0, without the seed."""

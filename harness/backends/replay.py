@@ -19,14 +19,14 @@ from harness.records import Reply, Request, Usage
 
 class _Round(msgspec.Struct):
     text: str
-    finish_reason: str = "stop"
+    finish_reason: str | None = None  # None: stop
     usage: Usage | None = None
 
 
 class _Row(msgspec.Struct):
     rounds: list[_Round]
     prompt: str | None = None
-    instance: str | None = None
+    instance: str | int | None = None
     sample: int = 0
 
 
@@ -95,6 +95,8 @@ class ReplayBackend:
             except msgspec.ValidationError as error:
                 raise DataInvalid(f"{place}: {error}.") from None
             name = row.prompt if self._match == "prompt" else row.instance
+            if isinstance(name, int):  # as the ids of rows that have none
+                name = str(name)
             if name is None:
                 remedy = "Set model.match to the key that the rows have: prompt or instance."
                 raise DataInvalid(f"{place} has no {self._match!r} to match on.", remedy)
@@ -150,14 +152,13 @@ class ReplayBackend:
         if len(rounds) < origin.round:
             which = f"instance {origin.instance!r}, sample {origin.sample}, round {origin.round}"
             begins = f"whose prompt begins: {prompt[:80]!r}"
-            remedy = (
-                "Check that the recording belongs to this task and prompt, and samples and "
-                "rounds.max in the run file; or set model.missing to error."
-            )
-            error = RequestRejected if self._missing == "error" else ReplayMissing
+            remedy = "Check that the recording belongs to this task and prompt, and samples and "
+            remedy += "rounds.max in the run file"
+            remedy += "." if self._missing else "; or set model.missing to error."
+            error = RequestRejected if self._missing else ReplayMissing
             raise error(f"{self._path} has no answer for {which}, {begins}.", remedy)
         found = rounds[origin.round - 1]
-        return Reply(found.text, found.finish_reason, found.usage, request.model)
+        return Reply(found.text, found.finish_reason or "stop", found.usage, request.model)
 
     async def aclose(self) -> None:
         """Do nothing."""

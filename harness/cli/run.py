@@ -309,10 +309,10 @@ def _run(job: Job, again: str, display: Display, alone: bool) -> tuple[Metrics, 
     result = attended(work, display, again, alone=alone)
     tally, metrics = result.tally, result.metrics
     _say_saved(job)
-    if metrics.unanswerable:
-        hint = " A row's target or gold is one (harness docs jsonl)."
-        hint *= job.run.task.name == "jsonl"
-        say(f"{name}: {metrics.unanswerable}{hint}")
+    for caution in metrics.cautions:
+        explained = caution == metrics.unanswerable and job.run.task.name == "jsonl"
+        hint = " A row's target or gold is one (harness docs jsonl)." * explained
+        say(f"{name}: {caution}{hint}")
     batching = job.run.limits.batch
     if result.ended == "interrupted" and batching and batching.detach and not display.interrupted:
         waiting = "1 sample waits" if tally.left == 1 else f"{tally.left:,} samples wait"

@@ -70,7 +70,9 @@ class DataFolder:
         """
         places = list(filter(is_there, self._own(name))) if name else []
         _refuse_others(name, places)
-        return name if not places or own_path(name) in places else str(places[0])
+        if not places or (is_there(own_path(name)) and places[0].samefile(own_path(name))):
+            return name
+        return str(places[0])  # an equal file elsewhere may have other files beside it
 
     def _own(self, name: str) -> list[Path]:
         beside = [] if self.beside is None else [self.beside / own_path(name)]

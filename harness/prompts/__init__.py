@@ -272,6 +272,11 @@ ENDING = ".jinja"
 FOLDERS = (Path(__file__).with_name("texts"), Path(__file__).parents[2] / "prompts")
 
 
+def is_path(prompt: str) -> bool:
+    """Return whether a prompt is named by its file's path: built-in prompts of judges are not."""
+    return "/" in prompt or prompt.endswith(ENDING)
+
+
 def named(folder: str = "") -> list[str]:
     """Return the sorted names of all built-in prompts, or of those in one folder."""
     found = {

@@ -348,7 +348,7 @@ def _warnings(
 ) -> list[str]:
     """Return warnings about unfair comparisons and the limits of the figures."""
     found = [f"{run.name}: {note}." for run in runs for note in notes(run.metrics)]
-    found += [f"{run.name}: {said}" for run in runs if (said := run.metrics.unanswerable)]
+    found += [f"{run.name}: {caution}" for run in runs for caution in run.metrics.cautions]
     if cached := ", ".join(run.name for run in runs if run.metrics.from_cache):
         found.append(all_from_cache(cached))
     if comparison is not None:

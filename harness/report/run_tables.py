@@ -68,7 +68,7 @@ def run_document(metrics: Metrics) -> TableDocument:
     if metrics.positions is not None:
         parts.append(position_table(metrics.positions))
     parts += [Note(f"{MARK} {note}", "yellow") for note in notes(metrics)]
-    parts += [Note(metrics.unanswerable, "yellow")] * bool(metrics.unanswerable)
+    parts += [Note(caution, "yellow") for caution in metrics.cautions]
     parts += [Note(all_from_cache(), "yellow")] * metrics.from_cache
     parts += [group_table(metrics, label) for label in metrics.groups]
     if len(metrics.pass_at_k) > 1:

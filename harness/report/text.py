@@ -180,7 +180,7 @@ def clusters_text(n: int, n_units: int) -> str:
     """Format a number of clusters and, if it is small for ``n`` samples, how rows set them."""
     said = f"{n_units:,} cluster{'s' * (n_units != 1)}"
     few = n_units == 1 < n or 10 * n_units <= n
-    return f"{said} (rows set theirs with the field 'cluster')" if few else said
+    return f"{said} (a row can set its own with the field 'cluster')" if few else said
 
 
 def which_round(round_: int | None) -> str:

@@ -289,7 +289,9 @@ def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> Tabl
     ]
     if changes.gone:
         attempts = f"{changes.gone:,} attempt{'s' * (changes.gone != 1)}"
-        rows.append(("gone", f"{attempts} on instances no longer in the data set"))
+        rows.append(
+            ("gone", f"{attempts} on instances no longer in the data set, or with another prompt")
+        )
     if changes.left:
         rows.append(
             ("left", f"{changes.left:,} failed call{'s' * (changes.left != 1)}: nothing to score")

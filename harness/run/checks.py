@@ -33,6 +33,7 @@ from harness.records import Decoding, DecodingConstraint, Origin, Request
 from harness.run.models import Model
 from harness.run.plan import refuse_tools
 from harness.run.reasoning import REASONING
+from harness.run.recordings import if_grown
 from harness.run.resolving import resolved
 from harness.run.run_files import own_rows
 from harness.run.turns import as_of, turns_of
@@ -254,7 +255,8 @@ def check_changes(job: Job) -> Differences | None:
     """Raise RunConflict if a run cannot continue. Return changes that need `rescore`, if any."""
     if not job.folder.begun():
         return None
-    found = job.folder.differences(job.run, job.fingerprint, resolved)
+    fingerprint = if_grown(job.fingerprint, job.folder, job.run, job.settings)
+    found = job.folder.differences(job.run, fingerprint, resolved)
     if not any(found):
         return found if job.rescore else None  # this version may score answers differently
     rescorable = is_rescorable(job, found)

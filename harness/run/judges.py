@@ -9,10 +9,13 @@ from msgspec.structs import replace
 
 from harness.config.run_file import RunFile
 from harness.config.sections import JudgeSection, PanelSection
-from harness.datasets.folder import JUDGE_PROMPTS
+from harness.config.settings import Settings
+from harness.datasets.folder import JUDGE_PROMPTS, DataFolder
 from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.ports import (
+    LOGPROBS,
+    PARAMETERS,
     Advising,
     Conversing,
     Fingerprinted,
@@ -23,6 +26,7 @@ from harness.ports import (
     Task,
     decides_by_criteria,
 )
+from harness.prompts import is_path
 from harness.records import (
     SCHEMA_VERSION,
     Attempt,
@@ -175,30 +179,18 @@ def build_judge(
     section: JudgeSection, task_name: str, task: Task[Any], builder: ModelBuilder
 ) -> JudgeModel:
     """Build a judge and its model from its section in a run file."""
-    where, plugins = f"judges.{section.as_}", kind("judges")
-    runs = builder.resources.settings.runs_dir
+    where = f"judges.{section.as_}"
 
     def reply(request: Request) -> str:  # only called once the judge below is built
         assert isinstance(judge, Simulatable)
         return judge.simulated(request)
 
-    simulates = isinstance(plugins.load(section.name), Simulatable)
+    simulates = isinstance(kind("judges").load(section.name), Simulatable)
     model = builder.build(section.model, f"{where}.model", reply if simulates else None)
-    options = dict(section.options)
-    if published := published_prompts([section]):
-        from harness.datasets.fetch import prompt_files  # reading the catalogue takes a while
-
-        [file] = prompt_files(published[0], builder.resources.settings.data_dir).values()
-        options["prompt"] = str(file)
+    settings, features = builder.resources.settings, model.backend.features
+    data = DataFolder(settings.data_dir, builder.beside)
     try:
-        judge: Judge = plugins.build(
-            section.name,
-            options,
-            task=task.for_judge(section.as_) if isinstance(task, JudgeRouting) else task,
-            model=section.model.name,
-            features=model.backend.features,
-            answers=lambda name: answers_of(runs, name, task, simulated=model.simulated),
-        )
+        judge = _plugin(section, task, settings, data, features, simulated=model.simulated)
     except ConfigError as error:
         about = f"{where}: " if task_name not in error.message else f"{where} (task {task_name}): "
         raise ConfigError(f"{about}{error.message}", error.remedy) from None
@@ -209,6 +201,48 @@ def build_judge(
             f"{where}: the judge {section.name!r} cannot be simulated.", "Give it a model."
         )
     return JudgeModel(section, judge, model, task)
+
+
+def _plugin(
+    section: JudgeSection,
+    task: Task[Any],
+    settings: Settings,
+    data: DataFolder,
+    features: frozenset[str],
+    *,
+    simulated: bool,
+) -> Judge:
+    options = dict(section.options)
+    prompt = options.get("prompt")
+    if isinstance(prompt, str) and is_path(prompt):
+        options["prompt"] = data.own(prompt)
+    if published := published_prompts([section]):
+        from harness.datasets.fetch import prompt_files  # reading the catalogue takes a while
+
+        [file] = prompt_files(published[0], settings.data_dir).values()
+        options["prompt"] = str(file)
+    judge: Judge = kind("judges").build(
+        section.name,
+        options,
+        task=task.for_judge(section.as_) if isinstance(task, JudgeRouting) else task,
+        model=section.model.name,
+        features=features,
+        answers=lambda name: answers_of(settings.runs_dir, name, task, simulated=simulated),
+    )
+    return judge
+
+
+def judge_fingerprint(
+    section: JudgeSection, task: Task[Any], settings: Settings, data: DataFolder, *, simulated: bool
+) -> Mapping[str, str]:
+    """Return the hashes, by name, of a judge's own inputs, such as its prompt, without its model.
+
+    Raises:
+        ConfigError, DataMissing: If the judge cannot be built.
+    """
+    features = PARAMETERS | {LOGPROBS}
+    judge = _plugin(section, task, settings, data, features, simulated=simulated)
+    return judge.fingerprint() if isinstance(judge, Fingerprinted) else {}
 
 
 def build_judges(run: RunFile, task: Task[Any], builder: ModelBuilder) -> tuple[JudgeModel, ...]:

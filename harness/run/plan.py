@@ -125,8 +125,13 @@ class ShardInstances:
         return (one for one in self._instances if one.id in self._ids)
 
     def _is_own(self, instance: Instance[Any]) -> bool:
-        prompt = messages_hash(self._task.messages(instance, ()))
+        prompt = prompt_hash(self._task, instance)
         return int(prompt, 16) % self._shard.of == self._shard.number - 1
+
+
+def prompt_hash(task: Task[Any], instance: Instance[Any]) -> str:
+    """Return the hash of an instance's prompt without shots, which is its default cluster."""
+    return messages_hash(task.messages(instance, ()))
 
 
 def run_instances(run: RunFile, data: HeldInstances) -> Iterable[Instance[Any]]:

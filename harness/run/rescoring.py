@@ -37,7 +37,7 @@ from harness.ports import Constraining, Task
 from harness.records import WITHOUT_REPLY, Attempt, Instance, Outcome, Reply, messages_hash
 from harness.run.assessment import Assessment, ScoreWarnings, crashed, feedback, warnings_of
 from harness.run.long_answers import LongAnswers
-from harness.run.plan import Opening
+from harness.run.plan import Opening, prompt_hash
 from harness.run.reasoning import Answers, RecordedReasoning
 from harness.run.resolving import build_task
 from harness.run.turns import RecordedRounds, answered, turns_of, user_role, user_turn
@@ -187,11 +187,14 @@ class Rescorer:
         changes, changed, lines = VerdictChanges(), list[VerdictChange](), bytearray()
         warnings = ScoreWarnings()
         for instance, n in instances:
-            assess = None
+            assess = prompt = None
             if instance is not None:
                 assess = _assessing(self._task, instance, rounds, self._long_answers.assess)
+                if instance.cluster is None:
+                    prompt = prompt_hash(self._task, instance)
             of_instance = islice(judged_attempts, n)
-            for attempt, scored, verdicts in _with_new_scores(of_instance, self._judged, assess):
+            rescored = _with_new_scores(of_instance, self._judged, assess, prompt)
+            for attempt, scored, verdicts in rescored:
                 lines += line(scored) + b"\n"
                 warnings.update(warnings_of(scored.scores))
                 if change := changes.record(attempt, scored, verdicts):
@@ -257,13 +260,16 @@ def _with_new_scores(
     judged_attempts: Iterable[tuple[Attempt, Sequence[Judgement | None]]],
     judged: Collection[Outcome],
     assess: AttemptAssessor | None,
+    prompt: str | None = None,
 ) -> Iterator[tuple[Attempt, Rescored, VerdictPair]]:
     """Yield an instance's attempts with their new scores, and their verdicts before and now.
 
-    ``assess`` is None if the data set no longer has the instance.
+    ``assess`` is None if the data set no longer has the instance. If ``prompt`` (see `prompt_hash`)
+    is given, answers to other prompts get no scores: rows without ids may have changed places.
     """
     for attempt, judgements in judged_attempts:
-        scored = _rescored(assess, attempt)
+        gone = prompt not in (None, attempt.cluster)
+        scored = _rescored(None if gone else assess, attempt)
         before, now = (
             verdict_over(version.passed, version.scores, judgements)
             if version.outcome in judged

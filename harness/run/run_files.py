@@ -19,6 +19,7 @@ from harness.datasets.folder import DataFolder
 from harness.datasets.rows import differing_rows, items, name_rows
 from harness.errors import ConfigError, DataMissing, RunConflict, raised_as
 from harness.plugins import FILE, kind, register
+from harness.run.recordings import if_grown, recording_hash
 from harness.run.resolving import (
     build_task,
     code_hashes,
@@ -347,9 +348,8 @@ def _refuse_other(
     problem = f"The run {folder.name!r} is not a run of {file}"
     if run is not None:
         run = resolved(run)
-        changes = folder.differences(
-            run, _hashes(folder, run, settings) if inputs else {}, resolved
-        )
+        hashes = _hashes(folder, run, settings) if inputs else {}
+        changes = folder.differences(run, hashes, resolved)
         # A larger limit is no difference. With a smaller one, the run has more than is asked for.
         found = {key: values for key, values in changes.settings.items() if key != "limit"}
         differing = [change(key, *values) for key, values in found.items()]
@@ -371,13 +371,26 @@ def _refuse_other(
     raise RunConflict(f"{problem}.", f"{remedy} --fresh{scored}.")
 
 
-def _hashes(folder: RunFolder, run: RunFile, settings: Settings) -> dict[str, str]:
+def _hashes(folder: RunFolder, run: RunFile, settings: Settings) -> Mapping[str, str]:
     """Return the hashes, by name in a fingerprint, of a run's plug-ins and of its rows' inputs."""
     from harness.run.checks import is_scored  # not imported for other commands
 
     found = code_hashes(run)
     with suppress(DataMissing):
-        own = build_task(run, settings).fingerprint() if "path" in run.task.options else {}
+        found |= recording_hash(run, settings)
+        if "path" not in run.task.options and not run.judges:
+            return found
+        task = build_task(run, settings)
+        own = task.fingerprint() if "path" in run.task.options else {}
         if not is_scored(folder, own):
-            found |= {name: text for name, text in own.items() if name.endswith(HASH)}
-    return found
+            found |= own
+        if run.judges:
+            from harness.run.judges import judge_fingerprint  # not imported without judges
+
+            simulated = bool(folder.read_manifest().get("simulated"))
+            data = DataFolder(settings.data_dir, run.folder)
+            for judge in run.judges:
+                own = judge_fingerprint(judge, task, settings, data, simulated=simulated)
+                found |= {f"judge_{judge.as_}_{key}": value for key, value in own.items()}
+    hashes = {name: text for name, text in found.items() if name.endswith(HASH)}
+    return if_grown(hashes, folder, run, settings)

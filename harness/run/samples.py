@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, convert
@@ -69,7 +69,7 @@ Messages = tuple[Message, ...]
 Rewritings = tuple[Rewriting, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Samples:
     """Runs the rounds of unfinished samples, for all workers of a run."""
 
@@ -82,6 +82,7 @@ class Samples:
     paraphraser: Paraphraser | None = None  # None: send the user's turns unchanged
     long_answers: LongAnswers | None = None  # None: score long answers in this process too
     user: PlayedUser | None = None  # None: no model plays the user
+    without_logprobs: int = field(default=0, init=False)  # answers for which they were requested
 
     async def work(self, owed: OwedSample) -> int:
         """Run a sample's missing rounds, and return how many were recorded.
@@ -171,6 +172,8 @@ class Samples:
                     self.record(self._answered(begun, call, failed_too), None, before)
                     break
                 asked = at_played_turn(task, instance, messages, last=over)
+            if request.decoding.logprobs is not None and call.reply.logprobs is None:
+                self.without_logprobs += 1
             found = await self._assess(asked, call.reply)
             attempt = self._answered(begun, call, found)
             answers.append(call.reply.text)

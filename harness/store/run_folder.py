@@ -286,6 +286,7 @@ def _refuse_newer(path: Path, version: int, known: int) -> None:
 
 HASH = "_sha256"
 _HASHED = {"checks": "the checks", "decoding": "the decoding parameters", "shots": "the shots"}
+_HASHED["recording"] = "the recording"
 _HASHED |= dict.fromkeys(("prompt", "template"), "the prompts")
 """What names in a fingerprint mean to users. Other names are those of files and plug-ins."""
 

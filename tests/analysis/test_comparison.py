@@ -385,6 +385,10 @@ def test_pairs_that_share_their_replies_are_not_tested(make: Make, table_of: Tab
     assert (nearly.difference, nearly.worse, nearly.shared) == (pytest.approx(-0.2), 2, 9)
     equal = compare(pairs.take(pairs.difference == 0).sharing(pairs.digest))
     assert (equal.method, equal.p_value, equal.ci95) == ("shared replies", None, None)
+    swapped = paired(make, table_of, [True] * 9 + [False], [False] + [True] * 9)
+    balanced = compare(swapped.sharing(swapped.digest))  # differences that cancel are no certainty
+    assert (balanced.difference, balanced.p_value, balanced.better) == (0.0, None, 1)
+    assert balanced.ci95 is not None
 
 
 def test_scores_that_are_all_the_same_have_no_interval(make: Make, table_of: TableOf) -> None:

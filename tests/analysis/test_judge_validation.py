@@ -18,6 +18,7 @@ from harness.analysis.judge_validation import (
     calibration,
     cohens_kappa,
     correlation,
+    covariance,
     rank_models,
     validate,
 )
@@ -165,6 +166,16 @@ def sure(*own_and_other: tuple[float | None, float | None]) -> list[JudgedAnswer
         JudgedAnswer(f"i{n}", 0, f"i{n}", "", (said(own), said(other)))
         for n, (own, other) in enumerate(own_and_other)
     ]
+
+
+def test_the_interval_of_a_covariance_is_within_what_is_possible() -> None:
+    one = np.array([0.0, 1.0, 1.0, 0.0, 0.7])
+    alike = covariance(one, one, np.arange(5))
+    opposed = covariance(one, 1 - one, np.arange(5), most=0.25)
+    assert alike.ci95 is not None
+    assert opposed.ci95 is not None
+    assert alike.ci95[1] == 0.25
+    assert opposed.ci95[0] == -0.25
 
 
 def test_the_confidence_covariance_is_between_two_judges() -> None:

@@ -68,16 +68,23 @@ async def test_vllm_is_told_by_todays_name(kind: str, field: str) -> None:
     assert not any(name.startswith("guided") for name in sent)
 
 
-async def test_openai_is_told_the_schema() -> None:
-    body = json.dumps({"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]})
-    with answering(body) as (url, received):
-        backend = OpenAIBackend("groq", url, **OPTIONS)
-        await backend.generate(held_to(EACH["json_schema"]))
-        await backend.aclose()
-    assert sent_in(received)["response_format"] == {
+SENT_SCHEMAS = {
+    "groq": {
         "type": "json_schema",
         "json_schema": {"name": "answer", "strict": True, "schema": SCHEMA},
-    }
+    },
+    "llama_cpp_python": {"type": "json_object", "schema": SCHEMA},
+}
+
+
+@pytest.mark.parametrize("preset", SENT_SCHEMAS)
+async def test_a_server_is_sent_the_schema_in_its_own_form(preset: str) -> None:
+    body = json.dumps({"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]})
+    with answering(body) as (url, received):
+        backend = OpenAIBackend(preset, url, **OPTIONS)
+        await backend.generate(held_to(EACH["json_schema"]))
+        await backend.aclose()
+    assert sent_in(received)["response_format"] == SENT_SCHEMAS[preset]
 
 
 async def test_anthropic_is_told_the_schema() -> None:
@@ -108,6 +115,8 @@ def test_a_server_known_by_its_url_alone_promises_nothing() -> None:
 
 def test_the_legacy_endpoint_has_no_response_format() -> None:
     assert not OpenAICompletionsBackend("openai", **OPTIONS).features & CONSTRAINTS
+    local = OpenAICompletionsBackend("llama_cpp_python", **OPTIONS)
+    assert local.features & CONSTRAINTS == {"grammar"}
     vllm = OpenAICompletionsBackend("vllm", **OPTIONS)
     assert vllm.features & CONSTRAINTS == CONSTRAINTS
 

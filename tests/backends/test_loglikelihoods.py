@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 
 from harness.backends._loglikelihoods import encoded, read, total, windows
@@ -60,6 +62,45 @@ async def test_one_call_returns_the_log_likelihood_of_each_answer() -> None:
     assert found == expected
     assert stats.requests == 1
     assert stats.completion_tokens == 2
+
+
+async def test_a_server_that_takes_no_list_of_prompts_gets_them_one_by_one() -> None:
+    prompts: list[str | list[str]] = []
+
+    async def forward(request: web.Request) -> web.Response:
+        """Fail for a list with the status 500, as llama-cpp-python's server does."""
+        body = await request.json()
+        prompts.append(body["prompt"])
+        if isinstance(body["prompt"], list):
+            return web.json_response({"error": {"message": "not a text"}}, status=500)
+        async with (
+            ClientSession() as session,
+            session.post(f"{provider.base_url}/completions", json=body) as answer,
+        ):
+            return web.json_response(await answer.json())
+
+    application = web.Application()
+    application.router.add_post("/v1/completions", forward)
+    with MockServer() as provider:
+        expected = await generated(provider.base_url, CHOICES)
+        async with TestServer(application) as server:
+            url = str(server.make_url("/v1"))
+            backend = OpenAICompletionsBackend(None, url, secret=str, concurrency=1, timeout_s=5)
+            replies = [await backend.generate(CHOICES) for _ in range(2)]
+            await backend.aclose()
+    texts = ["Is 7 prime? Yes, it is", "Is 7 prime? No"]
+    assert prompts == [texts, *texts, *texts]
+    for reply in replies:
+        assert json.loads(reply.text) == json.loads(expected)
+        assert reply.usage is not None
+        assert reply.usage.output_tokens == 2
+
+
+async def test_a_server_that_fails_for_any_prompt_is_not_sent_them_one_by_one() -> None:
+    with answering('{"error": {"message": "out of memory"}}', 500) as (url, received):
+        with transient("server_failed", "out of memory"):
+            await generated(url, CHOICES)
+        assert len(received) == 2
 
 
 async def test_the_texts_are_sent_as_one_completion_that_echoes_them() -> None:

@@ -46,6 +46,13 @@ async def test_the_answer_is_that_of_the_instance_whatever_the_prompt() -> None:
     assert (await replay.generate(request(instance="j"))).text == "blue"
 
 
+async def test_ids_may_be_numbers_and_a_finish_reason_null() -> None:
+    """Such as those of rows without ids, and of columns without values."""
+    rounds = [{"text": "red", "finish_reason": None}]
+    replay = backend([{"instance": 1, "rounds": rounds}], "instance")
+    assert await replay.generate(request(instance="1")) == Reply("red", "stop", None, "gpt-4")
+
+
 def test_only_a_recording_by_instance_depends_on_the_instance() -> None:
     assert "by_instance" not in backend([]).features
     assert "by_instance" in backend([], "instance").features

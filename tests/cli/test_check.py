@@ -556,6 +556,53 @@ def test_a_run_made_with_another_check_or_other_rows_is_not_decided_by_its_file(
     assert harness("check", file, env=env).returncode == 0
 
 
+def test_a_run_of_another_recording_is_neither_decided_nor_continued(tmp_path: Path) -> None:
+    """But a recording may grow."""
+    recording, env = tmp_path / "recording.jsonl", on(tmp_path / "runs")
+    lines = [
+        json.dumps({"instance": name, "rounds": [{"text": name}]}) + "\n" for name in ("a", "b")
+    ]
+    recording.write_text(lines[0])
+    rows = [{"id": name, "prompt": "?", "target": name} for name in ("a", "b")]
+    model = {"backend": "replay", "path": "recording.jsonl", "match": "instance"}
+    tree = {
+        "task": {"rows": rows, "checks": ["exact_match"]},
+        "model": {**model, "missing": "error"},
+    }
+    file = tmp_path / "recorded.yaml"
+    file.write_text(json.dumps({**tree, "check": {"min": {"pass_rate": 0.1}, "too_few": "pass"}}))
+    assert harness("run", file, env=env).returncode == 1  # one answer is missing
+    recording.write_text("".join(lines))
+    assert harness("run", file, env=env).returncode == 0
+    assert harness("check", file, env=env).returncode == 0
+    recording.write_text("".join(lines).replace('"text": "b"', '"text": "c"'))
+    for command in ("run", "check"):
+        said = mistake(harness(command, file, env=env))
+        assert "with another version of the recording" in said
+    assert harness("run", file, "--fresh", env=env).returncode == 0
+    metrics = json.loads((tmp_path / "runs/recorded/metrics.json").read_text())
+    assert metrics["overall"]["pass_rate"] == 0.5
+
+
+def test_a_run_whose_judge_has_another_prompt_is_not_decided_by_its_file(tmp_path: Path) -> None:
+    prompt, env = tmp_path / "rate.jinja", on(tmp_path / "runs")
+    prompt.write_text("Rate 1 to 10: {{ text }}")
+    judge = {"name": "score", "prompt": "./rate.jinja", "passes_from": 5}
+    tree = {
+        "task": {"rows": [{"prompt": "Say a."}], "checks": [{"judge": "score"}]},
+        "model": "simulated/1",
+        "judges": [{**judge, "model": "simulated/1"}],
+        "check": {"max": {"cost": 1}},
+    }
+    file = tmp_path / "judged.yaml"
+    file.write_text(json.dumps(tree))
+    ended = harness("run", file, env=env)
+    assert ended.returncode == 0, ended.stderr
+    assert harness("check", file, env=env).returncode == 0
+    prompt.write_text("Rate strictly: {{ text }}")
+    assert "another version of judge_score_prompt" in mistake(harness("check", file, env=env))
+
+
 def test_rows_that_have_changed_in_a_run_file_are_not_decided(tmp_path: Path) -> None:
     text = (
         "{task: {rows: [{q: Say a., target: a}], prompt: '{{ q }}', checks: [exact_match]}, "

@@ -202,7 +202,8 @@ def test_files_next_to_the_run_file_are_found_and_a_different_one_elsewhere_is_r
     for copy in (here / "rows.jsonl", here / "check.py", data.root / "rows.jsonl"):
         copy.write_text("{}" if copy.suffix == ".jsonl" else "1")
     assert data.file("rows.jsonl").read_text() == "{}"
-    assert data.own("./check.py") == "./check.py"
+    assert data.own("./check.py") == str(beside / "check.py")  # with what it imports
+    assert DataFolder(data.root, here).own("./check.py") == "./check.py"
     (data.root / "rows.jsonl").write_text("{ }")
     with pytest.raises(ConfigError, match=r"two different files 'rows\.jsonl': .*data.* and .*"):
         data.file("rows.jsonl")

@@ -12,6 +12,7 @@ from harness.analysis.rescoring import GONE, Rescored, VerdictChanges, line
 from harness.config.settings import Settings
 from harness.errors import DataMissing
 from harness.records import SCHEMA_VERSION, Attempt, Instance, Outcome, Score
+from harness.run.plan import prompt_hash
 from harness.run.rescoring import Rescorer, batches
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
@@ -42,7 +43,8 @@ def attempt(number: int, text: str | None, passed: bool | None = None, **given: 
         sample=given.pop("sample", 0),
         round=given.pop("round", 1),
         groups={"parity": "odd" if number % 2 else "even"},
-        cluster="c",
+        cluster=given.pop("cluster", None)
+        or prompt_hash(Sums(), Instance(f"sum/{number}", number)),
         request={},
         outcome=outcome,
         started_at=0.0,
@@ -145,6 +147,14 @@ def test_attempts_on_removed_instances_have_no_verdict(tmp_path: Path) -> None:
     lines, changes, (change,) = scored(Sums(n=2), written(tmp_path, right(4), right(0)))
     assert [one.instance for one in lines] == ["sum/0", "sum/4"], "last"
     assert (lines[1].passed, lines[1].scores, lines[1].error) == (None, {}, GONE)
+    assert (changes.gone, change.before, change.after, change.reason) == (1, True, None, GONE)
+
+
+def test_answers_to_another_prompt_have_no_verdict(tmp_path: Path) -> None:
+    """Such as those to rows without ids that have changed places."""
+    path = written(tmp_path, right(4, cluster="of another prompt"), right(2))
+    lines, changes, (change,) = scored(Sums(), path)
+    assert [(one.instance, one.passed) for one in lines] == [("sum/2", True), ("sum/4", None)]
     assert (changes.gone, change.before, change.after, change.reason) == (1, True, None, GONE)
 
 

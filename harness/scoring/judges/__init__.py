@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from harness.errors import ConfigError, nearest, raised_as
 from harness.ports import Judged, Task
-from harness.prompts import ENDING, Template, named, read, read_file
+from harness.prompts import Template, is_path, named, read, read_file
 from harness.records import (
     Decoding,
     Instance,
@@ -94,7 +94,7 @@ class JudgePrompt:
         builtin = {name.partition("/")[2] for name in named("judges")}
         if prompt in builtin:
             self._prompt: Template = read(f"judges/{prompt}")
-        elif "/" in prompt or prompt.endswith(ENDING):
+        elif is_path(prompt):
             self._prompt = read_file(Path(prompt), f"prompt ({prompt})")
         else:
             problem = f"there is no judge prompt named {prompt!r}. A file path needs a slash."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,13 @@ class RayCluster:
         self.nodes.remove(node)
         self._cluster.remove_node(node, allow_graceful=False)
 
+    def kill_all(self) -> None:
+        """Kill all nodes at once, as in a power cut."""
+        for node in (self._cluster.head_node, *self.nodes):
+            for processes in node.all_processes.values():
+                for one in processes:
+                    os.kill(one.process.pid, signal.SIGKILL)
+
     def copies(self, node: Any) -> list[int]:
         """The processes of the copies on a node."""
         [raylet] = node.all_processes["raylet"]
@@ -74,16 +82,23 @@ def _parent(process: Path) -> int:
         return 0
 
 
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[RayCluster]:
-    """A cluster with three nodes that have room for two copies, one and one, of 2 CPUs each."""
-    import ray
+def started(*cpus: int) -> RayCluster:
+    """Start a cluster with a node for each number of CPUs."""
     from ray.cluster_utils import Cluster
 
     head = {**NODE, "num_cpus": 0, "include_dashboard": False}
     made = RayCluster(Cluster(initialize_head=True, head_node_args=head))
-    for cpus in (4, 2, 2):
-        made.add(cpus)
+    for number in cpus:
+        made.add(number)
+    return made
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[RayCluster]:
+    """A cluster with three nodes that have room for two copies, one and one, of 2 CPUs each."""
+    import ray
+
+    made = started(4, 2, 2)
     yield made
     ray.shutdown()
     made.shutdown()

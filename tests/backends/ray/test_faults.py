@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.ray.conftest import RayCluster
+from tests.backends.ray.conftest import RayCluster, started
 from tests.backends.ray.runs import PlacedRun
 from tests.backends.stand_ins import alive, until
 
@@ -40,3 +40,24 @@ def test_a_run_with_faults_has_the_attempts_of_an_undisturbed_one(
         assert process.wait() == 0, alone.output()
     assert len(alone.attempts()) == total
     assert run.attempts() == alone.attempts()
+
+
+def test_a_run_ends_with_a_message_if_the_cluster_is_gone(tmp_path: Path) -> None:
+    """And it continues on another cluster. Without the message, Ray would end the process."""
+    model = {"backend": "simulated", "latency_s": 0.3}
+    placement = {"engine": "ray", "replicas": 2, "cpus": 2}
+    given = {"samples": 75, "limits": {"concurrency": 20}}
+    doomed = started(4)
+    run = PlacedRun(tmp_path, doomed.address)
+    with run.started({**model, "placement": placement}, **given) as process:
+        until(lambda: run.written() > 100, "answers")
+        doomed.kill_all()
+        assert process.wait() == 1
+    assert "The Ray cluster is gone" in run.output()
+    assert "repeat the command" in run.output()
+    assert "Traceback" not in run.output()
+    before = run.attempts()
+    with run.started(model, **given) as process:
+        assert process.wait() == 0, run.output()
+    assert len(run.attempts()) == 40 * 75
+    assert run.attempts().items() >= before.items()

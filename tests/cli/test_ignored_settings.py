@@ -1,0 +1,89 @@
+"""Runs on servers that ignore decoding parameters say so, in the run's results and its report."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.mock import MockServer, wire
+from tests.cli.command import harness
+from tests.report.html.pages import data
+
+LONG = "A pangolin sleeps by day and eats ants by night. " * 5
+SCHEMA = {"type": "object", "required": ["name"], "additionalProperties": False}
+SCHEMA |= {"properties": {"name": {"type": "string"}}}
+UNSAMPLED = "All samples of an instance are the same text"
+UNENFORCED = "are not valid against the JSON schema that was sent"
+
+
+def cautions(
+    folder: Path, answer: Callable[[wire.MockRequest, int], str], **settings: Any
+) -> list[str]:
+    """Run three prompts, and return the sentences, which the run and its report must show."""
+    env = {**os.environ, "HARNESS_RUNS_DIR": "runs", "HARNESS_CACHE_DIR": "cache"}
+    rows = [{"id": f"r{number}", "text": f"question {number}"} for number in range(3)]
+    with MockServer(answers=answer) as server:
+        model = {"backend": "openai", "preset": "vllm", "name": "m", "base_url": server.base_url}
+        tree = {
+            "task": {
+                "rows": rows,
+                "prompt": "{{ text }}",
+                "checks": [{"contains": {"target": "a"}}],
+            }
+        }
+        (folder / "run.yaml").write_text(yaml.safe_dump({**tree, "model": model, **settings}))
+        ended = harness("run", "run.yaml", env=env, cwd=folder)
+    assert ended.returncode == 0, ended.stderr
+    saved = json.loads((folder / "runs/run/metrics.json").read_text())
+    sentences: list[str] = saved["ignored_settings"]
+    shown = " ".join(ended.stdout.split())
+    made = harness("report", "run", "-o", "report.html", env=env, cwd=folder)
+    assert made.returncode == 0, made.stderr
+    warnings = data(folder / "report.html", "overview")["warnings"]
+    for sentence in sentences:
+        assert sentence in shown
+        assert f"run: {sentence}" in warnings
+    return sentences
+
+
+@pytest.mark.parametrize(
+    ("decoding", "answer", "reported"),
+    [
+        ({"temperature": 0.7}, LONG, True),
+        ({}, LONG, True),
+        ({"temperature": 0}, LONG, False),
+        ({"temperature": 0.7}, "B", False),  # may be drawn twice by chance
+    ],
+)
+def test_samples_that_are_all_the_same(
+    decoding: dict[str, Any], answer: str, reported: bool, tmp_path: Path
+) -> None:
+    sentences = cautions(tmp_path, lambda request, index: answer, decoding=decoding, samples=2)
+    assert [UNSAMPLED in one for one in sentences] == [True] * reported
+
+
+def test_samples_of_which_some_differ(tmp_path: Path) -> None:
+    def answer(request: wire.MockRequest, index: int) -> str:
+        return LONG + request.digest * ("question 2" in request.prompt)
+
+    assert not cautions(tmp_path, answer, samples=2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "broken"),
+    [
+        (json.dumps({"name": "Ada"}), 0),
+        (json.dumps({"age": 36}), 3),
+        ("```json\n" + json.dumps({"name": "Ada"}) + "\n```", 3),
+        ("Her name is Ada.", 3),
+    ],
+)
+def test_a_schema_that_is_not_enforced(answer: str, broken: int, tmp_path: Path) -> None:
+    decoding = {"constraint": {"json_schema": SCHEMA}}
+    sentences = cautions(tmp_path, lambda request, index: answer, decoding=decoding)
+    assert [UNENFORCED in one for one in sentences] == [True] * bool(broken)
+    assert all(one.startswith(f"{broken} of 3 ") for one in sentences)
