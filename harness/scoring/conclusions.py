@@ -247,7 +247,9 @@ _BEFORE_NUMBER = re.compile(  # between a colon and the number that it announces
     r"|(?:about|approximately|around|exactly|only)\b)*+",
 )
 _DERIVED = re.compile(r"\b(?:by|as|from|in|if|when|because)\b", re.I)
-_EQUATION = re.compile(r"(?:[=≈]|\bwhich\s+is\b)[^\w=]*\d(?:[\d.,]*\d)?\D*\Z")
+_EQUATION = re.compile(  # before the last number
+    r"(?:[=≈]|\bwhich\s+is\b|\bnot\b.{1,40}\bbut\b)[^\w=]*\d(?:[\d.,]*\d)?\D*\Z"
+)
 _REMARK = re.compile(  # the beginning of a remark, which continues to the end of the reply
     r"(?:^|(?<=[.!?]\s)|(?<=。))[#>\- ]{0,8}(?:(?:explanation|reason\w*|rationale|steps?"
     r"|calculation|breakdown|sources?|references?|confidence|certainty|probability|erklärung|explication"
@@ -272,7 +274,7 @@ _RIVALS = (  # numbers that a reader takes for the answer, although another one 
     re.compile(r"\A\s*+([^\w\n]*+\d[\d.,]*+[^\w\n]*)\n\s*\n(?=[^\n]*[^\W\d_]{2})"),
     re.compile(  # Pay **$64** for 16 glasses
         r"\*\*([^\w\s*]?[-\u2212]?\d[\d,]*(?:\.\d+)?(?: ?[^\W\d_]+){0,3} ?%?)\*\*"
-        r"[^*\n=]*\d[^*\n=]*\Z"
+        r"[^*=]*\d[^*=]*\Z"
     ),
     re.compile(  # 2.5 hours (150 minutes)
         r"([^\w\s(]?\d(?:[^\s():.]|\.\d)*)(?:[^\d():\n.!?]|[.!?](?=\W*\())*+"
