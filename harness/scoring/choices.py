@@ -14,8 +14,10 @@ from typing import Any, ClassVar, Literal
 from harness.errors import DataInvalid, Unparseable
 from harness.scoring import is_blank
 from harness.scoring.conclusions import (
+    ANSWER,
     ASIDE,
     LONGEST_SENTENCE,
+    first_turn,
     plain,
     statements,
     undecided,
@@ -50,6 +52,14 @@ def choice_texts(raw: object) -> tuple[str, ...]:
     if any(map(is_blank, found)) or len(set(found)) < len(found):
         raise DataInvalid("two 'choices' are equal, or one is empty.")
     return found
+
+
+def option_labels(raw: object, choices: Sequence[str]) -> tuple[str, ...]:
+    """Return the labels of a row's options, given as a list."""
+    labels = tuple(map(_text, raw)) if isinstance(raw, list) else ()
+    if len(set(labels)) != len(choices) or len(labels) != len(choices):
+        raise DataInvalid("'choices' must have a different 'label' for each 'text'.")
+    return labels
 
 
 def right_choice(target: object, choices: Sequence[str], kind: TargetKind | None = None) -> int:
@@ -106,7 +116,7 @@ _RIGHT = re.compile(
     r"|poprawn\w*|prawidłow\w*|rätt|riktig\w*)\b)|是?(?:正确|对的)|[がは](?:正解|正しい))"
 )
 _BRACKETED = re.compile(
-    r"[(\[](?<![A-Za-z0-9])([A-Z])[)\]]|\b(?i:option|choice|answer|letter)\s+([A-Z])\b"
+    r"[(\[](?<![A-Za-z0-9])([A-Z])[)\]]|\b(?i:option|choice|answer|letter)\s+([A-Z]\b|\([a-z]\))"
 )
 _ENDS = re.compile(
     r"\s*(?:\Z|\n|[.。](?=\s|\Z)|[,;:!?)\]/&、\uff0c]|\((?!or\b)|[-\u2013—]+(?=\s)|[\u0400-\uffff]"
@@ -122,6 +132,12 @@ _OPEN = re.compile(
     re.I,
 )
 _QUESTION = re.compile(r"[^.!?\n]{0,200}\?")
+_DIGITS = re.compile(r"\d+")
+_NUMBER = (  # of an option, in place of its letter
+    rf"(?P<before>(?:{ANSWER.pattern}|\b(?:option|choice|answer|number)\s+)[\W_]{{0,4}}"
+    r"|(?:^|[(\[]|\\boxed\{)[\s*_`\"'#]{0,4}(?=\w+[*_`]*\s*(?:[)\].:}\n]|\Z)))"
+    r"(?P<numbers>(?:NUMBER)(?:\s*(?:[,/&]|,?\s*\b(?:or|and)\b)\s*(?:NUMBER))*+)(?![\w%]|[.,]\d|\s*[-+\u00d7\u00f7*/=^]\s*\d)"
+)
 _DELIMITER = re.compile(r"\s*(?:\Z|\n|[.!](?=\s)|[():,;]|[-\u2013—]+(?=\s))")
 _BULLET = re.compile(
     r"^[ \t]*(?:[-\u2013•#+]{1,6}[ \t]+"
@@ -159,9 +175,6 @@ _LOOK_ALIKE = re.compile(rf"(?<!\w)[{_LOOK_ALIKES}](?=\s*(?:[.,;:!?)\]]|\n|\Z))"
 _CYRILLIC_LETTER = re.compile(r"(?<!\w)[БГДЖ](?=\s*[.,;:)\]])")  # an option of a Cyrillic list
 
 
-_NEXT_QUESTION = re.compile(
-    r"^[ \t#*]*+(?:question|q|problem|frage|pregunta|问题)[ \t]*+\d*+[ \t*]*+[:\uff1a]", re.I | re.M
-)
 _ABOUT_ANOTHER = re.compile(
     r"\b(?i:would|had|similarly|earlier|previous|students?|people)\b|\b[Ff]or\s(?:the\s)?[A-Z]"
 )
@@ -189,9 +202,18 @@ class ChoiceExtraction(OptionNames):
     The reply may be the letter, the option's text or both, or it may announce a choice ("The answer
     is B"). The last announcement decides, unless the last line just names an option. Without
     either, the first words or the only option named count.
+
+    Args:
+        choices: The texts of the options.
+        numbers: The numbers by which the prompt names them, if it has no letters.
     """
 
     expects: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, choices: Sequence[str], numbers: Sequence[str] = ()) -> None:
+        super().__init__(choices)
+        self._letter_of = dict(zip(numbers, self._letters, strict=False))
+        self._number = re.compile(_NUMBER.replace("NUMBER", "|".join(numbers)), re.I | re.M)
 
     def read(self, text: str) -> str:
         """Return the letter, in upper case.
@@ -200,7 +222,8 @@ class ChoiceExtraction(OptionNames):
             Unparseable: If the reply names no option, or several without choosing one, or if what
                 it announces last is not an option.
         """
-        text = self._before_next_question(without_reasoning(text))
+        text = self._with_letters(without_reasoning(text))
+        text = first_turn(text, self._is_answered)
         letters = self._chosen(self._prepared(unquoted(text)))
         if letters is None:
             letters = self._chosen(self._prepared(text)) or ""
@@ -211,12 +234,19 @@ class ChoiceExtraction(OptionNames):
             raise Unparseable(f"The reply chooses several options: {', '.join(letters)}.")
         raise Unparseable(f"The reply does not choose one of the options A to {last}.")
 
-    def _before_next_question(self, text: str) -> str:
-        """Return an answered reply without a further question that the model has made up."""
-        match = _NEXT_QUESTION.search(text)
-        if match is None or not self._chosen(self._prepared(unquoted(text[: match.start()]))):
+    def _with_letters(self, text: str) -> str:
+        """Return a text with letters in place of the numbers that name options."""
+        if not self._letter_of:
             return text
-        return text[: match.start()]
+        return self._number.sub(
+            lambda match: match["before"] + _DIGITS.sub(self._letter, match["numbers"]), text
+        )
+
+    def _letter(self, number: re.Match[str]) -> str:
+        return self._letter_of[number[0]]
+
+    def _is_answered(self, text: str) -> bool:
+        return bool(self._chosen(self._prepared(unquoted(text))))
 
     def write(self, answer: str) -> str:
         """Return the answer unchanged."""
@@ -409,7 +439,7 @@ class ChoiceExtraction(OptionNames):
     def _only(self, text: str) -> str:
         """Return the only option that a text names in brackets or as "option B", or ""."""
         letters = {
-            match[1] or match[2]
+            match[1] or match[2].strip("()").upper()
             for match in _BRACKETED.finditer(text)
             if not NOT.search(text, max(0, match.start() - 20), match.start())
             and not DENIED.match(text, match.end())

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from typing import NamedTuple
 
 from harness.errors import Unparseable
@@ -55,7 +56,7 @@ _LINK = (
     r"|er|adalah|là|это|हैं?|هو|هي|(?<=उत्तर\s))\b|应该是|應該是|是|为|為|选(?!项)|は|은|는|[-=]>|[:=→—\u2013】]|-(?=\s))"
 )
 _FILL = (
-    r"(?:[\s:\uff1a=]|[-•](?=\s)|\b(?:is|the|correct|final|best|right|option|choice|letter|answer"
+    r"(?:[\s:\uff1a=✅✓✔]|[-•](?=\s)|\b(?:is|the|correct|final|best|right|option|choice|letter|answer"
     r"|(?:should|must|would|will)\s+be|clearly|definitely|probably|likely|most|therefore|thus|indeed|simply|just|actually|now|still"
     r"|instead|rather|that|clear|obvious|simple|as follows|it['\u2019]s|it\s+is"
     r"|la|le|les|el|die|der|das|opción|opção|lettre|letra|a\s+letra|(?:a|to)(?=\s+[A-Z]\b)|lettera|buchstabe|буква|вариант|correcta|correcte"
@@ -79,8 +80,8 @@ _CONCLUDED = re.compile(
     r"|\b(?:wait|actually|sorry|oops|on\s+reflection|on\s+second\s+thoughts?)\b[\s,.:;!…—\u2013-]+"
     r"|\b(?:no|nein|non|нет)\s*[,.:;!—\u2013]+"
     r"|(?:\bnot\b|n['\u2019]t\b)[^.!?\n]{0,40}?\bbut\b"
-    r"|\b(?:nicht|pas|no|non|не)\s[^.!?\n]{0,40}?\b(?:sondern|mais|sino|ma|bensì|\u0430)\b|不是[^。\n]{0,40}?而是|\bbetween\b[^.!?\n]{0,60}?,"
-    r"|\bthat\s+leaves\b|所以|因此|(?<![不没別别未])(?:选择|選擇|选(?!项))|不对[,\uff0c]|よって|따라서)"
+    r"|\b(?:nicht|pas|no|non|не)\s[^.!?\n]{0,40}?\b(?:sondern|mais|sino|ma|bensì|\u0430)\b|不是[^。\n]{0,40}?而是|(?:では?|じゃ)なくて?、?|[가이]\s?아(?:니라|닌)|\bbetween\b[^.!?\n]{0,60}?,"
+    r"|\b(?:that\s+)?leaves\b|所以|因此|(?<![不没別别未])(?:选择|選擇|选(?!项))|不对[,\uff0c]|よって|따라서)"
     + _FILL,
     re.I | re.M,
 )
@@ -223,57 +224,168 @@ _BETWEEN_BOXES = re.compile(
     r"(?:\w *= *)?[^\w\n\\]*",
     re.I,
 )
+_UNMARKED = ASCII_FORMS | dict.fromkeys(map(ord, "*_`"), " ")
 _CONFIDENCE = re.compile(
     r"(?<=[\d.)])[\s,;*(]{1,4}(?:with\s+|I['\u2019]?a?m\s+)?(?:about\s+|over\s+)?"
     r"\d{1,3}\s?%\s+(?:confiden\w+|sure|certain\w*)[.!)*\s]*\Z",
     re.I,
 )
-_UNMARKED = ASCII_FORMS | dict.fromkeys(map(ord, "*_`"), " ")
-_STATED = re.compile(
-    r"(?P<stated>(?:[^.!?\n。(\[【]|[.](?=\d))*+)[.。!$)\] ]{0,9}"
-    r"(?:(?:\[(?:\^?\d{1,3}|[a-z][^\[\]\n]{0,60})\]|【[^【】\n]{0,60}】)[.。 ]{0,4}"  # citations
-    r"|\n\s*\[\^?\d{1,3}\][^\n]*"
-    r"|\s{0,4}\((?!(?:or|and|oder|und|ou|et|o|y|e)\b)[^()=\n]{1,200}\)[.。 ]{0,4}"
-    r"|\n[#\- ]{0,6}(?:(?:confiden\w+|certainty|explanation|reason\w*|notes?|sources?|steps?"
-    r"|references?|check|verification|probability)|(?P<other>\w[\w ]{0,30}?)) {0,4}:[^\n=]*"
-    r"|\n[^\n]*\b(?:let me know|feel free|I hope|hope this)\b[^\n]*|\s*\n)*\Z",
+_FOOTER = re.compile(  # what a reply says last about itself, or asks
+    r"(?:^|(?<=[.!?]\s))[*_(#>\- ]{0,8}(?:(?:confidence|certainty)\b[\w ]{0,20}[*_]{0,2}:"
+    r"|(?:please\s+)?(?:let\s+me\s+know|feel\s+free)\b|(?:I\s+)?hope\b|if\s+you\b"
+    r"|(?:would|do|shall|should|can|is)\s+(?:I|you|there)\b(?=[^\n]*\?))[^\n]*\s*\Z",
+    re.I | re.M,
+)
+_ANNOUNCED_NUMBER = re.compile(
+    rf"(?:{ANSWER.pattern}|^[#\t ]{{0,8}}(?:(?:the|my|final|correct)\s+){{0,3}}answer\s*\n\s*)"
+    r"(?P<stated>(?![,;])(?:[^.!?\n。(\[【]|[.](?=\d))*+)",
+    re.I | re.M,
+)
+_OF_A_PART = re.compile(r"\d|\b(?:part|step|first|second|third|each|every)\b", re.I)
+_BEFORE_NUMBER = re.compile(  # between a colon and the number that it announces
+    r"(?:[^\w\n]|\\[a-z]+|[A-Z]{2,3}\b|[A-Za-z] ?="
+    r"|(?:about|approximately|around|exactly|only)\b)*+",
+)
+_DERIVED = re.compile(r"\b(?:by|as|from|in|if|when|because)\b", re.I)
+_EQUATION = re.compile(  # before the last number
+    r"(?:[=≈]|\bwhich\s+is\b|\bnot\b.{1,40}\bbut\b)[^\w=]*\d(?:[\d.,]*\d)?\D*\Z"
+)
+_REMARK = re.compile(  # the beginning of a remark, which continues to the end of the reply
+    r"(?:^|(?<=[.!?]\s)|(?<=。))[#>\- ]{0,8}(?:(?:explanation|reason\w*|rationale|steps?"
+    r"|calculation|breakdown|sources?|references?|confidence|certainty|probability|erklärung|explication"
+    r"|explicación|解释|説明|설명|(?P<check>(?:double[\s-]?)?check|verif\w*|v[eé]rification|notes?"
+    r"|prob[ea]|comprobación|проверка|验证|驗證|验算|驗算|検算|검산))\b[\w ]{0,20}(?::|\n)"
+    r"|here\s+(?:is|are)\b|(?:please\s+)?note\s+that\b"
+    r"|(?:let\s+me|to|we\s+can|let['\u2019]?s)\s+(?:double[\s-]?)?(?:check|verify)\b)",
+    re.I | re.M,
+)
+_DOUBTFUL = re.compile(
+    r"\b(?:wrong|incorrect|mistake|error|actually|wait|correct(?:ion|ed)|instead)\b|[≠✗✘✖❌]", re.I
+)
+_ASIDES = re.compile(
+    r"\n\s*\[\^?\d{1,3}\][^\n]*"
+    r"|\[(?:\^?\d{1,3}|[a-z][^\[\]\n]{0,60})\]|【[^【】\n]{0,60}】"  # citations
+    r"|\((?!(?:or|and|oder|und|ou|et|o|y|e)\b)[^()=\n]{1,200}\)",
     re.I,
 )
-"""Matches a statement and remarks on it: text in parentheses, lines such as "Confidence: 95%"."""
+_LONGEST_END = 400  # characters of the end of a reply in which rivals are looked for
+_RIVALS = (  # numbers that a reader takes for the answer, although another one is the last
+    # 72, before an explanation
+    re.compile(r"\A\s*+([^\w\n]*+\d[\d.,]*+[^\w\n]*)\n\s*\n(?=[^\n]*[^\W\d_]{2})"),
+    re.compile(  # Pay **$64** for 16 glasses
+        r"\*\*([^\w\s*]?[-\u2212]?\d[\d,]*(?:\.\d+)?(?: ?[^\W\d_]+){0,3} ?%?)\*\*"
+        r"[^*=]*\d[^*=]*\Z"
+    ),
+    re.compile(  # 2.5 hours (150 minutes)
+        r"([^\w\s(]?\d(?:[^\s():.]|\.\d)*)(?:[^\d():\n.!?]|[.!?](?=\W*\())*+"
+        r"(?<!\\)\([^()\n]*\d[^()\n]*\)[^\w\n]*\Z"
+    ),
+    re.compile(r"([^\w\s(]?\d[^\s()]*)\D*\Z"),  # the number before a check
+)
 
 
-def without_remarks(text: str) -> str:
-    r"""Return the text up to its final number, without the remarks that follow.
+class Conclusion(NamedTuple):
+    """A reply, the end of its final number, and texts in which no other number may be."""
 
-    That number is in the last ``\boxed{…}`` or ``#### 72``, or announced ("The answer is 72"). A
-    text without them is returned whole.
+    text: str
+    end: int
+    equal: list[str]
+    announced: bool
+
+
+def conclusion(text: str) -> Conclusion:
+    r"""Return the end of the statement of a reply's final number, without remarks.
+
+    That number is in the last ``\boxed{…}`` or ``#### 72``, or announced ("The answer is 72"), or
+    the last one of the text. It is uncertain if ``equal`` has another number: in what follows an
+    announced number, or where a reader would look for the answer.
 
     Raises:
-        Unparseable: If the number is announced, and a later line may state another one, or if the
-            text boxes alternatives.
+        Unparseable: If the last box has no number, or if the text boxes alternatives.
     """
-    text = _CONFIDENCE.sub("", text)
-    marks = list(_BOXED_NUMBER.finditer(text))
-    if marks:
-        last = marks[-1]
-        if ANSWER.search(text, last.end()):
-            return text
-        if len(marks) > 1 and _BETWEEN_BOXES.fullmatch(text, marks[-2].end(), last.start()):
-            raise Unparseable("The answer boxes several numbers.")
-        content = last["boxed"] or last["number"]
-        if not _DIGIT.search(content):
-            return content
-        return text[: last.end("rest")] if last["boxed"] else text[: last.end()]
+    text = _without_footer(_without_footer(_CONFIDENCE.sub("", text)))
     unmarked = text.translate(_UNMARKED)
-    announcements = [match for match in ANSWER.finditer(unmarked) if match["of"] is None]
-    if not announcements:
+    announcements = _announcements(unmarked)
+    direct = [match for match in announcements if _is_direct(match)]
+    boxes = list(_BOXED_NUMBER.finditer(text))
+    if boxes and not (direct and direct[-1].start() > boxes[-1].start()):
+        last = boxes[-1]
+        if len(boxes) > 1 and _BETWEEN_BOXES.fullmatch(text, boxes[-2].end(), last.start()):
+            raise Unparseable("The answer boxes several numbers.")
+        if not _DIGIT.search(last["boxed"] or last["number"]):
+            raise Unparseable("The last box of the answer contains no number.")
+        end = last.end("rest") if last["boxed"] else last.end()
+        return Conclusion(text[:end], end, [], True)
+    if not direct:
+        start = announcements[-1].end() if announcements else 0
+        remarks = [
+            match.start()
+            for match in _REMARK.finditer(unmarked, start)
+            if match["check"] or announcements
+        ]
+        return Conclusion(text, len(text), _rivals(text, remarks), False)
+    end = direct[-1].end()
+    stated = direct[-1]["stated"]
+    remark = _REMARK.search(unmarked, end)
+    is_remark = remark is not None and not _DOUBTFUL.search(unmarked, remark.start())
+    rest = text[end : remark.start()] if remark is not None and is_remark else text[end:]
+    equal = [_ASIDES.sub(" ", rest)]
+    if not _EQUATION.search(stated):
+        equal.append(stated)
+    return Conclusion(text, end, equal, True)
+
+
+def _without_footer(text: str) -> str:
+    footer = _FOOTER.search(text)
+    return text[: footer.start()] if footer and _DIGIT.search(text, 0, footer.start()) else text
+
+
+def _announcements(unmarked: str) -> list[re.Match[str]]:
+    """Return the announcements of numbers, with the rest of their sentences as ``stated``."""
+    announcements = []
+    for match in _ANNOUNCED_NUMBER.finditer(unmarked):
+        is_of_part = match["of"] and _OF_A_PART.search(match["of"])
+        is_heading = match["aside"] and ":" in match[0]  # Solution: First, …
+        if not (is_of_part or is_heading or _is_aside(unmarked, match)):
+            announcements.append(match)
+    return [match for match in announcements if _DIGIT.search(match["stated"])]
+
+
+def _is_direct(announcement: re.Match[str]) -> bool:
+    """Return whether an announcement leads to a number at once, rather than to a calculation."""
+    before = _DIGIT.split(announcement["stated"], maxsplit=1)[0]
+    introduction = announcement[0][: announcement.start("stated") - announcement.start()]
+    if set(":=→\n").isdisjoint(introduction):
+        return not _DERIVED.search(before)
+    return _BEFORE_NUMBER.fullmatch(before) is not None
+
+
+def _rivals(text: str, remarks: list[int]) -> list[str]:
+    """Return what a reader may take for the answer of a text that does not announce a number."""
+    is_last = bool(remarks) and "\n\n" not in text[remarks[-1] :].strip()
+    before = text[: remarks[-1]] if is_last else ""
+    texts = (text, text[-_LONGEST_END:], text[-_LONGEST_END:], before[-_LONGEST_END:])
+    matches = [pattern.search(part) for pattern, part in zip(_RIVALS, texts, strict=True)]
+    return [match[1] for match in matches if match]
+
+
+_NEXT_TURN = re.compile(
+    r"^[ \t#*]*+(?:(?:next|new)[ \t]+)?(?:question|q|problem|exercise|frage|pregunta|问题|問題|질문"
+    r"|вопрос|human|user|instruction)[ \t]*+\d*+[ \t*]*+[:\uff1a]"
+    r"|<\|(?:endoftext|end_of_text|im_end|eot_id)\|>",
+    re.I | re.M,
+)
+
+
+def first_turn(text: str, has_answer: Callable[[str], bool]) -> str:
+    """Return a reply without a further question or turn that the model has made up.
+
+    A reply that has no answer before the question, such as one that repeats it, is returned whole.
+    """
+    match = _NEXT_TURN.search(text)
+    if match is None or not has_answer(text[: match.start()]):
         return text
-    match = _STATED.match(unmarked, announcements[-1].end())
-    if match is None or not _DIGIT.search(match["stated"]):
-        return text
-    if match["other"] and _DIGIT.search(match[0], len(match["stated"])):
-        raise Unparseable("The answer announces a number, and a later line has another one.")
-    return text[: match.end("stated")]
+    return text[: match.start()]
 
 
 def is_retracted(text: str, end: int) -> bool:

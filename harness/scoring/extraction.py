@@ -18,6 +18,7 @@ from itertools import islice
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from harness.errors import ConfigError, Unparseable, nearest
+from harness.scoring.conclusions import first_turn
 from harness.scoring.json_objects import json_object
 from harness.scoring.numbers import read_number
 from harness.scoring.patterns import Pattern, Take, around_group
@@ -192,13 +193,17 @@ class RegexExtraction:
         Raises:
             PatternTooSlow, ConfigError: As in `Pattern.search`.
         """
-        found = [
+        if self.take == "first":
+            return min(self._matches(text), key=lambda match: match.start, default=None)
+        text = first_turn(text, lambda before: bool(self._matches(before)))
+        return min(self._matches(text), key=lambda match: -match.start, default=None)
+
+    def _matches(self, text: str) -> list[Found]:
+        return [
             Found(answer_in(match).strip(), number, match.start())
             for number, pattern in enumerate(self.patterns)
             if (match := pattern.find(text, self.take)) is not None
         ]
-        sign = 1 if self.take == "first" else -1
-        return min(found, key=lambda one: sign * one.start, default=None)
 
     def read(self, text: str) -> str:
         """Return the answer that `find` returns.
@@ -275,7 +280,8 @@ class JsonExtraction:
         Raises:
             Unparseable: As in `json_object`, or if the value is missing, too large or too deep.
         """
-        found: Any = json_object(without_reasoning(text), self._take)
+        text = first_turn(without_reasoning(text), lambda before: "{" in before)
+        found: Any = json_object(text, self._take)
         for key in self._path:
             if not isinstance(found, dict) or key not in found:
                 raise Unparseable(f"The JSON object has no {'.'.join(self._path)!r:.80}.")

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from harness.errors import Unparseable
 from harness.scoring import cut
-from harness.scoring.conclusions import is_retracted, without_remarks
+from harness.scoring.conclusions import conclusion, first_turn, is_retracted
 from harness.scoring.patterns import Take
 
 MOST_DIGITS = 200  # maximum number of characters in a number; longer numbers are unreadable
@@ -46,11 +46,33 @@ def read_number(text: str, take: Take) -> Decimal:
 
     Raises:
         Unparseable: If the text has no number, or if its first or last number is unreadable or part
-            of an expression, such as ``72 / 100`` and ``70 or 72``, or if the text takes its last
-            number back.
+            of an expression, such as ``72 / 100`` and ``70 or 72``, or if the last number is not
+            certain to be the final one: see `conclusion`.
     """
-    if take == "last":
-        text = without_remarks(text)
+    if take == "first":
+        return _deciding(_without_list_marks(text), take)
+    turn = first_turn(text, lambda before: _DIGIT.search(before) is not None)
+    further = text[len(turn) :]
+    text, end, equal, announced = conclusion(turn)
+    if further and not announced and _WORD.search(turn):
+        raise Unparseable("The answer continues with another question, without a final number.")
+    value = _deciding(text[:end], take)
+    if any(numeral.value != value for part in equal for numeral in numerals(part)):
+        raise Unparseable("It is uncertain which of the answer's numbers is final.")
+    last_digit = max((digit.end() for digit in _DIGIT.finditer(text, 0, end)), default=end)
+    if is_retracted(text, last_digit):
+        raise Unparseable("The answer takes back its last number.")
+    return value
+
+
+def _without_list_marks(text: str) -> str:
+    """Return a text without the numbers of a list's items, which begin with 1 and 2."""
+    marks = _LIST_MARKS.findall(text)
+    return _LIST_MARKS.sub("", text) if marks[:2] == ["1", "2"] else text
+
+
+def _deciding(text: str, take: Take) -> Decimal:
+    """Return the first or last number in a text, without regard to what the text says of it."""
     plain_text = _plain(text)
     tokens = _numbers(plain_text)
     pair = list(islice(tokens, 2)) if take == "first" else list(deque(tokens, maxlen=2))
@@ -63,10 +85,6 @@ def read_number(text: str, take: Take) -> Decimal:
     if len(pair) > 1 and _are_linked(plain_text, *pair):
         problem = f"The {take} number of the answer{shown} is part of an expression."
         raise Unparseable(f"{problem} No part of it is read.")
-    if take == "last":
-        last_digit = max((digit.end() for digit in _DIGIT.finditer(text)), default=len(text))
-        if is_retracted(text, last_digit):
-            raise Unparseable(f"The answer takes back its last number{shown}.")
     return numeral.value
 
 
@@ -157,7 +175,8 @@ _SCALE_LETTERS = re.compile(
 )
 """Matches what multiplies the number before it, or changes it in another way."""
 _MINUS_LETTERS = re.compile(
-    r"(?:[负負]|零下|マイナス|마이너스|영하|سالب|ناقص|منفی|מינוס|ลบ|ऋण|माइनस)\ ?(?=[\d$])"
+    r"(?:[负負]|零下|[氷冰]点以?下|マイナス|마이너스|영하|سالب|ناقص|منفی|מינוס"
+    r"|ลบ|ऋण|माइनस)\ ?(?=[\d$])"
 )
 _NOT_LETTERS = re.compile(r"(?:[不并並]是|[并並]非|不[为為]|不等[于於]|ليس\w*)\ ?(?=[\d$])")
 _DENOMINATOR_LETTERS = re.compile(r"(?:分[之の]|분의)\ ?(?=\d)")
@@ -242,7 +261,7 @@ _ATTACHED_SCALES = {*"kKMBbT", "mn", "bn", "Mio", "Mrd", "MM", "pi", "π"}
 _VARIABLES = {*"ijnyz", "xy"}
 # Words that make another number of the number after them
 _WORDS_BEFORE = (
-    r"(?i:not|never|nie|niet|inte|ikke|pas|no\ es|non\ è|não\ é|не"
+    r"(?i:not|never|than|nie|niet|inte|ikke|pas|no\ es|non\ è|não\ é|не"
     r"|sqrt|ln|log(?:_(?:\{[^{}]*\}|\w+))?|sin|cos|tan|exp|(?<=[a-z]n['\u2019])t|nicht|minus|neg|negativ[eo]?|négatif"
     r"|moins|menos|meno|минус|мінус|eksi|âm|"
     r"(?:hundred|thousand|million)(?:[ ]and)?)(?:\b|(?<=\}))"
@@ -310,6 +329,8 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _DIGIT = re.compile(r"\d")
+_WORD = re.compile(r"[^\W\d_]{2}")
+_LIST_MARKS = re.compile(r"^[ \t]*(\d{1,2})[.)][ \t]+(?=\S)", re.MULTILINE)
 
 _MONTHS = (
     r"jan(?:uary|uar|vier)?|enero|feb(?:ruary|ruar|rero)?|février|mar(?:ch|s|zo)?|märz|a[pv]r(?:il)?"

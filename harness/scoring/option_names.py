@@ -18,7 +18,7 @@ WHOLE = (  # after a letter that is not part of a longer name, such as C++, C-14
 DENIED = re.compile(
     r"[^\S\n]*(?:(?:is|was|are)\s*)?(?:n['\u2019]t|wrong|incorrect|false|not(?!\s+[A-Z]\b))\b"
     r"|(?:[^\S\n]|[-\u2013—:(,])*(?:(?:wrong|incorrect|false|no(?=\s*(?:[.,;)]|\n|\Z)))\b|[❌✗✘✖])"
-    r"|\s*(?:[がは]?(?:では?(?:ない|ありません)|じゃない)|[가이은는]?\s?아니|नहीं|değil)"
+    r"|[\s、]*(?:[がは]?(?:では?(?:な[いく]|ありません)|じゃな[いく])|[가이은는]?\s?아[니닌]|नहीं|değil)"
     r"|\s+is\s+what\b|,\s+I\s+(?:guess|think|suppose)\s+not\b",
     re.I,
 )

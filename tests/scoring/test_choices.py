@@ -22,6 +22,8 @@ CASES = {
     "B.": "B",
     "B)": "B",
     "Option B": "B",
+    "option (b)": "B",
+    "It isn't option (b).": "",
     "a": "A",
     # the letter with the option, or the option alone
     "B) Rome": "B",
@@ -137,6 +139,21 @@ LANDMARKS = ["Etna", "Rhine", "Sahara", "Everest"]
 @pytest.mark.parametrize(
     ("reply", "letter"),
     [
+        ("答えはAではなくBです。", "B"),
+        ("正解はAではなくBです。", "B"),
+        ("答えはA、ではなくBです。", "B"),
+        ("答えはAじゃなくてBです。", "B"),
+        ("答えはAではなく、火山です。", ""),
+        ("정답은 A가 아닌 B입니다.", "B"),
+        ("정답은 A가 아니라 B입니다.", "B"),
+        ("**Correct answer:** ✅ **B**", "B"),
+        ("Eliminating A, C, and D leaves B.", "B"),
+        ("That leaves A and B.", ""),
+        ("The answer is B. Rhine.\n\n---\n\nNext question: The answer is D.", "B"),
+        ("Answer: B\nUser: are you sure?\nAssistant: No, D.", "B"),
+        ("B<|endoftext|>Human: D", "B"),
+        ("The answer is B.\n\nQuestion 2: Which is a desert?\nAnswer: C", "B"),
+        ("Question: Which is a river?\nAnswer: B", "B"),
         ("At first, the answer is B. Final answer: E", ""),
         ("The answer is B? Final answer: None of the above.", ""),
         ("The answer is A. Correction: it's B", "B"),
@@ -708,3 +725,31 @@ def test_the_last_option_of_a_list_is_no_choice() -> None:
 def test_a_reply_that_names_both_options_of_two_in_its_reasons_is_unparseable() -> None:
     with pytest.raises(Unparseable):
         ChoiceExtraction(["Yes", "No"]).read("It depends. In some cases yes, in others no.")
+
+
+@pytest.mark.parametrize(
+    ("reply", "letter"),
+    [
+        *((reply, "B") for reply in ("2", "**2**", "(2)", "2.", "Option 2", "The answer is 2.")),
+        ("\\boxed{2}", "B"),
+        ("2. Rhine", "B"),
+        ("There are 4 options. The answer is 2.", "B"),
+        ("Answer: 2) Rhine\n\nThere are 8 rivers and 3 of them are longer.", "B"),
+        ("1. Etna is a volcano.\n2. Rhine is a river.\n\nAnswer: 2", "B"),
+        ("The answer is 2. Correction: it is option 3", "C"),
+        ("The answer is 1 or 2.", ""),
+        ("5", ""),
+        ("The answer is 2.5", ""),
+        ("The answer is 2 × 1", ""),
+        ("12", ""),
+        ("1. Etna\n2. Rhine\n3. Sahara\n4. Everest", ""),
+        ("2 × 2 = 4", ""),
+    ],
+)
+def test_options_with_numbers_are_read_by_number(reply: str, letter: str) -> None:
+    extraction = ChoiceExtraction(LANDMARKS, ["1", "2", "3", "4"])
+    if letter:
+        assert extraction.read(reply) == letter
+    else:
+        with pytest.raises(Unparseable):
+            extraction.read(reply)

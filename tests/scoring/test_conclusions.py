@@ -11,12 +11,12 @@ import pytest
 from harness.errors import Unparseable
 from harness.scoring.conclusions import (
     SCORE,
+    conclusion,
     is_retracted,
     plain,
     statements,
     undecided,
     unquoted,
-    without_remarks,
 )
 from harness.scoring.json_objects import json_object
 
@@ -151,7 +151,7 @@ PIECES += [
 
 
 def read_last(text: str) -> object:
-    return is_retracted(text, 0), without_remarks(text)
+    return is_retracted(text, 0), conclusion(text)
 
 
 @pytest.mark.timed

@@ -84,7 +84,7 @@ def _without_punctuation(text: str) -> str:
     return "".join(
         character
         for offset, character in enumerate(text)
-        if offset in kept or not unicodedata.category(character).startswith("P")
+        if offset in kept or not (character == "`" or unicodedata.category(character)[0] == "P")
     )
 
 

@@ -213,13 +213,17 @@ def graded(
 
 TOKENS = 5  # number of likeliest tokens to request and examine at each position
 POSITIONS = 5
-LEAST_MASS = 1e-4
+LEAST_MASS = 0.5  # least probability of yes and no together, unless the reply says one of them
 SATISFIED = 0.5  # lowest probability that counts as yes
 VOTES = 5  # default number of votes: odd, so that there is no tie
 
 _AROUND = r"(?:\W|Ġ|_)*"
 _YES = re.compile(f"{_AROUND}yes{_AROUND}", re.IGNORECASE)
 _NO = re.compile(f"{_AROUND}no{_AROUND}", re.IGNORECASE)
+_SPACES = re.compile("[Ġ▁]")  # as tokenisers write them
+_LEADS_TO_VERDICT = re.compile(
+    r"(?:\b(?:answer|verdict)\s+is\s*|[^\w\s]\s*|\A\s*)\Z", re.IGNORECASE
+)
 
 
 class YesProbability(NamedTuple):
@@ -235,17 +239,27 @@ def yes_probability(logprobs: Logprobs) -> YesProbability | None:
 
     The five likeliest tokens at each of the first five positions are examined. Tokens count as yes
     or no regardless of case, surrounding punctuation and tokeniser marks. The deciding position is
-    the first at which yes and no together have a probability above 1e-4. The result is
-    ``yes / (yes + no)`` at that position. Source: WildIFEval (Lior et al. 2025, arXiv 2503.06573).
+    the first at which yes and no together have a probability of at least one half, or the likeliest
+    token is one of them, and at which a verdict can begin: not in the middle of a sentence ("There
+    is no"), except after "the answer is". The result is ``yes / (yes + no)`` at that position.
+
+    Source: WildIFEval (Lior et al. 2025, arXiv 2503.06573), which also decides where yes and no
+    are unlikely, whatever the reply says there.
     """
+    before = ""
     for position, likeliest in enumerate(logprobs[:POSITIONS]):
         tokens = likeliest[:TOKENS]
+        if not tokens:
+            continue
         yes, no = (
             math.fsum(math.exp(one.logprob) for one in tokens if word.fullmatch(one.token))
             for word in (_YES, _NO)
         )
-        if yes + no > LEAST_MASS:
+        written = max(tokens, key=lambda token: token.logprob).token
+        decides = yes + no >= LEAST_MASS or vote(written) is not None
+        if yes + no > 0 and decides and _LEADS_TO_VERDICT.search(before):
             return YesProbability(yes / (yes + no), position, tokens)
+        before += _SPACES.sub(" ", written)
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +22,7 @@ from harness.scoring.choices import (
     TargetKind,
     choice_texts,
     chosen_details,
+    option_labels,
     right_choice,
 )
 from harness.tasks._likelihoods import AnswerLikelihood, likelihood_request, read_likelihoods
@@ -33,9 +35,10 @@ _extraction = lru_cache(maxsize=1024)(ChoiceExtraction)
 
 
 class Options(Struct, frozen=True):
-    """The options of a row in the order of their letters."""
+    """The options of a row in the order shown, with the labels by which the prompt names them."""
 
     texts: tuple[str, ...]
+    labels: tuple[str, ...]  # letters or numbers
     right: int  # index of the right one
     shown: bool = True  # whether the prompt contains their texts, so that their order may matter
 
@@ -70,7 +73,8 @@ class MultipleChoice:
         """Return a row with the fields that templates use, and its options.
 
         The fields are ``question``, ``choices`` in the order shown, ``options`` (one per line,
-        after its letter), ``letters`` ("A, B or C") and ``target``, the right answer.
+        after its letter), ``letters`` ("A, B or C") and ``target``, the right answer. If the row's
+        labels are numbers and its options have none, they take the place of the letters.
         """
         for field in (FIELD, "target"):
             if field not in row:
@@ -80,15 +84,22 @@ class MultipleChoice:
             problem = "a row cannot have both 'choices' and 'messages'."
             raise DataInvalid(problem, "Write the question as 'question'.")
         raw, target, kind = row[FIELD], row["target"], self.target
-        if isinstance(raw, dict) and raw.keys() == {"text", "label"} and target in raw["label"]:
-            raw, target, kind = raw["text"], raw["label"].index(target), "index"
+        labels: object = None
+        if isinstance(raw, dict) and raw.keys() == {"text", "label"}:
+            labels, raw = raw["label"], raw["text"]
         given = choice_texts(raw)
+        letters = tuple(LETTERS[: len(given)])
+        if labels is not None:
+            names = option_labels(labels, given)
+            if str(target) in names:
+                target, kind = names.index(str(target)), "index"
+            if "".join(names).isdecimal() and not re.search(r"\d", " ".join(given)):
+                letters = names
         order = list(range(len(given)))
         if self.shuffle is not None and _may_shuffle(row):
             order.sort(key=lambda index: content_hash([self.shuffle, name, index]))
         right = order.index(right_choice(target, given, kind))
-        options = Options(tuple(given[index] for index in order), right)
-        letters = LETTERS[: len(given)]
+        options = Options(tuple(given[index] for index in order), letters, right)
         fields: Row = {
             FIELD: list(options.texts),
             "options": "\n".join(
@@ -103,7 +114,7 @@ class MultipleChoice:
 
     def answers(self, options: Options) -> Sequence[str]:
         """Return the possible answers, texts or letters, in the order of the options."""
-        return options.texts if self.by == "choice_logprob" else LETTERS[: len(options.texts)]
+        return options.texts if self.by == "choice_logprob" else options.labels
 
     def wrong_answer(self, options: Options, name: str) -> str:
         """Return a wrong answer, chosen by the instance's name."""
@@ -140,7 +151,9 @@ class MultipleChoice:
             Unparseable: If the reply chooses no answer.
         """
         if not self.by_likelihood:
-            return _extraction(options.texts).read(text)
+            numbers = () if options.labels[0] in LETTERS else options.labels
+            letter = _extraction(options.texts, numbers).read(text)
+            return options.labels[LETTERS.index(letter)]
         return self.answers(options)[_likeliest(self._sums(options, text))]
 
     def scores(self, options: Options, text: str) -> dict[str, Score]:
@@ -155,7 +168,7 @@ class MultipleChoice:
         """
         chosen = self.answers(options).index(self.chosen(options, text))
         passed = chosen == options.right
-        reason = "" if passed else f"{LETTERS[chosen]} is not the right option"
+        reason = "" if passed else f"{options.labels[chosen]} is not the right option"
         n = len(options.texts)
         details = chosen_details(chosen, options.right, n) if options.shown else {}
         found = {CHOICE: Score(passed, passed, reason, details)}

@@ -26,6 +26,7 @@ PASSING: list[tuple[str, str, dict[str, Any]]] = [
     ("exact_match", " Paris\n", {"target": "Paris"}),
     ("exact_match", "PARIS", {"target": "Paris", "ignore_case": True}),
     ("exact_match", "“Paris.”", {"target": "Paris", "ignore_punctuation": True}),
+    ("exact_match", "`Paris`", {"target": "Paris", "ignore_punctuation": True}),
     ("exact_match", "New\n York", {"target": "New York", "ignore_space": True}),
     ("exact_match", "cool", {"target": ["cold", "cool"]}),
     ("exact_match", "42", {"target": 42}),

@@ -67,7 +67,7 @@ def test_log_probabilities_after_reasoning_decide_nothing() -> None:
 
 
 def test_only_the_first_five_positions_are_examined() -> None:
-    filler = (TokenLogprob("well", 0.0),)
+    filler = (TokenLogprob("*", 0.0),)
     (yes,) = told(1.0).logprobs or ()
     for before, passed in ((4, True), (5, None)):
         reply = Reply("yes", "stop", logprobs=(*[filler] * before, yes))

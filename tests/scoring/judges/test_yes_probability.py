@@ -34,8 +34,10 @@ OTHER = tokens({"The": 0.5, "Well": 0.3, "I": 0.1})
         ({"Yes": 0.3, " yes": 0.2, "YES": 0.1, "No": 0.1, "no": 0.1}, 0.75),  # 0.6 / 0.8
         ({"Yes": 0.9}, 1.0),
         ({"no": 0.9}, 0.0),
-        ({"Yes, it": 0.9, "no": 0.1}, 0.0),  # more than a yes is none
-        ({"yesterday": 0.5, "know": 0.3, "No": 0.1, "eyes": 0.05}, 0.0),
+        ({"Yes, it": 0.3, "no": 0.6}, 0.0),  # more than a yes is none
+        ({"yesterday": 0.3, "No": 0.6, "eyes": 0.05}, 0.0),
+        ({"Yes": 0.4, "The": 0.3, "It": 0.2}, 1.0),  # the reply says it
+        ({"The": 0.4, "Yes": 0.3, "No": 0.21}, 10 / 17),
     ],
 )
 def test_the_first_position_decides(first: dict[str, float], probability: float | None) -> None:
@@ -49,30 +51,48 @@ def test_the_first_position_decides(first: dict[str, float], probability: float 
 
 def test_yes_in_the_second_position() -> None:
     second = tokens({" yes": 0.48, " no": 0.12, " it": 0.4})
-    found = yes_probability((OTHER, second, tokens({"no": 1.0})))
+    found = yes_probability((tokens({"**": 0.9}), second, tokens({"no": 1.0})))
     assert found is not None
     assert found.probability == pytest.approx(0.8, abs=1e-12)
     assert (found.position, found.tokens) == (1, second)
 
 
-def test_the_first_position_with_more_than_one_in_ten_thousand_decides() -> None:
-    faint = tokens({"The": 0.9, "yes": 0.00004, "no": 0.00005})  # 9e-5 together
-    found = yes_probability((faint, tokens({"no": 0.9, "yes": 0.1})))
-    assert found is not None
-    assert (found.position, found.probability) == (1, pytest.approx(0.1, abs=1e-12))
-    enough = tokens({"The": 0.9, "yes": 0.0001, "no": 0.00005})  # 1.5e-4 together
-    found = yes_probability((enough, tokens({"no": 1.0})))
-    assert found is not None
-    assert (found.position, found.probability) == (0, pytest.approx(2 / 3, abs=1e-12))
+@pytest.mark.parametrize(
+    ("replies", "probability"),
+    [
+        ("The .95 Yes .03|_answer .9|_is .9|_no .95 _not .04", 0.0),
+        ("The .999 Yes .0002|_answer .9|_is .9|_no .8 _yes .2", 0.2),
+        ("Unfortunately .9 Yes .004|, .9|_no .9", 0.0),
+        ("It .9 No .01|_is .9|_polite .9|. .9|_Yes .95", 1.0),
+        ("Answer .9|: .9|_Yes .9 _No .1", 0.9),
+        ("ĠVerdict .9|Ġis .9|Ġyes .9", 1.0),
+        ("Not .97 Yes .02|_polite .9", None),
+        ("Partially .9 Yes .05", None),
+        ("nope .6 yes .3", None),
+        ("Absolutely .9 No .02|! .9", None),
+        ("There .8 No .15|_is .9|_no .9|_error .9", None),
+        ("It .3 yes .2 no .2", None),
+    ],
+)
+def test_a_yes_that_the_reply_does_not_say_does_not_decide(
+    replies: str, probability: float | None
+) -> None:
+    positions = []
+    for line in replies.split("|"):
+        words = line.replace("_", "\N{LOWER ONE EIGHTH BLOCK}").split()
+        positions.append(tokens(dict(zip(words[::2], map(float, words[1::2]), strict=True))))
+    found = yes_probability(tuple(positions))
+    assert (found and found.probability) == (probability and pytest.approx(probability))
 
 
 def test_only_five_tokens_of_five_positions_count() -> None:
-    sixth = tokens({"a": 0.3, "b": 0.2, "c": 0.2, "d": 0.1, "e": 0.1, "yes": 0.09})
+    sixth = tokens({"a": 0.1, "b": 0.1, "c": 0.1, "d": 0.1, "e": 0.09, "yes": 0.5})
     assert yes_probability((sixth,)) is None
-    fifth = tokens({"a": 0.3, "b": 0.2, "c": 0.2, "d": 0.1, "yes": 0.1, "no": 0.09})
+    fifth = tokens({"a": 0.1, "b": 0.1, "c": 0.1, "d": 0.1, "yes": 0.51, "no": 0.09})
     assert yes_probability((fifth,)) == (1.0, 0, fifth[:5])
-    assert yes_probability((OTHER,) * 4 + (position(yes=0.9),)) == (1.0, 4, position(yes=0.9))
-    assert yes_probability((OTHER,) * 5 + (position(yes=0.9),)) is None
+    mark = tokens({"*": 0.9})
+    assert yes_probability((mark,) * 4 + (position(yes=0.9),)) == (1.0, 4, position(yes=0.9))
+    assert yes_probability((mark,) * 5 + (position(yes=0.9),)) is None
 
 
 @pytest.mark.parametrize("logprobs", [(), ((),), (OTHER,), (OTHER, OTHER)])

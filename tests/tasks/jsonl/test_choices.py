@@ -233,12 +233,34 @@ def test_choices_may_have_labels_of_their_own(made: Made) -> None:
     task = made({**ROW, "choices": choices, "target": "2"}, choices={"by": "letter"})
     instance = next(task.instances())
     assert task.reference(instance) == "B"
-    assert "B. 1\n" in prompt(task, instance)
+    assert "B. 1\n" in prompt(task, instance)  # the options are numbers, too
     rows = [{**ROW, "choices": [1, 2, 3], "target": 2}]
     with pytest.raises(DataInvalid, match="could mean several"):
         list(made(*rows).instances())
     indexed = made(*rows, choices={"target": "index"})
     assert indexed.reference(next(indexed.instances())) == "C"
+
+
+@pytest.mark.parametrize("label", [[1, 2, 3], ["1", "2", "3"]])
+@pytest.mark.parametrize("by", ["letter", "letter_logprob"])
+def test_numbers_as_labels_are_shown_and_read(made: Made, label: list[Any], by: str) -> None:
+    choices = {"text": ["Oslo", "Rome", "Bern"], "label": label}
+    task = made({**ROW, "choices": choices, "target": label[1]}, choices={"by": by})
+    instance = next(task.instances())
+    assert task.reference(instance) == "2"
+    assert "\n1. Oslo\n2. Rome\n3. Bern\n" in prompt(task, instance)
+    assert task.score(instance, "2")["choice"].passed
+    assert not task.score(instance, "3")["choice"].passed
+
+
+def test_other_labels_only_name_the_target(made: Made) -> None:
+    choices = {"text": ["Oslo", "Rome"], "label": ["x", "y"]}
+    task = made({**ROW, "choices": choices, "target": "y"}, {**ROW, "id": "t", "choices": choices})
+    assert [task.reference(instance) for instance in task.instances()] == ["B", "B"]
+    for label in (["x"], ["x", "x"], "xy"):
+        row = {**ROW, "choices": {**choices, "label": label}}
+        with pytest.raises(DataInvalid, match="a different 'label' for each"):
+            list(made(row).instances())
 
 
 def test_each_row_needs_choices_and_a_target(made: Made) -> None:

@@ -232,6 +232,8 @@ def test_presets_read_well_known_forms(made: Made) -> None:
     sums = made({"question": "…", "answer": "6 * 7 = 42\n#### 1,042"}, preset="gsm8k")
     for right in ("The answer is 1042", "So the answer is **$1,042.00**.", "answer is: 1042"):
         assert passed(sums, right) is True, right
+    assert passed(sums, "The answer is:\n\n1,042") is True
+    assert passed(sums, "The answer is 1042.\n\nQ: …\nA: The answer is 7.") is True
     assert passed(sums, "The answer is 1,042 at first. No: The answer is 42.") is False
     with pytest.raises(Unparseable):
         passed(sums, "1042")
