@@ -385,6 +385,10 @@ def test_pairs_that_share_their_replies_are_not_tested(make: Make, table_of: Tab
     assert (nearly.difference, nearly.worse, nearly.shared) == (pytest.approx(-0.2), 2, 9)
     equal = compare(pairs.take(pairs.difference == 0).sharing(pairs.digest))
     assert (equal.method, equal.p_value, equal.ci95) == ("shared replies", None, None)
+    swapped = paired(make, table_of, [True] * 9 + [False], [False] + [True] * 9)
+    balanced = compare(swapped.sharing(swapped.digest))  # differences that cancel are no certainty
+    assert (balanced.difference, balanced.p_value, balanced.better) == (0.0, None, 1)
+    assert balanced.ci95 is not None
 
 
 def test_scores_that_are_all_the_same_have_no_interval(make: Make, table_of: TableOf) -> None:
@@ -448,6 +452,9 @@ def test_rounding_is_no_difference(make: Make, table_of: TableOf) -> None:
     found = compare(paired(make, table_of, [0.0, 0.0, 0.3], [0.1, 0.2, 0.0]))
     assert (found.difference, found.needed, found.p_value) == (0.0, None, 1.0)
     assert (found.better, found.worse) == (2, 1)
+    # The last digit of 1e6 is worth 1e-10.
+    large = compare(paired(make, table_of, [1e6, 2e6, 3e6], [1e6 + 1e-9, 2e6, 3e6 + 1e-9]))
+    assert (large.better, large.worse, large.difference) == (0, 0, 0.0)
 
 
 def test_the_recorded_models(collie: dict[str, AttemptTable], data_dir: Any) -> None:
