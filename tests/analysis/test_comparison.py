@@ -452,6 +452,9 @@ def test_rounding_is_no_difference(make: Make, table_of: TableOf) -> None:
     found = compare(paired(make, table_of, [0.0, 0.0, 0.3], [0.1, 0.2, 0.0]))
     assert (found.difference, found.needed, found.p_value) == (0.0, None, 1.0)
     assert (found.better, found.worse) == (2, 1)
+    # The last digit of 1e6 is worth 1e-10.
+    large = compare(paired(make, table_of, [1e6, 2e6, 3e6], [1e6 + 1e-9, 2e6, 3e6 + 1e-9]))
+    assert (large.better, large.worse, large.difference) == (0, 0, 0.0)
 
 
 def test_the_recorded_models(collie: dict[str, AttemptTable], data_dir: Any) -> None:
