@@ -464,7 +464,9 @@ LAST_NUMBERS = [
     ("The answer to the question is 72.\n\nLast year: 70", UNREADABLE),
     ("A common wrong answer is 70. It comes to 72.", "72"),
     ("\\boxed{72}. The answer is correct: it has 2 digits.", "72"),
+    ("The answer is 70. We add 2: \\boxed{72}", "72"),
     # calculations after a heading
+    ("There are 2 boxes.\nCalculation: 70 + 2 = 72", "72"),
     ("Answer: Janet has 16 eggs. She sells 9 for $2 each. 9 × 2 = 18", "18"),
     ("Answer: First, 16 - 7 = 9. Then, 9 × 2 = 18.", "18"),
     ("Answer: 16 eggs are laid. She sells 9 for $2 each: $18.", UNREADABLE),
