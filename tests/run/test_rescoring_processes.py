@@ -14,6 +14,7 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError
 from harness.records import SCHEMA_VERSION, Attempt, Instance, Score
+from harness.run.plan import prompt_hash
 from harness.run.rescoring import Rescorer, batches
 from harness.run.resolving import build_task
 from harness.store.index import AttemptIndex
@@ -49,7 +50,9 @@ def run_of_rows(folder: Path, before: str = "") -> RunFile:
 
 def record(folder: RunFolder, run: RunFile, settings: Settings) -> None:
     """Write attempts in another order than that of the rows, with a judge's judgements."""
-    instances = list[Instance[object]](build_task(run, settings).instances())
+    task = build_task(run, settings)
+    instances = list[Instance[object]](task.instances())
+    clusters = {one.id: prompt_hash(task, one) for one in instances}
     instances.append(Instance("removed", None))
     folder.path.mkdir(parents=True)
     folder.write_config(run)
@@ -69,7 +72,7 @@ def record(folder: RunFolder, run: RunFile, settings: Settings) -> None:
                     one = Attempt(
                         *name,
                         instance.groups,
-                        f"c{place}",
+                        clusters.get(instance.id, "c"),
                         {},
                         "error" if place % 7 == 3 else "ok",
                         0.0,
