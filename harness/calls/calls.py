@@ -77,6 +77,7 @@ class CachedCalls:
         unused: The replies that the run has paid for, but not used. None if it has none.
         budgeted: The budget layer among these layers, or None without a budget.
         answered: Learns of replies from the cache: code that has answered is not wrong.
+        on_cached: Called when a reply comes from the cache.
     """
 
     ask: Ask
@@ -88,6 +89,7 @@ class CachedCalls:
     unused: Unused | None = None
     budgeted: Budgeted | None = None
     answered: ModelAnswers = field(default_factory=ModelAnswers)
+    on_cached: Callable[[], None] = lambda: None
 
     async def __call__(self, request: Request) -> Call:
         """Return the call. Its reply may come from the cache or an identical call in flight.
@@ -134,6 +136,7 @@ class CachedCalls:
     def _cached(self, key: str, reply: Reply) -> Call:
         now = time.time()
         self.answered.any = True
+        self.on_cached()
         return Call(key, reply, not (self.unused and self.unused.take(key)), now, now)
 
     async def _made(self, key: str, request: Request) -> Call:

@@ -41,7 +41,7 @@ class RejectionLimit:
         try:
             reply = await self.ask(request)
         except PaidElsewhere:
-            self._prompts.clear()
+            self.clear()
             raise
         except (PromptRefused, PromptTooLong):
             raise
@@ -56,5 +56,9 @@ class RejectionLimit:
             problem = f"{DIFFERENT_PROMPTS} different prompts in a row were rejected alike."
             remedy = "Correct the run file, or check the account. Answers so far are saved."
             raise FatalCallError(f"{problem} {error.message}", remedy) from None
-        self._prompts.clear()
+        self.clear()
         return reply
+
+    def clear(self) -> None:
+        """Count again from 0: the model has answered, perhaps from the cache."""
+        self._prompts.clear()

@@ -157,6 +157,7 @@ def call_stack(model: Model, session: Session) -> Calls:
         unused=session.unused,
         budgeted=budgeted,
         answered=answered,
+        on_cached=rejections.clear,
     )
     return _separated(cached, model, session)
 

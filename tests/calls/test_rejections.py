@@ -82,3 +82,11 @@ async def test_an_answer_between_them_makes_the_count_begin_again(batched: bool)
         else:
             assert await call(request(100)) == reply
         backend.answer = lambda _: RequestRejected(MESSAGE)
+
+
+async def test_a_reply_from_the_cache_does_too() -> None:
+    call = RejectionLimit(Scripted(lambda _: RequestRejected(MESSAGE)).generate)
+    for _ in range(3):
+        requests = [request(number) for number in range(DIFFERENT_PROMPTS - 1)]
+        assert set(await errors(call, *requests)) == {RequestRejected}
+        call.clear()
