@@ -177,6 +177,7 @@ def test_a_row_names_no_file_that_would_be_read(tmp_path: Path) -> None:
             verdicts(["exact_match"], row, "1")
 
 
+@pytest.mark.usefixtures("executing_code")
 def test_only_the_run_file_names_a_python_file(tmp_path: Path) -> None:
     marker, file = tmp_path / "ran", tmp_path / "mine.py"
     lines = [f"__import__('pathlib').Path({str(marker)!r}).touch()", "def own(text): return False"]
