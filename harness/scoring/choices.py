@@ -18,6 +18,8 @@ from harness.scoring.conclusions import (
     ASIDE,
     LONGEST_SENTENCE,
     first_turn,
+    is_conditional,
+    is_withdrawn,
     plain,
     statements,
     undecided,
@@ -145,6 +147,7 @@ _BULLET = re.compile(
     re.M,
 )
 _OTHER_LABEL = re.compile(rf"\b(?:{KIND})\Z", re.I)
+_CHANGED = re.compile(r"\s*(?:[-=]+>|[→⇒]|\(?(?:now\s+)?(?:changed|corrected|revised)\s+to\b)\s*")
 _REFUSED = re.compile(
     r"[^.!?\n]{0,60}\?\s*(?:wrong|no|incorrect|(?:probably\s+)?not|hardly|unlikely)\b", re.I
 )
@@ -182,17 +185,22 @@ _CLAUSE_START = re.compile(r"[.!?。;\n]\s|,\s(?:but|so|yet|however)\b")
 
 
 def _about_this_question(
-    text: str, announced: Iterator[tuple[int, str]]
+    text: str, announced: Iterator[tuple[int, str]], answered: str
 ) -> Iterator[tuple[int, str]]:
-    """Yield the announcements, without later ones about another question or another's answer."""
-    answered = False
+    """Yield the announcements, without later ones about another question or another's answer.
+
+    A later one under a condition, which may be meant for this question, makes the reply undecided.
+    ``answered`` is the letter with which the reply begins, or "".
+    """
     for offset, letters in sorted(announced):
         before = _CLAUSE_START.split(text[max(0, offset - LONGEST_SENTENCE) : offset])[-1]
         after = _CLAUSE_START.split(text[offset : offset + LONGEST_SENTENCE])[0]
         about_another = _ABOUT_ANOTHER.search(before + after) is not None
         if answered and about_another:
             continue
-        answered = answered or (bool(letters) and not about_another)
+        if answered and letters != answered and is_conditional(text, offset):
+            letters = ""
+        answered = answered if about_another else letters
         yield offset, letters
 
 
@@ -267,7 +275,8 @@ class ChoiceExtraction(OptionNames):
         """Return the letters that a reply chooses, "" if it decides for none, or None."""
         if letter := self._texts.get(bare_text(text)):
             return letter
-        announced = [*self._last_line(text), *_about_this_question(text, self._announced(text))]
+        own = _about_this_question(text, self._announced(text), self._first(text))
+        announced = [*self._last_line(text), *own]
         decisive = announced or [*self._labelled(text)]
         start = 0
         if decisive:
@@ -333,6 +342,9 @@ class ChoiceExtraction(OptionNames):
                 break
             letters.append(joined)
         if _CONDITION.match(text, end) or _REFUSED.match(text, end):
+            return "", start
+        change = _CHANGED.match(text, end)
+        if change is not None and self._option(text, change.end(), False)[0]:
             return "", start
         return "".join(dict.fromkeys(letters)), end
 
@@ -442,6 +454,7 @@ class ChoiceExtraction(OptionNames):
             match[1] or match[2].strip("()").upper()
             for match in _BRACKETED.finditer(text)
             if not NOT.search(text, max(0, match.start() - 20), match.start())
+            and not is_withdrawn(text, match.start())
             and not DENIED.match(text, match.end())
             and not _QUESTION.match(text, match.end())
         }

@@ -69,7 +69,7 @@ _QUALIFIED = (  # between the noun and the link, as in "the answer to this quest
 ANSWER = re.compile(rf"{_NOUN}{_QUALIFIED}\s*{_LINK}{_FILL}", re.I)
 SCORE = re.compile(rf"\b(?:score|rating|grade|mark)(?P<aside>){_QUALIFIED}\s*{_LINK}{_FILL}", re.I)
 _CONCLUDED = re.compile(
-    r"(?:(?:\b(?:I|we|I['\u2019](?:d|ll|m))\s+(?:(?!(?:never|not|hardly|doubt|deny)\b)\w{1,20}\s+){0,3}?|\blet['\u2019]?s\s+|\bwould\s+"
+    r"(?:(?:\b(?:I|we|I['\u2019](?:d|ll|m))\s+(?:(?!(?:never|not|hardly|doubt|deny|initially|originally)\b)\w{1,20}\s+){0,3}?|\blet['\u2019]?s\s+|\bwould\s+"
     r"|(?:^|[.!?:;,\n][^\S\n]?|\bso\s)(?=choose|pick|select|go|use\s+[A-Z]\b))"
     r"(?:choose|use|chose|pick|select|say|answer|mean|meant|think|believe|guess|conclude"
     r"|go(?:ing)?\s+with|opt(?:ing)?\s+for|settle\s+on)\b"
@@ -91,7 +91,8 @@ _WITHDRAWN = re.compile(
     r"|(?:some|many|others|people|you|they|who|one)\s+(?:\w+\s+)?"
     r"(?:say|think|choose|pick|believe|argue))"
     r"|(?:\bnot|n['\u2019]t)\s+(?:think|believe|say|sure|see)|never"
-    r"|(?:false|wrong|incorrect|untrue)\s+(?:that|to))\b[^.!?;:,\n]{0,40}\Z)",
+    r"|(?:false|wrong|incorrect|untrue)\s+(?:that|to))\b[^.!?;:,\n]{0,40}\Z"
+    r"|\b(?:initially|intuitively|originally|at\s+first(?:\s+(?:glance|sight))?)\b,?[^.!?;:,\n]{0,40}\Z)",
     re.I,
 )
 ASIDE = re.compile(  # words that make an answer one that the reply does not give
@@ -113,6 +114,12 @@ _YOURS = re.compile(r"\byour\s+(?:\w+\s+)?\Z", re.I)
 _HYPOTHETICAL = re.compile(
     r"(?:^|[.!?;\n]\s*)(?:if(?!\s+I\b)|had|under|(?:for|in|with)\b(?!\s+(?:this|these|that|those|short|all)\b))"
     r"\b[^.!?\n]{0,200},\s*(?:the\s+|my\s+)?(?:\w+\s+)?\Z",
+    re.I,
+)
+_CONDITION = re.compile(  # in the sentence of a statement
+    r"\b(?:if|unless|when(?:ever)?|in\s+case|provided|assuming|only)\b"
+    r"|(?:^|:\s*)\W*(?:for|under|among|with|in(?!\s+(?:conclusion|summary|total|fact|short|sum|reality|general"
+    r"|any|this|other\s+words|the\s+end)\b))\b[^.!?\n,]{1,60},",
     re.I,
 )
 _WERE = re.compile(r"\bif\b.*\bwere\b", re.I | re.S)
@@ -208,6 +215,18 @@ def statements(text: str, announced: re.Pattern[str] = ANSWER) -> list[Statement
     return sorted(announced_texts)
 
 
+def is_withdrawn(text: str, start: int) -> bool:
+    """Return whether the words before an offset say that what follows is not (or no more) meant."""
+    return _WITHDRAWN.search(text[max(0, start - LONGEST_CLAUSE) : start]) is not None
+
+
+def is_conditional(text: str, start: int) -> bool:
+    """Return whether the sentence at an offset states something under a condition only."""
+    before = text[max(0, start - LONGEST_SENTENCE) : start]
+    begin = max(before.rfind(end) for end in (". ", "! ", "? ", "\n")) + 1
+    return _CONDITION.search(before[begin:] + _sentence(text, start)) is not None
+
+
 def undecided(text: str) -> list[int]:
     """Return the offsets of sentences such as "I don't know." and "None of the above."."""
     return [match.start() for match in _UNDECIDED.finditer(text)]
@@ -281,6 +300,10 @@ _RIVALS = (  # numbers that a reader takes for the answer, although another one 
         r"(?<!\\)\([^()\n]*\d[^()\n]*\)[^\w\n]*\Z"
     ),
     re.compile(r"([^\w\s(]?\d[^\s()]*)\D*\Z"),  # the number before a check
+    re.compile(  # 45 is the answer
+        r"(?:\A|[\n.!?]\s)\W*?([^\w\s(]?\d[\d,]*(?:\.\d+)?)\s+is\s+(?:the|my)\s+(?:\w+\s+)?answer\b",
+        re.I,
+    ),
 )
 
 
@@ -326,6 +349,8 @@ def conclusion(text: str) -> Conclusion:
         return Conclusion(text, len(text), _rivals(text, remarks), False)
     end = direct[-1].end()
     stated = direct[-1]["stated"]
+    if (boxes or len(direct) > 1) and is_conditional(unmarked, direct[-1].start("stated")):
+        raise Unparseable("The reply states another number under a condition.")
     remark = _REMARK.search(unmarked, end)
     is_remark = remark is not None and not _DOUBTFUL.search(unmarked, remark.start())
     rest = text[end : remark.start()] if remark is not None and is_remark else text[end:]
@@ -364,7 +389,8 @@ def _rivals(text: str, remarks: list[int]) -> list[str]:
     """Return what a reader may take for the answer of a text that does not announce a number."""
     is_last = bool(remarks) and "\n\n" not in text[remarks[-1] :].strip()
     before = text[: remarks[-1]] if is_last else ""
-    texts = (text, text[-_LONGEST_END:], text[-_LONGEST_END:], before[-_LONGEST_END:])
+    end = text[-_LONGEST_END:]
+    texts = (text, end, end, before[-_LONGEST_END:], end)
     matches = [pattern.search(part) for pattern, part in zip(_RIVALS, texts, strict=True)]
     return [match[1] for match in matches if match]
 

@@ -455,6 +455,14 @@ REMARKS = [
     "Answer: B\n\nIncorrect answers: A, C, D",
 ]
 CONTRADICTIONS = [
+    "Initially I would say A. However, thinking about it again, B is the better choice.",
+    "At first glance I would answer A. However, ice floats, so B is the better answer.",
+    "I initially chose A. However, B is the better choice.",
+    "Final Answer: B\n\nNote: If the question is about heat, the correct answer is A.",
+    "**B**\n\nThe answer is A when the question is about heat.",
+    "The correct answer is B. For rocky planets, it's C.",
+    "Final answer: A → B",
+    "Answer: A (changed to B)",
     "C (Venus)",
     "Answer: C, Venus",
     "**C** (Venus)",
@@ -499,6 +507,9 @@ EXPECTED = [
         for reply in line.split(" | ")
     ),
     ("C is my answer", "C"),
+    ("First I think A. In conclusion, the answer is B.", "B"),
+    ("If we look at the table, the answer is B.", "B"),
+    ("The answer is B. If it were hotter, the answer would be A.", "B"),
     ("Venus is correct.", "B"),
     ("Of these, Venus.", "B"),
     ("Without a doubt, B.", "B"),

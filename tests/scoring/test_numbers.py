@@ -555,6 +555,12 @@ LAST_NUMBERS = [
     ("5 thousand people and 72 cats", "72"),
     ("a hundred, or 72", "72"),
     ("72 (72%)", "72"),
+    ("\\boxed{45}\n\nNote: if tips are included, the answer is 50.", UNREADABLE),
+    ("**Answer: 45**\n\nNote: If all count, the correct answer is 50.", UNREADABLE),
+    ("If we add them, the answer is 45.", "45"),
+    ("First the answer is 40. In total, the answer is 45.", "45"),
+    ("45 is the correct answer. The common wrong answer is 40.", UNREADABLE),
+    ("45 is the answer.", "45"),
 ]
 """Answers, and the value of the last number."""
 

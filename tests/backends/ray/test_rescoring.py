@@ -22,6 +22,8 @@ from tests.backends.ray.conftest import RayCluster
 from tests.backends.ray.runs import PlacedRun
 from tests.run.test_rescoring_processes import record, run_of_rows, scored
 
+pytestmark = pytest.mark.usefixtures("executing_code")
+
 ROWS = 1_500
 CHECK = """
 import fault
