@@ -36,18 +36,20 @@ READ = """
 import json, sys
 from pathlib import Path
 from harness.datasets.folder import DataFolder
+from harness.execution import executing
 from harness.plugins import kind
 
-task = kind("tasks").build("inspect", {"task": sys.argv[1]}, data=DataFolder(Path("nowhere")))
-print(json.dumps([
-    [
-        one.id,
-        task.messages(one, ())[-1].content.splitlines()[-1],
-        task.reference(one),
-        {name: score.passed for name, score in task.score(one, "It is Rome.").items()},
-    ]
-    for one in task.instances()
-]))
+with executing():
+    task = kind("tasks").build("inspect", {"task": sys.argv[1]}, data=DataFolder(Path("nowhere")))
+    print(json.dumps([
+        [
+            one.id,
+            task.messages(one, ())[-1].content.splitlines()[-1],
+            task.reference(one),
+            {name: score.passed for name, score in task.score(one, "It is Rome.").items()},
+        ]
+        for one in task.instances()
+    ]))
 """
 
 

@@ -15,6 +15,8 @@ from harness.tasks.inspect import InspectTask
 from harness.testing import check_task
 from tests.tasks.inspect.inspect_run import run_by_inspect
 
+pytestmark = pytest.mark.usefixtures("executing_code")
+
 pytest.importorskip("inspect_ai")
 
 HERE = Path(__file__).parent

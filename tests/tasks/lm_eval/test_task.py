@@ -20,6 +20,8 @@ from harness.testing import check_task
 from tests.cli.command import harness
 from tests.tasks.lm_eval.shapes import write
 
+pytestmark = pytest.mark.usefixtures("executing_code")
+
 if find_spec("lm_eval") is None:
     pytest.skip("lm-eval is not installed: run scripts/test-exchange", allow_module_level=True)
 
