@@ -307,9 +307,11 @@ def _latency(folder: RunFolder, table: AttemptTable, percentile: int, most: floa
     def decide(decisions: int) -> Decision:
         one = decided(share, decisions)
         ci95 = percentile_interval(order, q, within.effective_n, decisions)
-        with np.errstate(invalid="ignore"):
-            value = float(np.percentile(order, percentile)) if timed else None
-        value = None if value is None or not isfinite(value) else value  # above the time limit
+        value = None
+        if timed:
+            with np.errstate(invalid="ignore"):
+                seconds_at = float(np.percentile(order, percentile))
+            value = seconds_at if isfinite(seconds_at) else None  # None: above the time limit
         what = f"latency_p{percentile}"
         return replace(one, what=what, value=value, ci95=ci95, bound=most, at_most=True)
 

@@ -30,7 +30,7 @@ from harness.run.plan import HeldInstances, OwedSample, RunPlan, Work, run_insta
 from harness.run.pool import rare_collections, work_off
 from harness.run.progress import Ending, Listener, Tally, Verdicts
 from harness.run.reasoning import unseparated
-from harness.run.recordings import recording_hash
+from harness.run.recordings import recording_hashes
 from harness.run.remote import remote_runs, uploaded
 from harness.run.resolving import build_task, code_hashes, resolved
 from harness.run.run_files import with_own_rows
@@ -103,7 +103,7 @@ class Job:
     def fingerprint(self) -> dict[str, str]:
         """Hashes and versions, by name, of all inputs of prompts and scores except the run file."""
         found = {**self.task.fingerprint(), **code_hashes(self.run)}
-        found |= recording_hash(self.run, self.settings)
+        found |= recording_hashes(self.run, self.settings)
         if isinstance(self.model.backend, Fingerprinted):
             found |= self.model.backend.fingerprint()
         if self.shots:

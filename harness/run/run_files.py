@@ -20,7 +20,7 @@ from harness.datasets.rows import differing_rows, items, name_rows
 from harness.errors import ConfigError, DataMissing, RunConflict, raised_as
 from harness.execution import executing, in_run_folder
 from harness.plugins import FILE, kind, register
-from harness.run.recordings import if_grown, recording_hash
+from harness.run.recordings import if_grown, recording_hashes
 from harness.run.resolving import (
     build_task,
     code_hashes,
@@ -380,7 +380,7 @@ def _hashes(folder: RunFolder, run: RunFile, settings: Settings) -> Mapping[str,
 
     found = code_hashes(run)
     with suppress(DataMissing):
-        found |= recording_hash(run, settings)
+        found |= recording_hashes(run, settings)
         if "path" not in run.task.options and not run.judges:
             return found
         task = build_task(run, settings)

@@ -116,7 +116,7 @@ _HYPOTHETICAL = re.compile(
     r"\b[^.!?\n]{0,200},\s*(?:the\s+|my\s+)?(?:\w+\s+)?\Z",
     re.I,
 )
-_CONDITION = re.compile(  # in the sentence of a statement
+_CONDITIONAL = re.compile(  # in the sentence of a statement
     r"\b(?:if|unless|when(?:ever)?|in\s+case|provided|assuming|only)\b"
     r"|(?:^|:\s*)\W*(?:for|under|among|with|in(?!\s+(?:conclusion|summary|total|fact|short|sum|reality|general"
     r"|any|this|other\s+words|the\s+end)\b))\b[^.!?\n,]{1,60},",
@@ -224,7 +224,7 @@ def is_conditional(text: str, start: int) -> bool:
     """Return whether the sentence at an offset states something under a condition only."""
     before = text[max(0, start - LONGEST_SENTENCE) : start]
     begin = max(before.rfind(end) for end in (". ", "! ", "? ", "\n")) + 1
-    return _CONDITION.search(before[begin:] + _sentence(text, start)) is not None
+    return _CONDITIONAL.search(before[begin:] + _sentence(text, start)) is not None
 
 
 def undecided(text: str) -> list[int]:
