@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from difflib import get_close_matches
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -54,6 +55,12 @@ class SecretMissing(UserError):
 
 class DataMissing(UserError):
     """A file, data set, run or value that is needed is missing or cannot be read."""
+
+
+def cannot_read(path: Path, error: OSError) -> DataMissing:
+    """Return the error for a file that cannot be read."""
+    problem = f"Cannot read {path}: {error.strerror}."
+    return DataMissing(problem, "Check the path and its permissions.")
 
 
 class DataInvalid(UserError):

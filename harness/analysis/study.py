@@ -28,8 +28,8 @@ from harness.analysis.clustered import clustered_mean, over_samples
 from harness.analysis.comparable import Run
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.analysis.paper_figures import macro_f1, weighted_means
-from harness.config.loading import read
 from harness.config.validation import Section, validated
+from harness.config.yaml_text import read
 from harness.errors import ConfigError, nearest
 from harness.store.columns import AttemptTable
 

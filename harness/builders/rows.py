@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from harness.datasets.folder import LONGEST_LINE, cannot_read, numbered_lines, parquet_rows
-from harness.errors import DataInvalid, DataMissing
+from harness.datasets.folder import LONGEST_LINE, numbered_lines, parquet_rows
+from harness.errors import DataInvalid, DataMissing, cannot_read
 from harness.extras import import_extra
 from harness.records import encodable
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 
 from harness.calls.batch_jobs import LIVE, BatchJobs, Delivered
-from harness.calls.claims import InBatch, PaidElsewhere
+from harness.calls.claimed_calls import InBatch, PaidElsewhere
 from harness.calls.reply_cache import StoreBusy
 from harness.calls.signals import Ask, Load, Report, Stop, Stopping
 from harness.errors import AccessDenied, CallError, RequestRejected, TransientError

@@ -11,7 +11,7 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,9 +25,6 @@ from harness.errors import (
     FailureKind,
 )
 from harness.records import REFUSALS, DecodingConstraint, Reply, Request, Usage
-
-if TYPE_CHECKING:
-    from harness.calls.team.budgets import TeamBudget
 
 MAYBE_BILLED: frozenset[FailureKind] = frozenset(
     {"timed_out", "malformed", "connection_lost", "interrupted"}
@@ -48,6 +45,24 @@ class Need(NamedTuple):
     reserved: float  # `spent`, and the calls in flight
     first: float  # `reserved`, and the next waiting call
     all: float  # `reserved`, and all waiting calls
+
+
+class SharedBudget:
+    """A run's part of a budget that several runs share. All amounts are in US dollars.
+
+    Attributes:
+        granted: The amount that the run's cost may not exceed.
+        need: Returns the amounts that the run needs now.
+        answered: Called with the spending of all other sessions when more was granted or refused.
+    """
+
+    granted: float
+    need: Callable[[], Need]
+    answered: Callable[[float], None]
+
+    def asked(self) -> bool:
+        """Return whether the amount that the run needs may be granted, and ask for it if so."""
+        raise NotImplementedError
 
 
 Record = Callable[[float, float], Awaitable[None]]
@@ -84,7 +99,7 @@ class Budget:
         unsure: float = 0.0,
         shared: float = 0.0,
         record: Record | None = None,
-        team: TeamBudget | None = None,
+        team: SharedBudget | None = None,
         status: Report = lambda _: None,
     ) -> None:
         self.usd, self.spent, self.unsure = usd, spent, unsure

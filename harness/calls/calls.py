@@ -11,7 +11,7 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from harness.calls.budget import Budgeted
-from harness.calls.claims import ClaimedCalls, PaidElsewhere
+from harness.calls.claimed_calls import ClaimedCalls, PaidElsewhere
 from harness.calls.code_errors import ModelAnswers
 from harness.calls.reply_cache import Payment, ReplyCache, StoreBusy
 from harness.calls.signals import Ask

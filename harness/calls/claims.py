@@ -9,24 +9,12 @@ calls that it has claimed.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import os
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
-
-from msgspec.structs import replace
-
-from harness.calls.signals import Ask, NotSent
-from harness.records import Reply, Request
-
-if TYPE_CHECKING:
-    from harness.calls.reply_cache import ReplyCache
 
 if sys.platform != "win32":
     import fcntl
@@ -38,9 +26,6 @@ DIGITS = 14
 
 If two keys collide, one call merely waits for the other.
 """
-
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.2  # between checks whether another process has paid
-NOTICE_S = 5.0  # seconds that a call waits for another process before the user is notified
 
 IN_USE = 1 << 60  # offset of a byte that every process using the database locks
 
@@ -132,134 +117,3 @@ def open_claims(folder: Path) -> Claims:
         _open[folder] = claims
         claims.users += 1
         return claims
-
-
-class Shared(Protocol):
-    """Further methods of a cache that several machines share."""
-
-    async def fetch(self, key: str) -> Reply | None:
-        """Return a call's reply that another machine has saved, or None."""
-
-    async def claim_shared(self, key: str) -> bool:
-        """Claim a call on all machines, or copy its reply here. Return False if both fail."""
-
-    async def hold_claims(self, tag: str, keys: Sequence[str]) -> bool:
-        """Let claims on a batch's calls outlive this process. Return False if any claim is lost."""
-
-    async def free_claims(self, tag: str, keys: Sequence[str]) -> None:
-        """Release the claims on calls of a batch, from any process."""
-
-
-class PaidElsewhere(NotSent):
-    """Another process has paid for this call, or is still paying for it (``reply`` is None)."""
-
-    def __init__(self, reply: Reply | None = None) -> None:
-        self.reply = reply
-
-
-class InBatch(NotSent):
-    """The call is not sent because it has meanwhile become part of a batch."""
-
-
-@dataclass(eq=False)
-class ClaimedCalls:
-    """The layer that claims each call, so that several processes pay for it only once.
-
-    The layers above make calls wait for limits before they are claimed here. A process that is
-    suspended or waits for its limits therefore blocks others only on calls that it has sent.
-    """
-
-    ask: Ask
-    replies: ReplyCache
-    key: Callable[..., str]  # `call_key` of the backend
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    in_batch: Callable[[str], bool] = lambda key: False
-
-    def __post_init__(self) -> None:
-        self._held: set[str] = set()
-        self._waiting_long: set[str] = set()
-
-    async def __call__(self, request: Request) -> Reply:
-        """Claim a call, send it and return its reply.
-
-        Other samples of the request that cannot be claimed are left out.
-
-        Raises:
-            PaidElsewhere: If another process has claimed the call or already saved its reply.
-            InBatch: If the call is in a batch.
-        """
-        await self._take(self.key(request))
-        if request.others:
-            others = []
-            for number in request.others:
-                key = self.key(replace(request, sample=number, others=()))
-                try:
-                    await self._take(key)
-                    others.append(number)
-                except (PaidElsewhere, InBatch):
-                    self.release(key)
-            request = replace(request, others=tuple(others))
-        return await self.ask(request)
-
-    async def _take(self, key: str) -> None:
-        if key in self._held:  # a retry
-            return
-        if not self.replies.claim(key):
-            raise PaidElsewhere
-        self._held.add(key)
-        if self.in_batch(key):
-            self.release(key)
-            raise InBatch
-        shared = self.replies.shared
-        if shared is not None and not await shared.claim_shared(key):
-            self.release(key)
-            raise PaidElsewhere
-        # Another process may have paid since the first look-up.
-        if (reply := await self.replies.find(key, self.sleep)) is not None:
-            raise PaidElsewhere(reply)
-
-    def hand_over(self, key: str) -> None:
-        """Keep a call's claim until the commit of its reply, which releases the claim."""
-        self._held.discard(key)
-
-    def release(self, key: str) -> None:
-        """Release the claim on a call, if this layer holds one."""
-        if key in self._held:
-            self._held.remove(key)
-            self.replies.release(key)
-
-    async def _claim(self, key: str) -> bool:
-        if not self.replies.claim(key):
-            return False
-        try:
-            shared = self.replies.shared
-            claimed = shared is None or self.in_batch(key) or await shared.claim_shared(key)
-        except BaseException:
-            self.replies.release(key)
-            raise
-        if not claimed:
-            self.replies.release(key)
-        return claimed
-
-    async def wait(self, key: str) -> Reply | None:
-        """Wait until no other process is paying for a call. Return the saved reply, or None."""
-        waited, pause = 0.0, FIRST_PAUSE_S
-        try:
-            while not await self._claim(key):
-                await self.sleep(pause)
-                waited += pause
-                pause = min(1.5 * pause, LONGEST_PAUSE_S)
-                if waited >= NOTICE_S:
-                    if not self._waiting_long:
-                        self.replies.notify(
-                            "Another process is making the same calls: waiting for its answers, so "
-                            "that they are paid for only once."
-                        )
-                    self._waiting_long.add(key)
-            self.replies.release(key)
-            return await self.replies.find(key, self.sleep)
-        finally:
-            if key in self._waiting_long:
-                self._waiting_long.remove(key)
-                if not self._waiting_long:
-                    self.replies.notify("")

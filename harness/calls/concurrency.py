@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from harness.calls.rate_limits import LOCKED_S, RateLimits, Reservation, Used
+from harness.calls.rate_limits import LOCKED_S, Queue, RateLimits, Reservation, Used
 from harness.calls.signals import Ask, CircuitOpen, Load, NotSent, Report, Stop, Stopping
 from harness.errors import CallError, FailureKind
 from harness.records import Reply, Request, Usage
@@ -107,7 +107,7 @@ class _Ticket:
     reserved: Reservation | None = None
 
 
-class ConcurrencyLimiter:
+class ConcurrencyLimiter(Queue):
     """The layer that sends as many calls concurrently and per minute as the provider accepts.
 
     Args:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from math import sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 from weakref import WeakSet, finalize
 
 import msgspec
@@ -23,10 +23,6 @@ import msgspec
 from harness.calls.signals import Report
 from harness.calls.sliding_window import WINDOW_S, Amounts, SlidingWindow, Unit, Uses
 from harness.records import Allowance, Request, Usage
-
-if TYPE_CHECKING:
-    from harness.calls.concurrency import ConcurrencyLimiter
-    from harness.calls.team.rates import TeamRates
 
 if sys.platform != "win32":
     import fcntl
@@ -84,6 +80,40 @@ def _amounts(read: float, written: float, requests: int = 1) -> Amounts:
     }
 
 
+class Queue:
+    """Calls that wait for rate limits."""
+
+    def next_requests(self) -> Iterator[Request]:
+        """Return the waiting requests that could be sent now if there were no rate limits."""
+        raise NotImplementedError
+
+    def serve(self) -> None:
+        """Admit the calls that the limits allow."""
+        raise NotImplementedError
+
+
+class SharedRates:
+    """A process's part of a model's rate limits that processes of several machines share.
+
+    Attributes:
+        windows: A window for each unit.
+        demand: Returns the amounts that the process could use now.
+        serve: Admits the calls for which there is room.
+    """
+
+    windows: dict[Unit, SlidingWindow]
+    demand: Callable[[], Demand]
+    serve: Callable[[], None]
+
+    def clock(self) -> float:
+        """Return the time in seconds that all machines share, or slightly later."""
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        """Give back what this process was granted but has not used."""
+        raise NotImplementedError
+
+
 class RateLimits:
     """The rate limits of one model, with a window for each known limit.
 
@@ -105,7 +135,7 @@ class RateLimits:
         stated: Mapping[Unit, int],
         *,
         share: Path | None = None,
-        team: TeamRates | None = None,
+        team: SharedRates | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock, self._share, self._team = clock, share, team
@@ -120,7 +150,7 @@ class RateLimits:
         """Changes to shared windows, applied when this process next locks the file."""
         self._estimate = TokenEstimate()
         self._open = 0
-        self.limiters: WeakSet[ConcurrencyLimiter] = WeakSet()
+        self.limiters: WeakSet[Queue] = WeakSet()
         self.reason = ""
         self.report: Report = lambda _: None
         self.set_limits(stated)

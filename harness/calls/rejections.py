@@ -8,7 +8,7 @@ message, and the run ends before it has sent them all.
 import re
 from dataclasses import dataclass
 
-from harness.calls.claims import PaidElsewhere
+from harness.calls.claimed_calls import PaidElsewhere
 from harness.calls.signals import Ask
 from harness.errors import FatalCallError, PromptRefused, PromptTooLong, RequestRejected
 from harness.records import Message, Reply, Request

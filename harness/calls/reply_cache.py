@@ -17,14 +17,14 @@ import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from filelock import FileLock
 
 from harness.calls import database
 from harness.calls.background import BackgroundQueue
-from harness.calls.claims import Shared, open_claims
+from harness.calls.claims import open_claims
 from harness.calls.database import LOCKED_S, PaymentRow, ReplyRow, Restore, is_busy, is_damage
 from harness.errors import StoreFailed
 from harness.records import INTERRUPTIONS, Call, Reply, encodable
@@ -52,6 +52,22 @@ class Payment(NamedTuple):
 
     account: str
     usd: float
+
+
+class Shared(Protocol):
+    """Further methods of a cache that several machines share."""
+
+    async def fetch(self, key: str) -> Reply | None:
+        """Return a call's reply that another machine has saved, or None."""
+
+    async def claim_shared(self, key: str) -> bool:
+        """Claim a call on all machines, or copy its reply here. Return False if both fail."""
+
+    async def hold_claims(self, tag: str, keys: Sequence[str]) -> bool:
+        """Let claims on a batch's calls outlive this process. Return False if any claim is lost."""
+
+    async def free_claims(self, tag: str, keys: Sequence[str]) -> None:
+        """Release the claims on calls of a batch, from any process."""
 
 
 class ReplyCache:

@@ -26,7 +26,8 @@ from harness.cli.console import (
 from harness.config.loading import parse_override
 from harness.config.settings import Settings
 from harness.datasets import fetch
-from harness.datasets.fetch import CATALOGUE, DataSet, Original, data_set, summary
+from harness.datasets.catalogue import CATALOGUE, DataSet, Original, data_set
+from harness.datasets.fetch import summary
 from harness.datasets.folder import DataFolder, installed
 from harness.errors import ConfigError, DataMissing
 from harness.plugins import kind

@@ -28,7 +28,8 @@ from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
 from harness.cli.console import JsonFormat, show_listing
 from harness.cli.listings import key_state
 from harness.config.settings import Settings, cloud_credentials, secret, visible_gpus
-from harness.datasets.fetch import CATALOGUE, in_nltk_folder, summary
+from harness.datasets.catalogue import CATALOGUE
+from harness.datasets.fetch import in_nltk_folder, summary
 from harness.errors import ConfigError, FatalCallError, HarnessError
 from harness.extras import install_command
 from harness.report.listings import CheckupFinding as Finding

@@ -19,10 +19,11 @@ from harness.cli.confirm import confirm_judging
 from harness.cli.console import RUN, By, JsonFormat, Runs, outcomes, say, show
 from harness.cli.live import Display, attended, early_end, say_verdictless
 from harness.cli.published import fetch_prompts
-from harness.config.loading import read, refuse_secrets
+from harness.config.loading import refuse_secrets
 from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
 from harness.config.validation import validated
+from harness.config.yaml_text import read
 from harness.errors import ConfigError, DataMissing, StoreFailed, nearest
 from harness.report.figure import PICTURES
 from harness.report.judges import judges_document, validation_document

@@ -12,7 +12,7 @@ from harness.store.run_folder import RunFolder
 from harness.store.runs import run_name
 
 if TYPE_CHECKING:
-    from harness.datasets.fetch import DataSet
+    from harness.datasets.catalogue import DataSet
 
 
 def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources) -> None:
@@ -33,7 +33,8 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
     if not named or not settings.fetch:
         return
     from harness.cli.data import install  # not needed for a built-in set
-    from harness.datasets.fetch import in_nltk_folder, published, summary
+    from harness.datasets.catalogue import published
+    from harness.datasets.fetch import in_nltk_folder, summary
 
     begun = any(RunFolder(settings.runs_dir, run_name(base, name)).begun() for name in runs)
     missing: dict[str, tuple[DataSet, bool]] = {}  # by name; True if a task cannot run without it
@@ -68,7 +69,8 @@ def fetch_prompts(names: Iterable[str], settings: Settings) -> None:
     if not settings.fetch:
         return
     from harness.cli.data import install
-    from harness.datasets.fetch import data_set, summary
+    from harness.datasets.catalogue import data_set
+    from harness.datasets.fetch import summary
 
     for found in map(data_set, names):
         if summary(found, settings.data_dir) != "yes":

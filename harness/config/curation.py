@@ -11,9 +11,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from harness.config import sections
-from harness.config.loading import override, parse_override, read, refuse_secrets
+from harness.config.loading import override, parse_override, refuse_secrets
 from harness.config.sections import Count, SecondModelSection
 from harness.config.validation import Section, validated
+from harness.config.yaml_text import read
 
 Share = Annotated[float, Field(ge=0, le=1)]
 

@@ -1,64 +1,19 @@
 """Loads run files: applies ``-o`` overrides to the YAML, and returns one `RunFile` per variant."""
 
-import contextlib
 import copy
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from harness.config.other_tools import FILES
 from harness.config.run_file import RunFile, flatten, is_below
 from harness.config.sections import VARIABLE
 from harness.config.settings import configured_secrets
 from harness.config.validation import shown, validated
-from harness.config.yaml_text import RefusedYaml, is_plain_text, parse_yaml
+from harness.config.yaml_text import RefusedYaml, is_plain_text, parse_yaml, read
 from harness.errors import ConfigError, nearest
-
-
-def read(
-    path: Path, what: str = "run file", form: str = "It needs at least 'task:' and 'model:'."
-) -> dict[str, Any]:
-    """Return the mapping that a YAML file contains.
-
-    Error messages say what the file is (``what``) and what it must contain (``form``).
-
-    Raises:
-        ConfigError: If the file cannot be read or is invalid. The error names the file and, for
-            invalid YAML, the line if known.
-    """
-    try:
-        raw = parse_yaml(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"Cannot read {path}: {error.strerror}.", _siblings(path)) from None
-    except (UnicodeDecodeError, yaml.reader.ReaderError):
-        remedy = "Save it as UTF-8, without control characters."
-        raise ConfigError(f"{path} is not a text file in UTF-8.", remedy) from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "not valid YAML"
-        remedy = getattr(error, "remedy", "Check indentation and quotes.")
-        raise ConfigError(f"{path}{line}: {problem}.", remedy) from None
-    if not isinstance(raw, dict):
-        raise ConfigError(f"{path} is {'empty' if raw is None else f'not a {what}'}.", form)
-    elsewhere = [said for key, said in FILES.items() if key in raw and what == "run file"]
-    if elsewhere:
-        raise ConfigError(f"{path} is not a {what}.", elsewhere[0])
-    return raw
-
-
-def _siblings(path: Path) -> str:
-    files: dict[str, Path] = {}
-    with contextlib.suppress(OSError):  # the name may be too long for the file system
-        found = (path if path.is_dir() else path.parent).glob("*.y*ml")
-        files = {one.stem: one for one in found}  # their suffixes are alike
-    if close := get_close_matches(path.stem, files, n=1):
-        return f"Did you mean {str(files[close[0]])!r}?"
-    return nearest("", [one.name for one in files.values()]) or "Check the path."
 
 
 def override(tree: dict[str, Any], key: str, value: Any) -> None:

@@ -22,6 +22,7 @@ from msgspec import structs
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.config.validation import Section, validated
+from harness.config.yaml_text import read
 from harness.errors import ConfigError
 from harness.records import Usage
 
@@ -229,8 +230,6 @@ _FORM = "Write US dollars per million tokens: 'HOST: {models: {gpt-4: {input: 30
 
 
 def _own(path: Path) -> Iterator[PriceEntry]:
-    from harness.config.loading import read  # Not at the top: loading imports this module.
-
     try:
         tree = read(path, "list of prices", _FORM)
     except ConfigError as error:

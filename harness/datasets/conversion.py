@@ -19,8 +19,7 @@ from zipfile import BadZipFile, ZipFile
 
 import msgspec
 
-from harness.datasets.folder import cannot_read
-from harness.errors import DataInvalid
+from harness.errors import DataInvalid, cannot_read
 
 T = TypeVar("T")
 

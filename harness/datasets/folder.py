@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from harness.errors import ConfigError, DataInvalid, DataMissing, raised_as
+from harness.errors import ConfigError, DataInvalid, DataMissing, cannot_read, raised_as
 from harness.extras import import_extra
 from harness.records import encodable
 
@@ -93,7 +93,7 @@ class DataFolder:
 
 def _remedy(own: Path, tried: Sequence[Path]) -> str:
     """Return how to get the missing file ``own``, or a file's name that is close to it."""
-    from harness.datasets.fetch import CATALOGUE  # imports this module
+    from harness.datasets.catalogue import CATALOGUE  # reading it takes 30 ms
 
     name = own.parts[0] if own.parts else ""
     if name in NOT_FETCHED:
@@ -278,12 +278,6 @@ def not_utf8(path: Path, content: bytes, line: int = 1) -> DataInvalid:
             problem = f"{path}, line {line}: not UTF-8 text ({byte}); perhaps Latin-1."
     command = f"iconv -f {encoding} -t UTF-8 {quote(str(path))} > utf8{path.suffix}"
     return DataInvalid(problem, f"Save the file as UTF-8, or convert it: {command}")
-
-
-def cannot_read(path: Path, error: OSError) -> DataMissing:
-    """Return the error for a file that cannot be read."""
-    problem = f"Cannot read {path}: {error.strerror}."
-    return DataMissing(problem, "Check the path and its permissions.")
 
 
 def content_sha256(path: Path) -> str:

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from harness.datasets.fields import plain, read_fields
-from harness.datasets.folder import cannot_read, sha256
-from harness.errors import ConfigError, DataInvalid, DataMissing, nearest, raised_as
+from harness.datasets.folder import sha256
+from harness.errors import ConfigError, DataInvalid, DataMissing, cannot_read, nearest, raised_as
 from harness.extras import import_extra
 from harness.prompts import Template
 

@@ -17,15 +17,8 @@ import yaml
 
 from harness.config.yaml_text import ROWS, RefusedYaml, parse_yaml
 from harness.datasets.fields import JSON_FIELDS, Row
-from harness.datasets.folder import (
-    cannot_read,
-    decode_json,
-    not_utf8,
-    numbered_lines,
-    parquet_rows,
-    read_jsonl,
-)
-from harness.errors import DataInvalid, raised_as
+from harness.datasets.folder import decode_json, not_utf8, numbered_lines, parquet_rows, read_jsonl
+from harness.errors import DataInvalid, cannot_read, raised_as
 from harness.extras import import_extra
 
 MAX_EXPANDED_BYTES = 1 << 28  # of a decompressed file that is read as a whole

@@ -150,7 +150,7 @@ def _source(run: ExportedRun, fields: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _data(config: RunFile) -> dict[str, Any]:
-    from harness.datasets.fetch import CATALOGUE  # reading it takes a while
+    from harness.datasets.catalogue import CATALOGUE  # reading it takes a while
 
     task, options = config.task.name, config.task.options
     details = {key: _text(value) for key, value in options.items()} | {"instances": "builtin"}

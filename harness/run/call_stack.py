@@ -16,7 +16,7 @@ from harness.calls.batch_ledger import BatchLedger
 from harness.calls.budget import Budgeted
 from harness.calls.calls import CachedCalls, Calls, UncachedCalls
 from harness.calls.circuit import Circuit
-from harness.calls.claims import ClaimedCalls
+from harness.calls.claimed_calls import ClaimedCalls
 from harness.calls.code_errors import CodeErrors, ModelAnswers
 from harness.calls.concurrency import START, ConcurrencyLimiter
 from harness.calls.joint_draws import JointDraws

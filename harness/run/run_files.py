@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import shipped
-from harness.config.loading import expand, parse_override, read
+from harness.config.loading import expand, parse_override
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
+from harness.config.yaml_text import read
 from harness.datasets.fields import plain
 from harness.datasets.folder import DataFolder
 from harness.datasets.rows import differing_rows, items, name_rows

@@ -16,7 +16,7 @@ from harness.config import shipped
 from harness.config.loading import expand, override
 from harness.config.other_tools import FILES, remedy
 from harness.config.run_file import RunFile
-from harness.datasets.fetch import CATALOGUE
+from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.row_formats import is_row_file
 from harness.errors import ConfigError, nearest, option
 from harness.plugins import FILE, kind

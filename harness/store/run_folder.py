@@ -18,10 +18,10 @@ import yaml
 from filelock import FileLock, Timeout
 
 from harness.config.identity import conflicts, value
-from harness.config.loading import read
 from harness.config.prices import Price
 from harness.config.run_file import RunFile, check_name
 from harness.config.validation import validated
+from harness.config.yaml_text import read
 from harness.errors import ConfigError, RunConflict, StoreFailed, option
 from harness.execution import ExecutionRefused, Permission, executing
 from harness.records import METRICS_VERSION, SCHEMA_VERSION

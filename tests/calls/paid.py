@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from harness.calls.calls import CachedCalls
-from harness.calls.claims import ClaimedCalls
+from harness.calls.claimed_calls import ClaimedCalls
 from harness.calls.keys import call_key
 from harness.calls.reply_cache import ReplyCache
 from harness.calls.signals import Ask

@@ -1,6 +1,6 @@
 import pytest
 
-from harness.calls.claims import PaidElsewhere
+from harness.calls.claimed_calls import PaidElsewhere
 from harness.calls.rejections import DIFFERENT_PROMPTS, RejectionLimit
 from harness.errors import (
     CallError,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.datasets.fetch import CATALOGUE
+from harness.datasets.catalogue import CATALOGUE
 from tests.cli.command import begun, harness, mistake
 from tests.datasets import originals
 from tests.datasets.file_server import FileServer

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.config.loading import load, override, parse_override, read
+from harness.config.loading import load, override, parse_override
 from harness.config.run_file import RunFile
 from harness.config.validation import validated
+from harness.config.yaml_text import read
 from harness.errors import ConfigError
 
 TINY = "task: {name: collie}\nmodel: {backend: simulated, name: m}\n"

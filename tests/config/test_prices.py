@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.backends.openai import PRESETS
-from harness.config.loading import read
 from harness.config.prices import BUILTIN, LongContext, Price, PriceList, load_prices
+from harness.config.yaml_text import read
 from harness.errors import ConfigError
 from harness.records import Usage
 

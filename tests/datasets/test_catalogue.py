@@ -3,7 +3,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from harness.datasets.fetch import CATALOGUE, DataSet, data_set
+from harness.datasets.catalogue import CATALOGUE, DataSet, data_set
 from harness.datasets.folder import sha256
 from harness.errors import DataMissing
 from tests.datasets import originals

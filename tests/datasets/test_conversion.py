@@ -9,6 +9,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import msgspec
 import pytest
 
+from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.conversion import (
     CATEGORIES,
     member,
@@ -17,7 +18,6 @@ from harness.datasets.conversion import (
     write_predictions,
     write_schemas,
 )
-from harness.datasets.fetch import CATALOGUE
 from harness.datasets.folder import read_jsonl
 from harness.errors import DataInvalid, DataMissing
 from tests.datasets import originals

@@ -14,16 +14,9 @@ import pytest
 from filelock import FileLock
 from msgspec.structs import replace
 
+from harness.datasets.catalogue import CATALOGUE, DataSet, Original, Product
 from harness.datasets.conversion import member, unchanged, write_instances
-from harness.datasets.fetch import (
-    CATALOGUE,
-    DataSet,
-    Original,
-    Product,
-    fetch,
-    in_nltk_folder,
-    summary,
-)
+from harness.datasets.fetch import fetch, in_nltk_folder, summary
 from harness.errors import DataInvalid, DataMissing, UserError
 from tests.datasets.file_server import FileServer
 from tests.datasets.pickles import called, official, pickled

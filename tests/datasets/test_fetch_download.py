@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from harness.datasets.fetch import Original, download
+from harness.datasets.catalogue import Original
+from harness.datasets.fetch import download
 from harness.errors import DataInvalid, DataMissing, UserError
 from tests.datasets.file_server import FileServer
 

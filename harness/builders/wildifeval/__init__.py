@@ -28,7 +28,8 @@ from harness.builders.wildifeval.screening import (
     screen,
 )
 from harness.config.curation import Curation
-from harness.datasets.folder import cannot_read, sha256
+from harness.datasets.folder import sha256
+from harness.errors import cannot_read
 from harness.records import encodable
 from harness.tasks.wildifeval import CATEGORIES, OTHER
 from harness.workers import Pool

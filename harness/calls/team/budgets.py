@@ -12,7 +12,7 @@ from math import inf
 from typing import NamedTuple
 from uuid import uuid4
 
-from harness.calls.budget import ROUNDING, Need
+from harness.calls.budget import ROUNDING, Need, SharedBudget
 from harness.calls.team.database import Cursor, TeamDatabase
 from harness.calls.team.exchange import Exchanger
 
@@ -38,7 +38,7 @@ class BudgetGrant(NamedTuple):
     reserved_by_others: float  # the part of `by_others` that sessions in progress may release
 
 
-class TeamBudget(Exchanger[BudgetGrant]):
+class TeamBudget(Exchanger[BudgetGrant], SharedBudget):
     """A session's part of a budget that a team shares. All amounts are in US dollars.
 
     Args:
@@ -46,11 +46,6 @@ class TeamBudget(Exchanger[BudgetGrant]):
         name: The budget's name.
         run: Id of the run. A session continues the earlier sessions of its run.
         usd: The cap on the cost of all runs.
-
-    Attributes:
-        granted: The amount that the run's cost may not exceed.
-        need: Returns the amounts that the session needs now.
-        answered: Called with the spending of all other sessions when the database has answered.
     """
 
     shares, longest_s = "the shared budget", LONGEST_S

@@ -20,7 +20,7 @@ from uuid import uuid4
 
 import msgspec
 
-from harness.calls.rate_limits import LIMIT_KEYS, Demand
+from harness.calls.rate_limits import LIMIT_KEYS, Demand, SharedRates
 from harness.calls.sliding_window import (
     COUNTED_WITHIN_S,
     ROUNDING,
@@ -166,17 +166,12 @@ class GrantedWindow(SlidingWindow):
         self._rates.change(self._unit, lambda window: change(window, *values))
 
 
-class TeamRates(Exchanger[tuple[Grant, float]]):
+class TeamRates(Exchanger[tuple[Grant, float]], SharedRates):
     """A process's part of the rate limits of a model that a team shares.
 
     Args:
         database: The team's database.
         model: Id of the model and of the provider's key.
-
-    Attributes:
-        windows: A window for each unit, which the model's `RateLimits` use.
-        demand: Returns the amounts that the process could use now.
-        serve: Admits the calls for which there is room.
     """
 
     shares, longest_s = "the shared rate limits", LONGEST_S

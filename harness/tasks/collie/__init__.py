@@ -16,8 +16,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 from msgspec import Meta, Struct
 
-from harness.datasets.folder import DataFolder, cannot_read, sha256
-from harness.errors import ConfigError, DataInvalid
+from harness.datasets.folder import DataFolder, sha256
+from harness.errors import ConfigError, DataInvalid, cannot_read
 from harness.ports import DataTable, Effect
 from harness.records import Instance, Message, Score
 from harness.scoring.constraints.check import CheckResult, check, fingerprints, splitter

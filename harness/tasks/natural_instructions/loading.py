@@ -16,9 +16,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from harness.config import loading as yaml_files
-from harness.datasets.folder import cannot_read
-from harness.errors import DataInvalid, raised_as
+from harness.config import yaml_text
+from harness.errors import DataInvalid, cannot_read, raised_as
 from harness.tasks._rows import converted, unique
 
 ABSENT = "-"  # stands for a missing field in the authors' files
@@ -207,4 +206,4 @@ def category_of(name: str, *known: Mapping[str, str]) -> str | None:
 
 def _yaml(path: Path, what: str, hint: str) -> dict[str, Any]:
     with raised_as(DataInvalid):
-        return yaml_files.read(path, what, hint)
+        return yaml_text.read(path, what, hint)

@@ -13,7 +13,8 @@ from harness.builders.wildifeval.asking import CurationPrompts
 from harness.builders.wildifeval.replies import category, chosen, decomposition, numbering
 from harness.config.curation import PUBLISHED, load_curation
 from harness.config.settings import Settings
-from harness.datasets.fetch import CATALOGUE, fetch, prompt_files
+from harness.datasets.catalogue import CATALOGUE
+from harness.datasets.fetch import fetch, prompt_files
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.mock.answers import verdict
 from harness.records import Instance
