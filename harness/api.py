@@ -34,8 +34,9 @@ from harness.errors import AFFECTS_ALL_RUNS, ConfigError, HarnessError, for_pyth
 from harness.execution import executing
 from harness.plugins import register
 from harness.results import ComparisonResult, EvaluationResult, RunResult
-from harness.run.job import execute, prepare_all
+from harness.run.executor import execute
 from harness.run.models import Resources, ignored_urls
+from harness.run.preparation import prepare_all
 from harness.run.remote import set_copies_aside
 from harness.run.run_files import read_runs, registered, run_named, runs_named, task_section
 from harness.run.suite import eval_command, evaluation, write_suite

@@ -28,8 +28,9 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.ports import Startable
 from harness.records import Decoding, Message, Origin, Request
-from harness.run.job import execute, prepare
+from harness.run.executor import execute
 from harness.run.models import ModelBuilder, Resources
+from harness.run.preparation import prepare
 
 LATENCY_S = 0.05
 CONCURRENCY = 500

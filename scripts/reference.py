@@ -23,7 +23,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from harness import records
-from harness.cli import VERBS, app
+from harness.cli import app
+from harness.cli.verbs import VERBS
 from harness.config import run_file, sections
 from harness.records import Decoding, DecodingConstraint
 

@@ -8,72 +8,14 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from harness.cli.completion import judge_words, run_files, run_names
-
-GROUPS: dict[str, dict[str, str]] = {
-    "Run": {
-        "run": "Run a run file, or continue it where it was interrupted.",
-        "eval": "Evaluate models on benchmarks, and show one table of results.",
-        "merge": "Merge the shards of a run into one run.",
-        "init": "Write the files of your first benchmark.",
-        "configs": "List the run files that are shipped with the harness.",
-        "reproduce": "Reproduce the tables and figures of a paper.",
-    },
-    "Look at runs": {
-        "ls": "List the runs.",
-        "show": "Show a run's metrics, its failures, or one instance in full.",
-        "view": "Follow runs in progress in the browser, and read finished ones.",
-        "report": "Write a report you can share: one HTML file that works offline.",
-        "sync": "Get runs from the team's object store, and copy runs to it.",
-        "mv": "Rename a run.",
-        "rm": "Delete runs, after confirmation.",
-    },
-    "Compare runs": {
-        "compare": "Is one run better than another?",
-        "table": "What would a paper's results table of these runs look like?",
-        "ablation": "How much does each variant of a run file gain over the baseline?",
-        "matrix": "Which pairs of runs differ, and do groups rank the runs alike?",
-        "check": "Do runs meet the bounds of a release gate?",
-    },
-    "Score again": {
-        "score": "Score a run again without model calls.",
-        "judge": "Score a run with another judge.",
-        "errors": "Label failures by hand, and count the kinds of error.",
-    },
-    "Look up and check": {
-        "tasks": "List the tasks, their options and data sets.",
-        "backends": "List the backends, their options and the presets.",
-        "checkers": "List the checkers, and how a run file names them.",
-        "judges": "List the judges, and how a run file names them.",
-        "prices": "List model prices with their dates and sources.",
-        "docs": "List the pages of the documentation, or show one.",
-        "doctor": "Check the installation, keys, servers, data and folders.",
-    },
-    "Data and tools": {
-        "data": "Fetch public data sets, list them, and show where they are.",
-        "build": "Build your own benchmark.",
-        "batches": "List the batches of all runs, or cancel one.",
-        "cache": "Inspect and clear the cache of paid replies.",
-        "export": "Export runs for other tools.",
-        "import": "Import another tool's results as a run.",
-        "mock": "Serve a simulated provider on this machine.",
-    },
-}
-"""The verbs in ``harness --help``, under the headings of their groups."""
-
-VERBS = {verb: said for verbs in GROUPS.values() for verb, said in verbs.items()}
-"""The summary of each verb in ``harness --help``.
-
-A verb's function and module are named like the verb. The exceptions are the modules in `MODULES`,
-and the functions ``evaluate`` (of ``eval``) and ``import_``.
-"""
+from harness.cli.verbs import GROUPS, SETTINGS, VERBS, CommandGroup, documented
 
 MODULES = {
     **dict.fromkeys(("configs", "ls", "tasks", "backends", "prices", "checkers"), "listings"),
@@ -121,13 +63,6 @@ COMPLETED = {
     **dict.fromkeys(("score", "export", "rm", "mv", "view"), run_names),
 }
 """Functions that complete the arguments of verbs without importing the modules of the verbs."""
-
-SETTINGS: dict[str, Any] = {
-    "pretty_exceptions_enable": False,
-    "rich_markup_mode": None,
-    "context_settings": {"help_option_names": ["-h", "--help"]},
-}
-
 
 EXECUTING = frozenset(
     {"run", "eval", "reproduce", "score", "judge", "build", "data", "batches"}
@@ -195,8 +130,6 @@ def _completed(name: str) -> Any:
 
 
 def _imported(name: str) -> Any:
-    from harness.cli.console import documented
-
     module = import_module(f"harness.cli.{MODULES.get(name, name)}")
     verb = getattr(module, {"import": "import_", "eval": "evaluate"}.get(name, name))
     if isinstance(verb, typer.Typer):
@@ -216,36 +149,6 @@ def _hide_types(command: Any) -> Any:
         if parameter.param_type_name == "argument":
             parameter.display_type_rich = lambda ctx: ""
     return command
-
-
-class CommandGroup(TyperGroup):
-    """A group of verbs. Its ``--help`` shows complete summaries."""
-
-    headings: Mapping[str, Iterable[str]] = {}
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the verbs and their summaries."""
-        for heading, names in (self.headings or {"Commands": self.list_commands(ctx)}).items():
-            commands: dict[str, Any] = {name: self.get_command(ctx, name) for name in names}
-            with formatter.section(heading):
-                formatter.write_dl(
-                    [(name, str(one.help).partition("\n\n")[0]) for name, one in commands.items()]
-                )
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Resolve a command as Click does, with a better error for an unknown one."""
-        name, names = args[0], self.list_commands(ctx)
-        if name not in names and not name.startswith("-"):
-            from harness.config.other_tools import tables
-            from harness.errors import nearest
-
-            said = nearest(name, names)
-            if self.headings:  # there are too many commands to list
-                close = said if said.startswith("Did you mean") else ""
-                known = tables()["commands"].get(name)
-                said = known or close or "harness --help lists the commands."
-            ctx.fail(f"No such command {name!r}. {said}")
-        return super().resolve_command(ctx, args)
 
 
 class _LazyGroup(CommandGroup):

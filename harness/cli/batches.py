@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 import typer
 
-from harness.cli.console import JsonFormat, VerbGroup, say, show, show_listing
+from harness.cli.console import JsonFormat, say, show, show_listing
+from harness.cli.verbs import VerbGroup
 from harness.config.settings import Settings
 from harness.errors import ConfigError, FatalCallError
 

@@ -24,7 +24,6 @@ from harness.cli.console import (
     Jobs,
     Limit,
     Overrides,
-    VerbGroup,
     messages,
     say,
     show,
@@ -32,6 +31,7 @@ from harness.cli.console import (
 )
 from harness.cli.live import Display, attended, early_end
 from harness.cli.published import fetch_prompts
+from harness.cli.verbs import VerbGroup
 from harness.config.curation import load_curation
 from harness.config.settings import Settings
 from harness.datasets.folder import CURATION_PROMPTS, DataFolder

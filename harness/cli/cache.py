@@ -14,16 +14,8 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.console import (
-    JsonFormat,
-    VerbGroup,
-    agreed,
-    output,
-    say,
-    show,
-    show_facts,
-    show_listing,
-)
+from harness.cli.console import JsonFormat, agreed, output, say, show, show_facts, show_listing
+from harness.cli.verbs import VerbGroup
 from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed, UserError
 from harness.report.listings import CachedReplies, cache_table

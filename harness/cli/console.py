@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
-import re
 import shutil
 import sys
-import types
-import typing
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from harness.cli import SETTINGS, VERBS, CommandGroup
 from harness.cli.completion import run_names
 from harness.errors import ConfigError, nearest
 from harness.report.text import inert_text
@@ -141,50 +134,6 @@ JsonFormat = Annotated[Literal["table", "json"], _form]
 _override = typer.Option("-o", "--override", metavar="KEY=VALUE")
 Overrides = Annotated[list[str] | None, _override]
 Limit = Annotated[int | None, typer.Option(min=1)]
-
-
-def documented(verb: Callable[..., None]) -> Callable[..., None]:
-    """Prepare a verb's function for Typer, and return it.
-
-    The help of its parameters is taken from ``Args:`` in its docstring. A parameter without a
-    default becomes an argument, and a bool becomes a flag without ``--no-``.
-    """
-    text, _, args = (inspect.getdoc(verb) or "").partition("\n\nArgs:\n")
-    found = re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", args, re.MULTILINE)
-    helps = {name: " ".join(said.split()) for name, said in found}
-    hints = typing.get_type_hints(verb, include_extras=True)
-    for name, parameter in inspect.signature(verb).parameters.items():
-        kind: Any = hints[name]
-        if typing.get_origin(kind) is Annotated:
-            kind, given = typing.get_args(kind)[:2]
-        elif parameter.default is inspect.Parameter.empty:
-            given = typer.Argument()
-        else:
-            given = typer.Option(*[f"--{name.replace('_', '-')}"] if kind is bool else [])
-        given = copy(given)  # several verbs may share it
-        given.help = helps.get(name, given.help)
-        given.metavar = given.metavar or _metavar(name, kind)
-        verb.__annotations__[name] = Annotated[kind, given]
-    verb.__doc__ = text
-    return verb
-
-
-def _metavar(name: str, kind: Any) -> str | None:
-    while typing.get_origin(kind) in (list, typing.Union, types.UnionType):
-        kind = typing.get_args(kind)[0]
-    names = {int: "N", float: "NUMBER", Path: "FILE", str: name.strip("_").upper()}
-    return names.get(kind)
-
-
-class VerbGroup(typer.Typer):
-    """A verb with subcommands, such as ``harness cache``."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(cls=CommandGroup, help=VERBS[name], no_args_is_help=True, **SETTINGS)
-
-    def verb(self, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-        """Return a decorator that adds a subcommand of this name, with help as in `documented`."""
-        return lambda verb: self.command(name)(documented(verb))
 
 
 def outcomes(option: str, valid: Sequence[T]) -> list[T]:

@@ -15,7 +15,6 @@ from harness.analysis import requirements
 from harness.cli.console import (
     JsonFormat,
     Overrides,
-    VerbGroup,
     messages,
     output,
     say,
@@ -23,6 +22,7 @@ from harness.cli.console import (
     show_listing,
     write,
 )
+from harness.cli.verbs import VerbGroup
 from harness.config.loading import parse_override
 from harness.config.settings import Settings
 from harness.datasets import fetch

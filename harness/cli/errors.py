@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from harness.analysis import error_labels
-from harness.cli.console import ExactOutput, JsonFormat, Runs, VerbGroup, show
+from harness.cli.console import ExactOutput, JsonFormat, Runs, show
+from harness.cli.verbs import VerbGroup
 from harness.config.settings import Settings
 from harness.errors import ConfigError
 from harness.report.judges import error_document

@@ -16,7 +16,7 @@ from harness.config.settings import Settings
 from harness.errors import ConfigError
 from harness.report.study import study_document, study_page
 from harness.run import reproduction
-from harness.run.job import execute
+from harness.run.executor import execute
 from harness.run.models import Resources
 from harness.run.reproduction import StudyRecord, cautions, facts, record, study_jobs
 from harness.store.files import check_output, write_json, write_whole

@@ -34,8 +34,10 @@ from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
 from harness.report.text import usd
 from harness.run.checks import LOOKED_AT
-from harness.run.job import Job, execute, prepare_all
+from harness.run.executor import execute
+from harness.run.job import Job
 from harness.run.models import Resources, ignored_urls
+from harness.run.preparation import prepare_all
 from harness.run.progress import OTHER_ERRORS, Tally
 from harness.run.remote import set_copies_aside
 from harness.run.run_files import read_runs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -11,27 +10,12 @@ from harness.analysis.breakdown import value_of
 from harness.analysis.error_labels import ErrorTally
 from harness.analysis.inputs import kept_labels
 from harness.analysis.judge_validation import PEOPLE, Agreement, JudgeValidation
-from harness.analysis.metrics import PASS_RATE, ReferenceScore, Statistic
+from harness.analysis.metrics import PASS_RATE, Statistic
+from harness.report.runs import ReportedRun
 from harness.report.table import Column, Note, ShownUnit, Table, TableDocument, table
 from harness.report.text import number, p_value, percent
 
-if TYPE_CHECKING:
-    from harness.report.runs import ReportedRun
-
 NOT_VALIDATED = "not validated against human labels"
-REFERENCE_COLUMNS = (
-    "n",
-    "mean ± s.e.",
-    "pairs",
-    Column("run - reference ± s.e.", sign=True),
-    Column("95%", sign=True),
-)
-
-
-def reference_cells(found: ReferenceScore) -> list[object]:
-    """Return a judge's score of reference answers as the cells of `REFERENCE_COLUMNS`."""
-    difference = Statistic(mean=found.difference, stderr=found.difference_stderr)
-    return [found.n, found, found.n_pairs, difference, found.difference_ci95]
 
 
 def error_document(found: ErrorTally) -> TableDocument:

@@ -14,6 +14,7 @@ from harness.analysis.metrics import (
     Metrics,
     PositionBias,
     Rate,
+    ReferenceScore,
     Rounds,
     SampleStatistic,
     Statistic,
@@ -21,7 +22,6 @@ from harness.analysis.metrics import (
 )
 from harness.analysis.self_preference import MARK, marked, notes
 from harness.records import OUTCOMES
-from harness.report.judges import REFERENCE_COLUMNS, reference_cells
 from harness.report.table import (
     Cell,
     Column,
@@ -50,7 +50,20 @@ WITHOUT_SCORE = (
     "Scores leave out answers that were not scored, such as truncated or unparseable ones. The "
     "pass rate counts those as failed."
 )
+REFERENCE_COLUMNS = (
+    "n",
+    "mean ± s.e.",
+    "pairs",
+    Column("run - reference ± s.e.", sign=True),
+    Column("95%", sign=True),
+)
 PARTIAL = "rates cover the samples begun so far, and may still change."
+
+
+def reference_cells(found: ReferenceScore) -> list[object]:
+    """Return a judge's score of reference answers as the cells of `REFERENCE_COLUMNS`."""
+    difference = Statistic(mean=found.difference, stderr=found.difference_stderr)
+    return [found.n, found, found.n_pairs, difference, found.difference_ci95]
 
 
 def run_document(metrics: Metrics) -> TableDocument:

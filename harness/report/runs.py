@@ -34,8 +34,7 @@ from harness.analysis.summary import Latencies, latencies, measure
 from harness.errors import ConfigError, HarnessError
 from harness.ports import Effect
 from harness.records import WITHOUT_REPLY
-from harness.report.judges import REFERENCE_COLUMNS, reference_cells
-from harness.report.run_tables import PARTIAL
+from harness.report.run_tables import PARTIAL, REFERENCE_COLUMNS, reference_cells
 from harness.report.table import Cell, Column, ShownUnit, Table, TableDocument, table
 from harness.report.text import (
     COMPUTED,

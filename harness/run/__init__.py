@@ -1,8 +1,8 @@
 """One run, from its run file to its metrics: the layer that connects tasks, backends and store.
 
-`run_files` reads the run file, and `resolving` fills in what it names. `job.prepare` checks it
-(`checks`) and builds the parts (`models`, `shots`, `judges` and the `other_runs` that they read).
-`job.execute` opens a `session` (lock, budget, the cache of `replies`, and each model's
+`run_files` reads the run file, and `resolving` fills in what it names. `preparation` checks it
+(`checks`, and `changes` since an earlier session) and builds the parts of a `job` (`models`,
+`shots`, `judges` and the `other_runs` that they read). `executor` opens a `session` (lock, budget, the cache of `replies`, and each model's
 `call_stack`) and passes the unfinished samples (`plan`) to the worker pool (`pool`), while
 `heartbeat` writes the `progress` to ``status.json`` and `remote` copies the run to an object store.
 `samples` takes each sample through its rounds: the messages (`paraphrase`; in conversations `turns`

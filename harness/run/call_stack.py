@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from harness.calls.batch_jobs import BatchJobs
@@ -34,17 +32,14 @@ from harness.ports import Batched, CachesPrompts, Elastic, PreferredConcurrency,
 from harness.records import Reply, Request
 from harness.run.models import Model
 from harness.run.reasoning import SeparatedCalls
-
-if TYPE_CHECKING:
-    from harness.run.session import Session
+from harness.run.session import BoundModel, Session
 
 
-@dataclass(frozen=True, slots=True)
-class BoundModel:
-    """A model and its call stack: cache, retries, budget and limits."""
-
-    model: Model
-    call: Calls
+def bind(session: Session, model: Model) -> BoundModel:
+    """Return a model with its call stack, which is built once per session."""
+    if id(model) not in session.bound:
+        session.bound[id(model)] = BoundModel(model, call_stack(model, session))
+    return session.bound[id(model)]
 
 
 def call_stack(model: Model, session: Session) -> Calls:

@@ -37,6 +37,7 @@ from harness.errors import (
 )
 from harness.records import Decoding, Message, Origin, Request, Usage, messages_hash
 from harness.run.assessment import reply_outcome
+from harness.run.call_stack import bind
 from harness.run.models import Model, ModelBuilder, Resources, check_prices, worker_count
 from harness.run.pool import work_off
 from harness.run.progress import Ending, Tally
@@ -203,7 +204,7 @@ class StageCalls:
             origin = Origin(about, sample, 1)
             request = Request(model.section.name, messages, decoding, sample, origin, seed)
             try:
-                call = await session.bind(model).call(request)
+                call = await bind(session, model).call(request)
             except FatalCallError:
                 raise
             except RequestRejected:

@@ -11,8 +11,9 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from msgspec.structs import replace
 
@@ -28,7 +29,8 @@ from harness.run.assessment import (
     judged_outcomes,
     reply_outcome,
 )
-from harness.run.call_stack import BoundModel
+from harness.run.call_stack import bind
+from harness.run.job import Job
 from harness.run.judges import JudgeModel, Judges, judge_warnings
 from harness.run.models import Model
 from harness.run.plan import RunPlan
@@ -36,7 +38,7 @@ from harness.run.pool import work_off
 from harness.run.progress import Tally
 from harness.run.reasoning import RecordedAnswers
 from harness.run.score_limits import recordable
-from harness.run.session import Session
+from harness.run.session import BoundModel, Session
 from harness.run.turns import answered
 from harness.scoring.panel import Panel
 from harness.scoring.reasoning import Reasoning
@@ -52,9 +54,6 @@ from harness.store.judgements import (
     verdict_over,
 )
 from harness.store.run_folder import JUDGEMENTS, RunFolder
-
-if TYPE_CHECKING:
-    from harness.run.job import Job
 
 FIRST_JUDGEMENTS = 20  # if none has a verdict, a judge probably needs to be corrected
 
@@ -145,7 +144,8 @@ class Judging:
         with JsonLinesWriter(folder.path / JUDGEMENTS) as writer:
             notices = session.notices
             yield cls(
-                *(judges, session.bind, folder.attempts, writer, tally, reasoning), notices=notices
+                *(judges, partial(bind, session), folder.attempts, writer, tally, reasoning),
+                notices=notices,
             )
 
     @property

@@ -6,6 +6,7 @@ A judge added later does not change which answers passed.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -21,6 +22,7 @@ from harness.execution import executing
 from harness.ports import Task
 from harness.records import Attempt, Instance, Request
 from harness.run.assessment import judged_outcomes
+from harness.run.call_stack import bind
 from harness.run.judges import JudgeModel, Judges, build_judge, check_panels, judge_warnings
 from harness.run.judging import Judging, OwedJudgements
 from harness.run.models import Model, ModelBuilder, Resources, check_prices, worker_count
@@ -239,7 +241,7 @@ async def judge_later(
             tally = Tally(budget=session.budget)
             with JsonLinesWriter(place.path / JUDGEMENTS) as writer:
                 judging = Judging(
-                    *(combined, session.bind, place.attempts, writer, tally),
+                    *(combined, partial(bind, session), place.attempts, writer, tally),
                     job.reasoning,
                     retried,
                     session.notices,

@@ -13,10 +13,10 @@ from harness.config.settings import Settings
 from harness.plugins import kind
 from harness.ports import Observer
 from harness.records import Attempt, ObservedRun
+from harness.run.job import Job
 
 if TYPE_CHECKING:
     from harness.analysis.metrics import Metrics  # not needed before the first call
-    from harness.run.job import Job
     from harness.store.manifest import Manifest
 
 

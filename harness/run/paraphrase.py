@@ -12,7 +12,7 @@ from harness.errors import CallError, FatalCallError
 from harness.ports import Paraphrasable, Task
 from harness.prompts import conversation, read
 from harness.records import Decoding, Instance, Origin, Request, Rewriting
-from harness.run.call_stack import BoundModel
+from harness.run.session import BoundModel
 
 DECODING = Decoding(temperature=0.0, max_tokens=2000)
 

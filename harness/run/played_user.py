@@ -28,8 +28,8 @@ from harness.records import (
     messages_hash,
 )
 from harness.run.assessment import UNANSWERED, reply_outcome
-from harness.run.call_stack import BoundModel
 from harness.run.models import Model, ModelBuilder
+from harness.run.session import BoundModel
 from harness.run.turns import user_role
 
 INVERTED: dict[Role, Role] = {"assistant": "user", "user": "assistant"}

@@ -18,8 +18,9 @@ from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.records import Attempt, content_hash
 from harness.run.checks import OWN_ABBREVIATIONS
-from harness.run.job import Job, prepare_all
+from harness.run.job import Job
 from harness.run.models import Resources
+from harness.run.preparation import prepare_all
 from harness.run.resolving import named_model
 from harness.store.index import AttemptIndex
 from harness.store.manifest import package_versions

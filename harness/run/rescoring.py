@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -36,6 +36,7 @@ from harness.errors import DataMissing, RunConflict, option
 from harness.ports import Constraining, Task
 from harness.records import WITHOUT_REPLY, Attempt, Instance, Outcome, Reply, messages_hash
 from harness.run.assessment import Assessment, ScoreWarnings, crashed, feedback, warnings_of
+from harness.run.job import Job
 from harness.run.long_answers import LongAnswers
 from harness.run.plan import Opening, prompt_hash
 from harness.run.reasoning import Answers, RecordedReasoning
@@ -49,9 +50,6 @@ from harness.store.json_lines import JsonLinesWriter, decoded_at
 from harness.store.judgement_index import judgements_at
 from harness.store.judgements import Judgement, verdict_over
 from harness.store.run_folder import JUDGEMENTS
-
-if TYPE_CHECKING:
-    from harness.run.job import Job
 
 LOST_MARKS = (
     "model.reasoning has fewer marks than before, and the run does not record whether the "

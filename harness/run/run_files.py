@@ -6,7 +6,6 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,12 @@ from harness.config.loading import expand, parse_override
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.config.yaml_text import read
-from harness.datasets.fields import plain
 from harness.datasets.folder import DataFolder
-from harness.datasets.rows import differing_rows, items, name_rows
-from harness.errors import ConfigError, DataMissing, RunConflict, raised_as
+from harness.datasets.rows import differing_rows, items
+from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.execution import executing, in_run_folder
 from harness.plugins import FILE, kind, register
+from harness.run.inline_rows import own_rows, written
 from harness.run.recordings import if_grown, recording_hashes
 from harness.run.resolving import (
     build_task,
@@ -29,8 +28,6 @@ from harness.run.resolving import (
     refuse_other_address,
     resolved,
 )
-from harness.store.files import make_folder, write_whole
-from harness.store.json_lines import encode
 from harness.store.run_folder import HASH, ROWS, RunFolder, change, input_change
 from harness.store.runs import find_run, find_runs, find_variants, in_run_name, run_name, run_path
 from harness.user_code import checker_of
@@ -40,7 +37,6 @@ logger = logging.getLogger("harness")
 Functions = dict[str, Callable[..., Any]]  # the functions given as checks in one call, by name
 
 RUN_FILE = (".yaml", ".yml")  # suffixes
-KEPT = "rows"  # subfolder of the cache folder for rows that were given in a run file
 
 
 def read_runs(
@@ -130,11 +126,11 @@ def _plain(
         if _TASK.fullmatch(section) and name == "rows":
             if "path" in tree:
                 raise ConfigError("task.rows and task.path are both given.", "Keep one of them.")
-            found = {"name": "jsonl"} | found | {"path": _written(value, where)}
+            found = {"name": "jsonl"} | found | {"path": written(value, where)}
         elif section == "task" and name == "path":
             found = {"name": "jsonl"} | found | {"path": value}
         elif name == "task.rows":
-            found["task.path"] = _written(value, where)
+            found["task.path"] = written(value, where)
         elif isinstance(value, Mapping):
             found[name] = _plain(value, own, f"{section}.{name}".lstrip("."), where)
         elif isinstance(value, list | tuple):
@@ -177,46 +173,6 @@ def registered(checker: Any, own: Functions | None = None) -> Any:
         raise ConfigError(f"Two functions among the checks are named {name!r}.", remedy)
     register("checkers", name, checker_of(checker, name))
     return name
-
-
-def _written(rows: Iterable[Mapping[str, Any]], where: str) -> str:
-    """Write rows to the cache by hash, and return the file's path."""
-    if isinstance(rows, str):
-        raise ConfigError("task.rows is not a list of rows.", f"For a file: task.path: {rows}.")
-    if not isinstance(rows, Iterable) or isinstance(rows, Mapping):
-        raise ConfigError("task.rows is not a list of rows.", "Begin each row with '- '.")
-    lines = []
-    for number, row in enumerate(rows, start=1):
-        try:
-            with raised_as(ConfigError, f"task.rows, item {number}: "):
-                lines.append(encode(plain(dict(row))) + b"\n")
-        except (TypeError, ValueError, RecursionError) as error:
-            problem = f"task.rows, item {number}: not a mapping that JSON can represent ({error})."
-            remedy = "For a data frame: frame.to_dict('records') in pandas, to_dicts() in polars."
-            raise ConfigError(problem, remedy) from None
-    content = b"".join(lines)
-    path = Settings().cache_dir.absolute() / KEPT / sha256(content).hexdigest() / ROWS
-    if not path.exists():
-        make_folder(path.parent)
-        write_whole(path, content)
-    name_rows(path, f"{where}, task.rows" if where else "task.rows")
-    return str(path)
-
-
-def with_own_rows(run: RunFile, folder: RunFolder, settings: Settings) -> RunFile:
-    """Copy rows given in a run file, if any, to a run's folder. Return the run file to record."""
-    path = own_rows(run, settings)
-    if path is None:
-        return run
-    write_whole(folder.path / ROWS, path.read_bytes())
-    task = run.task.with_options({**run.task.options, "path": ROWS})
-    return run.model_copy(update={"task": task, "folder": Path()})
-
-
-def own_rows(run: RunFile, settings: Settings) -> Path | None:
-    """Return the path of the copy of rows that were given in a run file, or None."""
-    path = Path(str(run.task.options.get("path", "")))
-    return path if path.is_relative_to(settings.cache_dir.absolute() / KEPT) else None
 
 
 def find_runs_and_files(
@@ -377,8 +333,6 @@ def _refuse_other(
 
 def _hashes(folder: RunFolder, run: RunFile, settings: Settings) -> Mapping[str, str]:
     """Return the hashes, by name in a fingerprint, of a run's plug-ins and of its rows' inputs."""
-    from harness.run.checks import is_scored  # not imported for other commands
-
     found = code_hashes(run)
     with suppress(DataMissing):
         found |= recording_hashes(run, settings)
@@ -386,6 +340,8 @@ def _hashes(folder: RunFolder, run: RunFile, settings: Settings) -> Mapping[str,
             return found
         task = build_task(run, settings)
         own = task.fingerprint() if "path" in run.task.options else {}
+        from harness.store.index import is_scored  # NumPy takes 0.2 s to import
+
         if not is_scored(folder, own):
             found |= own
         if run.judges:

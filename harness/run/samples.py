@@ -43,11 +43,11 @@ from harness.run.assessment import (
     refuses_constraint,
     reply_outcome,
 )
-from harness.run.call_stack import BoundModel
 from harness.run.long_answers import LONG, LongAnswers
 from harness.run.plan import OwedSample, RunPlan
 from harness.run.progress import Verdicts
 from harness.run.reasoning import RecordedAnswers
+from harness.run.session import BoundModel
 from harness.run.turns import (
     as_of,
     at_played_turn,

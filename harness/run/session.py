@@ -13,7 +13,7 @@ from uuid import uuid4
 from harness.calls.batch_lane import BatchLane
 from harness.calls.batch_ledger import calls_of_account
 from harness.calls.budget import Budget
-from harness.calls.calls import Unused
+from harness.calls.calls import Calls, Unused
 from harness.calls.code_errors import ModelAnswers
 from harness.calls.concurrency import ConcurrencyLimiter
 from harness.calls.database import SESSION
@@ -22,13 +22,20 @@ from harness.calls.signals import Notices, Stop
 from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed
 from harness.records import account_of
-from harness.run.call_stack import BoundModel, call_stack
 from harness.run.models import Model, apply_limits
 from harness.run.reasoning import mark_warnings
 from harness.run.replies import open_cache
 from harness.store.run_folder import RunFolder, Spending
 
 OPENING_S = 15.0  # seconds that a session waits for the team's database
+
+
+@dataclass(frozen=True, slots=True)
+class BoundModel:
+    """A model and its call stack: cache, retries, budget and limits."""
+
+    model: Model
+    call: Calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +56,7 @@ class Session:
     unknown_marks: dict[str, Counter[str]] = field(default_factory=dict)
     # Replies with an unknown finish reason, by reason, for each model's key in the run file.
     unknown_reasons: dict[str, Counter[str]] = field(default_factory=dict)
-    _bound: dict[int, BoundModel] = field(default_factory=dict)
-
-    def bind(self, model: Model) -> BoundModel:
-        """Return the model with its call stack, which is built once."""
-        if id(model) not in self._bound:
-            self._bound[id(model)] = BoundModel(model, call_stack(model, self))
-        return self._bound[id(model)]
+    bound: dict[int, BoundModel] = field(default_factory=dict)  # by the id of the model
 
     @property
     def account(self) -> str:

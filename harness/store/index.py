@@ -19,10 +19,10 @@ from harness.store.attempt_lines import ATTEMPT, CALLS, AttemptLines
 from harness.store.columns import NOT_JUDGED, AttemptTable, LineName, name_digest, natural
 from harness.store.conversations import of_conversations
 from harness.store.files import open_file
-from harness.store.json_lines import decoded, decoded_at, reading
+from harness.store.json_lines import decoded, decoded_at, lines, reading
 from harness.store.judgement_index import NONE, JudgementIndex, judgements_at
 from harness.store.judgements import JudgedAttempt, Judgement, JudgementOutcome, Register
-from harness.store.run_folder import JUDGEMENTS, JUDGES
+from harness.store.run_folder import JUDGEMENTS, JUDGES, SCORES, RunFolder
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -320,3 +320,11 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
         else attempt
         for attempt, judgements in zip(index.read(Attempt, rows), said, strict=True)
     ]
+
+
+def is_scored(folder: RunFolder, fingerprint: Mapping[str, str]) -> bool:
+    """Return whether `harness score` scored all attempts of a run with this task's fingerprint."""
+    header = next((text for _, text in lines(folder.path / SCORES)), b"{}")
+    recorded = msgspec.json.decode(header, type=dict[str, Any]).get("header", {})
+    scored = recorded.get("fingerprint"), recorded.get("attempts_bytes")
+    return scored == (dict(fingerprint), AttemptIndex(folder.attempts, judges=False).size)

@@ -27,7 +27,8 @@ from harness.errors import (
 from harness.mock import MockServer
 from harness.mock.wire import MockRequest
 from harness.records import Attempt, Decoding, Message, Origin, Reply, Request, Usage
-from harness.run.job import execute, prepare
+from harness.run.executor import execute
+from harness.run.preparation import prepare
 from harness.store.json_lines import lines
 from tests.backends.answering import answering
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from harness.cli import ALIASES, VERBS, _imported
+from harness.cli import ALIASES, _imported
 from harness.cli.console import RUN, RUNS
+from harness.cli.verbs import VERBS
 from harness.plugins import kind
 from tests.cli.command import harness
 

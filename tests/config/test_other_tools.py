@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.cli import VERBS
+from harness.cli.verbs import VERBS
 from harness.config.loading import expand
 from harness.config.other_tools import model_name, option_remedy, remedy, tables
 from harness.errors import ConfigError

@@ -13,7 +13,8 @@ import pytest
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.mock import MockServer
-from harness.run.job import Result, execute, prepare
+from harness.run.executor import Result, execute
+from harness.run.preparation import prepare
 from harness.store.index import AttemptIndex
 from harness.store.run_status import (
     SILENT_S,

@@ -10,7 +10,8 @@ import numpy as np
 from harness.calls.signals import Notices, Stop
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.run.job import Result, execute, prepare
+from harness.run.executor import Result, execute
+from harness.run.preparation import prepare
 from harness.run.progress import Tally
 from harness.store.index import AttemptIndex
 

@@ -13,9 +13,10 @@ from harness.config.loading import expand
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing, RunConflict
-from harness.run.job import execute, prepare
+from harness.run.executor import execute
 from harness.run.merging import find_shards, merge
 from harness.run.plan import HeldInstances, run_instances
+from harness.run.preparation import prepare
 from harness.store.run_folder import RunFolder
 from harness.store.runs import all_runs, shard_base
 from tests.conftest import Sums, run_file

@@ -9,7 +9,7 @@ import pytest
 
 from harness.config.settings import Settings
 from harness.errors import ConfigError
-from harness.run.job import prepare
+from harness.run.preparation import prepare
 from tests.cli.command import harness
 from tests.conftest import run_file
 

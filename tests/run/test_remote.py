@@ -11,7 +11,8 @@ from harness.config.settings import Settings
 from harness.errors import DataMissing, RunConflict
 from harness.mock import MockServer
 from harness.records import content_hash
-from harness.run.job import execute, prepare
+from harness.run.executor import execute
+from harness.run.preparation import prepare
 from harness.run.remote import synchronise
 from harness.store.remote import RemoteRuns
 from harness.store.run_folder import RunFolder

@@ -17,10 +17,10 @@ from harness.config.prices import FREE, Price
 from harness.config.sections import JudgeSection, LimitsSection, ModelSection
 from harness.ports import Judge, Task
 from harness.records import Instance
-from harness.run.call_stack import BoundModel
 from harness.run.judges import JudgeModel
 from harness.run.models import Model
 from harness.run.plan import RunPlan
+from harness.run.session import BoundModel
 from harness.store.index import AttemptIndex
 from tests.conftest import Scripted, Sums, run_file
 

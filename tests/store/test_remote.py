@@ -9,7 +9,8 @@ import pytest
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError, RunConflict
-from harness.run.job import execute, prepare
+from harness.run.executor import execute
+from harness.run.preparation import prepare
 from harness.store.remote import RemoteRuns, Uploads
 from harness.store.run_folder import RunFolder
 

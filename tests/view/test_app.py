@@ -16,7 +16,8 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import FatalCallError
 from harness.mock import MockServer
-from harness.run.job import execute, prepare
+from harness.run.executor import execute
+from harness.run.preparation import prepare
 from harness.run.task_answers import RecordedTask, task_of
 from harness.store.run_folder import RunFolder
 from harness.store.run_status import STATUS, STOP, RunStatus, write_status
