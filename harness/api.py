@@ -30,11 +30,11 @@ from harness.cli.live import Display
 from harness.cli.published import fetch_published
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.errors import AFFECTS_ALL_RUNS, ConfigError, HarnessError, for_python
+from harness.errors import ConfigError, HarnessError, for_python
 from harness.execution import executing
 from harness.plugins import register
 from harness.results import ComparisonResult, EvaluationResult, RunResult
-from harness.run.executor import execute
+from harness.run.experiment import execute_all
 from harness.run.models import Resources, ignored_urls
 from harness.run.preparation import prepare_all
 from harness.run.remote import set_copies_aside
@@ -184,19 +184,13 @@ async def _execute(
                 begin()
         with display.of({job.folder.name: name for name, job in jobs.items()}):
             failed: HarnessError | None = None
-            for name, job in jobs.items():
-                try:
-                    result = await execute(job, partial(display.watch, job.folder.name))
-                except HarnessError as error:
-                    if isinstance(error, AFFECTS_ALL_RUNS):
-                        raise
-                    if name and not failed:
-                        error.message = f"Variant {name!r}: {error.message}"
-                    failed, result = failed or error, None
-                if display.interrupted:
-                    raise KeyboardInterrupt
-                if result and result.ended == "budget":
-                    break
+            listener, interrupted = display.watch, lambda: display.interrupted
+            async for job, _, error in execute_all([*jobs.values()], listener, interrupted):
+                if error is not None and failed is None:
+                    failed = error
+                    failed.message = f"Variant {job.variant.name!r}: {error.message}"
+            if display.interrupted:
+                raise KeyboardInterrupt
             if failed:
                 raise failed
     return {name: RunResult(job.folder) for name, job in jobs.items() if job.folder.exists()}

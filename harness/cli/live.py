@@ -24,7 +24,7 @@ from rich.text import Text
 from harness.calls.budget import Budget
 from harness.calls.signals import Notices, Stop
 from harness.cli.console import messages, say
-from harness.errors import AFFECTS_ALL_RUNS, HarnessError
+from harness.errors import HarnessError
 from harness.report.text import inert, inert_text, percent, usd
 from harness.run.progress import Ending, Tally
 from harness.scoring import cut
@@ -130,14 +130,11 @@ class Display:
         messages.control(Control(ControlType.CARRIAGE_RETURN, *(up * more)))
 
 
-def attended(
-    work: Coroutine[Any, Any, T], display: Display, again: str, *, alone: bool = True
-) -> T:
-    """Run a session, and return its result.
+def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
+    """Do a command's work, and return its result.
 
-    ``again``, the command that resumes the session, is printed if the session is interrupted, or
-    fails after a run has begun and ends the command. (If it is not ``alone`` in its command, only
-    some errors do so.) An interruption ends the program with the exit code 130.
+    ``again``, the command that resumes the work, is printed if the work is interrupted, or fails
+    after a run has begun. An interruption ends the program with the exit code 130.
     """
     try:
         from uvloop import new_event_loop
@@ -149,8 +146,8 @@ def attended(
     except (asyncio.CancelledError, KeyboardInterrupt):
         say(f"Stopped. To continue: {again}")
         raise typer.Exit(INTERRUPTED) from None
-    except HarnessError as error:
-        if display.tallies and (alone or isinstance(error, AFFECTS_ALL_RUNS)):
+    except HarnessError:
+        if display.tallies:
             say(f"To continue: {again}")
         raise
 

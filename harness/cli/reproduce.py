@@ -1,6 +1,7 @@
 """`harness reproduce`: a paper's tables and figures, compared with the paper and official code."""
 
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +17,8 @@ from harness.config.settings import Settings
 from harness.errors import ConfigError
 from harness.report.study import study_document, study_page
 from harness.run import reproduction
-from harness.run.executor import execute
+from harness.run.experiment import execute_all
+from harness.run.job import Job
 from harness.run.models import Resources
 from harness.run.reproduction import StudyRecord, cautions, facts, record, study_jobs
 from harness.store.files import check_output, write_json, write_whole
@@ -76,16 +78,22 @@ def reproduce(
             say(reason, "yellow")
         again = f"harness reproduce {study}"
         with Display({job.folder.name: name for name, job in jobs.items()}) as display:
-            for job in jobs.values():
-                watch = partial(display.watch, job.folder.name)
-                result = attended(execute(job, watch), display, again)
-                if code := early_end(result.ended, result.tally.budget, "budget.usd", again):
-                    raise typer.Exit(code)
+            attended(_execute([*jobs.values()], display, again), display, again)
     made = record(loaded, {name: job.folder for name, job in jobs.items()}, time.time())
     write_json(page.with_suffix(".json"), made)
     write_whole(page, _page(made).encode())
     show(study_document(loaded, made.findings), form)
     say(f"Page in {page}; check it with: harness reproduce --verify {page}")
+
+
+async def _execute(jobs: Sequence[Job], display: Display, again: str) -> None:
+    """Execute the runs of a study, all of which must finish."""
+    async for _, result, error in execute_all(jobs, display.watch, lambda: display.interrupted):
+        if error is not None:
+            raise error
+        assert result is not None
+        if code := early_end(result.ended, result.tally.budget, "budget.usd", again):
+            raise typer.Exit(code)
 
 
 def _page(made: StudyRecord) -> str:

@@ -16,7 +16,6 @@ from harness.cli.completion import run_files
 from harness.cli.confirm import confirm_cost
 from harness.cli.console import Limit, Overrides, outcomes, output, say, show
 from harness.cli.live import (
-    BUDGET_SPENT,
     INTERRUPTED,
     MANY,
     Display,
@@ -28,13 +27,14 @@ from harness.cli.published import fetch_published
 from harness.config.loading import parse_override
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
-from harness.errors import AFFECTS_ALL_RUNS, ConfigError, HarnessError, RunConflict, SecretMissing
+from harness.errors import ConfigError, HarnessError, RunConflict, SecretMissing
 from harness.plugins import kind
 from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
 from harness.report.text import usd
 from harness.run.checks import LOOKED_AT
-from harness.run.executor import execute
+from harness.run.executor import Result
+from harness.run.experiment import Execution, execute_all
 from harness.run.job import Job
 from harness.run.models import Resources, ignored_urls
 from harness.run.preparation import prepare_all
@@ -281,34 +281,28 @@ DETACHED = 4  # exit code of a run that has left while its batches are at work
 
 
 def _run_all(jobs: Sequence[Job], base: str, again: str, table: bool) -> int:
-    """Execute the jobs, which ``again`` resumes, and return the exit code.
-
-    If one of several jobs fails by itself, the others are executed nevertheless.
-    """
+    """Execute the jobs, which ``again`` resumes, and return the exit code."""
     results: dict[str, Metrics] = {}
     failed: list[str] = []
-    alone = len(jobs) == 1
     code = 0
+
+    async def work(display: Display) -> None:
+        nonlocal code
+        async for execution in execute_all(jobs, display.watch, lambda: display.interrupted):
+            if execution.result is None:
+                failed.append(execution.job.folder.name)
+                say(f"{failed[-1]} failed: {execution.error}", "red")
+                code = max(code, 1)
+            else:
+                results[execution.job.variant.name] = execution.result.metrics
+                code = max(code, _say_ended(execution, execution.result, again, display))
+        if display.interrupted and code <= 1 and len(results) + len(failed) < len(jobs):
+            say(f"Interrupted. To continue: {again}")
+            code = INTERRUPTED
+
     try:
         with Display({job.folder.name: job.variant.name for job in jobs}) as display:
-            for job in jobs:
-                try:
-                    results[job.variant.name], one = _run(job, again, display, alone)
-                except HarnessError as error:
-                    if alone or isinstance(error, AFFECTS_ALL_RUNS):
-                        raise
-                    failed.append(job.folder.name)
-                    say(f"{failed[-1]} failed: {error}", "red")
-                    one = 1
-                code = max(code, one)
-                if display.interrupted and code <= 1 and job is not jobs[-1]:
-                    say(f"Interrupted. To continue: {again}")
-                    code = INTERRUPTED
-                if display.interrupted or one in (BUDGET_SPENT, INTERRUPTED):
-                    break
-    except KeyboardInterrupt:  # between two runs
-        say(f"Stopped. To continue: {again}")
-        code = INTERRUPTED
+            attended(work(display), display, again)
     finally:  # printed below the display
         if results and (code != DETACHED or any(one.n_attempts for one in results.values())):
             done = len(results) == len(jobs) and code not in (INTERRUPTED, DETACHED)
@@ -319,24 +313,23 @@ def _run_all(jobs: Sequence[Job], base: str, again: str, table: bool) -> int:
     return code
 
 
-def _run(job: Job, again: str, display: Display, alone: bool) -> tuple[Metrics, int]:
+def _say_ended(execution: Execution, result: Result, again: str, display: Display) -> int:
+    """Print what a user should know about a run's end, and return its exit code."""
+    job = execution.job
     name = job.folder.name
-    work = execute(job, partial(display.watch, name))
-    result = attended(work, display, again, alone=alone)
     tally, metrics = result.tally, result.metrics
     _say_saved(job)
     for caution in metrics.cautions:
         explained = caution == metrics.unanswerable and job.run.task.name == "jsonl"
         hint = " A row's target or gold is one (harness docs jsonl)." * explained
         say(f"{name}: {caution}{hint}")
-    batching = job.run.limits.batch
-    if result.ended == "interrupted" and batching and batching.detach and not display.interrupted:
+    if execution.detached and not display.interrupted:
         waiting = "1 sample waits" if tally.left == 1 else f"{tally.left:,} samples wait"
         say(f"{name}: {waiting} for batches, which may take a day.")
         say(f"To see if they have ended, and to continue: {again}")
-        return metrics, DETACHED
+        return DETACHED
     if code := early_end(result.ended, tally.budget, "budget.usd", again):
-        return metrics, code
+        return code
     attempts = metrics.n_attempts
     if 0 < attempts <= MANY * (unread := metrics.outcomes["unparseable"]):
         how_many = "No answer" if unread == attempts else f"{unread:,} of {attempts:,} answers"
@@ -367,7 +360,7 @@ def _run(job: Job, again: str, display: Display, alone: bool) -> tuple[Metrics, 
         say(f"To retry them: {again}")
     elif tally.failed_judgements:  # the run's notice reported them
         say(f"To retry the failed judgements: {again}")
-    return metrics, int(bool(failed or tally.failed_judgements) or _mostly_undecided(job, metrics))
+    return int(bool(failed or tally.failed_judgements) or _mostly_undecided(job, metrics))
 
 
 def _mostly_undecided(job: Job, metrics: Metrics) -> bool:

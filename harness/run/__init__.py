@@ -2,7 +2,8 @@
 
 `run_files` reads the run file, and `resolving` fills in what it names. `preparation` checks it
 (`checks`, and `changes` since an earlier session) and builds the parts of a `job` (`models`,
-`shots`, `judges` and the `other_runs` that they read). `executor` opens a `session` (lock, budget, the cache of `replies`, and each model's
+`shots`, `judges` and the `other_runs` that they read). `experiment` has the jobs of a command
+executed: `executor` opens a `session` (lock, budget, the cache of `replies`, and each model's
 `call_stack`) and passes the unfinished samples (`plan`) to the worker pool (`pool`), while
 `heartbeat` writes the `progress` to ``status.json`` and `remote` copies the run to an object store.
 `samples` takes each sample through its rounds: the messages (`paraphrase`; in conversations `turns`
