@@ -32,7 +32,7 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError, HarnessError, for_python
 from harness.execution import executing
-from harness.plugins import register
+from harness.plugin_loader import register
 from harness.results import ComparisonResult, EvaluationResult, RunResult
 from harness.run.experiment import execute_all
 from harness.run.models import Resources, ignored_urls

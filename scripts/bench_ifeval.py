@@ -35,8 +35,8 @@ OURS = (
     READ
     + """
 from pathlib import Path
-from harness.tasks.ifeval import read_item
-from harness.scoring.instructions import judge
+from harness.plugins.benchmarks.ifeval.task import read_item
+from harness.plugins.benchmarks.ifeval.instructions import judge
 for row in rows:
     item = read_item(row, "", "official")
     found = judge(item.instructions, answers[row["prompt"]])

@@ -23,8 +23,8 @@ from msgspec import Struct
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import DataInvalid, UserError
-from harness.tasks.last_letter import RECORDED
-from harness.tasks.last_letter.structure import last_letters, letters_in, parser
+from harness.plugins.benchmarks.last_letter.structure import last_letters, letters_in, parser
+from harness.plugins.benchmarks.last_letter.task import RECORDED
 
 READERS = ("strict", "flexible", "ai")
 

@@ -17,8 +17,8 @@ from harness.config.run_file import RunFile
 from harness.errors import Unparseable
 from harness.execution import executing
 from harness.mock import MockServer
+from harness.plugins.benchmarks.ifeval.instructions import texts
 from harness.records import Instance, Message, Reply, Request, Score, Usage
-from harness.scoring.instructions import texts
 from tests.postgres import Postgres, binary
 
 ROOT = Path(__file__).parents[1]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.config.loading import load
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.store.run_folder import RunFolder
 
 FILES = sorted((Path(__file__).parents[1] / "configs").glob("*"))

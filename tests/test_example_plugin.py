@@ -89,7 +89,7 @@ def test_its_checker_and_judge_come_in_by_the_same_door(
     site: Path, kind: str, name: str, probe: str
 ) -> None:
     script = (
-        "from harness.plugins import kind\n"
+        "from harness.plugin_loader import kind\n"
         f"assert {name!r} in kind({kind!r}).names()\nprint(kind({kind!r}).{probe})"
     )
     assert loaded(site, script).strip() == "True"

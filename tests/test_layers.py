@@ -6,11 +6,15 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.declarations import DISTRIBUTION as OWN
+from harness.declarations import declarations
+
 ROOT = Path(__file__).parents[1] / "harness"
 FILES = sorted(ROOT.rglob("*.py"))
 
 # Top to bottom; the parts of one layer are siblings.
 LAYERS = [
+    {"plugins"},
     {"__main__", "pytest_plugin"},
     {"api"},
     {"results", "api_options"},
@@ -22,10 +26,11 @@ LAYERS = [
     {"calls", "scoring", "backends", "store", "datasets", "observers"},
     {"prompts"},
     {"config"},
-    {"plugins"},
+    {"plugin_loader"},
+    {"declarations"},
     {"plugin_interface"},
     {"user_code", "function_backend", "extras", "workers"},
-    {"ports"},
+    {"ports", "plugin"},
     {"records"},
     {"execution"},
     {"errors"},
@@ -102,6 +107,22 @@ def test_imports_go_one_way() -> None:
         if (problem := fault(own, name))
     ]
     assert not found, "\n".join(found)
+
+
+def test_plug_ins_import_each_other_only_as_they_declare() -> None:
+    declared = {one.home: one.plugin.requires for one in declarations() if one.package == OWN}
+    faults = []
+    for path, module in modules().items():
+        name = ".".join(["harness", *path.with_suffix("").parts])
+        home = next((home for home in declared if f"{name}.".startswith(f"{home}.")), "")
+        others = {other for other in declared if other != home} if home else set()
+        for imported in module.imports:
+            used = [other for other in others if f"{imported}.".startswith(f"{other}.")]
+            names = [other.rpartition(".")[2] for other in used]
+            if not set(names) <= set(declared[home] if home else ()):
+                faults.append(f"{name} imports {imported}")
+    assert declared
+    assert not faults
 
 
 def test_every_part_has_a_layer() -> None:

@@ -1,5 +1,4 @@
 import sys
-import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,8 @@ import pytest
 from harness.errors import ConfigError, DataInvalid, ExtraMissing
 from harness.extras import import_extra
 from harness.plugin_interface import calling
-from harness.plugins import PACKAGES, kind
+from harness.plugin_loader import PACKAGES, kind
+from tests.installed import install_plugin
 
 pytestmark = pytest.mark.usefixtures("executing_code")
 
@@ -21,16 +21,14 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     """Puts a third party's package, with its metadata, where packages are found."""
     names: list[str] = []
 
-    def put(code: str, *, group: str = "harness.backends", entry: str, name: str = "third") -> None:
+    def put(code: str, *, name: str = "third", **members: str) -> None:
         site = tmp_path / name
-        info = site / f"{name}-1.0.dist-info"
-        info.mkdir(parents=True)
-        (site / f"{name}.py").write_text(textwrap.dedent(code))
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[{group}]\n{entry}\n")
+        named = {kind: dict([member.split(" = ")]) for kind, member in members.items()}
+        install_plugin(site, code, named, name)
         monkeypatch.syspath_prepend(str(site))
-        sys.modules.pop(name, None)
-        names.append(name)
+        names.extend([name, f"{name}_declaration"])
+        for module in names:
+            sys.modules.pop(module, None)
 
     yield put
     for name in names:  # another test's package may have the same name
@@ -66,7 +64,7 @@ def test_every_built_in_loads() -> None:
 
 
 def test_a_backend_of_another_package_comes_in_by_the_same_door(install: Install) -> None:
-    install(ECHO, entry="echo = third:Echo")
+    install(ECHO, backends="echo = Echo")
     assert "echo" in kind("backends").names()
     echo = kind("backends").build("echo", {"loud": True}, secret=len, read=print)
     assert (echo.loud, echo.times, echo.secret) == (True, 1, len)
@@ -81,48 +79,43 @@ def test_an_entry_point_may_name_a_function_that_checks(install: Install, decora
         def has_tax(text: str, rate: float = 0.19) -> bool:
             return str(rate) in text
     """
-    install(code, group="harness.checkers", entry="has_tax = third:has_tax")
+    install(code, checkers="has_tax = has_tax")
     check = kind("checkers").build("has_tax", {"rate": 0.07})
     assert check.check("With 0.07.", None).passed
     assert not check.check("With 0.19.", None).passed
     assert kind("checkers").origin("has_tax")["package"] == "third"
 
 
-def test_an_entry_point_may_name_the_module(install: Install) -> None:
-    install(ECHO, entry="echo = third")
-    assert kind("backends").load("echo").__name__ == "Echo"
-
-
 def test_an_entry_point_of_one_kind_is_none_of_another(install: Install) -> None:
-    install(ECHO, entry="echo = third:Echo", group="harness.tasks")
+    install(ECHO, tasks="echo = Echo")
     assert "echo" in kind("tasks").names()
     assert "echo" not in kind("backends").names()
 
 
 def test_a_built_in_is_never_shadowed(install: Install) -> None:
-    install(ECHO, entry="simulated = third:Echo")
+    install(ECHO, backends="simulated = Echo")
     assert kind("backends").load("simulated").__module__ == "harness.backends.simulated"
 
 
 def test_two_packages_that_offer_one_name_are_both_named(install: Install) -> None:
-    install(ECHO, entry="echo = third:Echo")
-    install(ECHO, entry="echo = fourth:Echo", name="fourth")
+    install(ECHO, backends="echo = Echo")
+    install(ECHO, backends="echo = Echo", name="fourth")
     with pytest.raises(ConfigError, match=r"two plug-ins.*'echo'.*fourth and third.*Uninstall one"):
         kind("backends").load("echo")
 
 
 @pytest.mark.parametrize(
-    ("code", "entry", "problem"),
+    ("code", "problem"),
     [
-        ("import a_module_that_is_not_there", "echo = third", "ModuleNotFoundError"),
-        ("raise OSError('no device')", "echo = third", "no device"),
-        ("x = 1", "echo = third:Echo", "AttributeError"),
+        ("import a_module_that_is_not_there", "ModuleNotFoundError"),
+        ("raise OSError('no device')", "no device"),
+        ("x = 1", "AttributeError"),
     ],
 )
 def test_a_package_that_cannot_be_loaded_is_named(
-    install: Install, code: str, entry: str, problem: str
+    install: Install, code: str, problem: str
 ) -> None:
-    install(code, entry=entry)
+    install(code, backends="echo = Echo")
     with pytest.raises(ConfigError, match=f"'echo' from third cannot be loaded.*{problem}"):
         kind("backends").load("echo")
     assert "echo" in kind("backends").names(), "the others can still be listed"
@@ -177,7 +170,7 @@ def test_options_are_filled_in_with_their_defaults() -> None:
 def test_an_option_may_be_named_like_a_method_of_pydantic_or_have_no_type(
     install: Install,
 ) -> None:
-    install(ECHO, entry="echo = third:Echo")
+    install(ECHO, backends="echo = Echo")
     built = kind("backends").build("echo", {"schema": "s", "free": [1]}, secret=len)
     assert (built.schema, built.free) == ("s", [1])
 
@@ -188,7 +181,7 @@ def test_parameters_that_gather_the_rest_are_no_options(install: Install) -> Non
             def __init__(self, *args, **kwargs): self.given = (args, kwargs)
             def check(self, text, instance): ...
     """
-    install(code, entry="echo = third", group="harness.checkers")
+    install(code, checkers="echo = plugin")
     assert kind("checkers").build("echo", {}, secret=len).given == ((), {})
     with pytest.raises(ConfigError, match="no option 'kwargs'"):
         kind("checkers").options("echo", {"kwargs": 1})
@@ -222,14 +215,14 @@ TASK = """
 def test_a_misspelt_or_half_declared_capability_is_refused(
     install: Install, member: str, problem: str
 ) -> None:
-    install(TASK.format(member=member), entry="sums = third", group="harness.tasks")
+    install(TASK.format(member=member), tasks="sums = plugin")
     with pytest.raises(ConfigError, match=problem):
         kind("tasks").build("sums", {})
 
 
 def test_a_misspelt_capability_of_a_backend_is_refused(install: Install) -> None:
     code = ECHO.replace("cacheable = False", "cacheable = prompt_cachng = False")
-    install(code, entry="echo = third")
+    install(code, backends="echo = plugin")
     with pytest.raises(ConfigError, match="did you mean 'prompt_caching'"):
         kind("backends").build("echo", {}, secret=str)
 
@@ -251,20 +244,20 @@ def test_a_constructor_that_cannot_be_called_is_refused(
         class plugin:
             def __init__(self, {parameter}): 1 / n
     """
-    install(code, entry="echo = third")
+    install(code, backends="echo = plugin")
     with pytest.raises(ConfigError, match=problem):
         kind("backends").build("echo", {})
 
 
 def test_a_plug_in_without_a_required_member_is_refused(install: Install) -> None:
-    install("class plugin:\n    names = []", entry="rows = third", group="harness.loaders")
+    install("class plugin:\n    names = []", loaders="rows = plugin")
     with pytest.raises(ConfigError, match="It has no 'read'"):
         kind("loaders").build("rows", {})
 
 
 def test_a_complete_capability_and_members_of_ones_own_are_accepted(install: Install) -> None:
     member = "measure = 'exact'; score_of_no_answer = rows = _leak = None"
-    install(TASK.format(member=member), entry="sums = third", group="harness.tasks")
+    install(TASK.format(member=member), tasks="sums = plugin")
     assert kind("tasks").build("sums", {}).measure == "exact"
 
 
@@ -292,7 +285,7 @@ def test_the_kinds() -> None:
 
 
 def test_a_plug_in_tells_where_it_is_from(install: Install, tmp_path: Path) -> None:
-    install(ECHO, entry="echo = third:Echo")
+    install(ECHO, backends="echo = Echo")
     first = kind("backends").origin("echo")
     assert (first["package"], first["version"]) == ("third", "1.0")
     assert kind("backends").origin("echo") == first

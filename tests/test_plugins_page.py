@@ -16,7 +16,7 @@ import yaml
 
 from harness.config.run_file import RunFile
 from harness.plugin_interface import problems
-from harness.plugins import PACKAGES, SUPPLIED, _registered
+from harness.plugin_loader import PACKAGES, SUPPLIED, _registered
 from harness.ports import CAPABILITIES
 from harness.records import DecodingConstraint, Instance
 from harness.testing import check_backend, check_checker, check_judge, check_task
@@ -113,7 +113,7 @@ def test_the_constraint_and_the_run_file(shown: dict[str, Any]) -> None:
 
 def test_its_tables_name_every_kind_parameter_and_optional_member() -> None:
     for kind in PACKAGES:
-        assert f"`harness.{kind}`" in PAGE, kind
+        assert f"| `{kind}` |" in PAGE, kind
         for parameter in SUPPLIED.get(kind, {}):
             assert f"`{parameter}`" in PAGE, parameter
         for protocol in CAPABILITIES[kind]:

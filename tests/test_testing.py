@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from harness.backends import HttpBackend, HttpClient
 from harness.datasets.folder import DataFolder
 from harness.errors import CallError, FatalCallError, RequestRejected, TransientError, Unparseable
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.records import (
     Criterion,
     Decoding,

@@ -19,7 +19,7 @@ from harness.config.run_file import RunFile
 from harness.errors import DataInvalid, HarnessError
 from harness.execution import ExecutionRefused, executing
 from harness.plugin_interface import calling
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.ports import Claim, Claiming, Effect, Explained, PaperTable, Pictured, Tabled
 from harness.records import Instance
 from harness.store.run_folder import RunFolder

@@ -26,7 +26,7 @@ from harness.config.settings import Settings, set_variables
 from harness.errors import ConfigError, FatalCallError, HarnessError, SecretMissing, TransientError
 from harness.execution import executing
 from harness.extras import import_extra
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.ports import Backend, Startable
 from harness.records import Reply, Request
 

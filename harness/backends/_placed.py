@@ -18,7 +18,7 @@ from harness.config.settings import variables
 from harness.errors import ConfigError, FatalCallError, HarnessError
 from harness.extras import import_extra
 from harness.plugin_interface import parameters
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.ports import (
     Backend,
     Fingerprinted,

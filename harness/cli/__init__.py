@@ -8,6 +8,8 @@ import errno
 import io
 import os
 import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -15,26 +17,8 @@ import typer
 from typer.core import TyperCommand
 
 from harness.cli.completion import judge_words, run_files, run_names
-from harness.cli.verbs import GROUPS, SETTINGS, VERBS, CommandGroup, documented
-
-MODULES = {
-    **dict.fromkeys(("configs", "ls", "tasks", "backends", "prices", "checkers"), "listings"),
-    "judges": "listings",
-    **dict.fromkeys(("merge", "rm", "mv", "sync"), "manage"),
-    **dict.fromkeys(("export", "import"), "exchange"),
-    **dict.fromkeys(("table", "matrix", "ablation"), "compare"),
-    "validate": "judge",
-    "eval": "run",
-}
-"""The modules of verbs that are not defined in a module of their own name."""
-
-ALIASES: dict[str, dict[str, str]] = {
-    "report": {"-o": "--output", "--attempts": "--max-attempts"},
-    "export": {"-o": "--output"},
-    "data": {"--option": "--override"},
-    "build": {"--out": "--output"},
-}
-"""Former names of options, by verb. They are still accepted."""
+from harness.cli.verbs import SETTINGS, CommandGroup, all_verbs, documented, find_verb
+from harness.plugin import Verb
 
 FIRST_STEPS = """First steps:
 
@@ -64,12 +48,6 @@ COMPLETED = {
 }
 """Functions that complete the arguments of verbs without importing the modules of the verbs."""
 
-EXECUTING = frozenset(
-    {"run", "eval", "reproduce", "score", "judge", "build", "data", "batches"}
-    | {"tasks", "backends", "checkers", "judges"}
-)
-"""The verbs that execute Python files named in run files, runs or arguments. Others only read."""
-
 
 class _Verb(TyperCommand):
     def make_context(
@@ -79,16 +57,18 @@ class _Verb(TyperCommand):
         from harness.execution import executing
 
         name = str(self.name)
+        verb = find_verb(name)
+        assert verb is not None
         if name == "judge" and args[:1] == ["validate"]:
             info_name, args, name = f"{info_name} validate", args[1:], "validate"
-        former = ALIASES.get(name, {})
-        args = [former.get(word, word) for word in args]
+            verb = replace(verb, place="harness.cli.judge:validate")
+        args = [verb.former_options.get(word, word) for word in args]
         begins = " ".join([name, *args[:1]])  # parsing empties the list
         completing = extra.get("resilient_parsing") and name in COMPLETED
-        command = _completed(name) if completing else _imported(name)
+        command = _completed(name) if completing else _imported(name, verb)
         try:
             context = command.make_context(info_name, args, parent, **extra)
-            context.with_resource(executing("allowed" if name in EXECUTING else "refused"))
+            context.with_resource(executing("allowed" if verb.executes else "refused"))
             return context
         except Exception as error:  # Typer exports no class of usage errors
             _explain(name, error, begins)
@@ -114,7 +94,10 @@ class _Completed(TyperCommand):
     """A command for shell completion, imported only if its options must be listed."""
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        return list(_imported(str(self.name)).shell_complete(ctx, incomplete))
+        name = str(self.name)
+        verb = find_verb(name)
+        assert verb is not None
+        return list(_imported(name, verb).shell_complete(ctx, incomplete))
 
 
 def _completed(name: str) -> Any:
@@ -129,17 +112,17 @@ def _completed(name: str) -> Any:
     return typer.main.get_command(alone)
 
 
-def _imported(name: str) -> Any:
-    module = import_module(f"harness.cli.{MODULES.get(name, name)}")
-    verb = getattr(module, {"import": "import_", "eval": "evaluate"}.get(name, name))
-    if isinstance(verb, typer.Typer):
-        group: Any = typer.main.get_group(verb)
+def _imported(name: str, verb: Verb) -> Any:
+    module, _, attribute = verb.place.partition(":")
+    function = getattr(import_module(module), attribute)
+    if isinstance(function, typer.Typer):
+        group: Any = typer.main.get_group(function)
         group.name = name
         for command in group.commands.values():
             _hide_types(command)
         return group
     alone = typer.Typer(add_completion=False, **SETTINGS)
-    alone.command(name)(documented(verb))
+    alone.command(name)(documented(function))
     return _hide_types(typer.main.get_command(alone))
 
 
@@ -154,13 +137,19 @@ def _hide_types(command: Any) -> Any:
 class _LazyGroup(CommandGroup):
     """The group of all verbs, which are imported on use."""
 
-    headings = GROUPS
+    def headings(self) -> Mapping[str, Iterable[str]]:
+        """Return the names of the verbs by heading."""
+        headings: dict[str, list[str]] = {}
+        for name, verb in all_verbs().items():
+            headings.setdefault(verb.heading, []).append(name)
+        return headings
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(VERBS)
+        return list(all_verbs())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return _Verb(cmd_name, help=VERBS[cmd_name]) if cmd_name in VERBS else None
+        verb = find_verb(cmd_name)
+        return None if verb is None else _Verb(cmd_name, help=verb.summary)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a verb. An EOFError becomes another error: Typer would only print "Aborted!"."""
@@ -215,7 +204,7 @@ def main() -> None:
             raise
         message, code = f"Cannot write the output: {error.strerror}.", 1
     except Exception as error:
-        from harness.plugins import external
+        from harness.plugin_loader import external
 
         if used := external():
             error.add_note(

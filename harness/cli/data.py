@@ -30,7 +30,7 @@ from harness.datasets.catalogue import CATALOGUE, DataSet, Original, data_set
 from harness.datasets.fetch import summary
 from harness.datasets.folder import DataFolder, installed
 from harness.errors import ConfigError, DataMissing
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.ports import Described, Judged
 from harness.report.constraints import criteria_document
 from harness.report.figure import PICTURES

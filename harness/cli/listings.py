@@ -19,7 +19,7 @@ from harness.config.prices import load_prices
 from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataMissing, HarnessError, SecretMissing, nearest
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.ports import CONSTRAINTS, PARAMETERS
 from harness.report.listings import (
     Card,

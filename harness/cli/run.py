@@ -28,7 +28,7 @@ from harness.config.loading import parse_override
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.errors import ConfigError, HarnessError, RunConflict, SecretMissing
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
 from harness.report.text import usd

@@ -1,74 +1,233 @@
 """The names and summaries of all verbs, and how a verb's function becomes a command."""
 
+import functools
 import inspect
 import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-GROUPS: dict[str, dict[str, str]] = {
-    "Run": {
-        "run": "Run a run file, or continue it where it was interrupted.",
-        "eval": "Evaluate models on benchmarks, and show one table of results.",
-        "merge": "Merge the shards of a run into one run.",
-        "init": "Write the files of your first benchmark.",
-        "configs": "List the run files that are shipped with the harness.",
-        "reproduce": "Reproduce the tables and figures of a paper.",
-    },
-    "Look at runs": {
-        "ls": "List the runs.",
-        "show": "Show a run's metrics, its failures, or one instance in full.",
-        "view": "Follow runs in progress in the browser, and read finished ones.",
-        "report": "Write a report you can share: one HTML file that works offline.",
-        "sync": "Get runs from the team's object store, and copy runs to it.",
-        "mv": "Rename a run.",
-        "rm": "Delete runs, after confirmation.",
-    },
-    "Compare runs": {
-        "compare": "Is one run better than another?",
-        "table": "What would a paper's results table of these runs look like?",
-        "ablation": "How much does each variant of a run file gain over the baseline?",
-        "matrix": "Which pairs of runs differ, and do groups rank the runs alike?",
-        "check": "Do runs meet the bounds of a release gate?",
-    },
-    "Score again": {
-        "score": "Score a run again without model calls.",
-        "judge": "Score a run with another judge.",
-        "errors": "Label failures by hand, and count the kinds of error.",
-    },
-    "Look up and check": {
-        "tasks": "List the tasks, their options and data sets.",
-        "backends": "List the backends, their options and the presets.",
-        "checkers": "List the checkers, and how a run file names them.",
-        "judges": "List the judges, and how a run file names them.",
-        "prices": "List model prices with their dates and sources.",
-        "docs": "List the pages of the documentation, or show one.",
-        "doctor": "Check the installation, keys, servers, data and folders.",
-    },
-    "Data and tools": {
-        "data": "Fetch public data sets, list them, and show where they are.",
-        "build": "Build your own benchmark.",
-        "batches": "List the batches of all runs, or cancel one.",
-        "cache": "Inspect and clear the cache of paid replies.",
-        "export": "Export runs for other tools.",
-        "import": "Import another tool's results as a run.",
-        "mock": "Serve a simulated provider on this machine.",
-    },
+from harness.declarations import declarations
+from harness.plugin import Verb
+
+CORE: Mapping[str, Verb] = {
+    "run": Verb(
+        summary="Run a run file, or continue it where it was interrupted.",
+        heading="Run",
+        place="harness.cli.run:run",
+        executes=True,
+    ),
+    "eval": Verb(
+        summary="Evaluate models on benchmarks, and show one table of results.",
+        heading="Run",
+        place="harness.cli.run:evaluate",
+        executes=True,
+    ),
+    "merge": Verb(
+        summary="Merge the shards of a run into one run.",
+        heading="Run",
+        place="harness.cli.manage:merge",
+    ),
+    "init": Verb(
+        summary="Write the files of your first benchmark.",
+        heading="Run",
+        place="harness.cli.init:init",
+    ),
+    "configs": Verb(
+        summary="List the run files that are shipped with the harness.",
+        heading="Run",
+        place="harness.cli.listings:configs",
+    ),
+    "reproduce": Verb(
+        summary="Reproduce the tables and figures of a paper.",
+        heading="Run",
+        place="harness.cli.reproduce:reproduce",
+        executes=True,
+    ),
+    "ls": Verb(
+        summary="List the runs.",
+        heading="Look at runs",
+        place="harness.cli.listings:ls",
+    ),
+    "show": Verb(
+        summary="Show a run's metrics, its failures, or one instance in full.",
+        heading="Look at runs",
+        place="harness.cli.show:show",
+    ),
+    "view": Verb(
+        summary="Follow runs in progress in the browser, and read finished ones.",
+        heading="Look at runs",
+        place="harness.cli.view:view",
+    ),
+    "report": Verb(
+        summary="Write a report you can share: one HTML file that works offline.",
+        heading="Look at runs",
+        place="harness.cli.report:report",
+        former_options={"-o": "--output", "--attempts": "--max-attempts"},
+    ),
+    "sync": Verb(
+        summary="Get runs from the team's object store, and copy runs to it.",
+        heading="Look at runs",
+        place="harness.cli.manage:sync",
+    ),
+    "mv": Verb(
+        summary="Rename a run.",
+        heading="Look at runs",
+        place="harness.cli.manage:mv",
+    ),
+    "rm": Verb(
+        summary="Delete runs, after confirmation.",
+        heading="Look at runs",
+        place="harness.cli.manage:rm",
+    ),
+    "compare": Verb(
+        summary="Is one run better than another?",
+        heading="Compare runs",
+        place="harness.cli.compare:compare",
+    ),
+    "table": Verb(
+        summary="What would a paper's results table of these runs look like?",
+        heading="Compare runs",
+        place="harness.cli.compare:table",
+    ),
+    "ablation": Verb(
+        summary="How much does each variant of a run file gain over the baseline?",
+        heading="Compare runs",
+        place="harness.cli.compare:ablation",
+    ),
+    "matrix": Verb(
+        summary="Which pairs of runs differ, and do groups rank the runs alike?",
+        heading="Compare runs",
+        place="harness.cli.compare:matrix",
+    ),
+    "check": Verb(
+        summary="Do runs meet the bounds of a release gate?",
+        heading="Compare runs",
+        place="harness.cli.check:check",
+    ),
+    "score": Verb(
+        summary="Score a run again without model calls.",
+        heading="Score again",
+        place="harness.cli.score:score",
+        executes=True,
+    ),
+    "judge": Verb(
+        summary="Score a run with another judge.",
+        heading="Score again",
+        place="harness.cli.judge:judge",
+        executes=True,
+    ),
+    "errors": Verb(
+        summary="Label failures by hand, and count the kinds of error.",
+        heading="Score again",
+        place="harness.cli.errors:errors",
+    ),
+    "tasks": Verb(
+        summary="List the tasks, their options and data sets.",
+        heading="Look up and check",
+        place="harness.cli.listings:tasks",
+        executes=True,
+    ),
+    "backends": Verb(
+        summary="List the backends, their options and the presets.",
+        heading="Look up and check",
+        place="harness.cli.listings:backends",
+        executes=True,
+    ),
+    "checkers": Verb(
+        summary="List the checkers, and how a run file names them.",
+        heading="Look up and check",
+        place="harness.cli.listings:checkers",
+        executes=True,
+    ),
+    "judges": Verb(
+        summary="List the judges, and how a run file names them.",
+        heading="Look up and check",
+        place="harness.cli.listings:judges",
+        executes=True,
+    ),
+    "prices": Verb(
+        summary="List model prices with their dates and sources.",
+        heading="Look up and check",
+        place="harness.cli.listings:prices",
+    ),
+    "docs": Verb(
+        summary="List the pages of the documentation, or show one.",
+        heading="Look up and check",
+        place="harness.cli.docs:docs",
+    ),
+    "doctor": Verb(
+        summary="Check the installation, keys, servers, data and folders.",
+        heading="Look up and check",
+        place="harness.cli.doctor:doctor",
+    ),
+    "data": Verb(
+        summary="Fetch public data sets, list them, and show where they are.",
+        heading="Data and tools",
+        place="harness.cli.data:data",
+        executes=True,
+        former_options={"--option": "--override"},
+    ),
+    "build": Verb(
+        summary="Build your own benchmark.",
+        heading="Data and tools",
+        place="harness.cli.build:build",
+        executes=True,
+        former_options={"--out": "--output"},
+    ),
+    "batches": Verb(
+        summary="List the batches of all runs, or cancel one.",
+        heading="Data and tools",
+        place="harness.cli.batches:batches",
+        executes=True,
+    ),
+    "cache": Verb(
+        summary="Inspect and clear the cache of paid replies.",
+        heading="Data and tools",
+        place="harness.cli.cache:cache",
+    ),
+    "export": Verb(
+        summary="Export runs for other tools.",
+        heading="Data and tools",
+        place="harness.cli.exchange:export",
+        former_options={"-o": "--output"},
+    ),
+    "import": Verb(
+        summary="Import another tool's results as a run.",
+        heading="Data and tools",
+        place="harness.cli.exchange:import_",
+    ),
+    "mock": Verb(
+        summary="Serve a simulated provider on this machine.",
+        heading="Data and tools",
+        place="harness.cli.mock:mock",
+    ),
 }
-"""The verbs in ``harness --help``, under the headings of their groups."""
+"""The verbs of the core."""
 
-VERBS = {verb: said for verbs in GROUPS.values() for verb, said in verbs.items()}
-"""The summary of each verb in ``harness --help``.
 
-A verb's function and module are named like the verb. The exceptions are the modules in `MODULES`,
-and the functions ``evaluate`` (of ``eval``) and ``import_``.
-"""
+@functools.cache
+def all_verbs() -> Mapping[str, Verb]:
+    """Return the verbs of the core and of all plug-ins, by name, in the order of the help."""
+    verbs = dict(CORE)
+    for declaration in declarations():
+        for name, verb in declaration.plugin.verbs.items():
+            verbs.setdefault(name, replace(verb, place=declaration.absolute(verb.place)))
+    headings = list(dict.fromkeys(verb.heading for verb in verbs.values()))
+    return dict(sorted(verbs.items(), key=lambda named: headings.index(named[1].heading)))
+
+
+def find_verb(name: str) -> Verb | None:
+    """Return a verb by its name, or None. Declarations are read only for a verb of a plug-in."""
+    return CORE.get(name) or all_verbs().get(name)
+
 
 SETTINGS: dict[str, Any] = {
     "pretty_exceptions_enable": False,
@@ -80,11 +239,13 @@ SETTINGS: dict[str, Any] = {
 class CommandGroup(TyperGroup):
     """A group of verbs. Its ``--help`` shows complete summaries."""
 
-    headings: Mapping[str, Iterable[str]] = {}
+    def headings(self) -> Mapping[str, Iterable[str]]:
+        """Return the names of the verbs by heading, or {} for a single list."""
+        return {}
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the verbs and their summaries."""
-        for heading, names in (self.headings or {"Commands": self.list_commands(ctx)}).items():
+        for heading, names in (self.headings() or {"Commands": self.list_commands(ctx)}).items():
             commands: dict[str, Any] = {name: self.get_command(ctx, name) for name in names}
             with formatter.section(heading):
                 formatter.write_dl(
@@ -93,13 +254,13 @@ class CommandGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Resolve a command as Click does, with a better error for an unknown one."""
-        name, names = args[0], self.list_commands(ctx)
-        if name not in names and not name.startswith("-"):
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
             from harness.config.other_tools import tables
             from harness.errors import nearest
 
-            said = nearest(name, names)
-            if self.headings:  # there are too many commands to list
+            said = nearest(name, self.list_commands(ctx))
+            if self.headings():  # there are too many commands to list
                 close = said if said.startswith("Did you mean") else ""
                 known = tables()["commands"].get(name)
                 said = known or close or "harness --help lists the commands."
@@ -144,7 +305,9 @@ class VerbGroup(typer.Typer):
     """A verb with subcommands, such as ``harness cache``."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(cls=CommandGroup, help=VERBS[name], no_args_is_help=True, **SETTINGS)
+        verb = find_verb(name)
+        summary = verb.summary if verb is not None else ""
+        super().__init__(cls=CommandGroup, help=summary, no_args_is_help=True, **SETTINGS)
 
     def verb(self, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         """Return a decorator that adds a subcommand of this name, with help as in `documented`."""

@@ -8,7 +8,7 @@ from harness.config.run_file import RunFile, flatten, is_below
 from harness.config.sections import JudgeSection
 from harness.errors import ConfigError
 from harness.execution import executing
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.ports import Resumable
 
 GROWING = ("samples", "rounds.max", "limit")  # keys that a resumed run may raise, but not lower

@@ -25,7 +25,7 @@ from pydantic import (
 from harness.config.prices import Price
 from harness.config.validation import ReasoningMarks, Section, shown
 from harness.errors import nearest
-from harness.plugins import FILE, kind
+from harness.plugin_loader import FILE, kind
 
 SECRETS = frozenset(
     {"api_key", "apikey", "api_token", "access_token", "auth_token", "token", "bearer"}

@@ -26,7 +26,7 @@ from harness.exchange.exported_run import ExportedRun, conversation
 from harness.exchange.imported_run import MAX_BYTES, FoundScore, Imported, invalid, opened
 from harness.records import SCHEMA_VERSION, Attempt, Message, encodable, messages_hash
 from harness.store.files import output_file
-from harness.tasks.lm_eval.scoring import ACCURACY
+from harness.tasks._likelihoods import ACCURACY
 
 VERDICT = "acc"  # the metric that says whether a sample passed
 SIMULATED = "simulated"  # marks a document whose answers are simulated

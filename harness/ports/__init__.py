@@ -1,6 +1,6 @@
 """The members that a plug-in must or may implement, as one Protocol per capability.
 
-A plug-in need not inherit from a Protocol. `harness.plugins` checks plug-ins against
+A plug-in need not inherit from a Protocol. `harness.plugin_loader` checks plug-ins against
 `CAPABILITIES`, because a misspelt method would otherwise be ignored. The harness asks for
 capabilities by type: ``isinstance(task, Judged)``.
 """

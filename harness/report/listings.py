@@ -58,7 +58,7 @@ def describe(plugin: Callable[..., Any]) -> Card:
     meanings = _meanings(text)
     options = []
     for name, parameter in inspect.signature(plugin, eval_str=True).parameters.items():
-        # Keyword-only parameters come from the harness (`harness.plugins`), not the run file.
+        # Keyword-only parameters come from the harness (`harness.plugin_loader`), not the run file.
         if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
             continue
         about, annotation, default = meanings.get(name, ""), parameter.annotation, None

@@ -11,7 +11,7 @@ from typing import Any
 from harness.analysis.metrics import plugin_of
 from harness.config.run_file import flatten
 from harness.errors import HarnessError
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.report.runs import ReportedRun
 from harness.report.table import Cell, Table, table
 

@@ -10,7 +10,7 @@ from msgspec import structs
 from harness.calls.code_errors import ModelAnswers
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError
-from harness.plugins import FILE, kind
+from harness.plugin_loader import FILE, kind
 from harness.ports import APPLICATION, Backend
 from harness.records import SCHEMA_VERSION, Attempt
 from harness.run.models import Model

@@ -12,7 +12,7 @@ from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
 from harness.datasets.folder import JUDGE_PROMPTS, DataFolder
 from harness.errors import ConfigError
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.ports import (
     LOGPROBS,
     PARAMETERS,

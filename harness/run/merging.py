@@ -16,7 +16,7 @@ from harness.config.run_file import Shard
 from harness.config.settings import Settings
 from harness.errors import DataMissing, RunConflict
 from harness.execution import ExecutionRefused
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.ports import Aggregating
 from harness.run.resolving import build_task
 from harness.store.aggregates import write_aggregates

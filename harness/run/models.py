@@ -33,7 +33,7 @@ from harness.datasets.folder import DataFolder
 from harness.datasets.rows import rows
 from harness.errors import ConfigError, keys_of
 from harness.plugin_interface import parameters
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.ports import (
     SAMPLES_PER_CALL,
     Backend,

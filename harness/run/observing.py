@@ -10,7 +10,7 @@ import msgspec
 import harness
 from harness.calls.signals import Notices
 from harness.config.settings import Settings
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.ports import Observer
 from harness.records import Attempt, ObservedRun
 from harness.run.job import Job

@@ -13,7 +13,7 @@ from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, nearest
 from harness.plugin_interface import parameters
-from harness.plugins import FILE, kind
+from harness.plugin_loader import FILE, kind
 from harness.ports import Task, decides_by_criteria
 
 S = TypeVar("S", bound=ModelSection)

@@ -18,7 +18,7 @@ from harness.datasets.folder import DataFolder
 from harness.datasets.rows import differing_rows, items
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.execution import executing, in_run_folder
-from harness.plugins import FILE, kind, register
+from harness.plugin_loader import FILE, kind, register
 from harness.run.inline_rows import own_rows, written
 from harness.run.recordings import if_grown, recording_hashes
 from harness.run.resolving import (

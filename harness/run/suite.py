@@ -19,7 +19,7 @@ from harness.config.run_file import RunFile
 from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.row_formats import is_row_file
 from harness.errors import ConfigError, nearest, option
-from harness.plugins import FILE, kind
+from harness.plugin_loader import FILE, kind
 from harness.ports import Judged, JudgeRouting
 from harness.records import content_hash
 from harness.run.resolving import named_model

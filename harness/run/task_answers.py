@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.config.settings import Settings
 from harness.errors import DataInvalid, HarnessError
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.ports import Extracting, Rowed, Targeted, Task
 from harness.records import Instance
 from harness.run.other_runs import data_difference

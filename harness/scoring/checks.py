@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from harness.config.other_tools import remedy
 from harness.errors import ConfigError, DataInvalid, nearest, raised_as
-from harness.plugins import FILE, kind
+from harness.plugin_loader import FILE, kind
 from harness.ports import Checker
 from harness.scoring import is_blank
 from harness.scoring.checkers.json_schema import JsonSchemaChecker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -10,6 +11,9 @@ from msgspec.structs import replace
 
 from harness.errors import Unparseable
 from harness.records import Decoding, Message, Request, encodable
+
+ACCURACY = re.compile(r"(.*_)?(acc|accuracy|exact_match|em|pass@1|pass_at_1)(_norm|_bytes)?(,.*)?")
+"""Names of the metrics that lm-eval treats as accuracies."""
 
 
 class AnswerLikelihood(Struct, frozen=True, array_like=True):

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.ports import LOGPROBS
 from harness.records import Decoding, Message, Origin, Request
 

@@ -15,7 +15,7 @@ from harness.backends._processes import OwnedServers
 from harness.backends._ray_tasks import RayTasks
 from harness.config.sections import PlacementSection
 from harness.errors import ConfigError, ExtraMissing
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.ports import Backend, CachesPrompts, Elastic, PreferredConcurrency, Startable
 
 PLACEMENT = PlacementSection(engine="ray", replicas=4)

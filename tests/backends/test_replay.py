@@ -9,7 +9,7 @@ import pytest
 from harness.backends.replay import ReplayBackend
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError, DataInvalid, ReplayMissing, RequestRejected
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.records import Decoding, Message, Origin, Reply, Request, Usage
 
 

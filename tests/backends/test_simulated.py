@@ -10,7 +10,7 @@ import pytest
 from harness.backends.simulated import WRONG_ANSWER, SimulatedBackend
 from harness.calls.keys import provider_seed
 from harness.errors import ConfigError
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.records import Decoding, Message, Origin, Request, messages_hash
 
 

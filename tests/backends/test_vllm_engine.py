@@ -18,7 +18,7 @@ from harness.backends._vllm import VLLMModel, checked, depth, flags
 from harness.backends._vllm_in_process import InProcessEngine, sampling, template_options
 from harness.backends.vllm_engine import EngineThread
 from harness.errors import ConfigError, FatalCallError, RequestRejected, TransientError
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import ConfigError
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.ports import Filter
 from harness.scoring import punkt
 from harness.scoring.constraints.check import Splitter

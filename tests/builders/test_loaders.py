@@ -13,7 +13,7 @@ from harness.builders.loaders import METADATA, body, running_text
 from harness.builders.rows import json_object
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.ports import Loader
 from harness.records import Document
 

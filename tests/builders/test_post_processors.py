@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.ports import PostProcessor
 
 MARKS = st.text(alphabet="*_~[]ab \n", max_size=30)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.backends.openai import PRESETS
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from tests.cli.command import harness, mistake
 from tests.cli.test_tasks import third_party, words
 

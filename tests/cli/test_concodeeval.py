@@ -9,7 +9,7 @@ import pytest
 
 from harness.datasets.folder import DataFolder
 from harness.mock import MockServer
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from tests.cli.command import ROOT, harness, mistake
 
 REPRESENTATIONS = ("json", "yaml", "xml", "python", "natural_language")

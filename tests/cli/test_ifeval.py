@@ -9,7 +9,7 @@ import pytest
 
 from harness.datasets.folder import DataFolder
 from harness.mock import MockRequest, MockServer
-from harness.tasks.ifeval import IFEvalTask
+from harness.plugins.benchmarks.ifeval.task import IFEvalTask
 from tests.cli.command import ROOT, harness
 
 CONFIG = ROOT / "configs" / "gpt4_ifeval.yaml"

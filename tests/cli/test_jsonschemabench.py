@@ -11,7 +11,7 @@ import pytest
 
 from harness.datasets.folder import DataFolder
 from harness.mock import MockRequest, MockServer
-from harness.tasks.jsonschemabench import plugin
+from harness.plugins.benchmarks.jsonschemabench.task import plugin
 from tests.cli.command import ROOT, harness, mistake
 
 NAME = "openai_jsonschemabench"

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from harness.mock import MockServer
-from harness.tasks.last_letter.structure import READERS
+from harness.plugins.benchmarks.last_letter.structure import READERS
 from tests.cli.command import ROOT, harness, mistake
 
 FREE = "configs/last_letter_free.yaml"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.datasets.folder import DataFolder
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from tests.cli.command import harness, mistake
 
 

@@ -10,7 +10,7 @@ import pytest
 from harness.cli import ALIASES, _imported
 from harness.cli.console import RUN, RUNS
 from harness.cli.verbs import VERBS
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from tests.cli.command import harness
 
 OTHER_MODELS = {"mock", "cache prune"}

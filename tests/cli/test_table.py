@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from tests.cli.command import harness, mistake
 
 RUN = ("run", "configs/quickstart.yaml", "--limit", "26", "--name")

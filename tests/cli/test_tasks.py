@@ -1,20 +1,16 @@
 """`harness tasks`: the tasks, their options and data sets."""
 
 import os
-import textwrap
 from pathlib import Path
 
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from tests.cli.command import harness, mistake
+from tests.installed import install_plugin
 
 
 def third_party(site: Path, code: str, group: str, name: str, package: str = "third") -> None:
     """An installed package that adds a plug-in, seen by processes with this PYTHONPATH."""
-    info = site / f"{package}-1.0.dist-info"
-    info.mkdir(parents=True)
-    (site / f"{package}.py").write_text(textwrap.dedent(code))
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[harness.{group}]\n{name} = {package}:plugin\n")
+    install_plugin(site, code, {group: {name: "plugin"}}, package)
 
 
 def words(text: str) -> str:

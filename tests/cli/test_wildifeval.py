@@ -19,7 +19,7 @@ import yaml
 
 from harness.datasets.folder import DataFolder
 from harness.mock import Answer, MockRequest, MockServer
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from tests.cli.command import ROOT, begun, harness
 from tests.cli.test_run import wait_for_lines
 

@@ -10,7 +10,7 @@ from harness.cli.verbs import VERBS
 from harness.config.loading import expand
 from harness.config.other_tools import model_name, option_remedy, remedy, tables
 from harness.errors import ConfigError
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.run.resolving import named_model, resolved
 from harness.scoring.checks import Rules, read_checks
 

@@ -12,7 +12,7 @@ import pytest
 
 import harness
 from harness.mock import MockServer
-from harness.plugins import kind
+from harness.plugin_loader import kind
 
 trace = pytest.importorskip("opentelemetry.trace")
 sdk = pytest.importorskip("opentelemetry.sdk.trace")

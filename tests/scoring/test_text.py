@@ -181,7 +181,7 @@ def test_without_icu_there_is_no_count_and_any_place_may_be_a_boundary(tmp_path:
     code = """
 import sys
 sys.modules["icu4py"] = sys.modules["icu4py.breakers"] = None
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.records import Instance
 def passed(name, text, **options):
     return kind("checkers").build(name, options).check(text, Instance("1", None)).passed

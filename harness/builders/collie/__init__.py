@@ -22,7 +22,7 @@ from harness.builders.markdown import Cell, card, document, inline, quoted, tabl
 from harness.builders.pools import pool_of
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, StoreFailed
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.scoring.constraints.check import splitter
 from harness.scoring.constraints.grammar import Base, Constraint, measure_name
 from harness.tasks.collie import CollieItem

@@ -28,7 +28,7 @@ from harness.builders.collie.structure import (
 from harness.builders.draws import Draws, hashed
 from harness.errors import ConfigError, DataMissing, HarnessError
 from harness.plugin_interface import calling
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.ports import Filter
 from harness.records import Document
 from harness.scoring.constraints.check import PARAGRAPH_BREAK, Splitter, splitter

@@ -26,7 +26,7 @@ from harness.config.validation import validated
 from harness.datasets.folder import DataFolder, is_there, own_path
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
 from harness.plugin_interface import calling
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.ports import Divisible, Loader
 from harness.records import Document
 from harness.scoring.constraints.grammar import Level

@@ -18,7 +18,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from harness import ports
 from harness.errors import ConfigError, DataInvalid
 from harness.plugin_interface import calling
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.scoring.validators.limits import UnparseableDocument, check_json
 
 Level: TypeAlias = Literal["character", "word", "sentence", "paragraph", "passage"]

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, DataInvalid, Unparseable, raised_as
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.ports import LOGLIKELIHOODS
 from harness.prompts import Template
 from harness.records import (

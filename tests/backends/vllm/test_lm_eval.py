@@ -17,8 +17,8 @@ import msgspec
 import pytest
 
 from tests.backends.vllm.conftest import ENGINE, PYTHON, Bench, made, server
-from tests.tasks.lm_eval.recorder import Relay, serving
-from tests.tasks.lm_eval.runs import (
+from tests.plugins.lm_eval.recorder import Relay, serving
+from tests.plugins.lm_eval.runs import (
     aggregates,
     assert_equal,
     kill,
@@ -27,7 +27,7 @@ from tests.tasks.lm_eval.runs import (
     run,
     run_file,
 )
-from tests.tasks.lm_eval.shapes import write
+from tests.plugins.lm_eval.shapes import write
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -16,6 +16,7 @@ from harness.builders.folder import MANIFEST, BuiltFolder
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, HarnessError
 from tests.builders.collie.corpus import write_corpus
+from tests.installed import install_plugin
 
 LOADER = """
     from harness.records import Document
@@ -32,19 +33,15 @@ LOADER = """
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A package with a filter, a post-processor, a loader and a measure; `put` writes its code."""
     write_corpus(tmp_path / "corpus", documents=4, characters=2_000)
-    info = tmp_path / "site" / "foreign-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: foreign\nVersion: 1.0\n")
     groups = ("loaders", "filters", "post_processors", "measures")
-    points = "".join(f"[harness.{group}]\nown = foreign_parts:Own\n" for group in groups)
-    (info / "entry_points.txt").write_text(points)
+    install_plugin(tmp_path / "site", "", {group: {"own": "Own"} for group in groups}, "foreign")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     return tmp_path
 
 
 def put(site: Path, code: str) -> None:
-    (site / "site" / "foreign_parts.py").write_text(textwrap.dedent(code))
-    sys.modules.pop("foreign_parts", None)
+    (site / "site" / "foreign.py").write_text(textwrap.dedent(code))
+    sys.modules.pop("foreign", None)
     for cached in (site / "site").glob("__pycache__/*"):
         cached.unlink()  # a file of the same size and second is taken for the same
 
@@ -76,8 +73,7 @@ CALLS = """
         (
             CALLS.format(body="raise ValueError('odd')"),
             {"filters": ["own"]},
-            "s, document '0000.txt': The filter 'own' fails (ValueError: odd; foreign_parts.py, "
-            "line 4).",
+            "s, document '0000.txt': The filter 'own' fails (ValueError: odd; foreign.py, line 4).",
         ),
         (
             CALLS.format(body="raise ValueError('odd')"),

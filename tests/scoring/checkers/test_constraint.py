@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from harness.errors import ConfigError
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.records import Instance
 
 OPTIONS: dict[str, Any] = {

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harness.errors import ConfigError, Unparseable
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.records import Instance
 
 SCHEMA: dict[str, Any] = {"type": "object", "required": ["a"]}

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.errors import ConfigError, Unparseable
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.records import Instance, Score
 from harness.scoring.patterns import TIMEOUT_S
 from harness.scoring.text import Uncountable, count_words

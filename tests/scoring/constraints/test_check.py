@@ -22,6 +22,7 @@ from harness.scoring.constraints.check import (
 from harness.scoring.constraints.grammar import Specification, measure, read, write
 from harness.scoring.constraints.render import instruction
 from scripts.bench_collie import official_check
+from tests.installed import install_plugin
 from tests.scoring.constraints.nltk_reference import (
     BESIDE,
     english,
@@ -245,13 +246,8 @@ class Broken(Longest):
 @pytest.fixture(autouse=True)
 def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package as pip would have installed it."""
-    (tmp_path / "longest_measure.py").write_text(CODE)
-    about = tmp_path / "longest_measure-1.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: longest-measure\nVersion: 1\n")
-    (about / "entry_points.txt").write_text(
-        "[harness.measures]\nlongest=longest_measure:Longest\nbroken=longest_measure:Broken\n"
-    )
+    members = {"measures": {"longest": "Longest", "broken": "Broken"}}
+    install_plugin(tmp_path, CODE, members, "longest_measure")
     monkeypatch.syspath_prepend(tmp_path)
     measure.cache_clear()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.errors import ConfigError, Unparseable
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.records import Decoding, Instance, Reply
 from harness.scoring.judges import TAG
 from harness.scoring.judges.pairwise import Pairwise

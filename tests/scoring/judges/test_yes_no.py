@@ -16,7 +16,7 @@ from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.errors import ConfigError, Unparseable
 from harness.mock import Answer, MockRequest, MockServer
 from harness.mock.answers import verdict as simulated_verdict
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.records import (
     Criterion,
     Decoding,

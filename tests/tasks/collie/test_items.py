@@ -7,7 +7,7 @@ import pytest
 
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.tasks.collie import CollieTask
 
 ITEM: dict[str, Any] = {

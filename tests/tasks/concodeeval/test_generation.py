@@ -9,7 +9,7 @@ import pytest
 
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing, Unparseable
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.records import Instance, Reply, Score
 from harness.run.assessment import assess
 from harness.scoring.validators import render

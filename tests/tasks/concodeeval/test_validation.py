@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.builders.concodeeval import build
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing, Unparseable
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.records import Reply
 from harness.run.assessment import assess
 from harness.run.shots import Mistake, mistakes_of

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.records import Message
 from harness.scoring.checks import read_checks
 from harness.tasks.jsonl import JsonlTask

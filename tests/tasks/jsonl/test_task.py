@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, Unparseable
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.records import Message, Score, verdict
 from harness.tasks.jsonl import JsonlTask
 from harness.testing import check_task

@@ -9,7 +9,7 @@ import pytest
 
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing
-from harness.plugins import kind
+from harness.plugin_loader import kind
 from harness.records import Criterion, verdict
 from harness.scoring.rules import rules_version
 from harness.tasks.wildifeval import (

@@ -1,0 +1,94 @@
+"""The declarations of installed plug-ins, which entry points name."""
+
+import functools
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
+from typing import Any, NamedTuple
+
+from harness.plugin import Plugin
+
+GROUP = "harness"  # of entry points
+DISTRIBUTION = "harness-instruct"  # the package that brings the harness and its own plug-ins
+
+
+class Member(NamedTuple):
+    """A class or factory, or a table of them, that a plug-in declares."""
+
+    module: str
+    attribute: str
+    package: str  # the distribution that it comes from
+    version: str
+    entry: str = ""  # of a table
+
+    def table(self) -> Mapping[str, Callable[..., Any]]:
+        """Return the table of a family."""
+        table: Mapping[str, Callable[..., Any]]
+        table = getattr(importlib.import_module(self.module), self.attribute)
+        return table
+
+    def load(self) -> Callable[..., Any]:
+        """Import the member, and return it."""
+        if self.entry:
+            return self.table()[self.entry]
+        member: Callable[..., Any] = getattr(importlib.import_module(self.module), self.attribute)
+        return member
+
+
+class Declaration(NamedTuple):
+    """An installed plug-in's declaration or, if it cannot be loaded, the reason."""
+
+    name: str  # of the entry point
+    home: str  # the package of the declaration's module
+    package: str  # the distribution that it comes from
+    version: str
+    plugin: Plugin
+    problem: str = ""
+
+    def absolute(self, place: str) -> str:
+        """Return a place in the declaration with the full name of its module."""
+        module, _, attribute = place.partition(":")
+        return f"{importlib.util.resolve_name(module, self.home)}:{attribute}"
+
+
+@functools.cache
+def _declarations(path: tuple[str, ...]) -> list[Declaration]:
+    """Return the declarations of all installed plug-ins (cached: a look-up takes 10 ms)."""
+    declarations = []
+    for entry in entry_points(group=GROUP):
+        package = entry.dist.name if entry.dist else entry.value
+        version = entry.dist.version if entry.dist else ""
+        plugin, home, problem = Plugin(summary=""), "", ""
+        try:
+            module = importlib.import_module(entry.module)
+            plugin, home = module.plugin, module.__package__ or ""
+            if not isinstance(plugin, Plugin):
+                problem = "its 'plugin' is no harness.plugin.Plugin"
+                plugin = Plugin(summary="")
+        except Exception as error:  # a third party's module may raise anything on import
+            problem = f"{type(error).__name__}: {error}"
+        declarations.append(Declaration(entry.name, home, package, version, plugin, problem))
+    return declarations
+
+
+def declarations() -> list[Declaration]:
+    """Return the declarations of all installed plug-ins."""
+    return _declarations(tuple(sys.path))
+
+
+@functools.cache
+def _members(kind: str, path: tuple[str, ...]) -> Mapping[str, list[Member]]:
+    members: dict[str, list[Member]] = {}
+    for declaration in _declarations(path):
+        for name, place in getattr(declaration.plugin, kind).items():
+            module, _, attribute = declaration.absolute(place).partition(":")
+            member = Member(module, attribute, declaration.package, declaration.version)
+            members.setdefault(name, []).append(member)
+    return members
+
+
+def declared_members(kind: str) -> Mapping[str, list[Member]]:
+    """Return the members of a kind, such as ``tasks``, in all declarations, by name."""
+    return _members(kind, tuple(sys.path))

@@ -1,0 +1,416 @@
+"""Finds, checks and builds plug-ins by their names in run files.
+
+A built-in is a module in its kind's package, named as in run files. If a kind has a single module,
+the module's table ``PLUGINS`` lists the plug-ins instead. All others are declared (`Plugin`) in a
+module that an entry point of the group ``harness`` names. A running program can register a
+plug-in (`register`), and a run file can name the path of a Python file: ``./my_check.py``.
+
+The plug-in is a callable, which a module of a built-in names ``plugin``. Its positional parameters
+are options in run files, validated against their annotations. Its keyword-only parameters are
+supplied by the harness (`SUPPLIED`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib
+import inspect
+import pkgutil
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import harness
+from harness.declarations import DISTRIBUTION, GROUP, Member, declarations, declared_members
+from harness.errors import ConfigError, nearest
+from harness.execution import check_execution
+from harness.plugin_interface import calling, options_model, parameters, problems
+from harness.ports import PARAMETERS
+from harness.user_code import checker_of, load_file, source_sha256, with_references
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+PACKAGES = {
+    "backends": "harness.backends",
+    "tasks": "harness.tasks",
+    "checkers": "harness.scoring.checkers",
+    "judges": "harness.scoring.judges",
+    "metrics": "",
+    "measures": "harness.scoring.measures",
+    "loaders": "harness.builders.loaders",
+    "filters": "harness.builders.filters",
+    "post_processors": "harness.builders.post_processors",
+    "observers": "harness.observers",
+}
+"""The package of each kind's built-in plug-ins, or "" if there are none."""
+
+SECTION_KEYS: Mapping[str, tuple[str, ...]] = {
+    "backends": ("backend", "name"),
+    "tasks": ("name", "shots"),
+    "judges": ("name", "as", "model", "limits"),
+    "measures": (),
+}
+"""For each kind, the keys of its run-file section that are not options (default: ``name``)."""
+
+SUPPLIED: Mapping[str, tuple[str, ...]] = {
+    "tasks": ("data", "judges", "panels"),
+    "backends": (
+        *("secret", "read", "gold", "wrong", "reply", "model", "concurrency", "timeout_s"),
+        *("reply_mb", "on_allowances", "prompt_cut", "servers", "logs"),
+    ),
+    "judges": ("task", "model", "features", "answers"),
+    "loaders": ("data",),
+    "filters": ("units",),
+    "post_processors": ("units",),
+    "observers": ("content",),
+}
+"""For each kind, the keyword-only parameters that the harness supplies (docs/plugins.md).
+
+Built-in backends may also have ``hashes``, the cached hashes of model files.
+"""
+
+FILE = ".py"  # the suffix of a plug-in's name if the name is the path of a Python file
+
+_registered: dict[tuple[str, str], Callable[..., Any]] = {}  # by kind and name
+_hashes: dict[tuple[str, str], str] = {}  # of the source when registered, by kind and name
+
+
+def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
+    """Register a plug-in, replacing any that this process has registered under the same name.
+
+    Raises:
+        ConfigError: If a built-in plug-in, or a different installed one, has this name.
+    """
+    installed = [f"{one.module}:{one.attribute}" for one in kind(kind_name)._declared(name)]
+    source = inspect.unwrap(plugin)
+    if f"{source.__module__}:{source.__qualname__}" in installed:
+        return  # it is the entry point's
+    if name in kind(kind_name).names() and (kind_name, name) not in _registered:
+        problem = f"There already is a {kind(kind_name).title} named {name!r}."
+        raise ConfigError(problem, "Give yours another name.")
+    digest = source_sha256(plugin)
+    if kind_name == "backends" and inspect.isfunction(plugin):
+        plugin = _function_backend(plugin, digest, name)
+    _registered[kind_name, name] = plugin
+    _hashes[kind_name, name] = digest
+
+
+class _FromFile(NamedTuple):
+    plugin: Callable[..., Any]
+    changed_ns: Mapping[Path, int]  # when its file, and modules next to it, were last changed
+
+
+_loaded: dict[tuple[str, str], _FromFile] = {}  # by kind and name
+
+
+def _from_file(kind_name: str, name: str) -> _FromFile:
+    """Return the plug-in in a Python file: its ``plugin``, or else its only public definition."""
+    check_execution(name)
+    known = _loaded.get((kind_name, name))
+    if known is not None and all(_changed_ns(path) == ns for path, ns in known.changed_ns.items()):
+        return known
+    title, path = Kind(kind_name).title, Path(name)
+    with calling(f"The {title} {name!r}"):
+        module, beside = load_file(path)
+    public = {key: one for key, one in vars(module).items() if key[0] != "_" and callable(one)}
+    own = [key for key, one in public.items() if getattr(one, "__module__", "") == path.stem]
+    if not hasattr(module, "plugin") and len(own) != 1:
+        problem = f"{name} defines {len(own)} public functions and classes, not one."
+        imported = [key for key, one in public.items() if inspect.isfunction(one)]
+        remedy = f"Name the {title} in the file: plugin = {(own or imported or ['MyClass'])[-1]}."
+        others = " Or begin the names of helpers with '_'." if own else ""
+        raise ConfigError(problem, remedy + others)
+    plugin: Callable[..., Any] = getattr(module, "plugin", None) or public[own[0]]
+    if kind_name == "checkers" and inspect.isfunction(plugin):
+        plugin = checker_of(plugin, name)
+    # An object with __call__ or a partial answers as a function does, unless it makes an object.
+    if kind_name == "backends" and not isinstance(getattr(plugin, "func", plugin), type):
+        plugin = _function_backend(plugin, _sha256((path, *beside)), name)
+    _loaded[kind_name, name] = _FromFile(plugin, {one: _changed_ns(one) for one in (path, *beside)})
+    return _loaded[kind_name, name]
+
+
+def _function_backend(function: Callable[..., Any], digest: str, name: str) -> Callable[..., Any]:
+    from harness.function_backend import backend_of  # it imports asyncio
+
+    with calling(f"The backend {name!r}"):
+        file = Path(name).name if name.endswith(FILE) else ""
+        return backend_of(function, functools.partial(with_references, digest, function), file)
+
+
+def _sha256(files: Sequence[Path]) -> str:
+    hashes = [hashlib.sha256(file.read_bytes()).digest() for file in files]
+    return hashlib.sha256(b"".join(hashes)).hexdigest() if files else ""
+
+
+def _changed_ns(path: Path) -> int:
+    with contextlib.suppress(OSError):
+        return path.stat().st_mtime_ns
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """All plug-ins of one kind, such as ``tasks`` (a key of `PACKAGES`)."""
+
+    name: str
+
+    @property
+    def title(self) -> str:
+        """The kind in the singular, for messages ("post-processor")."""
+        return self.name.removesuffix("s").replace("_", "-")
+
+    def _builtins(self) -> list[str]:
+        return _modules(PACKAGES[self.name])
+
+    def _declared(self, name: str) -> list[Member]:
+        """Return the members of this name in all declarations."""
+        members = declared_members(self.name)
+        family, colon, entry = name.partition(":")
+        if colon:
+            return [one._replace(entry=entry) for one in members.get(f"{family}:*", ())]
+        return members.get(name, [])
+
+    def names(self) -> list[str]:
+        """Return the sorted names of this kind's plug-ins."""
+        names = {*self._builtins(), *self.registered()}
+        for name, members in declared_members(self.name).items():
+            family, star, _ = name.partition("*")
+            names.update(f"{family}{entry}" for entry in members[0].table()) if star else names.add(
+                name
+            )
+        return sorted(names)
+
+    def load(self, name: str) -> Callable[..., Any]:
+        """Return the class or factory of a plug-in.
+
+        Raises:
+            ConfigError: If there is no such plug-in, or it cannot be loaded.
+            ExecutionRefused: If it is in a Python file, and the command only reads runs.
+        """
+        if (self.name, name) in _registered:
+            return _registered[self.name, name]
+        if name.endswith(FILE):
+            if not Path(name).is_file():
+                problem = f"There is no file {name!r} with a {self.title}."
+                raise ConfigError(problem, "Check the path.")
+            return _from_file(self.name, name).plugin
+        if name in self._builtins():  # a built-in is never shadowed by an entry point
+            home = importlib.import_module(PACKAGES[self.name])
+            plugin: Callable[..., Any]
+            if hasattr(home, "PLUGINS"):
+                plugin = home.PLUGINS[name]
+            else:
+                plugin = importlib.import_module(f"{home.__name__}.{name}").plugin
+            return plugin
+        members, where = self._declared(name), f"{self.title} {name!r}"
+        if not members:
+            problem = f"There is no {self.title} named {name!r}."
+            raise ConfigError(problem, _broken(self.name, name) or nearest(name, self.names()))
+        packages = " and ".join(sorted(member.package for member in members))
+        if len({(member.module, member.attribute) for member in members}) > 1:
+            problem = f"There are two plug-ins for the {where}: from {packages}."
+            raise ConfigError(problem, "Uninstall one.")
+        try:
+            plugin = members[0].load()
+        except KeyError:
+            names = [one for one in self.names() if one.startswith(name.partition(":")[0])]
+            problem = f"There is no {self.title} named {name!r}."
+            raise ConfigError(problem, nearest(name, names)) from None
+        except Exception as error:  # a third party's module may raise anything on import
+            said = f"({type(error).__name__}: {error})"
+            problem = f"The {where} from {packages} cannot be loaded {said}."
+            raise ConfigError(problem, "Fix or uninstall that package.") from error
+        own_check = self.name == "checkers" and inspect.isfunction(plugin)
+        return checker_of(plugin, name) if own_check else plugin
+
+    def origin(self, name: str) -> dict[str, str]:
+        """Return a plug-in's ``package`` (or file), ``version``, and the ``sha256`` of its code.
+
+        An unknown value is "".
+        """
+        plugin = self.load(name)
+        files: Sequence[Path] = ()
+        if (self.name, name) in _registered:
+            return {"package": "", "version": "", "sha256": _hashes[self.name, name]}
+        elif name.endswith(FILE):
+            package, release = name, ""
+            files = self.files(name)
+        elif name in self._builtins():
+            package, release = "harness", harness.__version__
+            files = [Path(inspect.getfile(plugin))]
+        else:
+            member = self._declared(name)[0]
+            package, release = member.package, member.version
+            if package == DISTRIBUTION:
+                package, files = "harness", [Path(inspect.getfile(plugin))]
+            else:
+                files = _code(member.module)
+        return {"package": package, "version": release, "sha256": _sha256(files)}
+
+    def files(self, name: str) -> list[Path]:
+        """Return the files of a plug-in that is named by its path, or else []."""
+        registered = (self.name, name) in _registered or not name.endswith(FILE)
+        return [] if registered else [*_from_file(self.name, name).changed_ns]
+
+    def own_sha256(self, name: str) -> str:
+        """Return a hash of a plug-in that is registered or in a Python file ("" for any other).
+
+        For a checker, and a function that is a backend, the hash also covers the values and the
+        user's code that it refers to.
+        """
+        if not self.is_own_code(name):
+            return ""
+        digest, plugin = self.origin(name)["sha256"], self.load(name)
+        function = self.name == "backends" and hasattr(plugin, "__wrapped__")
+        return with_references(digest, plugin) if self.name == "checkers" or function else digest
+
+    def is_own_code(self, name: str) -> bool:
+        """Return whether a plug-in is the user's own: registered, or in a Python file."""
+        return name.endswith(FILE) or (self.name, name) in _registered
+
+    def registered(self) -> list[str]:
+        """Return the names of the plug-ins that this process has registered."""
+        return [name for kind_name, name in _registered if kind_name == self.name]
+
+    def options(self, name: str, options: Mapping[str, Any]) -> BaseModel:
+        """Validate a plug-in's options in a run file, and return them with defaults filled in.
+
+        Raises:
+            ConfigError: If an option is unknown, missing or invalid, or if `load` raises it.
+        """
+        from pydantic import ValidationError
+
+        where = f"{self.title} {name!r}"
+        plugin = self.load(name)
+        own = parameters(plugin, given=False)
+        for key in options:
+            if key not in own:
+                remedy = nearest(key, {*own, *SECTION_KEYS.get(self.name, ("name",))})
+                if self.name == "backends" and key in PARAMETERS:
+                    right = key if key == "seed" else f"decoding.{key}"
+                    remedy = f"Did you mean {right!r}? It is not a key of the model."
+                raise ConfigError(f"The {where} has no option {key!r}.", remedy)
+        try:
+            return options_model(plugin)(**options)
+        except ValidationError as error:
+            first = error.errors()[0]
+            parts = [str(part) for part in first["loc"]]
+            # Pydantic also names the types of a union, as in target.str.
+            option = ".".join([parts[0], *(one for one in parts[1:] if not _TYPE.fullmatch(one))])
+            said = first["msg"].removeprefix("Value error, ")
+            if first["type"] == "string_type":
+                said = "must be text: put it in quotes"
+            said = f"Option {option!r} of the {where}: {said[:1].lower()}{said[1:]}."
+            remedy = ""
+            if first["type"] == "string_type" and isinstance(first["input"], dict):
+                value = f"{next(iter(first['input']), '')}: …"
+                section = {"tasks": "task.", "backends": "model."}.get(self.name, "")
+                remedy = f"Within the shell's quotes, too: -o '{section}{option}=\"{value}\"'."
+            if option in SUPPLIED.get(self.name, ()):
+                remedy = "The harness supplies a parameter of this name only if it is keyword-only."
+            elif first["type"] == "missing":
+                said = f"The {where} needs the option {option!r}."
+                if self.name == "checkers":
+                    remedy = f"For a field of the row: {{{name}: {{{option}: {{field: NAME}}}}}}."
+                if self.name == "backends":
+                    remedy = (
+                        f"In a run file: model.{option}. On the command line: -o model.{option}=…"
+                    )
+            raise ConfigError(said, remedy) from None
+
+    def build(self, name: str, options: Mapping[str, Any], **given: Any) -> Any:
+        """Build a plug-in from its options.
+
+        The plug-in gets those of the objects in ``given`` for which it has parameters.
+
+        Raises:
+            ConfigError: If an option is invalid, or the plug-in fails or does not fit its
+                interface.
+            HarnessError: If the plug-in raises one.
+        """
+        checked, where = self.options(name, options), f"The {self.title} {name!r}"
+        plugin = self.load(name)
+        wanted = parameters(plugin, given=True)
+        supplied = {*SUPPLIED.get(self.name, {}), *given}
+        for key, parameter in wanted.items():
+            if parameter.default is parameter.empty and key not in supplied:
+                problem = f"{where} has a keyword-only parameter {key!r}, which the harness does"
+                remedy = f"{nearest(key, supplied)} An option must be a positional parameter."
+                raise ConfigError(f"{problem} not supply.", remedy.strip())
+        offered = {key: given[key] for key in wanted if key in given}
+        with calling(where):
+            built = plugin(**dict(checked), **offered)
+        if found := problems(self.name, built):
+            remedy = "'harness docs plugins' lists all members; private names begin with '_'."
+            raise ConfigError(f"{where} does not fit its interface. {found[0]}", remedy)
+        return built
+
+
+_TYPE = re.compile(r"str|int|float|bool|dict|(list|tuple|dict)\[.*\]")  # in an error's location
+
+
+@functools.cache
+def _modules(package: str) -> list[str]:
+    if not package:
+        return []
+    home = importlib.import_module(package)
+    if hasattr(home, "PLUGINS"):
+        return sorted(home.PLUGINS)
+    return sorted(m.name for m in pkgutil.iter_modules(home.__path__) if m.name[0] != "_")
+
+
+def _broken(kind_name: str, name: str) -> str:
+    """Return what to do if an installed package may declare a name in a way that is not read."""
+    for declaration in declarations():
+        if declaration.problem:
+            return (
+                f"The plug-in {declaration.name!r} from {declaration.package} cannot be loaded "
+                f"({declaration.problem})."
+            )
+    for entry in entry_points(group=f"harness.{kind_name}", name=name):
+        package = entry.dist.name if entry.dist else entry.value
+        return (
+            f"The package {package} declares it as plug-ins for version 0.1 did: declare it in "
+            f"the group {GROUP} (harness docs plugins)."
+        )
+    return ""
+
+
+def _code(module: str) -> list[Path]:
+    """Return the files whose content is hashed as a module's code."""
+    for name in (module.partition(".")[0], module):
+        file = getattr(sys.modules.get(name), "__file__", None)  # namespace packages have none
+        if file:
+            path = Path(file)
+            return sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
+    return []
+
+
+def external() -> list[str]:
+    """Return the loaded third-party plug-ins in the form "task 'NAME' (PACKAGE)"."""
+    return sorted(
+        f"{Kind(kind).title} {name!r} ({member.package})"
+        for kind in PACKAGES
+        for name, members in declared_members(kind).items()
+        for member in members
+        if member.package != DISTRIBUTION and member.module in sys.modules
+    )
+
+
+def kind(name: str) -> Kind:
+    """Return a kind of plug-in by its name, such as ``tasks``.
+
+    Raises:
+        ValueError: If the name is not in `PACKAGES`.
+    """
+    if name not in PACKAGES:
+        raise ValueError(f"no such kind of plug-in: {name}")
+    return Kind(name)

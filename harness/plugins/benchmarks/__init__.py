@@ -1,0 +1,1 @@
+"""Benchmarks: each in one folder, with its task, its checkers and its judge."""

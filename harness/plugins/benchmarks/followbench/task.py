@@ -1,0 +1,232 @@
+"""FollowBench: instructions that gain one constraint per level, from 1 to 5.
+
+Jiang et al. 2024, "FollowBench: A Multi-level Fine-grained Constraints Following Benchmark for
+Large Language Models" (arXiv 2310.20410). Rules decide on some of the answers
+(`rules`), and the judge ``followbench`` decides on the others. Without
+this judge, the others have no verdict.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias, get_args
+
+from msgspec import Meta, Struct
+
+from harness.datasets.folder import DataFolder, sha256
+from harness.errors import DataInvalid, DataMissing
+from harness.plugins.benchmarks.followbench.rules import FollowBenchRule, rule_for
+from harness.ports import PaperTable, TableFigure
+from harness.records import Criterion, Instance, Message, Score
+from harness.tasks._rows import Row, converted, rows
+
+PUBLIC = "followbench/data.jsonl"
+BUILTIN = Path(__file__).with_name("builtin.jsonl")
+
+Category = Literal["content", "situation", "style", "format", "mixed", "example"]
+# Kinds of constraints, and names of the published files: ``content_constraints.json``.
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+
+RULE = "rule"  # name of the score by rules
+WRONG = "I would rather talk about something else."
+
+
+class FollowBenchItem(Struct, frozen=True):
+    """An instruction with ``level`` constraints.
+
+    ``evolution`` has the instructions from level 0 to this level, or only this instruction for the
+    category ``example``. ``rule`` is None if a judge decides.
+    """
+
+    id: str
+    category: Category
+    level: int
+    evolution: tuple[str, ...]
+    rule: FollowBenchRule | None = None
+    answer: str | None = None  # an answer that meets all constraints
+
+    @property
+    def instruction(self) -> str:
+        """The instruction with all constraints of its level."""
+        return self.evolution[-1]
+
+
+One: TypeAlias = Instance[FollowBenchItem]
+
+
+class FollowBenchTask:
+    """Instructions with one to five constraints, one more at each level (Jiang et al. 2024).
+
+    Args:
+        dataset: ``builtin`` (a small example), ``public`` (the authors' 820 instructions), or the
+            path of a file like followbench/data.jsonl or a folder of the authors' JSON files.
+        categories: The categories to use. If empty, all are used.
+        leave_out: Instructions to leave out, for example because a recording lacks them. Each is
+            named by category and number, such as ``example/4``.
+    """
+
+    on_truncated: Literal["fail", "grade"] = "grade"  # the authors' code scores truncated answers
+    table = PaperTable(
+        rows="",
+        columns="level",
+        figures=(
+            TableFigure("HSR", average="category"),
+            TableFigure("SSR", "partial", "followbench.soft", average="category"),
+            TableFigure("CSL", "consecutive", label="level", average="category"),
+        ),
+        source="Jiang et al. 2024 (arXiv 2310.20410), table 2",
+    )
+
+    def __init__(
+        self,
+        dataset: str = "builtin",
+        categories: list[Category] | None = None,
+        leave_out: list[str] | None = None,
+        *,
+        data: DataFolder,
+    ) -> None:
+        self.dataset, self._categories = dataset, tuple(categories or CATEGORIES)
+        self._leave_out = frozenset(leave_out or ())
+        if dataset == "builtin":
+            self.path = BUILTIN
+        elif dataset == "public":
+            self.path = data.file(PUBLIC)
+        else:
+            self.path = data.file(dataset) if dataset.endswith(".jsonl") else data.place(dataset)
+        if self.path.is_dir() and not _published(self.path, CATEGORIES):
+            said = f"The folder {self.path} has none of the authors' files."
+            raise DataMissing(said, "They are named as in content_constraints.json.")
+
+    def instances(self) -> Iterator[One]:
+        """Yield the instructions of levels 1 to 5 in file order."""
+        for item in read_items(self.path, self._categories):
+            group = item.id.rpartition("/")[0]
+            if group in self._leave_out:
+                continue
+            groups = {"category": item.category, "level": str(item.level)}
+            groups["scored_by"] = "judge" if item.rule is None else RULE
+            if item.rule is not None and item.category != "example":
+                groups["source"] = item.rule.source
+            yield Instance(item.id, item, groups, group)
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the name and hash of the data set."""
+        files = [self.path] if self.path.is_file() else _published(self.path, CATEGORIES).values()
+        return {"dataset": self.dataset, "dataset_sha256": " ".join(map(sha256, files))}
+
+    def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
+        """Return the instruction as one user message, without ``shots``, as in the paper."""
+        return (Message("user", instance.data.instruction),)
+
+    def score(self, instance: One, text: str) -> Mapping[str, Score]:
+        """Return ``rule``: whether an answer meets all constraints; {} if a judge decides."""
+        if (rule := instance.data.rule) is None:
+            return {}
+        reason = rule.violation(text)
+        return {RULE: Score(not reason, not reason, reason)}
+
+    def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
+        """Return ``rule`` as False, or {} if a judge decides."""
+        return {} if instance.data.rule is None else {RULE: Score(False, False)}
+
+    def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
+        """Return a request to answer again, with the reason if a rule is violated."""
+        found = scores.get(RULE)
+        said = "Your answer does not meet all that was asked for yet. Please answer again."
+        return f"{said}\nWhat is wrong: {found.reason}." if found and found.reason else said
+
+    def reference(self, instance: One) -> str | None:
+        """Return an answer that meets all constraints, or None if none is known."""
+        return instance.data.answer
+
+    def wrong_answer(self, instance: One) -> str | None:
+        """Return an answer that breaks the rule, or None if a judge decides."""
+        return WRONG if instance.data.rule is not None else None
+
+    def instruction(self, instance: One) -> str:
+        """Return the instruction with all constraints, for a judge."""
+        return instance.data.instruction
+
+    def criteria(self, instance: One) -> Sequence[Criterion]:
+        """Return one criterion per constraint, or a single one for the category ``example``."""
+        if instance.data.category == "example":
+            return [Criterion("It has the form of the answers in the examples.")]
+        added = pairwise(instance.data.evolution)
+        return [Criterion(f"What {new!r} asks for beyond {old!r}.") for old, new in added]
+
+    def category(self, instance: One) -> str:
+        """Return the category of the constraints, for a judge."""
+        return instance.data.category
+
+    def evolution(self, instance: One) -> Sequence[str]:
+        """Return the instructions from level 0 to the instance's level, for a judge."""
+        return instance.data.evolution
+
+    def rule_verdict(self, instance: One, text: str) -> bool | None:
+        """Return whether an answer follows the instance's rule, or None if it has none."""
+        rule = instance.data.rule
+        return None if rule is None else not rule.violation(text)
+
+
+class _Row(Struct):
+    example_id: int
+    source: str
+    level: Annotated[int, Meta(ge=0, le=5)]
+    instruction: str
+    constraint_type: Category
+    category: str = ""
+    target: str = ""
+    answer: str | None = None
+
+
+def read_items(
+    path: Path, categories: Sequence[Category] = CATEGORIES
+) -> Iterator[FollowBenchItem]:
+    """Yield the items of some categories at levels 1 to 5, from a file or the authors' folder."""
+    evolutions = defaultdict[tuple[Category, int], tuple[str, ...]](tuple)
+    for where, raw in _rows(path, categories):
+        row = converted(raw, _Row, where)
+        group, first = (row.constraint_type, row.example_id), int(row.constraint_type == "example")
+        if row.level != (expected := len(evolutions[group]) + first):
+            said = f"level {row.level} follows {expected - 1}"
+            raise DataInvalid(f"{where}: {said}.", f"Levels start at {first} and increase by 1.")
+        evolutions[group] += (row.instruction,)
+        if row.level and row.constraint_type in categories:
+            yield _item(row, evolutions[group], where)
+
+
+def _rows(path: Path, categories: Sequence[Category]) -> Iterator[tuple[str, Row]]:
+    if not path.is_dir():
+        yield from rows(path)
+        return
+    for category, file in _published(path, categories).items():
+        for where, row in rows(file):
+            yield where, {"constraint_type": category, **row}
+
+
+def _item(row: _Row, evolution: tuple[str, ...], where: str) -> FollowBenchItem:
+    category, level = row.constraint_type, row.level
+    kind = row.category or category
+    try:
+        rule = rule_for(category, kind, row.source, row.example_id, level, row.target)
+    except ValueError as error:
+        raise DataInvalid(f"{where}: 'target' {error}.") from None
+    answer = row.answer
+    if rule is not None:
+        answer = rule.answer if answer is None else answer
+        if answer is not None and rule.violation(answer):
+            answer = None  # five published examples have answers that are not in their form
+    shown = evolution[-1:] if category == "example" else evolution
+    name = f"{category}/{row.example_id}/{level}"
+    return FollowBenchItem(name, category, level, shown, rule, answer)
+
+
+def _published(folder: Path, categories: Sequence[Category]) -> dict[Category, Path]:
+    found = {name: folder / f"{name}_constraints.json" for name in categories}
+    return {name: file for name, file in found.items() if file.is_file()}
+
+
+plugin = FollowBenchTask

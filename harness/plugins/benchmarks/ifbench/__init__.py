@@ -1,0 +1,10 @@
+"""IFBench: 58 further kinds of verifiable instructions (arXiv 2507.02833)."""
+
+from harness.plugin import Plugin
+
+plugin = Plugin(
+    summary="IFBench: 58 further kinds of verifiable instructions (arXiv 2507.02833).",
+    requires=("ifeval",),
+    tasks={"ifbench": ".task:IFBenchTask"},
+    checkers={"ifbench:*": ".checkers:PLUGINS"},
+)

@@ -1,0 +1,9 @@
+"""IFEval: 25 kinds of verifiable instructions (arXiv 2311.07911)."""
+
+from harness.plugin import Plugin
+
+plugin = Plugin(
+    summary="IFEval: 25 kinds of verifiable instructions (arXiv 2311.07911).",
+    tasks={"ifeval": ".task:IFEvalTask"},
+    checkers={"ifeval:*": ".checkers:PLUGINS"},
+)

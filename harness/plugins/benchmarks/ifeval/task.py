@@ -1,0 +1,207 @@
+"""IFEval: instructions that a program can verify (Zhou et al. 2023, arXiv 2311.07911).
+
+A text follows an instruction strictly, or only loosely: after its first line, its last line, its
+asterisks, or several of these have been removed. An answer passes if it strictly follows all
+instructions of its prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from msgspec import Meta, Struct, to_builtins
+
+from harness.datasets.folder import DataFolder, sha256
+from harness.errors import DataInvalid, raised_as
+from harness.plugins.benchmarks.ifeval import instructions as verifiable
+from harness.plugins.benchmarks.ifeval.instructions import Verdicts, VerifiableInstruction
+from harness.plugins.benchmarks.ifeval.instructions.texts import splitter
+from harness.ports import PaperTable, TableFigure
+from harness.records import Instance, Message, Score
+from harness.scoring.patterns import PatternTooSlow
+from harness.scoring.text import Uncountable
+from harness.tasks._rows import Row, converted, read_all, turns_of
+
+# Names of the scores; ``n_instructions`` is also a label.
+STRICT, LOOSE = "strict", "loose"
+STRICT_SHARE, LOOSE_SHARE = "strict_instructions", "loose_instructions"
+COUNT = "n_instructions"
+NOW_PASSED, NOW_FAILED = "corrected_to_pass", "corrected_to_fail"
+
+FIGURES = (
+    TableFigure("prompt strict"),
+    TableFigure("instruction strict", of="score", score=STRICT_SHARE, weight=COUNT),
+    TableFigure("prompt loose", of="score", score=LOOSE),
+    TableFigure("instruction loose", of="score", score=LOOSE_SHARE, weight=COUNT),
+)
+
+
+class IFEvalItem(Struct, frozen=True):
+    """A prompt with its instructions and, if known, a right and a wrong answer."""
+
+    id: str
+    messages: tuple[Message, ...]
+    instructions: tuple[VerifiableInstruction, ...]
+    reference: str | None = None
+    wrong: str | None = None
+
+
+One: TypeAlias = Instance[IFEvalItem]
+
+
+class IFEvalTask:
+    """Instructions that a program can verify (Zhou et al. 2023).
+
+    Args:
+        dataset: ``builtin`` (a small example), ``public`` (the published prompts), or a path to a
+            file in the published format, with messages allowed instead of prompt.
+        verdicts: ``official`` agrees with the published code. ``corrected`` replaces the checks
+            that misread some answers, and counts the verdicts that this changes.
+    """
+
+    on_truncated: Literal["fail", "grade"] = "grade"
+    table = PaperTable(
+        rows="", columns="", figures=FIGURES, source="Zhou et al. 2023 (arXiv 2311.07911), table 3"
+    )
+    _public: ClassVar[str] = "ifeval/input_data.jsonl"
+    _builtin: ClassVar[Path] = Path(__file__).with_name("builtin.jsonl")
+
+    def __init__(
+        self, dataset: str = "builtin", verdicts: Verdicts = "official", *, data: DataFolder
+    ) -> None:
+        self.dataset, self._verdicts = dataset, verdicts
+        names = {"builtin": str(self._builtin), "public": self._public}
+        self.path = data.file(names.get(dataset, dataset))
+
+    def instances(self) -> Iterator[One]:
+        """Yield the prompts in file order, with their number of instructions as their group."""
+        for item in read_all(self.path, partial(read_item, verdicts=self._verdicts)):
+            yield Instance(item.id, item, {COUNT: str(len(item.instructions))})
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the data's name and hash, and what else verdicts depend on."""
+        found = {
+            **self._data_fingerprint(),
+            "verdicts": self._verdicts,
+            "instructions": verifiable.VERSION,
+            "splitter": splitter().name,
+        }
+        ids = {one.id for instance in self.instances() for one in instance.data.instructions}
+        return found | verifiable.versions(ids)
+
+    def _data_fingerprint(self) -> Mapping[str, str]:
+        return {"dataset": self.dataset, "dataset_sha256": sha256(self.path)}
+
+    def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
+        """Return the row's conversation, without ``shots``."""
+        return instance.data.messages
+
+    def score(self, instance: One, text: str) -> Mapping[str, Score]:
+        """Return the verdicts, and the shares of instructions that the answer follows.
+
+        - ``strict``: whether it follows all instructions. This alone decides whether it passes.
+        - ``loose``: whether it follows all instructions loosely (see the module's docstring).
+        - ``strict_instructions``, ``loose_instructions``: the share of instructions that it
+          follows. The mean weighted by ``n_instructions`` (their number, also a score) is the
+          paper's accuracy by instruction.
+        - ``corrected_to_pass``, ``corrected_to_fail`` (only for corrected verdicts): on how many
+          instructions the strict verdict passes or fails, unlike the official one.
+
+        If a check takes too long, or cannot divide the text into words or sentences, there are only
+        ``strict`` and ``loose``, both without a value.
+        """
+        asked, corrects = instance.data.instructions, self._verdicts == "corrected"
+        as_published = [VerifiableInstruction(one.id, one.arguments) for one in asked]
+        try:
+            found = verifiable.judge(asked, text)
+            official = verifiable.judge(as_published, text) if corrects else found
+        except PatternTooSlow as error:
+            return {name: Score(None, None, error.message) for name in (STRICT, LOOSE)}
+        except Uncountable as error:
+            return dict.fromkeys((STRICT, LOOSE), error.score())
+        constraints = [
+            {
+                "constraint": one.id,
+                "kind": one.id,
+                "passed": verdict.strict,
+                "reason": verdict.reason,
+                "groups": {"instruction": one.id, "family": one.family},
+            }
+            for one, verdict in zip(asked, found, strict=True)
+        ]
+        details = {"instructions": to_builtins(found), "constraints": constraints}
+        strict, loose = [one.strict for one in found], [one.loose for one in found]
+        reason = "; ".join(f"{one.id}: {one.reason}" for one in found if not one.strict)
+        scores = {
+            STRICT: Score(all(strict), all(strict), reason, details),
+            LOOSE: Score(all(loose)),
+            STRICT_SHARE: Score(sum(strict) / len(found), share=True),
+            LOOSE_SHARE: Score(sum(loose) / len(found), share=True),
+            COUNT: Score(len(found)),
+        }
+        if corrects:
+            changes = [new - old.strict for new, old in zip(strict, official, strict=True)]
+            scores[NOW_PASSED] = Score(changes.count(1))
+            scores[NOW_FAILED] = Score(changes.count(-1))
+        return scores
+
+    def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
+        """Return the scores of a blank answer, which follows no instruction."""
+        return self.score(instance, "")
+
+    def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
+        """Return which instructions the answer does not follow, and why."""
+        found = scores[STRICT]
+        if found.value is None:
+            return "Your answer could not be checked. Please answer again, in a simpler form."
+        if found.passed:
+            return "Your answer follows all instructions."
+        failed = [
+            f"- {one['id']}: {one['reason']}"
+            for one in found.details["instructions"]
+            if not one["strict"]
+        ]
+        said = "Your answer does not follow these instructions yet:"
+        return "\n".join([said, *failed, "Please write the whole answer again."])
+
+    def reference(self, instance: One) -> str | None:
+        """Return an answer that passes, or None if the row has none."""
+        return instance.data.reference
+
+    def wrong_answer(self, instance: One) -> str | None:
+        """Return a plausible answer that fails, or None if the row has none."""
+        return instance.data.wrong
+
+
+class _Row(Struct):
+    key: int | str
+    instruction_id_list: Annotated[list[str], Meta(min_length=1)]
+    kwargs: list[dict[str, Any]]
+    reference: str | None = None
+    wrong: str | None = None
+
+
+def read_item(raw: Row, where: str, verdicts: Verdicts, multilingual: bool = False) -> IFEvalItem:
+    """Return the item of a row in the published format.
+
+    ``verdicts`` and ``multilingual`` select the version of the checks. Error messages begin with
+    ``where``.
+    """
+    row = converted(raw, _Row, where)
+    with raised_as(DataInvalid, f"{where}: "):
+        messages = turns_of(raw)
+        if not messages[-1].content.strip():
+            raise DataInvalid("the prompt is empty.")
+        if len(row.kwargs) != len(row.instruction_id_list):
+            said = f"{len(row.kwargs)} kwargs for {len(row.instruction_id_list)} instructions."
+            raise DataInvalid(said, "Write {} for an instruction without arguments.")
+        pairs = zip(row.instruction_id_list, row.kwargs, strict=True)
+        options = verdicts, multilingual
+        found = tuple(verifiable.instruction(name, own, *options) for name, own in pairs)
+    return IFEvalItem(str(row.key), messages, found, row.reference, row.wrong)
+
+
+plugin = IFEvalTask

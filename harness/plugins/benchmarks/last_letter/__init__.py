@@ -1,0 +1,9 @@
+"""Last letters: the effect of output formats on reasoning (arXiv 2408.02442)."""
+
+from harness.plugin import Plugin
+
+plugin = Plugin(
+    summary="Last letters: the effect of output formats on reasoning (arXiv 2408.02442).",
+    tasks={"last_letter": ".task:LastLetterTask"},
+    judges={"ai_parser": ".ai_parser:AIParser"},
+)

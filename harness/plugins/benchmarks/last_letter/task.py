@@ -1,0 +1,247 @@
+"""The task "last letters": concatenate the last letters of four names.
+
+From "Let Me Speak Freely?" (Tam et al. 2024, arXiv 2408.02442). The reply "Say What You Mean" by
+.txt found that the paper's prompts asked for one form while its parsers expected another. Here,
+prompt, parser and constraint are derived from one form, unless a published prompt is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from msgspec.structs import replace
+
+from harness import prompts
+from harness.datasets.folder import DataFolder, sha256
+from harness.errors import ConfigError, Unparseable
+from harness.plugins.benchmarks.last_letter import structure
+from harness.plugins.benchmarks.last_letter.structure import LETTERS, SHOTS, LetterQuestion
+from harness.ports import PaperTable, TableFigure
+from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
+
+RECORDED = "last_letter/responses.jsonl"
+WORD = re.compile(r"[^\W\d]+")  # an answer in one word, or each letter of a spelled-out answer
+MOST_QUESTIONS = 1_000_000
+MOST_EXAMPLES = len(SHOTS) - 1  # the spare shot replaces a shot that has the question's answer
+
+One: TypeAlias = Instance[LetterQuestion]
+
+
+class LastLetterTask:
+    """Concatenate the last letters of four names, and answer in a line of text or as JSON.
+
+    Args:
+        dataset: ``builtin``, ``recorded``, or a path.
+        form: The requested form of the answer: free (a line of text) or json (an object).
+        parser: The parser that decides: strict (one pattern, or an object of the schema; the
+            default) or flexible. Both give every answer a score, ``strict`` and ``flexible``.
+        examples: Number of worked examples of four names in the prompt, or ``paper`` for the
+            recorded prompt, which has one example of two names.
+        prompt: own, or a published prompt for JSON: tool ("You must use the tool") or dottxt.
+        labels: Use the answers ``given`` in the data, or compute the ``true`` answers from the
+            words: five of the recorded labels are wrong.
+        n: Number of questions to draw for ``builtin``.
+        seed: Seed for drawing these questions.
+    """
+
+    on_truncated: Literal["fail", "grade"] = "fail"
+    table = PaperTable(
+        rows="",
+        columns="",
+        figures=(
+            *(TableFigure(reader, "score", reader) for reader in structure.READERS),
+            TableFigure("AI parser", "score", "ai_parser.correct"),
+        ),
+        source="Say What You Mean, https://blog.dottxt.co/say-what-you-mean.html",
+    )
+
+    def __init__(
+        self,
+        dataset: str = "builtin",
+        form: structure.FormName = "free",
+        parser: structure.ParserName | None = None,
+        examples: int | Literal["paper"] = 2,
+        labels: Literal["given", "true"] = "given",
+        n: int = 150,
+        seed: int = 0,
+        prompt: Literal["own", "tool", "dottxt"] = "own",
+        *,
+        data: DataFolder,
+    ) -> None:
+        self.dataset, self.form_name, self.examples, self.labels = dataset, form, examples, labels
+        self.form = structure.FORMS[form]
+        self.parser_name: structure.ParserName = parser or self.form.parsers[0]
+        self._n, self._seed = n, seed
+        if self.parser_name not in self.form.parsers:
+            said = f"task.parser: {self.parser_name} cannot read the form {form!r}."
+            remedy = f"Write {' or '.join(self.form.parsers)}, or change task.form."
+            raise ConfigError(said, remedy)
+        if examples == "paper" and form != "free":
+            said = "task.examples: the recorded prompt asks for free text."
+            raise ConfigError(said, "Set task.form to free.")
+        if prompt != "own" and form != "json":
+            raise ConfigError(f"task.prompt: {prompt} is for JSON.", "Set task.form to json.")
+        if isinstance(examples, int) and not 0 <= examples <= MOST_EXAMPLES:
+            raise ConfigError(f"task.examples must be 0 to {MOST_EXAMPLES}, or paper.")
+        if not 1 <= n <= MOST_QUESTIONS:
+            raise ConfigError(f"task.n must be 1 to {MOST_QUESTIONS:,}.")
+        self._parser = structure.parser(self.parser_name, form)
+        self._readers = {name: structure.parser(name, form) for name in structure.READERS}
+        self._published = None if prompt == "own" else prompts.read(f"last_letter/{prompt}")
+        self._described = structure.PAPER_FORM if examples == "paper" else self.form.described
+        shown = (structure.PAPER_EXAMPLE.question,) if examples == "paper" else SHOTS[:examples]
+        worked = (f"{shot.text}={shot.label}" for shot in shown)
+        self._content = _hash("\n".join([structure.TASK, *worked]))  # all except the form
+        if self._published:
+            self._described, self._content = "", self._published.sha256
+        self._path = None
+        if dataset != "builtin":
+            self._path = data.file(RECORDED if dataset == "recorded" else dataset)
+
+    def instances(self) -> Iterator[One]:
+        """Yield the questions, drawn with the seed or read from the file."""
+        source = self.dataset if self.dataset in ("builtin", "recorded") else "own"
+        drawn = structure.fresh(self._n, self._seed)
+        for question in structure.read_questions(self._path) if self._path else drawn:
+            if self.labels == "true":
+                question = replace(question, label=structure.last_letters(question.words))
+            # The source comes first: --limit then does not favour the few five-word questions.
+            groups = {"source": source, "words": str(len(question.words))}
+            yield Instance(question.id, question, groups)
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return names and hashes of the data, the labels, the form, the parser and the prompt.
+
+        ``content_sha256`` is a hash of the prompt without its description of the form, or of the
+        whole published prompt.
+        """
+        drawn = f"{sha256(structure.NAMES)} {self._n} {self._seed}"
+        return {
+            "dataset": self.dataset,
+            "dataset_sha256": sha256(self._path) if self._path else _hash(drawn),
+            "labels": self.labels,
+            "form": self.form_name,
+            "parser": self.parser_name,
+            "parser_sha256": _hash("\n".join(self._parser.patterns)),
+            "prompt_sha256": _hash(self._described + self._content),
+            "content_sha256": self._content,
+        }
+
+    def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
+        """Return the conversation. Shots replace the examples. Published prompts take no shots."""
+        question = instance.data
+        if self._published:
+            if shots:
+                raise ConfigError("task.shots: a published prompt has no place for shots.")
+            return prompts.conversation(self._published, {"question": question.text})
+        given = tuple(structure.written(shot.data, self.form) for shot in shots)
+        examples = given or self._examples(question)
+        shown = [f"Question: {one.question.text}\n{one.answer}\n" for one in examples]
+        before = structure.EXAMPLES if shown else "\n\n\n"
+        said = f"{structure.TASK}{self._described}{before}{''.join(shown)}Question: {question.text}"
+        return (Message("user", said),)
+
+    def score(self, instance: One, text: str) -> Mapping[str, Score]:
+        """Return the score ``correct``, which alone decides, and a score for each parser.
+
+        ``correct`` says whether the run file's parser (``task.parser``) reads the right letters.
+
+        Raises:
+            Unparseable: If the parser reads no letters.
+        """
+        others = self._by_reader(instance, text)
+        try:
+            read = self._parser.read(text)
+        except Unparseable as error:
+            error.scores = others
+            raise
+        right = read.letters == instance.data.label
+        reason = "" if right else f"read {read.letters!r}, which is wrong"
+        details = {"read": read.letters, "pattern": read.pattern}
+        return {"correct": Score(right, right, reason, details), **others}
+
+    def extracted(self, instance: One, text: str) -> str | None:
+        """Return the letters that the run file's parser finds in a reply, or None if it fails."""
+        try:
+            return self._parser.read(text).letters
+        except Unparseable:
+            return None
+
+    def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
+        """Return the scores of an empty answer, which are all False."""
+        return {"correct": Score(False, False, "read no answer"), **self._by_reader(instance, "")}
+
+    def _by_reader(self, instance: One, text: str) -> dict[str, Score]:
+        return {
+            name: Score(structure.letters_in(reader, text) == instance.data.label)
+            for name, reader in self._readers.items()
+        }
+
+    def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
+        """Return ``correct``, without a verdict, for the letters that a judge found in a reply.
+
+        Raises:
+            Unparseable: If ``answer`` is not a sequence of letters.
+        """
+        words = WORD.findall(answer)
+        if answer.strip() and len(words) != 1 and not (words and max(map(len, words)) == 1):
+            raise Unparseable(f"{answer[:80]!r} is not an answer of letters.")
+        read = "".join(words).lower()
+        right = read == instance.data.label
+        reason = "" if right else f"read {read!r}, which is wrong" if read else "read no answer"
+        return {"correct": Score(right, None, reason, {"read": read})}
+
+    def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
+        """Return feedback on whether the letters are right, without revealing the answer."""
+        score = scores["correct"]
+        if score.passed:
+            return "That is right."
+        return (
+            f"{score.details['read']!r} is not right. Please take the last letter of each of the "
+            f"{len(instance.data.words)} words once more, and answer in the same form."
+        )
+
+    def reference(self, instance: One) -> str | None:
+        """Return a correct answer, or None if the form cannot express it, as for five names."""
+        text = structure.written(instance.data, self.form).answer
+        if len(instance.data.label) != LETTERS or not self.form.holds(text):
+            return None
+        return text
+
+    def leaks(self, instance: One, shot: One) -> bool:
+        """Return whether the shot's letters are also the instance's answer."""
+        return instance.data.label == shot.data.label
+
+    @property
+    def constraint_kind(self) -> ConstraintKind:
+        """The kind of constraint: regex for text, json_schema for JSON."""
+        return self.form.constraint.kind
+
+    def constraint(self, instance: One) -> DecodingConstraint:
+        """Return the form's decoding constraint, the same for every instance."""
+        return self.form.constraint
+
+    def prompt_errors(self) -> list[str]:
+        """Return a sentence for each mismatch between prompt, parser and questions."""
+        questions = [instance.data for instance in self.instances()]
+        if self._published:
+            named = '"answer"' in self._published.text
+            return [] if named else ["The prompt does not name the key 'answer' that is read."]
+        examples = self._examples(questions[0])
+        return structure.errors(self._described, examples, questions, self.form, self._parser)
+
+    def _examples(self, question: LetterQuestion) -> tuple[structure.PromptExample, ...]:
+        if self.examples == "paper":
+            return (structure.PAPER_EXAMPLE,)
+        others = [shot for shot in SHOTS if shot.label != question.label]
+        return tuple(structure.written(shot, self.form) for shot in others[: self.examples])
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+plugin = LastLetterTask

@@ -1,0 +1,176 @@
+"""Multi-IF: IFEval over three turns, in eight languages (He et al. 2024, arXiv 2410.15553).
+
+Each turn adds instructions, and those of the turns before still apply. The published score of a
+turn is the mean of four accuracies: by prompt and by instruction, strict and loose.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import version
+from itertools import count
+from math import fsum
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from harness.datasets.folder import DataFolder
+from harness.datasets.hub import HubDataset
+from harness.errors import DataInvalid
+from harness.plugins.benchmarks.ifeval.task import (
+    COUNT,
+    LOOSE,
+    LOOSE_SHARE,
+    STRICT,
+    STRICT_SHARE,
+    IFEvalItem,
+    IFEvalTask,
+    read_item,
+)
+from harness.ports import Aggregates, GivenAnswer, PaperTable, TableFigure
+from harness.records import Instance, Message
+from harness.tasks._rows import Row, RowFile, RowSource, unique
+
+BUILTIN = Path(__file__).with_name("builtin.jsonl")
+HUB = "hub:"  # before the name of a data set on the Hub
+MEAN = "multi_if"  # the published score of a turn
+LANGUAGE = "language"  # a column, and a label
+NO_TURN = (None, "", "None")  # prompts of turns that a conversation does not have
+WEIGHTS = {STRICT: "", STRICT_SHARE: COUNT, LOOSE: "", LOOSE_SHARE: COUNT}
+"""The four accuracies of a turn, and the scores by which they are weighted."""
+
+
+class MultiIFItem(IFEvalItem, frozen=True):
+    """A turn with the conversation so far. The first turn also has the ``later`` turns."""
+
+    later: tuple[IFEvalItem, ...] = ()
+
+
+One = Instance[Any]
+
+
+class MultiIFTask(IFEvalTask):
+    """IFEval over three turns, in eight languages (He et al. 2024).
+
+    Args:
+        dataset: ``builtin`` (a small example), a path to a file with the published columns, or
+            hub: and the name of a data set of the Hub, as in hub:facebook/Multi-IF.
+    """
+
+    table = PaperTable(
+        rows=LANGUAGE,
+        columns="",
+        figures=(
+            TableFigure("all turns"),
+            TableFigure("last: prompt strict", of="score", score=STRICT),
+            TableFigure("instruction strict", of="score", score=STRICT_SHARE, weight=COUNT),
+            TableFigure("prompt loose", of="score", score=LOOSE),
+            TableFigure("instruction loose", of="score", score=LOOSE_SHARE, weight=COUNT),
+        ),
+        source="He et al. 2024 (arXiv 2410.15553)",
+    )
+
+    def __init__(self, dataset: str = "builtin", *, data: DataFolder) -> None:
+        self.dataset, self._verdicts = dataset, "official"
+        self._source: RowSource
+        if dataset.startswith(HUB):
+            self._source = HubDataset(data.own(dataset.removeprefix(HUB)))
+        else:
+            self._source = RowFile(BUILTIN if dataset == "builtin" else data.file(dataset))
+
+    def instances(self) -> Iterator[One]:
+        """Yield the conversations, each with its language as its group."""
+        return unique(
+            (where, Instance(one.id, one, {LANGUAGE: str(row.get(LANGUAGE) or "unknown")}))
+            for where, row in self._source.rows()
+            for one in [read_conversation(row, where)]
+        )
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the same facts as IFEval's task, and the version of langdetect."""
+        return {**super().fingerprint(), "langdetect": version("langdetect")}
+
+    def _data_fingerprint(self) -> Mapping[str, str]:
+        return {**self._source.fingerprint(), "dataset": self.dataset}
+
+    def turns(self, instance: One) -> int:
+        """Return the number of the user's turns."""
+        return 1 + len(instance.data.later)
+
+    def at_turn(self, instance: One, answers: Sequence[str]) -> One:
+        """Return an instance as of the turn after ``answers``."""
+        item, said = instance.data, instance.data.messages
+        for answer, following in zip(answers, instance.data.later, strict=False):
+            said = (*said, Message("assistant", answer), *following.messages)
+            item = replace(following, messages=said)
+        return replace(instance, data=item)
+
+    def aggregate_answers(self, answers: Iterable[GivenAnswer]) -> Aggregates:
+        """Return each turn's four accuracies, their mean and number of answers.
+
+        Turns that were not asked do not count.
+        """
+        language = {one.id: one.groups[LANGUAGE] for one in self.instances()}
+        turns: dict[int, list[Mapping[str, float]]] = {}
+        parts: dict[tuple[int, str], list[Mapping[str, float]]] = {}
+        for one in answers:
+            if COUNT in one.scores:
+                turns.setdefault(one.turn, []).append(one.scores)
+                parts.setdefault((one.turn, language[one.instance]), []).append(one.scores)
+        found = {f"turn {turn}": _accuracies(turns[turn]) for turn in sorted(turns)}
+        for (turn, spoken), scores in sorted(parts.items()):
+            every = _accuracies(scores)
+            found[f"turn {turn}, {spoken}"] = {key: every[key] for key in (MEAN, "answers")}
+        return found
+
+
+def _accuracies(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    found = {}
+    for name, weight in WEIGHTS.items():
+        weights = [one[weight] if weight else 1.0 for one in scores]
+        values = (one[name] * each for one, each in zip(scores, weights, strict=True))
+        found[name] = fsum(values) / fsum(weights)
+    return {MEAN: fsum(found.values()) / len(found), **found, "answers": len(scores)}
+
+
+def read_conversation(row: Row, where: str) -> MultiIFItem:
+    """Return the first turn of a conversation, with the later turns."""
+    turns = []
+    for number in count(1):
+        turn = f"turn_{number}_"
+        if row.get(f"{turn}prompt") in NO_TURN:
+            break
+        arguments = _decoded(row, f"{turn}kwargs", where)
+        own = {
+            "key": row.get("key"),
+            "messages": [_decoded(row, f"{turn}prompt", where)],
+            "instruction_id_list": _decoded(row, f"{turn}instruction_id_list", where),
+            "kwargs": [_object(one, f"{turn}kwargs", where) for one in arguments],
+        }
+        own |= {name: row[turn + name] for name in ("reference", "wrong") if turn + name in row}
+        turns.append(read_item(own, f"{where}, turn {number}", "official", multilingual=True))
+    if not turns:
+        raise DataInvalid(f"{where}: there is no turn_1_prompt.")
+    first, *later = turns
+    return MultiIFItem(
+        first.id, first.messages, first.instructions, first.reference, first.wrong, tuple(later)
+    )
+
+
+def _decoded(row: Row, column: str, where: str) -> Any:
+    return _object(row.get(column), column, where)
+
+
+def _object(value: Any, column: str, where: str) -> Any:
+    """Return a value of a column. A string is decoded as JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        raise DataInvalid(f"{where}: {column} is not JSON.") from None
+
+
+plugin = MultiIFTask

@@ -1,0 +1,298 @@
+"""Builds a task's prompts from its instances, its examples and fields of its instruction.
+
+An *encoding* is an ordered list of fields of the instruction. The ``paper`` form is the text that
+the authors sent to GPT-3 (their ``encodeinstruction.py``), byte for byte. The ``chat`` form has the
+same content, and asks for the output alone. All prompts of a task show the same examples.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from math import ceil
+from typing import Literal
+
+from msgspec import Struct
+
+from harness.errors import ConfigError, nearest
+from harness.plugins.benchmarks.natural_instructions import loading
+from harness.plugins.benchmarks.natural_instructions.loading import (
+    Example,
+    Instruction,
+    NaturalTask,
+)
+from harness.ports import Claim
+from harness.scoring.overlap import bare
+
+POSITIVE = "Positive Examples Full Only"
+POSITIVE_EXPLAINED = "Positive Examples Full Explanations"
+NEGATIVE_EXPLAINED = "Negative Examples Full Explanations"
+# Positive and negative examples in turn, as for the paper's tuned models (appendix C).
+ALTERNATING = "Alternating Examples Full Explanations"
+
+EXAMPLE_FIELDS = (POSITIVE, POSITIVE_EXPLAINED, NEGATIVE_EXPLAINED, ALTERNATING)
+FIELDS = (*loading.TEXT_FIELDS, *EXAMPLE_FIELDS)  # all of an instruction's, by the authors' names
+
+ENCODINGS: Mapping[str, tuple[str, ...]] = {  # names and fields, as in the paper's tables
+    "instance_only": (),
+    "prompt": ("Prompt",),
+    "prompt_definition": ("Definition", "Prompt"),
+    "positive_examples": (POSITIVE,),
+    "full": (
+        "Definition",
+        "Prompt",
+        "Things to Avoid",
+        "Emphasis & Caution",
+        NEGATIVE_EXPLAINED,
+        POSITIVE_EXPLAINED,
+    ),
+}
+
+NO_SUGGESTION = " "  # a missing suggestion in the authors' files
+
+
+def fields_of(encoding: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the fields of an encoding.
+
+    ``encoding`` is the name of a known encoding, a list of fields, or a string in the authors'
+    notation, such as ``_Definition_Prompt``.
+    """
+    if isinstance(encoding, str):
+        if encoding in ENCODINGS:
+            return ENCODINGS[encoding]
+        if not encoding.startswith("_"):
+            remedy = nearest(encoding, [*ENCODINGS, *FIELDS])
+            raise ConfigError(f"There is no encoding {encoding!r}.", remedy)
+        encoding = encoding[1:].split("_")
+    for field in encoding:
+        if field not in FIELDS:
+            problem = f"An instruction has no field {field!r} to encode."
+            raise ConfigError(problem, nearest(field, FIELDS))
+    if len(set(encoding)) < len(encoding):
+        raise ConfigError("The encoding names a field twice.", "Name each field once.")
+    return tuple(encoding)
+
+
+def label(fields: Sequence[str]) -> str:
+    """Return the name of an encoding with these fields, such as ``_Definition_Prompt``."""
+    return "".join(f"_{field}" for field in fields) or "instance_only"
+
+
+def paper(
+    instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
+) -> str:
+    """Return the authors' prompt for the input ``text``, byte for byte.
+
+    ``positives`` are the positive examples to show. The empty first line that the authors' code
+    writes in some cases is omitted, because no recorded prompt has it.
+    """
+    lines: list[str] = []
+    for field in fields:
+        if field in loading.TEXT_FIELDS:
+            value = instruction.text(field)
+            lines += [f"{field}: {value.strip()}"] if value is not None else []
+            continue
+        for number, example, wrong in _examples(field, instruction, positives):
+            title, reason, suggestion = "Negative" if wrong else "Positive", example.reason, ""
+            if wrong and example.suggestion not in (None, NO_SUGGESTION):
+                suggestion = f"suggestion: {example.suggestion}"
+            lines += [f"{title} Example{number}- "] if field != POSITIVE else []
+            lines += [f"input: {example.input}", f"output: {example.output}"]
+            if field != POSITIVE and (reason is not None or suggestion):
+                lines.append(f"reason: {reason or ''}{suggestion}")
+    return "\n".join([*lines, f"input: {text}", "output:"])
+
+
+def chat(
+    instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
+) -> str:
+    """Return a chat model's prompt for the input ``text``. It asks for the output alone.
+
+    ``positives`` are the positive examples to show.
+    """
+    parts: list[str] = []
+    for field in fields:
+        if field in loading.TEXT_FIELDS:
+            value = (instruction.text(field) or "").strip()
+            parts += [f"{field}: {value}"] if value else []
+            continue
+        for number, example, wrong in _examples(field, instruction, positives):
+            said = {"Input": example.input.strip(), "Output": example.output.strip()}
+            title = "Wrong example" if wrong else "Example"
+            lines = [f"{title} {number}", *(f"{name}: {value}" for name, value in said.items())]
+            explained = {"Reason": example.reason, "Suggestion": example.suggestion}
+            for name, given in explained.items() if field != POSITIVE else ():
+                lines += [f"{name}: {given.strip()}"] if given and given.strip() else []
+            parts.append("\n".join(lines))
+    parts.append("Give the output for this input. Answer with the output alone.")
+    parts.append(f"Input: {text.strip()}")
+    return "\n\n".join(parts)
+
+
+def _examples(
+    field: str, instruction: Instruction, positives: Sequence[Example]
+) -> Iterator[tuple[int, Example, bool]]:
+    """Yield (number from 1, example, is_wrong) for a field's examples."""
+    negatives = instruction.negative[: len(positives)]  # at most as many as positive ones
+    right = [] if field == NEGATIVE_EXPLAINED else positives
+    wrong = negatives if field in (NEGATIVE_EXPLAINED, ALTERNATING) else ()
+    for number, pair in enumerate(zip_longest(right, wrong), start=1):
+        yield from ((number, one, bool(at)) for at, one in enumerate(pair) if one is not None)
+
+
+_SAMPLE = Example("input", "output", "reason", "suggestion")
+_ALL = Instruction("title", "definition", "prompt", "avoid", "emphasis", (_SAMPLE,), (_SAMPLE,))
+_WORDED = [field for field in FIELDS if field != ALTERNATING]  # it adds no wording
+# Hash of the chat form's wording, on which a run's prompts depend.
+WORDING = hashlib.sha256(chat(_ALL, _WORDED, "text", (_SAMPLE,)).encode()).hexdigest()
+
+ACL = "Mishra et al. 2022, abstract (ACL)"
+V1 = "Mishra et al. 2021, abstract (arXiv 2104.08773v1)"
+
+_BENEFIT = "models benefit from instructions"
+CLAIMS = (
+    Claim(_BENEFIT, ACL, "more", label(["Definition", "Prompt"]), label(["Prompt"])),
+    Claim(_BENEFIT, ACL, "more", label(["Prompt", POSITIVE]), label([POSITIVE])),
+    Claim(
+        "the extent of their gains varies across different fields of instructions",
+        V1,
+        "rows_differ",
+    ),
+    Claim("and also depends on the task being solved", V1, "groups_differ"),
+)
+
+# By field: a short name; positive examples with and without explanations share one.
+SHORT = dict.fromkeys((POSITIVE, POSITIVE_EXPLAINED), "Positive Examples")
+SHORT[NEGATIVE_EXPLAINED] = "Negative Examples"
+SHORT[ALTERNATING] = "Alternating Examples"
+
+
+def named_fields(encoding: str) -> Mapping[str, str]:
+    """Map the short names of an encoding's fields to the authors' full names."""
+    fields = () if encoding == "instance_only" else fields_of(encoding)
+    return {SHORT.get(field, field): field for field in fields}
+
+
+# How many examples to show, for all tasks or by task.
+Examples = int | Literal["own", "fit"] | Mapping[str, int]
+
+GPT3_PROMPT = 2048 - 16  # maximum tokens of a prompt for the authors' model; 16 are for the answer
+
+# Bytes per token, a low estimate: the longest prompts that the authors fitted into GPT-3's 2,048
+# tokens have 3.7 to 4.4.
+ASCII_PER_TOKEN = 3.5
+OTHER_BYTES_PER_TOKEN = 1.5  # other characters have two to four bytes, often in a single token
+
+KEPT, SPREAD = 60, 100  # see `evaluated`
+
+FORMS = {"paper": paper, "chat": chat}
+
+
+class InstructionItem(Struct, frozen=True):
+    """A prompt with input and references. Only a classification has ``labels``."""
+
+    id: str
+    prompt: str
+    input: str
+    outputs: tuple[str, ...]
+    n_examples: int
+    labels: frozenset[str] = frozenset()
+
+
+def evaluated(n_entries: int, wanted: int | None) -> list[int]:
+    """Return the indices of the instances to evaluate in a task with ``n_entries`` instances.
+
+    At most ``wanted`` indices are returned (None: no limit). The authors reserve a task's first 60
+    instances for examples and spread 100 evenly over the rest (their ``encodeinstruction.py``), of
+    which the paper's GPT-3 figures use the first 50. In a task with too few instances, those that
+    are not evaluated serve as examples.
+
+    >>> evaluated(430, 3), evaluated(8, 50)
+    ([60, 63, 66], [0, 1, 2, 3, 4, 5, 6, 7])
+    """
+    wanted = n_entries if wanted is None else wanted
+    if n_entries < KEPT + SPREAD:
+        kept = min(KEPT, max(0, n_entries - wanted))
+        return list(range(kept, n_entries))[:wanted]
+    step = max(1, (n_entries - KEPT) // max(SPREAD, wanted))
+    return list(range(KEPT, n_entries, step))[:wanted]
+
+
+def shown(
+    task: NaturalTask, chosen: Collection[int]
+) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
+    """Return (own, others): the task's positive examples, and instances that can serve as examples.
+
+    Instances to evaluate (``chosen``, by index) are excluded, and so are examples equal to one.
+    """
+    answers: dict[str, set[str]] = {}
+    for index in chosen:
+        entry = task.entries[index]
+        answers.setdefault(entry.input.strip(), set()).update(map(bare, entry.outputs))
+
+    def harmless(example: Example) -> bool:
+        return bare(example.output) not in answers.get(example.input.strip(), ())
+
+    others = (
+        Example(entry.input, entry.outputs[0])
+        for index, entry in enumerate(task.entries)
+        if index not in chosen
+    )
+    return tuple(filter(harmless, task.instruction.positive)), tuple(filter(harmless, others))
+
+
+def estimate(text: str) -> int:
+    """Return an estimate, usually too high, of the number of tokens in text."""
+    size = len(text.encode("utf-8", "surrogatepass"))
+    ascii_only = size if text.isascii() else sum(character < "\x80" for character in text)
+    return ceil(ascii_only / ASCII_PER_TOKEN + (size - ascii_only) / OTHER_BYTES_PER_TOKEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """The options of `NaturalInstructionsTask` that determine the content of prompts."""
+
+    fields: Sequence[str]
+    form: Literal["paper", "chat"]
+    examples: Examples = "own"
+    instances: int | None = 50
+    token_budget: int = GPT3_PROMPT
+
+    def items(self, task: NaturalTask, category: str) -> Iterator[InstructionItem]:
+        """Yield the instances of a task, with labels if it is a classification."""
+        chosen = dict.fromkeys(evaluated(len(task.entries), self.instances))
+        positives = self._positives(task, chosen)
+        answers = [output for entry in task.entries for output in entry.outputs]
+        answers += [example.output for example in task.instruction.positive]
+        labels = frozenset(map(bare, answers if category == loading.CLASSIFICATION else ()))
+        for entry in (task.entries[index] for index in chosen):
+            prompt = FORMS[self.form](task.instruction, self.fields, entry.input, positives)
+            name, n_examples = f"{task.name}/{entry.id}", len(positives)
+            yield InstructionItem(name, prompt, entry.input, entry.outputs, n_examples, labels)
+
+    def _positives(self, task: NaturalTask, chosen: Collection[int]) -> Sequence[Example]:
+        if not any(name in EXAMPLE_FIELDS for name in self.fields):
+            return ()
+        own, others = shown(task, chosen)
+        available = (*own, *others)
+        if self.examples == "own":
+            return own
+        if self.examples == "fit":
+            longest = max((task.entries[index].input for index in chosen), key=estimate)
+
+            def tokens(number: int) -> int:
+                positives = available[:number]
+                prompt = FORMS[self.form](task.instruction, self.fields, longest, positives)
+                return estimate(prompt)
+
+            numbers = range(len(available) + 1)
+            return available[: max(0, bisect_right(numbers, self.token_budget, key=tokens) - 1)]
+        number = self.examples if isinstance(self.examples, int) else self.examples[task.name]
+        if number > len(available):
+            said = f"but the task {task.name!r} has {len(available)} to show."
+            remedy = "Lower task.examples or task.instances, or set task.examples to own."
+            raise ConfigError(f"task.examples asks for {number}, {said}", remedy)
+        return available[:number]

@@ -1,0 +1,324 @@
+"""Natural Instructions: tasks described by instructions that were written for crowd workers.
+
+The paper (Mishra et al. 2022, arXiv 2104.08773) asks whether a model can do an unseen task from its
+instructions, and which parts of them help. ROUGE-L gives no verdict. The verdict is `exact_match`
+on the truncated answer, which suits labels but is strict for generated text.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from harness.datasets.folder import DataFolder, sha256
+from harness.errors import ConfigError, nearest
+from harness.plugin_loader import kind
+from harness.plugins.benchmarks.natural_instructions import encodings, loading
+from harness.plugins.benchmarks.natural_instructions.encodings import (
+    Examples,
+    InstructionItem,
+    Showing,
+)
+from harness.ports import DataTable, Metric
+from harness.records import WARNING, Instance, Message, Score
+from harness.scoring import cut, overlap
+from harness.scoring.overlap import bare, exact_match, first_line, rouge_l
+from harness.scoring.text import Uncountable
+from harness.tasks._rows import SUMMARY, summary
+
+BUILTIN = Path(__file__).with_name("builtin")
+V1 = "natural_instructions/tasks"
+
+Truncation = Literal["none", "first_line", "stop"]
+
+_PAPER = "Mishra et al. 2022, arXiv 2104.08773"
+
+COPIED = 0.9  # an answer is a copy if at least this share of its words is in the input, in order
+SHORTEST_COPY = 4  # minimum words of a copy: short right answers may consist of words of the input
+
+IGNORED_WORDS = {
+    WARNING: "its official tokeniser ignores letters other than a to z; see rouge_l_unicode"
+}
+
+_OTHERS = ("input", "output", r"(?:posi|nega)tive example")
+_FIELDS = "|".join([*map(re.escape, loading.TEXT_FIELDS), *_OTHERS])
+_NEXT = re.compile(rf"^[ \t]*(?:{_FIELDS})\d*[ \t]*[:-]", re.IGNORECASE | re.MULTILINE)
+
+One: TypeAlias = Instance[InstructionItem]
+
+
+def failures(text: str, references: Sequence[str], source: str) -> dict[str, bool]:
+    """Return whether an answer shows each of three kinds of failure.
+
+    - ``redundant``: it begins with a right answer and continues.
+    - ``goes_on``: it continues with another field or instance, in the form of the prompt.
+    - ``copies_input``: nearly all words of its first line are in the input (``source``), in order,
+      and no reference is such a copy.
+    """
+    wrong = not exact_match(text, references)
+    return {
+        "redundant": wrong and _begins_right(text, references),
+        "goes_on": wrong and _NEXT.search(text) is not None,
+        "copies_input": wrong
+        and _is_copy(first_line(text), source)
+        and not any(_is_copy(reference, source) for reference in references),
+    }
+
+
+def _begins_right(text: str, references: Sequence[str]) -> bool:
+    text = text.strip().lower()
+    for reference in map(bare, references):
+        rest = text[len(reference) :]
+        if reference and text.startswith(reference) and not rest[:1].isalnum():
+            return bool(re.search(r"\w", rest))
+    return False
+
+
+def _is_copy(text: str, source: str) -> bool:
+    words, common = overlap.covered(text, source)
+    return words >= SHORTEST_COPY and common >= COPIED * words
+
+
+class NaturalInstructionsTask:
+    """Natural Instructions: measures which parts of an instruction help with an unseen task.
+
+    Args:
+        dataset: ``builtin``, ``v1``, or a file or folder of tasks.
+        tasks: The tasks to use: names, patterns of names ("*mctaco*"), evaluation or training (the
+            paper's 12 evaluation tasks, and all others), or category:NAME. Default: all.
+        encoding: instance_only, prompt, prompt_definition, positive_examples or full, or a list of
+            the instruction's fields in order.
+        examples: Positive examples to show, if the encoding has them: a number, a mapping of tasks
+            to numbers, own (all that the task has) or fit (as many as fit in token_budget).
+        form: paper (the authors' text, byte for byte) or chat.
+        truncation: The part of an answer used by exact_match, token_f1, accuracy and further
+            metrics: none (all of it), first_line, or stop (the part before a stop sequence).
+        stop: The stop sequences for the truncation stop.
+        instances: Maximum number per task; null for all. The authors use 50.
+        categories: A YAML file that maps tasks to categories and overrides the known ones.
+        token_budget: Maximum estimated tokens of the longest prompt, if examples is fit.
+        metrics: Further metrics, each {name: ..., OPTIONS}: bleurt, or a plug-in.
+    """
+
+    on_truncated: Literal["fail", "grade"] = "grade"
+    measure = "rouge_l"
+    claims = encodings.CLAIMS
+    fields = staticmethod(encodings.named_fields)
+
+    def __init__(
+        self,
+        dataset: str = "builtin",
+        tasks: list[str] | None = None,
+        encoding: str | list[str] = "full",
+        examples: int | Literal["own", "fit"] | dict[str, int] = "own",
+        form: Literal["paper", "chat"] = "chat",
+        truncation: Truncation = "none",
+        stop: list[str] | None = None,
+        instances: int | None = 50,
+        categories: str | None = None,
+        token_budget: int = encodings.GPT3_PROMPT,
+        metrics: list[dict[str, Any]] | None = None,
+        *,
+        data: DataFolder,
+    ) -> None:
+        self.dataset = dataset
+        names = {"builtin": str(BUILTIN), "v1": V1}
+        self._metrics, self._truncation, self._stops = _built(metrics or []), truncation, stop or []
+        if (truncation == "stop") != bool(self._stops):
+            remedy = "Set both the truncation and the sequences at which an answer ends."
+            raise ConfigError("task.stop and task.truncation: stop go together.", remedy)
+        if not all(self._stops):
+            raise ConfigError("A stop sequence of task.stop is empty.", "Remove it.")
+        self._category_files = [data.file(categories)] if categories else []
+        self._own_categories = [loading.read_categories(file) for file in self._category_files]
+        self._known_categories = loading.read_categories(loading.SHIPPED)
+        self._files = self._chosen(data.place(names.get(dataset, dataset)), tasks)
+        _check_numbers(examples, instances, self._files)
+        fields = encodings.fields_of(encoding)
+        self._showing = Showing(fields, form, examples, instances, token_budget)
+
+    def _chosen(self, path: Path, tasks: Sequence[str] | None) -> dict[str, Path]:
+        files = loading.task_files(path)
+        if tasks is None:
+            return files
+        if not tasks:
+            raise ConfigError("task.tasks names no task.", "Name tasks, or remove it to use all.")
+        evaluated = {name for name in files if name.partition("_")[0] in loading.EVALUATION}
+        known = {"evaluation": evaluated, "training": files.keys() - evaluated}
+        if any(wanted.startswith("category:") for wanted in tasks):
+            for name, file in files.items():
+                category = self._category(loading.read_task(file))
+                known.setdefault(f"category:{category}", set()).add(name)
+        chosen: set[str] = set()
+        for wanted in tasks:
+            found = known.get(wanted, set()).union(fnmatch.filter(files, wanted))
+            if not found:
+                if wanted in known:
+                    [filled] = known.keys() - {wanted}
+                    problem = f"{path} has no task for {wanted}: all {len(files)} are for {filled}."
+                    raise ConfigError(problem, f"Set task.tasks to {filled}, or remove it.")
+                remedy = nearest(wanted, [*known, *files])
+                raise ConfigError(f"{path} has no task {wanted!r:.80}.", remedy)
+            chosen |= found
+        return {name: file for name, file in files.items() if name in chosen}
+
+    def instances(self) -> Iterator[One]:
+        """Yield the instances to evaluate, ordered by the name of their task."""
+        encoding = encodings.label(self._showing.fields)
+        for task in map(loading.read_task, self._files.values()):
+            category = self._category(task)
+            for item in self._showing.items(task, category):
+                groups = {"task": task.name, "category": category, "encoding": encoding}
+                yield Instance(item.id, item, groups | {"examples": str(item.n_examples)})
+
+    def _category(self, task: loading.NaturalTask) -> str:
+        own = loading.category_of(task.name, *self._own_categories) or task.category
+        return own or loading.category_of(task.name, self._known_categories) or "unknown"
+
+    def describe(self) -> Iterator[DataTable]:
+        """Yield tables of the tasks by category, and of the lengths of their parts in words."""
+        tasks = [loading.read_task(file) for file in self._files.values()]
+        counts = defaultdict[str, list[int]](lambda: [0] * 4)
+        lengths = defaultdict[str, list[float]](list)
+        for task in tasks:
+            own = task.instruction
+            parts = 1, len(task.entries), len(own.positive), len(own.negative)
+            category = self._category(task)
+            counts[category] = [n + more for n, more in zip(counts[category], parts, strict=True)]
+            for name in loading.TEXT_FIELDS:
+                if text := own.text(name):
+                    lengths[name].append(len(text.split()))
+            for name, examples in (("Positive", own.positive), ("Negative", own.negative)):
+                for example in examples:
+                    lengths[f"{name} example, input"].append(len(example.input.split()))
+                    lengths[f"{name} example, output"].append(len(example.output.split()))
+            for entry in task.entries:
+                lengths["Instance, input"].append(len(entry.input.split()))
+                lengths["Instance, output"].append(len(entry.outputs[0].split()))
+        yield DataTable(
+            ("category", "tasks", "instances", "positive examples", "negative examples"),
+            [(category, *numbers) for category, numbers in sorted(counts.items())],
+            f"{_PAPER}, table 1",
+        )
+        rows = [(name, *summary(found)) for name, found in lengths.items()]
+        yield DataTable(("words per", *SUMMARY), rows, f"{_PAPER}, table 1 and figures 5 to 8")
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the data set, hashes, and the versions of what computes the scores."""
+        hashes = {name: sha256(path) for name, path in self._files.items()}
+        listed = "".join(f"{name} {digest}\n" for name, digest in hashes.items())
+        found = {
+            "dataset": self.dataset,
+            "dataset_sha256": hashlib.sha256(listed.encode()).hexdigest(),
+            "categories_sha256": " ".join(map(sha256, [*self._category_files, loading.SHIPPED])),
+            "stemmer": f"Porter, nltk {version('nltk')}",
+            # Allows comparing a run of some of the tasks with a run of all.
+            **{f"task_sha256/{name}": digest for name, digest in hashes.items()},
+        }
+        if self._showing.form == "chat":
+            found["wording_sha256"] = encodings.WORDING
+        found |= {name: metric.fingerprint() for name, metric in self._metrics.items()}
+        if self._showing.examples == "fit":
+            found["tokens"] = "estimate"
+        return found
+
+    def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
+        """Return one user message: instruction, examples and input. ``shots`` are not used."""
+        return (Message("user", instance.data.prompt),)
+
+    def score(self, instance: One, text: str) -> Mapping[str, Score]:
+        """Return an answer's scores by name.
+
+        If a reference has words that ROUGE-L ignores because their letters are not ASCII, there is
+        also the score ``rouge_l_unicode``.
+        """
+        item, answer, outputs = instance.data, self._answer(text), instance.data.outputs
+        dropped = overlap.drops_words([text, *outputs])
+        found = {
+            "rouge_l": Score(
+                rouge_l(text, outputs), details=IGNORED_WORDS if dropped else {}, share=True
+            ),
+            "rouge_l_first_line": Score(rouge_l(first_line(text), outputs), share=True),
+        }
+        if overlap.drops_words(outputs):
+            found["rouge_l_unicode"] = _unicode_score(text, outputs)
+        if self._stops:
+            found["rouge_l_stop"] = Score(rouge_l(answer, outputs), share=True)
+        right = exact_match(answer, outputs)
+        found["exact_match"] = Score(right, right, "" if right else f"not {cut(outputs[0], 60)!r}")
+        found["token_f1"] = Score(overlap.token_f1(answer, outputs), share=True)
+        if item.labels:
+            label = overlap.named_label(answer, item.labels)
+            right = label is not None and exact_match(label, outputs)
+            found["accuracy"] = Score(right, reason="" if label is not None else "names no label")
+            found["no_label"] = Score(label is None)
+        for name, metric in self._metrics.items():
+            found[name] = Score(metric.score(answer, outputs))
+        ways = failures(text, outputs, item.input)
+        return found | {name: Score(failed) for name, failed in ways.items()}
+
+    def _answer(self, text: str) -> str:
+        if self._truncation == "first_line":
+            return first_line(text)
+        return overlap.before_stop(text, self._stops) if self._stops else text
+
+    def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
+        """Return the scores of an empty answer, which fails in the authors' evaluation too."""
+        return {
+            name: score if score.passed is None else Score(False, False, score.reason)
+            for name, score in self.score(instance, "").items()
+        }
+
+    def leaks(self, instance: One, shot: One) -> bool:
+        """Return whether shot and instance have the same input, even if their prompts differ."""
+        return bare(instance.data.input) == bare(shot.data.input)
+
+    def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
+        """Return feedback on whether the answer is right, without revealing the references."""
+        if scores["exact_match"].passed:
+            return "That is right."
+        return "That is not the output. Please read the instruction again, and give the output."
+
+    def reference(self, instance: One) -> str | None:
+        """Return the first reference that is right after truncation, or None if there is none."""
+        outputs = instance.data.outputs
+        return next((one for one in outputs if exact_match(self._answer(one), outputs)), None)
+
+
+def _unicode_score(text: str, outputs: Sequence[str]) -> Score:
+    try:
+        return Score(overlap.rouge_l_unicode(text, outputs), share=True)
+    except Uncountable as error:
+        return error.score()
+
+
+def _built(metrics: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
+    built: dict[str, Metric] = {}
+    for options in metrics:
+        name = options.get("name")
+        if not isinstance(name, str) or name in built:
+            said = f"task.metrics: {name!r:.80} is not a name, or occurs twice."
+            raise ConfigError(said, "Write {name: bleurt, ...}, each once.")
+        own = {key: value for key, value in options.items() if key != "name"}
+        built[name] = kind("metrics").build(name, own)
+    return built
+
+
+def _check_numbers(examples: Examples, instances: int | None, files: Mapping[str, Path]) -> None:
+    if instances is not None and instances < 1:
+        raise ConfigError("task.instances must be at least 1, or null for all.")
+    numbers = examples if isinstance(examples, Mapping) else dict.fromkeys(files, examples)
+    if any(isinstance(number, int) and number < 0 for number in numbers.values()):
+        raise ConfigError("task.examples must not be negative.", "Write 0 for none.")
+    for name in files.keys() - numbers.keys():
+        remedy = "Give each task a number, or list in task.tasks only those that have one."
+        raise ConfigError(f"task.examples has no number for the task {name!r}.", remedy)
+
+
+plugin = NaturalInstructionsTask

@@ -1,0 +1,277 @@
+"""Scores answers by the filters, metrics and aggregations of lm-evaluation-harness."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import logging
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness.errors import ConfigError, Unparseable
+from harness.plugin_interface import calling
+from harness.plugins.lm_eval.loading import LmDocument, LmTasks
+from harness.ports import GivenAnswer
+from harness.records import LARGEST, Score, encodable
+from harness.scoring import cut
+from harness.tasks._likelihoods import ACCURACY, read_likelihoods
+
+logger = logging.getLogger("harness")
+
+LOGLIKELIHOOD = "loglikelihood"  # the score of a document whose metrics are of the whole corpus
+LONGEST = 60  # characters of an answer or a target in a reason
+SAMPLES = "sample_len"  # lm-eval's name for the number of documents
+
+
+class FilteredMetric(NamedTuple):
+    """The names of a metric and its filter."""
+
+    name: str
+    filter: str
+
+    def __str__(self) -> str:
+        return f"{self.name},{self.filter}"
+
+
+def responses(document: LmDocument, text: str) -> list[Any]:
+    """Convert a reply to responses to a document's requests.
+
+    ``text`` is the reply: the model's answer, or log-likelihoods as JSON.
+
+    Raises:
+        Unparseable: If the text lacks log-likelihoods that the requests need.
+    """
+    if document.generates:
+        return [encodable(text)]
+    found = read_likelihoods(text, len(document.requests))
+    return [one.total if document.rolls else (one.total, one.greedy) for one in found]
+
+
+def values(
+    task: Any, answered: Sequence[tuple[LmDocument, Sequence[Sequence[Any]]]]
+) -> Iterator[dict[FilteredMetric, Any]]:
+    """Yield the values of a task's metrics for each document.
+
+    ``answered`` has documents with the responses to each request (several if the task repeats its
+    requests).
+    """
+    for requests in _filtered(task, answered):
+        yield _metrics(task, requests)
+
+
+def _filtered(
+    task: Any, answered: Sequence[tuple[LmDocument, Sequence[Sequence[Any]]]]
+) -> list[list[Any]]:
+    """Return each document's requests with their filtered responses."""
+    asked = [
+        [
+            dataclasses.replace(request, resps=list(given), filtered_resps={})
+            for request, given in zip(document.requests, found, strict=True)
+        ]
+        for document, found in answered
+    ]
+    task._instances = [request for requests in asked for request in requests]
+    task.apply_filters()
+    return asked
+
+
+def _metrics(task: Any, requests: Sequence[Any]) -> dict[FilteredMetric, Any]:
+    found = {}
+    for name in requests[0].filtered_resps:
+        filtered = [request.filtered_resps[name] for request in requests]
+        for metric, value in task.process_results(requests[0].doc, filtered).items():
+            found[FilteredMetric(metric, name)] = value
+    return found
+
+
+def check(loaded: LmTasks) -> None:
+    """Score a trial answer to the first document of each task.
+
+    Raises:
+        ConfigError: If a metric or aggregation is unknown, or scoring fails for every trial answer.
+    """
+    for document in {one.task: one for one in reversed(loaded.documents)}.values():
+        task, where = loaded.tasks[document.task], f"lm-eval's task {document.task!r}"
+        functions = {} if task.get_config("process_results") else vars(task).get("_metric_fn_list")
+        unknown = {name for name, function in (functions or {}).items() if function is None}
+        if unknown and document.generates:
+            problem = f"{where} has an unknown metric: {sorted(unknown)[0]}."
+            raise ConfigError(problem, "Correct metric_list in the task's file.")
+        for metric, function in task.aggregation().items():
+            if function is None:
+                problem = f"{where} has an unknown aggregation of the metric {metric}."
+                raise ConfigError(problem, "Correct metric_list in the task's file.")
+        with calling(f"Scoring an answer with {where}"):
+            _aggregated(task, _trial(task, document))
+
+
+def _trial(task: Any, document: LmDocument) -> list[dict[FilteredMetric, Any]]:
+    """Return the metrics of a trial answer to a document."""
+    if not document.generates:
+        answers = json.dumps([[-1.0, False, 1]] * len(document.requests))
+        return [_metrics(task, _answered(task, document, answers))]
+    with suppress(Exception):
+        target = str(task.doc_to_target(document.requests[0].doc))
+        return [_metrics(task, _answered(task, document, target))]
+    return [_metrics(task, _answered(task, document, ""))]
+
+
+def _answered(task: Any, document: LmDocument, text: str) -> list[Any]:
+    """Return a document's requests with the filtered responses of a reply."""
+    given = _repeated(task, [[one] for one in responses(document, text)])
+    return _filtered(task, [(document, given)])[0]
+
+
+def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
+    """Return the scores of one answer: the metrics that are numbers, by name.
+
+    The first accuracy that is 0 or 1 decides whether the answer passes. If it does not, the reason
+    quotes the filtered answer and the target. If the task's code fails, there is only ``score``,
+    without a value. If log-likelihoods give no metric of a single document, ``loglikelihood`` is
+    their sum.
+
+    Raises:
+        Unparseable: If the text lacks log-likelihoods that the requests need.
+    """
+    found = responses(document, text)
+    try:
+        requests = _answered(task, document, text)
+        of_document = _metrics(task, requests)
+    except Exception as error:  # of a task's own code: this answer has no score
+        return {"score": Score(None, None, f"{error!r:.200}")}
+    several = len({metric.filter for metric in of_document}) > 1
+    scored: dict[str, Score] = {}
+    decided = False
+    for metric, value in of_document.items():
+        if (number := _number(value)) is None:
+            continue
+        name = str(metric) if several else metric.name
+        if not abs(number) <= LARGEST:  # also for NaN
+            scored[name] = _not_recordable(number)
+            continue
+        decides = not decided and number in (0, 1) and ACCURACY.fullmatch(metric.name) is not None
+        decided |= decides
+        reason = _reason(task, requests, metric.filter) if decides and not number else ""
+        is_accuracy = ACCURACY.fullmatch(metric.name) is not None and 0 <= number <= 1
+        scored[name] = Score(number, bool(number) if decides else None, reason, share=is_accuracy)
+    if not scored and not document.generates:
+        total = sum(one if isinstance(one, float) else one[0] for one in found)
+        is_recordable = abs(total) <= LARGEST  # not for -inf
+        scored[LOGLIKELIHOOD] = Score(total) if is_recordable else _not_recordable(total)
+    return scored
+
+
+def _not_recordable(number: float) -> Score:
+    return Score(None, None, f"The value is {number:g}, which cannot be recorded.")
+
+
+def _reason(task: Any, requests: Sequence[Any], filter_: str) -> str:
+    """Return a sentence with the filtered answer that failed and, if known, the expected one."""
+    found = [request.filtered_resps[filter_] for request in requests]
+    doc, answer, target = requests[0].doc, found[0], None
+    with suppress(Exception):  # of a task's own code, which may have no target
+        several = getattr(task, "multiple_input", 0)
+        target = task.doc_to_text(doc) if several else task.doc_to_target(doc)
+        if task.get_config("doc_to_choice") is not None:
+            choices = task.doc_to_choice(doc)
+            target = choices[target] if isinstance(target, int) else target
+            if task.OUTPUT_TYPE == "multiple_choice":
+                # With mutual information, further requests follow those of the choices.
+                answer = choices[int(np.argmax([total for total, _ in found[: len(choices)]]))]
+    if not isinstance(answer, str):
+        return ""
+    answer, expected = cut(repr(answer), LONGEST), cut(repr(target), LONGEST)
+    if task.get_config("process_results") is None and target is not None:
+        return f"{answer} is not the expected answer {expected}"
+    known = isinstance(target, str) and target
+    return f"{answer} does not pass" + (f" (target: {expected})" if known else "")
+
+
+def filtered(task: Any, document: LmDocument, text: str) -> str | None:
+    """Return an answer as changed by the first filter, or None if that is not text."""
+    request = dataclasses.replace(document.requests[0], resps=[text], filtered_resps={})
+    task._instances = [dataclasses.replace(request, resps=_repeated(task, [[text]])[0])]
+    task.apply_filters()
+    found = next(iter(task._instances[0].filtered_resps.values()))
+    return found if isinstance(found, str) else None
+
+
+def aggregated(loaded: LmTasks, answers: Iterable[GivenAnswer]) -> dict[str, dict[str, float]]:
+    """Return the metrics of tasks and groups that lm-eval would print, by name.
+
+    Documents with missing or unreadable answers are left out.
+    """
+    texts: dict[str, dict[int, str]] = defaultdict(dict)
+    for answer in answers:
+        texts[answer.instance][answer.sample] = answer.text
+    results: dict[str, dict[str, Any]] = {}
+    for name, task in loaded.tasks.items():
+        answered = []
+        for document in loaded.documents:
+            given = texts.get(identifier(document)) if document.task == name else None
+            if given and (found := _complete(task, document, given)):
+                answered.append((document, found))
+        if answered:
+            try:
+                results[name] = _aggregated(task, values(task, answered))
+            except Exception as error:  # of a task's own code
+                logger.warning("lm-eval's metrics of %s are missing: %.200r", name, error)
+    leaves = dict(results)
+    for name, group in loaded.groups.items():
+        results[name] = group.aggregate(leaves)
+    return {name: numbers for name, found in results.items() if (numbers := _numbers(found))}
+
+
+def identifier(document: LmDocument) -> str:
+    """Return the id of the document's instance."""
+    return f"{document.task}/{document.number}"
+
+
+def repeats(task: Any) -> int:
+    """Return how many answers to each document a task needs."""
+    return int(task.get_config("repeats") or 1) if task.OUTPUT_TYPE == "generate_until" else 1
+
+
+def _repeated(task: Any, found: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    return [list(given) * repeats(task) for given in found]
+
+
+def _complete(task: Any, document: LmDocument, given: Mapping[int, str]) -> list[list[Any]] | None:
+    """Return the responses to each request of a document, or None if one cannot be read."""
+    wanted = range(repeats(task))
+    if not all(sample in given for sample in wanted):
+        return None
+    try:
+        by_sample = [responses(document, given[sample]) for sample in wanted]
+    except Unparseable:
+        return None
+    return [list(one) for one in zip(*by_sample, strict=True)]
+
+
+def _aggregated(task: Any, found: Iterable[Mapping[FilteredMetric, Any]]) -> dict[str, Any]:
+    items: dict[FilteredMetric, list[Any]] = defaultdict(list)
+    for of_document in found:
+        for metric, value in of_document.items():
+            items[metric].append(value)
+    mean = importlib.import_module("lm_eval.api.metrics").mean
+    functions = task.aggregation()
+    of_task = {str(one): functions.get(one.name, mean)(of) for one, of in items.items()}
+    return {**of_task, SAMPLES: max(map(len, items.values()), default=0)}
+
+
+def _numbers(found: Mapping[str, Any]) -> dict[str, float]:
+    numbers = {name: _number(value) for name, value in found.items()}
+    return {name: float(n) for name, n in numbers.items() if n is not None and math.isfinite(n)}
+
+
+def _number(value: Any) -> bool | float | None:
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    return float(value) if isinstance(value, Real) else None

@@ -1,0 +1,35 @@
+"""Packages of others, as pip would have installed them."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def install_plugin(
+    site: Path, code: str, members: Mapping[str, Mapping[str, str]], package: str = "third"
+) -> None:
+    """Write a package of one module of this code, and the declaration of its plug-in.
+
+    Args:
+        site: A folder in which Python finds packages.
+        code: The module's code.
+        members: For each kind of plug-in, the names in the module by the names in run files.
+        package: The name of the package and of its module.
+    """
+    info = site / f"{package}-1.0.dist-info"
+    info.mkdir(parents=True)
+    declared = {
+        kind: {name: f"{package}:{attribute}" for name, attribute in own.items()}
+        for kind, own in members.items()
+    }
+    declaration = (
+        "from harness.plugin import Plugin\n"
+        f"plugin = Plugin(summary='For a test.', **{declared!r})\n"
+    )
+    (site / f"{package}.py").write_text(textwrap.dedent(code))
+    (site / f"{package}_declaration.py").write_text(declaration)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    points = f"[harness]\n{package} = {package}_declaration\n"
+    (info / "entry_points.txt").write_text(points)
