@@ -1,9 +1,9 @@
 """Finds, checks and builds plug-ins by their names in run files.
 
-A built-in is a module in its kind's package, named as in run files. If a kind has a single module,
-the module's table ``PLUGINS`` lists the plug-ins instead. All others are declared (`Plugin`) in a
-module that an entry point of the group ``harness`` names. A running program can register a
-plug-in (`register`), and a run file can name the path of a Python file: ``./my_check.py``.
+A built-in is a module in its kind's package, named as in run files. All others are declared
+(`Plugin`) in a module that an entry point of the group ``harness`` names. A running program can
+register a plug-in (`register`), and a run file can name the path of a Python file:
+``./my_check.py``.
 
 The plug-in is a callable, which a module of a built-in names ``plugin``. Its positional parameters
 are options in run files, validated against their annotations. Its keyword-only parameters are
@@ -43,11 +43,11 @@ PACKAGES = {
     "checkers": "harness.scoring.checkers",
     "judges": "harness.scoring.judges",
     "metrics": "",
-    "measures": "harness.scoring.measures",
-    "loaders": "harness.builders.loaders",
-    "filters": "harness.builders.filters",
-    "post_processors": "harness.builders.post_processors",
-    "observers": "harness.observers",
+    "measures": "",
+    "loaders": "",
+    "filters": "",
+    "post_processors": "",
+    "observers": "",
 }
 """The package of each kind's built-in plug-ins, or "" if there are none."""
 
@@ -203,12 +203,8 @@ class Kind:
                 raise ConfigError(problem, "Check the path.")
             return _from_file(self.name, name).plugin
         if name in self._builtins():  # a built-in is never shadowed by an entry point
-            home = importlib.import_module(PACKAGES[self.name])
             plugin: Callable[..., Any]
-            if hasattr(home, "PLUGINS"):
-                plugin = home.PLUGINS[name]
-            else:
-                plugin = importlib.import_module(f"{home.__name__}.{name}").plugin
+            plugin = importlib.import_module(f"{PACKAGES[self.name]}.{name}").plugin
             return plugin
         members, where = self._declared(name), f"{self.title} {name!r}"
         if not members:
@@ -362,8 +358,6 @@ def _modules(package: str) -> list[str]:
     if not package:
         return []
     home = importlib.import_module(package)
-    if hasattr(home, "PLUGINS"):
-        return sorted(home.PLUGINS)
     return sorted(m.name for m in pkgutil.iter_modules(home.__path__) if m.name[0] != "_")
 
 

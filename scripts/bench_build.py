@@ -3,10 +3,10 @@
     python scripts/bench_build.py [--megabytes 20] [--jobs 2] [--check]
     .venv-ray/bin/python scripts/bench_build.py --ray [--megabytes 20]
 
-The corpus is made by rule (`tests/builders/collie/corpus.py`). The time is that of the whole
-command, audit included; the memory is that of its largest process. --check exits with 1 if the
-build is slower than 20 MB a minute, memory grows with the corpus, a build in one process differs, a
-structure has fewer than 50 instances, or a reference answer fails.
+The corpus is made by rule (`tests/plugins/builders/collie/corpus.py`). The time is that of the
+whole command, audit included; the memory is that of its largest process. --check exits with 1 if
+the build is slower than 20 MB a minute, memory grows with the corpus, a build in one process differs,
+a structure has fewer than 50 instances, or a reference answer fails.
 
 --ray builds from all documents of a folder of JSONL instead: in one process, in two, and on a
 cluster of two nodes with one core each, on this machine. It fails if the data sets differ.
@@ -27,9 +27,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from harness.builders.collie import AUDIT, INSTANCES  # noqa: E402
 from harness.datasets.folder import read_jsonl  # noqa: E402
-from tests.builders.collie.corpus import write_corpus, write_words  # noqa: E402
+from harness.plugins.builders.collie import AUDIT, INSTANCES  # noqa: E402
+from tests.plugins.builders.collie.corpus import write_corpus, write_words  # noqa: E402
 
 DOCUMENTS = 300
 LEAST_MB_A_MINUTE = 20.0

@@ -133,7 +133,7 @@ def pin(core: int) -> None:
 
 def serve(port: int, core: int, pipe: Connection) -> None:
     """The server's process: serves until the pipe has a message, then reports its counts."""
-    from harness.mock import MockServer
+    from harness.plugins.mock.server import MockServer
 
     pin(core)
     first: list[float] = []

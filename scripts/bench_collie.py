@@ -23,8 +23,8 @@ from statistics import median
 from typing import Any
 
 from harness.datasets.folder import DataFolder
+from harness.plugins.benchmarks.collie.task import CollieTask
 from harness.scoring.constraints.check import Splitter, check
-from harness.tasks.collie import CollieTask
 
 REPEATS = 3
 COMPARISONS = {

@@ -36,7 +36,10 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from harness.mock import Answer, BodyCount, MockRequest, MockServer
+from harness.plugins.mock.answers import Answer
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.stats import BodyCount
+from harness.plugins.mock.wire import MockRequest
 from harness.records import Reply
 
 FAULTS = {
@@ -56,8 +59,8 @@ HARNESS = (sys.executable, "-m", "harness")
 console = Console()
 
 sys.path.append(str(ROOT))
-from tests.builders.wildifeval.synthetic_chats import answer as build_reply  # noqa: E402
-from tests.builders.wildifeval.synthetic_chats import write_chats  # noqa: E402
+from tests.plugins.builders.wildifeval.synthetic_chats import answer as build_reply  # noqa: E402
+from tests.plugins.builders.wildifeval.synthetic_chats import write_chats  # noqa: E402
 
 DIGITS = "0123456789abcdef"
 SPACES = "\t \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u3000"

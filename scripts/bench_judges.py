@@ -21,7 +21,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from harness.mock import MockRequest, MockServer
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
 
 MOST = 1.15
 ROOT = Path(__file__).parents[1]

@@ -61,7 +61,7 @@ class Measured(NamedTuple):
 
 
 def serve(connection: Any) -> None:
-    from harness.mock import MockServer
+    from harness.plugins.mock.server import MockServer
 
     with MockServer(latency=LATENCY) as server:
         connection.send(server.base_url)

@@ -25,7 +25,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Column, Table
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 
 PATIENCE_S = 120
 LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)

@@ -33,7 +33,7 @@ import httpx2
 from harness.analysis.metrics import to_json
 from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from harness.records import Attempt, Score, Usage
 from harness.store.files import write_json, write_whole
 from harness.store.json_lines import encode

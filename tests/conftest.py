@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, settings
 from harness.config.run_file import RunFile
 from harness.errors import Unparseable
 from harness.execution import executing
-from harness.mock import MockServer
 from harness.plugins.benchmarks.ifeval.instructions import texts
+from harness.plugins.mock.server import MockServer
 from harness.records import Instance, Message, Reply, Request, Score, Usage
 from tests.postgres import Postgres, binary
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness
 
 ROOT = Path(__file__).parents[1]

@@ -21,8 +21,8 @@ import pytest
 
 import harness
 from harness.errors import BudgetBroken, ConfigError, DataMissing, FatalCallError, RunConflict
-from harness.mock import MockServer
 from harness.plugin_loader import _registered
+from harness.plugins.mock.server import MockServer
 from harness.records import Reply, Score, Usage
 from harness.report.runs import runs_document
 from harness.report.table import as_markdown

@@ -20,10 +20,10 @@ LAYERS = [
     {"results", "api_options"},
     {"cli", "testing"},
     {"run", "view"},
-    {"report", "builders", "exchange"},
+    {"report", "exchange"},
     {"analysis"},
     {"tasks"},
-    {"calls", "scoring", "backends", "store", "datasets", "observers"},
+    {"calls", "scoring", "backends", "store", "datasets"},
     {"prompts"},
     {"config"},
     {"plugin_loader"},
@@ -91,10 +91,6 @@ def fault(own: str, name: str) -> str:
         return "vendor import outside backends"
     if top != "harness" or part(name) in (own, ""):
         return ""
-    if own == "mock":
-        return "mock stands alone"
-    if part(name) == "mock":
-        return "" if own == "cli" else "only cli may import mock"
     return "" if DEPTH[part(name)] > DEPTH[own] else "not a lower layer"
 
 
@@ -127,7 +123,7 @@ def test_plug_ins_import_each_other_only_as_they_declare() -> None:
 
 def test_every_part_has_a_layer() -> None:
     parts = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in FILES}
-    assert parts - {"__init__", "mock"} <= DEPTH.keys()
+    assert parts - {"__init__"} <= DEPTH.keys()
 
 
 def test_environment_is_read_in_one_module() -> None:

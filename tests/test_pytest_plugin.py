@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -63,7 +63,7 @@ ELSEWHERE = {"hub", "inspect", "lm_eval"}  # need data or a package: see their t
 
 @pytest.mark.parametrize(
     "name",
-    [  # COLLIE's check takes 10 s; tests/tasks/collie holds its references, too
+    [  # COLLIE's check takes 10 s; tests/plugins/benchmarks/collie holds its references, too
         pytest.param(name, marks=[pytest.mark.exhaustive] if name == "collie" else [])
         for name in sorted({*kind("tasks").names()} - ELSEWHERE)
     ],

@@ -175,13 +175,6 @@ CORE: Mapping[str, Verb] = {
         executes=True,
         former_options={"--option": "--override"},
     ),
-    "build": Verb(
-        summary="Build your own benchmark.",
-        heading="Data and tools",
-        place="harness.cli.build:build",
-        executes=True,
-        former_options={"--out": "--output"},
-    ),
     "batches": Verb(
         summary="List the batches of all runs, or cancel one.",
         heading="Data and tools",
@@ -203,11 +196,6 @@ CORE: Mapping[str, Verb] = {
         summary="Import another tool's results as a run.",
         heading="Data and tools",
         place="harness.cli.exchange:import_",
-    ),
-    "mock": Verb(
-        summary="Serve a simulated provider on this machine.",
-        heading="Data and tools",
-        place="harness.cli.mock:mock",
     ),
 }
 """The verbs of the core."""

@@ -18,7 +18,7 @@ from harness.backends.gemini import GeminiBackend
 from harness.backends.openai import OpenAIBackend
 from harness.backends.openai_responses import OpenAIResponsesBackend
 from harness.errors import CallError, FatalCallError, RequestRejected, TransientError
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from harness.ports import BatchUnsure
 from harness.records import Decoding, Message, Origin, Reply, Request
 from tests.backends.answering import answering, transient

@@ -15,7 +15,8 @@ from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.backends.replay import ReplayBackend
 from harness.backends.simulated import SimulatedBackend
 from harness.calls.keys import call_key
-from harness.mock import Answer, MockServer
+from harness.plugins.mock.answers import Answer
+from harness.plugins.mock.server import MockServer
 from harness.ports import CONSTRAINTS
 from harness.records import (
     Decoding,

@@ -20,7 +20,7 @@ from harness.backends.bedrock import BedrockBackend
 from harness.backends.gemini import GeminiBackend
 from harness.backends.openai import OpenAIBackend
 from harness.errors import CallError, ConfigError, FatalCallError
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from harness.records import (
     Decoding,
     DecodingConstraint,

@@ -6,7 +6,7 @@ import pytest
 
 from harness.backends.gemini import GeminiBackend
 from harness.errors import ConfigError, FatalCallError, PromptRefused, RequestRejected
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request, Usage
 from tests.backends.answering import answering, transient
 

@@ -11,8 +11,8 @@ import pytest
 
 from harness.backends import HttpBackend, HttpClient
 from harness.errors import CallError, FatalCallError, RequestRejected
-from harness.mock import MockServer
 from harness.plugin_loader import kind
+from harness.plugins.mock.server import MockServer
 from harness.ports import Backend
 from harness.records import Decoding, Message, Origin, Reply, Request
 from tests.backends.answering import answering, transient

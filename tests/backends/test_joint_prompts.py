@@ -24,8 +24,8 @@ from harness.errors import (
     RequestRejected,
     TransientError,
 )
-from harness.mock import MockServer
-from harness.mock.wire import MockRequest
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
 from harness.records import Attempt, Decoding, Message, Origin, Reply, Request, Usage
 from harness.run.executor import execute
 from harness.run.preparation import prepare

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from harness.errors import ExtraMissing, FatalCallError, PromptRefused, RequestRejected
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from harness.records import Decoding, Message, Origin, Reply, Request
 from tests.backends.answering import answering, transient
 

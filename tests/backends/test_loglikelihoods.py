@@ -15,8 +15,8 @@ from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.calls.budget import bounds
 from harness.calls.keys import call_key
 from harness.errors import RequestRejected
-from harness.mock import MockServer
-from harness.mock.likelihoods import END, scored, tokenise
+from harness.plugins.mock.likelihoods import END, scored, tokenise
+from harness.plugins.mock.server import MockServer
 from harness.records import Decoding, Message, Origin, Request
 from tests.backends.answering import answering, transient
 

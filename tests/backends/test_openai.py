@@ -27,7 +27,7 @@ from harness.errors import (
     RequestRejected,
     SecretMissing,
 )
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from harness.ports import CONSTRAINTS, LOGPROBS, PARAMETERS, PROMPT_LOGPROBS, SAMPLES_PER_CALL
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request, Usage
 from harness.testing import check_backend

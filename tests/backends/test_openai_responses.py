@@ -8,7 +8,7 @@ import pytest
 from harness.backends.openai import OpenAIBackend
 from harness.backends.openai_responses import OpenAIResponsesBackend
 from harness.errors import ConfigError, FatalCallError, PromptRefused, RequestRejected
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request, Usage
 from harness.run.resolving import named_model
 from tests.backends.answering import answering, transient

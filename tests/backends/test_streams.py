@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from harness.backends._streams import LONGEST_UNSTREAMED, streamed, text_so_far
 from harness.backends.anthropic import AnthropicBackend
 from harness.errors import RequestRejected, TransientError
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from harness.records import Decoding, Message, Origin, Reply, Request
 from tests.backends.answering import answering, transient
 

@@ -20,8 +20,8 @@ from harness.backends._model_files import Hashes
 from harness.backends._processes import OwnedServers, free_port
 from harness.backends.vllm_server import VLLMServerBackend, healthy, serves
 from harness.errors import ConfigError, DataMissing, FatalCallError, RequestRejected, TransientError
-from harness.mock import MockServer
 from harness.plugin_loader import kind
+from harness.plugins.mock.server import MockServer
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Request, TokenLogprob
 from tests.backends.answering import answering, transient
 from tests.backends.stand_ins import COMMAND, Journal, alive, until

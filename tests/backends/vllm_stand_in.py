@@ -20,8 +20,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness.mock import Answer, MockRequest, MockServer
-from harness.mock.answers import invented
+from harness.plugins.mock.answers import Answer, invented
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
 
 
 def main() -> None:

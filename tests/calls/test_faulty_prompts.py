@@ -16,7 +16,8 @@ from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop
 from harness.calls.time_limit import Timed
 from harness.errors import CallError, FatalCallError
-from harness.mock import MockRequest, MockServer
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
 from harness.records import Decoding, Message, Origin, Reply, Request
 from harness.run.models import WORKERS_PER_SLOT
 from harness.run.pool import work_off

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 
 
 def until(true: Callable[[], object], seconds: float = 60) -> None:

@@ -121,7 +121,11 @@ FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
         *("tests.cli.command", "harness.cli.run", "harness.scoring.punkt", "harness.run.samples"),
-        *("harness.tasks.collie", "harness.backends.openai", "harness.backends.simulated"),
+        *(
+            "harness.plugins.benchmarks.collie.task",
+            "harness.backends.openai",
+            "harness.backends.simulated",
+        ),
         *("harness.scoring.constraints.check", "harness.report.run_tables", "openai"),
     ]
 )

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from harness.mock import MockServer
-from harness.mock.faults import draw
+from harness.plugins.mock.faults import draw
+from harness.plugins.mock.server import MockServer
 from tests.cli.command import Begun, begun, harness, mistake
 from tests.cli.test_run import GPT4, attempts, metrics, runs, wait_until
 

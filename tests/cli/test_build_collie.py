@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.mock import MockRequest, MockServer
-from tests.builders.collie.corpus import write_corpus, write_words
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
 from tests.cli.command import begun, harness, mistake
+from tests.plugins.builders.collie.corpus import write_corpus, write_words
 
 
 @pytest.fixture(scope="module")

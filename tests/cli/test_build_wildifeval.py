@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from harness.mock import MockServer
-from tests.builders.wildifeval.synthetic_chats import REPEATED, answer, task, write_chats
+from harness.plugins.mock.server import MockServer
 from tests.cli.command import begun, harness, mistake
+from tests.plugins.builders.wildifeval.synthetic_chats import REPEATED, answer, task, write_chats
 
 CONCURRENCY = 20
 

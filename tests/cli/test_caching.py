@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from harness.report.text import usd
 from tests.cli.command import begun, harness, mistake
 from tests.cli.test_batches import command as in_batches

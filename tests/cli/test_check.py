@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness, mistake
 from tests.cli.test_judges import answer, judge, run_file
 

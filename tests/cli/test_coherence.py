@@ -7,7 +7,8 @@ from typing import Any
 
 import yaml
 
-from harness.mock import MockRequest, MockServer
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
 from tests.cli.command import ROOT, harness
 
 CONFIG = ROOT / "configs" / "gpt4_collie_coherence.yaml"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from harness.datasets.folder import DataFolder
-from harness.mock import MockServer
 from harness.plugin_loader import kind
+from harness.plugins.mock.server import MockServer
 from tests.cli.command import ROOT, harness, mistake
 
 REPRESENTATIONS = ("json", "yaml", "xml", "python", "natural_language")

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import yaml
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from harness.store.runs import run_name
 from tests.backends.stand_ins import COMMAND
 from tests.cli.command import ROOT, harness

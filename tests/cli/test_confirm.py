@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness
 from tests.cli.test_compare import on
 

@@ -15,7 +15,7 @@ import pytest
 from harness.backends.openai import PRESETS
 from harness.cli.doctor import Endpoint, ask_all
 from harness.datasets.catalogue import CATALOGUE
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from harness.report.listings import CheckupFinding
 from tests.cli.command import COMMAND, ROOT, harness
 from tests.cli.test_tasks import words

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from harness.calls.circuit import FAILURES_IN_A_ROW
-from harness.mock import MockRequest, MockServer
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
 from tests.cli.command import begun, harness
 from tests.cli.test_run import wait_until
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from harness.datasets.folder import DataFolder
-from harness.mock import MockServer
-from harness.tasks.collie import CollieTask
+from harness.plugins.benchmarks.collie.task import CollieTask
+from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness, mistake
 
 QUICK = ("run", "configs/quickstart.yaml", "--limit", "26")

@@ -15,8 +15,9 @@ import pytest
 import yaml
 
 from harness.datasets.folder import DataFolder
-from harness.mock import MockRequest, MockServer
 from harness.plugin_loader import kind
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
 from tests.cli.command import ROOT, begun, harness, mistake
 from tests.cli.test_run import wait_for_lines
 

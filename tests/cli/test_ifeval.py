@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from harness.datasets.folder import DataFolder
-from harness.mock import MockRequest, MockServer
 from harness.plugins.benchmarks.ifeval.task import IFEvalTask
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
 from tests.cli.command import ROOT, harness
 
 CONFIG = ROOT / "configs" / "gpt4_ifeval.yaml"

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.mock import MockServer, wire
+from harness.plugins.mock import wire
+from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness
 from tests.report.html.pages import data
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness, mistake
 
 RUN = """

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.mock import MockRequest, MockServer
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
 from harness.records import Attempt
 from harness.store.index import read_instance
 from tests.cli.command import harness, mistake

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from harness.datasets.folder import DataFolder
-from harness.mock import MockRequest, MockServer
 from harness.plugins.benchmarks.jsonschemabench.task import plugin
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
 from tests.cli.command import ROOT, harness, mistake
 
 NAME = "openai_jsonschemabench"

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from harness.mock import MockRequest, MockServer
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
 from tests.cli.command import harness
 
 ROWS = 4

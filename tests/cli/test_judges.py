@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.mock import MockRequest, MockServer
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
 from tests.cli.command import begun, harness, mistake
 from tests.cli.test_run import wait_for_lines
 

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.mock import MockServer
 from harness.plugins.benchmarks.last_letter.structure import READERS
+from harness.plugins.mock.server import MockServer
 from tests.cli.command import ROOT, harness, mistake
 
 FREE = "configs/last_letter_free.yaml"

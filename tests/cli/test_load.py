@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from tests.cli.command import ROOT, begun, harness, mistake
 from tests.cli.test_run import attempts, metrics, wait_for_lines, wait_until
 
@@ -37,7 +37,7 @@ def outcomes(runs: Path, name: str = "gpt4_collie") -> Counter[str]:
 
 
 def test_identical_prompts_in_flight_are_one_call(runs: Path, tmp_path: Path) -> None:
-    line = (ROOT / "harness/tasks/collie/builtin.jsonl").read_text().splitlines()[0]
+    line = (ROOT / "harness/plugins/benchmarks/collie/builtin.jsonl").read_text().splitlines()[0]
     item = msgspec.json.decode(line)
     same = tmp_path / "same.jsonl"
     same.write_bytes(
@@ -242,7 +242,7 @@ def test_each_variant_has_its_own_rate_limit(runs: Path, tmp_path: Path) -> None
 
 
 def test_one_call_that_always_fails_is_an_error_and_not_the_end(runs: Path, tmp_path: Path) -> None:
-    items = (ROOT / "harness/tasks/collie/builtin.jsonl").read_text().splitlines()[:20]
+    items = (ROOT / "harness/plugins/benchmarks/collie/builtin.jsonl").read_text().splitlines()[:20]
     file = tmp_path / "items.jsonl"
     file.write_text("\n".join(items))
     with MockServer() as server:

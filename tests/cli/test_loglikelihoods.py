@@ -8,7 +8,7 @@ from subprocess import CompletedProcess
 import pytest
 import yaml
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness
 
 TASK = """

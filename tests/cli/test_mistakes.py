@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness, mistake
 
 GPT4 = ("run", "configs/gpt4_collie.yaml", "-o", "task.dataset=builtin")

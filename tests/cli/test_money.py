@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from harness.report.text import usd
 from tests.cli.command import COMMAND, NO_BYTECODE, ROOT, begun, harness, mistake
 from tests.cli.test_run import GPT4, attempts, metrics, runs, wait_until

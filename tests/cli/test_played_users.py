@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from harness.mock import MockRequest, MockServer
-from harness.mock.wire import ApiError
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import ApiError, MockRequest
 from tests.cli.command import begun, harness
 from tests.cli.test_conversations import Counting, Run
 from tests.cli.test_run import timeless, wait_until

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.config.prices import Price
-from harness.mock import MockRequest, MockServer
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
 from harness.records import Usage
 from tests.cli.command import harness
 

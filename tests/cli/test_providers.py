@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from tests.backends.answering import answering
 from tests.backends.cloud_accounts import AWS, TOKEN, google_account
 from tests.cli.command import harness, mistake

@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness
 
 ROWS = 4

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness, mistake
 
 TASK = "task: {rows: [{prompt: 'A river?', target: Nile}, {prompt: 'A sea?', target: Aral}], "

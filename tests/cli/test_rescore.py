@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from harness.mock import MockRequest, MockServer
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
 from tests.cli.command import harness, mistake
 
 CHECK = """

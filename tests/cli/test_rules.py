@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.mock import Answer, MockRequest, MockServer
+from harness.plugins.mock.answers import Answer
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
 from tests.cli.command import harness, mistake
 
 ROWS: list[dict[str, Any]] = [

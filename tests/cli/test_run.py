@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from harness.records import Reply
 from tests.cli.command import COMMAND, ROOT, begun, harness, mistake
 

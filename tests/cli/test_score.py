@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness, mistake
 from tests.cli.test_tasks import third_party
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.mock import MockRequest, MockServer
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
 from tests.cli.command import harness
 
 NAMES = {"own": "ft:gpt-4o-mini:acme:x:1", "other": "meta-llama/Llama-3.1-8B-Instruct"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from harness.records import Reply
 from tests.cli.command import Begun, begun, harness, mistake
 from tests.cli.test_batches import command

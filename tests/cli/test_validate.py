@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.mock import Answer, MockRequest, MockServer
+from harness.plugins.mock.answers import Answer
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
 from tests.cli.command import ROOT, harness, mistake
 from tests.cli.test_completion import offered
 from tests.report.html.pages import data

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 import yaml
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from tests.backends.stand_ins import COMMAND, Journal, alive, until
 from tests.cli.command import COMMAND as HARNESS
 from tests.cli.command import ROOT, Begun, begun, harness, mistake

@@ -18,8 +18,10 @@ import scipy
 import yaml
 
 from harness.datasets.folder import DataFolder
-from harness.mock import Answer, MockRequest, MockServer
 from harness.plugin_loader import kind
+from harness.plugins.mock.answers import Answer
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
 from tests.cli.command import ROOT, begun, harness
 from tests.cli.test_run import wait_for_lines
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.curation import load_curation
 from harness.errors import ConfigError
+from harness.plugins.builders.wildifeval.curation_file import load_curation
 
 MODEL = "model={backend: openai, name: m}"
 

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.curation import load_curation
 from harness.config.loading import load
 from harness.config.validation import shown
 from harness.errors import ConfigError
+from harness.plugins.builders.wildifeval.curation_file import load_curation
 from tests.config.run_files import BASE, problem, run
 
 

@@ -24,7 +24,7 @@ from harness.datasets.conversion import (
 )
 from harness.datasets.folder import read_jsonl
 from harness.errors import DataInvalid, DataMissing
-from harness.tasks.collie import read_items
+from harness.plugins.benchmarks.collie.task import read_items
 from tests.datasets.pickles import (
     BUILD,
     EMPTY_TUPLE,
@@ -40,7 +40,7 @@ from tests.datasets.pickles import (
     text,
     value,
 )
-from tests.tasks.collie.structures import STRUCTURES as PAPERS
+from tests.plugins.benchmarks.collie.structures import STRUCTURES as PAPERS
 
 
 def read(folder: Path, data: bytes) -> Any:

@@ -21,7 +21,7 @@ from harness.exchange.exported_run import exported_run
 from harness.exchange.imported_run import write_run
 from harness.exchange.inspect_export import write_inspect
 from harness.exchange.inspect_import import read_inspect
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from harness.records import Attempt, Score
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder

@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.builders.wildifeval.asking import StageAnswer
 from harness.calls.signals import Stop, Stopping
 from harness.errors import (
     ConfigError,
@@ -11,8 +10,9 @@ from harness.errors import (
     PromptRefused,
     TransientError,
 )
+from harness.plugins.builders.wildifeval.asking import StageAnswer
 from harness.records import Decoding, Reply
-from tests.builders.wildifeval.stage_models import Model, asking, question
+from tests.plugins.builders.wildifeval.stage_models import Model, asking, question
 
 QUESTIONS = [question(str(n), f"What is {n}?") for n in range(20)]
 DECODING = Decoding(temperature=1.0, max_tokens=5)

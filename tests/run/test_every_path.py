@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import harness
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 
 Case = Mapping[str, Any]
 

@@ -12,7 +12,7 @@ import pytest
 
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from harness.run.executor import Result, execute
 from harness.run.preparation import prepare
 from harness.store.index import AttemptIndex

@@ -14,7 +14,7 @@ from harness.calls.rate_limits import RateLimits
 from harness.config.sections import LimitsSection, ModelSection, SecondModelSection
 from harness.config.settings import Settings
 from harness.errors import CallError, ConfigError
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from harness.records import Allowance, Decoding, Message, Origin, Request
 from harness.run.models import ModelBuilder, Resources
 from tests.backends.answering import answering

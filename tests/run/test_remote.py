@@ -9,7 +9,7 @@ from harness.calls.team.reply_cache import TeamReplyCache
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import DataMissing, RunConflict
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from harness.records import content_hash
 from harness.run.executor import execute
 from harness.run.preparation import prepare

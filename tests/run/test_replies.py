@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from harness.config.settings import Settings
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from harness.records import Reply
 from harness.run.replies import open_cache, recorded_replies, replies_path
 from tests.cli.command import ROOT, harness

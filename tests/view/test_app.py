@@ -15,7 +15,7 @@ import pytest
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import FatalCallError
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from harness.run.executor import execute
 from harness.run.preparation import prepare
 from harness.run.task_answers import RecordedTask, task_of

@@ -12,7 +12,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, async_playwright, expect
 from playwright.async_api import Page as Tab
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from tests.report.html.test_browser import ARGUMENTS, AXE, CHROMIUM
 from tests.run.test_heartbeat import run_file, running
 from tests.view.test_app import Page, made, opened

@@ -15,7 +15,7 @@ from harness.calls.signals import Stop, Stopping
 from harness.calls.team.budgets import TeamBudget
 from harness.calls.team.database import TeamDatabase
 from harness.config.sections import BudgetSection
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from tests.calls.team.team_runs import team_run
 from tests.cli.command import Begun
 from tests.conftest import run_file

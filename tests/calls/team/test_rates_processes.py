@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from tests.calls.team.team_runs import team_run
 from tests.postgres import Postgres
 

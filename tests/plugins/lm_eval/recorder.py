@@ -19,8 +19,8 @@ from urllib.request import Request, urlopen
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from harness.mock.app import Provider
-from harness.mock.wire import MockRequest
+from harness.plugins.mock.app import Provider
+from harness.plugins.mock.wire import MockRequest
 
 ANSWERS = [" It is {}.", " {}", "\n{} I think", " I do not know", " {} or {}"]
 

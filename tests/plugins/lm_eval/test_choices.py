@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.mock import MockServer
+from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness
 
 if find_spec("lm_eval") is None:

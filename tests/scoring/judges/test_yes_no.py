@@ -14,9 +14,11 @@ from harness.backends.anthropic import AnthropicBackend
 from harness.backends.openai import OpenAIBackend
 from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.errors import ConfigError, Unparseable
-from harness.mock import Answer, MockRequest, MockServer
-from harness.mock.answers import verdict as simulated_verdict
 from harness.plugin_loader import kind
+from harness.plugins.mock.answers import Answer
+from harness.plugins.mock.answers import verdict as simulated_verdict
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
 from harness.records import (
     Criterion,
     Decoding,

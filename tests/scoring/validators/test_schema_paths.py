@@ -8,12 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.builders.concodeeval.schemas import RANGES, ROOTS, drawn
-from harness.builders.draws import Draws
+from harness.plugins.benchmarks.concodeeval.representations import (
+    REPRESENTATIONS,
+    keywords,
+    rendered,
+)
+from harness.plugins.builders.concodeeval.schemas import RANGES, ROOTS, drawn
+from harness.plugins.builders.draws import Draws
 from harness.scoring.validators import Mode, Violation, validator
-from harness.tasks.concodeeval.representations import REPRESENTATIONS, keywords, rendered
 
-BUILTIN = Path(__file__).parents[3] / "harness/tasks/concodeeval/builtin"
+BUILTIN = Path(__file__).parents[3] / "harness/plugins/benchmarks/concodeeval/builtin"
 MODES: tuple[Mode, ...] = ("strict", "paper")
 
 

@@ -1,1 +1,0 @@
-"""Pipelines that build new benchmarks."""

@@ -1,0 +1,8 @@
+"""COLLIE: constraints on words, sentences, paragraphs and passages (arXiv 2307.08689)."""
+
+from harness.plugin import Plugin
+
+plugin = Plugin(
+    summary="COLLIE: constraints on words, sentences, paragraphs and passages (arXiv 2307.08689).",
+    tasks={"collie": ".task:CollieTask"},
+)

@@ -1,0 +1,271 @@
+"""ConCodeEval's generation task: write a sample that satisfies a schema (arXiv 2407.03387).
+
+The other task is `concodeeval_validation`.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
+from pydantic import AfterValidator, Field, ValidationInfo
+
+from harness.datasets.folder import DataFolder
+from harness.errors import ConfigError, DataInvalid, Unparseable
+from harness.plugins.benchmarks.concodeeval.schema import Constraints, Representation, Wording
+from harness.plugins.benchmarks.concodeeval.setting import (
+    GENERATION_SOURCE,
+    NAMES,
+    ConCodeEval,
+    SchemaRow,
+)
+from harness.ports import PaperTable, TableFigure
+from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
+from harness.scoring import validators
+from harness.scoring.extraction import BlockExtraction, NoAnswerBlock
+from harness.scoring.prompt_faults import reads
+from harness.scoring.validators import FORMATS, Format, Mode, Undecided, Violation
+from harness.scoring.validators.schemas import root_type_violated, score
+
+
+class GenerationItem(NamedTuple):
+    """A schema, its text in the prompt, its constraints, and the requested format."""
+
+    row: SchemaRow
+    text: str
+    constraints: Constraints
+    output: Format
+
+
+One: TypeAlias = Instance[GenerationItem]
+
+# By prompt (others: ``fence``). The authors' prompts end with an open code block.
+DEFAULT_EXTRACTION = {"paper": "open_fence", "plain": "open_fence"}
+
+
+def _chosen(extraction: str | None, info: ValidationInfo) -> str:
+    """Return the extraction, or else the prompt's default."""
+    return extraction or DEFAULT_EXTRACTION.get(info.data.get("prompt", ""), "fence")
+
+
+ChosenExtraction = Annotated[str | None, AfterValidator(_chosen), Field(validate_default=True)]
+
+
+class ConCodeEvalGeneration(ConCodeEval):
+    """ConCodeEval: write a sample in JSON, YAML or XML that satisfies a schema written as code.
+
+    Args:
+        dataset: ``builtin``, ``recorded``, a folder made by ``harness build concodeeval``, or a
+            JSONL file of schemas.
+        representation: How the schema is shown: json, yaml, xml, python or natural_language.
+        outputs: The requested formats.
+        prompt: chat (our wording), paper (the authors' prompt with their system message for Llama),
+            plain (the authors' prompt without it), or your own template file.
+        wording: For natural_language: corrected, or paper (the authors' text, which says "greater"
+            for some maxima). Default: paper with the authors' prompts, else corrected.
+        mode: strict (Draft 2020-12, formats asserted, exact numbers, XML read by its schema) or
+            paper (Draft 7, no formats, floats, xmltodict).
+        extraction: How to find the sample in a reply: fence, open_fence, last_fence, whole, json,
+            tags:NAME or brackets:NAME. Default: open_fence with the authors' prompts, else fence.
+    """
+
+    part = "generation"
+    prompts = ("chat", "paper", "plain")
+    prompt_fields = frozenset({"schema", "input", "output", "shots"})
+    table = PaperTable(
+        rows="representation",
+        columns="output",
+        figures=(
+            TableFigure("Gen Acc", of="passed"),
+            TableFigure("IS%", of="score", score="invalid_sample"),
+            TableFigure("no block", of="score", score="no_block"),
+            TableFigure("unparseable", of="score", score="unparseable"),
+            TableFigure("RTV%", of="score", score="root_type_violated"),
+        ),
+        source=GENERATION_SOURCE,
+    )
+
+    def __init__(
+        self,
+        dataset: str = "builtin",
+        representation: Representation = "json",
+        outputs: list[Format] = list(FORMATS),  # noqa: B006 (read only)
+        prompt: str = "chat",
+        wording: Wording | None = None,
+        mode: Mode = "strict",
+        extraction: ChosenExtraction = None,
+        *,
+        data: DataFolder,
+    ) -> None:
+        super().__init__(dataset, representation, outputs, prompt, wording, mode, data=data)
+        self._extraction = BlockExtraction(extraction or DEFAULT_EXTRACTION.get(prompt, "fence"))
+        self._samples: dict[tuple[str, Format], tuple[str, Any] | None] = {}
+
+    def instances(self) -> Iterator[One]:
+        """Yield an instance per schema and output format. Equal schemas form one cluster."""
+        for row, text, constraints in self.schemas:
+            for output in self.outputs:
+                item = GenerationItem(row, text, constraints, output)
+                groups = self.groups(row, output)
+                yield Instance(f"{row.id}/{output}", item, groups, row.digest)
+
+    def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
+        """Return the conversation, with those shots whose schema has a valid sample."""
+        item = instance.data
+        shown = [
+            {"schema": shot.data.text, "sample": sample[0]}
+            for shot in shots
+            if (sample := self._sample(shot.data))
+        ]
+        return self.conversation({"schema": item.text, "output": NAMES[item.output]}, shown)
+
+    def score(self, instance: One, text: str) -> Mapping[str, Score]:
+        """Return ``valid``, which alone decides whether an answer passes, and the kinds of failure.
+
+        - ``no_block``: the reply has no sample.
+        - ``unparseable``: the sample is not valid in its format.
+        - ``invalid_sample``: either of these (the paper's IS%).
+        - ``root_type_violated``: the type of the sample's root is not the one in the schema (the
+          paper's RTV%). Integers and floats are both numbers.
+
+        The details of ``valid`` list the `Constraints` that apply to the sample. If the validator
+        cannot decide, ``valid`` has no value.
+
+        Raises:
+            NoAnswerBlock, UnparseableDocument: If the sample cannot be found or read. The error has
+                the scores.
+        """
+        item = instance.data
+        try:
+            sample = self._extraction.read(text)
+            value = validators.read(sample, item.output, mode=self.mode, schema=item.row.schema)
+        except (NoAnswerBlock, validators.UnparseableDocument) as error:
+            error.scores = _unread(error.kind == "no answer block")
+            raise
+        counted = dict.fromkeys(("no_block", "unparseable", "invalid_sample"), Score(False))
+        counted["root_type_violated"] = Score(root_type_violated(value, item.row.schema))
+        try:
+            violations = self._violations(item, value)
+        except Undecided as error:
+            return {"valid": Score(None, reason=str(error)[:300]), **counted}
+        valid = score(violations)
+        met = item.constraints.met(violations, value, sample, item.output, self.mode)
+        return {"valid": replace(valid, details={**valid.details, "constraints": met}), **counted}
+
+    def extracted(self, instance: One, text: str) -> str | None:
+        """Return the sample in a reply, or None if it has none."""
+        try:
+            return self._extraction.read(text)
+        except NoAnswerBlock:
+            return None
+
+    def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
+        """Return the scores of a reply without a sample."""
+        return _unread(no_block=True)
+
+    def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
+        """Return feedback that calls the sample valid or names the constraints that it violates."""
+        valid = scores["valid"]
+        if valid.value is None:
+            return "The sample could not be checked. Please write a simpler one, in the same form."
+        if valid.passed:
+            return "That sample is valid."
+        said = f"The sample does not obey the schema: {valid.reason}."
+        return f"{said} Please write it again, in the same form."
+
+    def reference(self, instance: One) -> str | None:
+        """Return an answer with a valid sample, or None if the data set has none for the schema."""
+        sample = self._sample(instance.data)
+        return None if sample is None else self._extraction.write(sample[0])
+
+    def wrong_answer(self, instance: One) -> str | None:
+        """Return an answer that fails, or None if a simulated model should write a sentence."""
+        item = instance.data
+        samples = [one for one in self.benchmark.samples.get(item.row.id, ()) if one.label == "no"]
+        chance = random.Random(instance.id)
+        kind = chance.choice(("sample", "sample", "sentence", "broken"))
+        if kind == "sentence" or not samples:
+            return None
+        text = "{[ <"
+        if kind != "broken":
+            text = validators.render(chance.choice(samples).value, item.output)
+        answer = self._extraction.write(text.removesuffix("\n"))
+        try:
+            passes = self.score(instance, answer)["valid"].passed
+        except Unparseable:
+            passes = False
+        return None if passes else answer
+
+    def leaks(self, instance: One, shot: One) -> bool:
+        """Return whether the shot's sample is also valid under the instance's schema."""
+        sample = self._sample(shot.data)
+        return sample is not None and not self._violations(instance.data, sample[1])
+
+    def _violations(self, item: GenerationItem, value: Any) -> Sequence[Violation]:
+        return validators.validator(item.row.schema, mode=self.mode).violations(value)
+
+    def _sample(self, item: GenerationItem) -> tuple[str, Any] | None:
+        """Return the text and value of a schema's first valid sample, if there is one."""
+        key = item.row.id, item.output
+        if key not in self._samples:
+            candidates = self.benchmark.samples.get(item.row.id, ())
+            tried = (self._tried(item, found.value) for found in candidates if found.label == "yes")
+            self._samples[key] = next(filter(None, tried), None)
+        return self._samples[key]
+
+    def _tried(self, item: GenerationItem, value: Any) -> tuple[str, Any] | None:
+        """Return a value's text and the value read back from it, or None if the text is invalid."""
+        try:
+            text = validators.render(value, item.output).removesuffix("\n")
+            back = validators.read(text, item.output, mode=self.mode, schema=item.row.schema)
+        except (DataInvalid, validators.UnparseableDocument):
+            return None
+        # The authors' xmltodict reads any XML as an object, never as a number.
+        return None if self._violations(item, back) else (text, back)
+
+    def prompt_errors(self) -> list[str]:
+        """Return a warning if the extraction cannot read the form that the prompt asks for."""
+        text, name = self._user.text, self._extraction.name
+        opened = re.search(r"```\w*\s*\Z", text) is not None and text.count("```") % 2 == 1
+        found = reads(self._extraction, "[1]\n```" if opened else "```\n[1]\n```")
+        if name == "whole":
+            found = list(self.outputs) == ["json"]  # decoding may be constrained to the sample
+        if found or (self._own_prompt and not opened):
+            return []
+        asks, right = ("opens", "open_fence") if opened else ("asks for", "fence")
+        problem = f"The prompt {asks} a block (```), where the extraction {name!r} finds no sample."
+        return [f"{problem} Set task.extraction to {right}."]
+
+    @property
+    def constraint_kind(self) -> ConstraintKind:
+        """The kind of decoding constraint: ``json_schema``.
+
+        Raises:
+            ConfigError: If the outputs or the extraction do not suit this constraint.
+        """
+        if list(self.outputs) != ["json"] or self._extraction.name not in ("whole", "json"):
+            raise ConfigError(
+                "decoding.constraint: a schema constrains answers to JSON, without a code block.",
+                "Set task.outputs to [json] and task.extraction to whole.",
+            )
+        return "json_schema"
+
+    def constraint(self, instance: One) -> DecodingConstraint:
+        """Return the instance's schema as the decoding constraint."""
+        return DecodingConstraint(json_schema=dict(instance.data.row.schema))
+
+
+def _unread(no_block: bool) -> dict[str, Score]:
+    return {
+        "valid": Score(False, False, "no sample" if no_block else "a sample that cannot be read"),
+        "no_block": Score(no_block),
+        "unparseable": Score(not no_block),
+        "invalid_sample": Score(True),
+        "root_type_violated": Score(False),
+    }
+
+
+plugin = ConCodeEvalGeneration

@@ -1,0 +1,225 @@
+"""Renders a schema as Python: a pydantic v2 model.
+
+The root is the class ``Schema``: a ``BaseModel`` for objects with properties, otherwise a
+``RootModel``. (The paper's only recorded example wraps a list in an object, which is a different
+schema.) Keywords that pydantic cannot express are given in ``json_schema_extra``.
+"""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+from typing import Any
+
+from harness.plugins.benchmarks.concodeeval.schema import Schema, marked, pointer, unmarked
+
+TYPES = {
+    **{"string": "str", "number": "float", "integer": "int", "boolean": "bool"},
+    **{"null": "None", "array": "list", "object": "dict"},
+}
+
+_NUMBER = {
+    **{"minimum": "ge", "exclusiveMinimum": "gt", "maximum": "le", "exclusiveMaximum": "lt"},
+    "multipleOf": "multiple_of",
+}
+ARGUMENTS: dict[str, dict[str, str]] = {  # by type and keyword: the argument of ``Field``
+    "string": {"minLength": "min_length", "maxLength": "max_length", "pattern": "pattern"},
+    "number": _NUMBER,
+    "integer": _NUMBER,
+    "array": {"minItems": "min_length", "maxItems": "max_length"},
+}
+EXTRA = {True: "allow", False: "forbid"}  # additionalProperties to ``ConfigDict(extra=…)``
+# Types whose ``enum`` and ``const`` become a ``Literal``, which also implies the type.
+LITERAL_TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
+
+IMPORTED = {
+    "typing": ("Annotated", "Any", "Literal", "Never"),
+    "pydantic": ("BaseModel", "ConfigDict", "Field", "RootModel", "TypeAdapter"),
+}
+TAKEN = {"Schema", "None", "True", "False", *IMPORTED["typing"], *IMPORTED["pydantic"]}
+_RESERVED = (
+    "construct copy dict fields from_orm json parse_file parse_obj parse_raw schema schema_json "
+    "update_forward_refs validate root str int float bool list object"
+)
+RESERVED = frozenset(_RESERVED.split())  # would shadow a model's member, or types of later fields
+
+# By type: the keyword whose schema goes into the brackets of ``list`` or ``dict``.
+HOLDS = {"array": "items", "object": "additionalProperties"}
+
+
+def render(schema: Schema) -> str:
+    """Return the source of a module that declares the schema, with marks around keywords."""
+    classes = _Classes()
+    if _is_model(schema):
+        classes.add(schema, "", "Schema")
+    else:
+        root = classes.field(schema, "", "Item", [])
+        classes.written.append(f"class Schema(RootModel):\n    root: {root}\n")
+    body = "\n\n".join(classes.written)
+    words = set(re.findall(r"\w+", unmarked(body)[0]))
+    imports = [
+        f"from {module} import {', '.join(used)}\n"
+        for module, names in IMPORTED.items()
+        if (used := [name for name in names if name in words])
+    ]
+    return "\n".join(imports) + "\n\n" + body
+
+
+class _Classes:
+    """The source of the classes that a schema needs, with inner classes first."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+        self._names = set(TAKEN)
+
+    def add(self, schema: Schema, at: str, name: str) -> None:
+        properties, required = schema["properties"], schema.get("required")
+        wanted = [each for each in properties if each in (required or ())]
+        said = {"type", "properties", "additionalProperties"}
+        said |= {"required"} if wanted and required == wanted else set()
+        extra = {key: value for key, value in schema.items() if key not in said}
+        lines, config = [], []
+        additional, place = schema.get("additionalProperties"), pointer(at, "additionalProperties")
+        if additional is not None:
+            argument = f'extra="{EXTRA[additional is not False]}"'
+            config.append(marked(argument, place) if isinstance(additional, bool) else argument)
+        if extra:
+            config.append(self._extra(extra, at))
+        if config:
+            lines.append(f"    model_config = ConfigDict({', '.join(config)})")
+        if isinstance(additional, dict):
+            inner = self._annotation(additional, place, "Extra")
+            lines.append(f"    {marked('__pydantic_extra__', place)}: dict[str, {inner}]")
+        if lines and properties:
+            lines.append("")
+        used: set[str] = set()
+        for each, inner in properties.items():
+            word = own = _identifier(each, used)
+            first = [f"alias={_literal(each)}"] if own != each else []
+            first += ["default=None"] if each not in wanted else []
+            if wanted and each == wanted[0] and "required" not in extra:
+                word = marked(own, pointer(at, "required"))
+            field = self.field(inner, pointer(at, "properties", each), each, first)
+            lines.append(f"    {word}: {field}")
+        name = marked(name, pointer(at, "properties"))
+        base = marked("BaseModel", pointer(at, "type"))
+        body = "\n".join(lines or ["    pass"])
+        self.written.append(f"class {name}({base}):\n{body}\n")
+
+    def field(self, schema: Any, at: str, name: str, first: list[str]) -> str:
+        """Return a field's type and default as code. ``first`` are arguments of ``Field``."""
+        kind, arguments = self._kind(schema, at, name)
+        if not (arguments := [*first, *arguments]):
+            return kind
+        if arguments == ["default=None"]:
+            return f"{kind} = None"
+        return f"{kind} = Field({', '.join(arguments)})"
+
+    def _annotation(self, schema: Any, at: str, name: str) -> str:
+        kind, arguments = self._kind(schema, at, name)
+        return f"Annotated[{kind}, Field({', '.join(arguments)})]" if arguments else kind
+
+    def _kind(self, schema: Any, at: str, name: str) -> tuple[str, list[str]]:
+        if isinstance(schema, bool):
+            return "object" if schema else "Never", []
+        if _is_model(schema):
+            title = "".join(w[0].upper() + w[1:] for w in re.findall(r"[A-Za-z0-9]+", name))
+            own = _free(title if title[:1].isalpha() else f"Model{title}", self._names, "")
+            self.add(schema, at, own)
+            return own, []
+        if values := _literals(schema):
+            key = "const" if "const" in schema else "enum"
+            word = marked(marked("Literal", pointer(at, key)), pointer(at, "type"))
+            return f"{word}[{', '.join(map(_literal, values))}]", []
+        kind, word, said = schema.get("type"), "Any", set()
+        if isinstance(kind, str) and kind in TYPES:
+            word = marked(TYPES[kind], pointer(at, "type"))
+            said.add("type")
+        else:
+            kind = ""
+        held = HOLDS.get(kind, "")
+        if isinstance(schema.get(held), dict):
+            place = pointer(at, held)
+            of = marked(self._annotation(schema[held], place, f"{name}_item"), place)
+            word += f"[str, {of}]" if kind == "object" else f"[{of}]"
+            said.add(held)
+        words = ARGUMENTS.get(kind, {})
+        native = [key for key in schema if key in words and _is_bound(schema[key], key)]
+        arguments = [
+            f"{marked(words[key], pointer(at, key))}={_literal(schema[key])}" for key in native
+        ]
+        if extra := {k: value for k, value in schema.items() if k not in {*said, *native}}:
+            arguments.append(self._extra(extra, at))
+        return word, arguments
+
+    def _extra(self, extra: dict[str, Any], at: str) -> str:
+        members = []
+        for key, value in extra.items():
+            place, word, said = pointer(at, key), _literal(key), _literal(value)
+            if key == "contains" and isinstance(value, dict):
+                said = f"TypeAdapter({self._annotation(value, place, 'contained')}).json_schema()"
+            members.append(f"{word[0]}{marked(word[1:-1], place)}{word[-1]}: {said}")
+        return f"json_schema_extra={{{', '.join(members)}}}"
+
+
+def _free(name: str, used: set[str], between: str) -> str:
+    """Return a name that is not in ``used``, numbered if it is taken, and add it to ``used``."""
+    own, number = name, 2
+    while own in used:
+        own, number = f"{name}{between}{number}", number + 1
+    used.add(own)
+    return own
+
+
+def _is_bound(value: Any, key: str) -> bool:
+    if key == "pattern":
+        return isinstance(value, str)
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _literals(schema: dict[str, Any]) -> list[Any]:
+    """Return the values of a ``Literal`` that expresses the whole schema, or []."""
+    kind, values = schema.get("type"), []
+    if schema.keys() == {"type", "const"}:
+        values = [schema["const"]]
+    elif schema.keys() == {"type", "enum"} and isinstance(schema["enum"], list):
+        # A single value would be a const.
+        values = schema["enum"] if len(schema["enum"]) > 1 else []
+    fits = isinstance(kind, str) and all(type(each) is LITERAL_TYPES.get(kind) for each in values)
+    return values if fits and len({repr(each) for each in values}) == len(values) else []
+
+
+def _is_model(schema: Any) -> bool:
+    return (
+        isinstance(schema, dict)
+        and schema.get("type") == "object"
+        and isinstance(schema.get("properties"), dict)
+        and isinstance(schema.get("additionalProperties", True), bool | dict)
+        and isinstance(schema.get("required", []), list)
+    )
+
+
+def _identifier(name: str, used: set[str]) -> str:
+    """Return an unused field name: the property's name if it is allowed, else ``field_…``."""
+    own = name
+    taken = own in RESERVED or keyword.iskeyword(own) or own.startswith(("_", "model_"))
+    if not (own.isascii() and own.isidentifier()) or taken or own in used:
+        own = "field_" + re.sub(r"\W", "_", name, flags=re.ASCII)
+    return _free(own, used, "_")
+
+
+def _literal(value: Any) -> str:
+    match value:
+        case str():
+            if any("\ud800" <= character <= "\udfff" for character in value):
+                return repr(value)
+            if "\\" in value and value.isprintable() and '"' not in value and value[-1] != "\\":
+                return f'r"{value}"'
+            return json.dumps(value, ensure_ascii=False)
+        case list():
+            return f"[{', '.join(map(_literal, value))}]"
+        case dict():
+            members = (f"{_literal(key)}: {_literal(member)}" for key, member in value.items())
+            return f"{{{', '.join(members)}}}"
+    return repr(value)

@@ -1,0 +1,293 @@
+"""Renders a JSON Schema in the five representations of ConCodeEval (arXiv 2407.03387).
+
+The four kinds of code are lossless. XML has the form that json2xml writes. English has two
+wordings: ``paper`` is the authors' text, which says "greater" for maxima of numbers, strings, and
+arrays of these; ``corrected`` says "less". For schemas that the authors' text does not cover,
+``paper`` uses the corrected wording.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+from xml.sax.saxutils import escape, quoteattr
+
+import yaml
+
+from harness.errors import DataInvalid
+from harness.plugins.benchmarks.concodeeval import python
+from harness.plugins.benchmarks.concodeeval.schema import (
+    RESERVED,
+    Representation,
+    Schema,
+    Spans,
+    Wording,
+    keywords,
+    marked,
+    pointer,
+    unmarked,
+)
+from harness.prompts import Template, read
+
+REPRESENTATIONS: tuple[Representation, ...] = get_args(Representation)
+INDENT = " " * 4
+
+XML_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+# Characters that XML 1.0 does not allow.
+FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+TYPES = {dict: "dict", list: "list", str: "str", bool: "bool", int: "int", float: "float"}
+
+
+def render(
+    schema: Schema, representation: Representation, *, wording: Wording = "corrected"
+) -> str:
+    """Return a schema in a representation. ``wording`` is that of sentences in English."""
+    return rendered(schema, representation, wording)[0]
+
+
+def rendered(
+    schema: Schema, representation: Representation, wording: Wording = "corrected"
+) -> tuple[str, Spans]:
+    """Return a schema in a representation, and the position of each keyword in the text.
+
+    Positions are (start, end) by the keyword's JSON Pointer: of its name, of pydantic's equivalent
+    (the first required field for ``required``, the type in brackets for ``items``), or of the
+    clause in English. DataInvalid is raised if the schema has a character that the text cannot
+    contain.
+    """
+    if RESERVED.search(json.dumps(schema, ensure_ascii=False)):
+        raise DataInvalid("A schema cannot contain the noncharacters U+FDD0 to U+FDD2.")
+    match representation:
+        case "json":
+            text, spans = unmarked(_json(schema, "", ""))
+        case "yaml":
+            text, spans = _yaml(schema)
+        case "xml":
+            members = _xml_members(schema, INDENT, "")
+            text, spans = unmarked(f'<?xml version="1.0" ?>\n<all>\n{members}</all>')
+        case "python":
+            text, spans = unmarked(python.render(schema))
+        case "natural_language":
+            text, spans = unmarked(_english(schema, wording))
+    return text, {place: spans[place] for place, _, _ in keywords(schema) if place in spans}
+
+
+def _json(value: Any, indent: str, at: str) -> str:
+    """Return a value as JSON with marks, formatted like ``json.dumps(value, indent=4)``."""
+    inner = indent + INDENT
+    if isinstance(value, dict) and value:
+        lines = []
+        for name, member in value.items():
+            place = pointer(at, name)
+            word = marked(json.dumps(name, ensure_ascii=False)[1:-1], place)
+            lines.append(f'{inner}"{word}": {_json(member, inner, place)}')
+        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+    if isinstance(value, list) and value:
+        items = [inner + _json(item, inner, pointer(at, n)) for n, item in enumerate(value)]
+        return "[\n" + ",\n".join(items) + f"\n{indent}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True  # write a repeated list out each time
+
+
+def _yaml_string(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    """Return a string's node, quoted if PyYAML would fold one of its line breaks."""
+    style = '"' if any(each in text for each in "\r\x85\u2028\u2029") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _yaml_string)
+
+
+def _yaml(schema: Schema) -> tuple[str, Spans]:
+    """Return the schema as YAML, and each key's position."""
+    text = yaml.dump(
+        schema, Dumper=_Dumper, default_flow_style=False, allow_unicode=True, width=float("inf")
+    )
+    spans: Spans = {}
+    pending = [(yaml.compose(text, Loader=yaml.SafeLoader), "")]
+    while pending:
+        node, at = pending.pop()
+        if isinstance(node, yaml.MappingNode):
+            for name, member in node.value:
+                place = pointer(at, name.value)
+                spans[place] = (name.start_mark.index, name.end_mark.index)
+                pending.append((member, place))
+        elif isinstance(node, yaml.SequenceNode):
+            pending += ((member, pointer(at, number)) for number, member in enumerate(node.value))
+    return text, spans
+
+
+def _xml_members(value: Any, indent: str, at: str) -> str:
+    if isinstance(value, list):
+        items = enumerate(value)
+        return "".join(_xml("item", "", one, indent, pointer(at, n)) for n, one in items)
+    elements = []
+    for name, member in value.items():
+        tag, attribute = name, ""
+        if not XML_NAME.fullmatch(name):
+            quoted = quoteattr(_allowed(name), {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"})
+            tag, attribute = "key", f" name={quoted}"
+        elements.append(_xml(tag, attribute, member, indent, pointer(at, name)))
+    return "".join(elements)
+
+
+def _xml(tag: str, attribute: str, value: Any, indent: str, at: str) -> str:
+    start = f'{indent}<{marked(tag + attribute, at)} type="{TYPES.get(type(value), "null")}"'
+    if isinstance(value, dict | list) and value:
+        return f"{start}>\n{_xml_members(value, indent + INDENT, at)}{indent}</{tag}>\n"
+    if isinstance(value, str):
+        text = escape(_allowed(value), {"\r": "&#13;"})
+    elif isinstance(value, bool):
+        text = "true" if value else "false"
+    else:
+        text = "" if value in (None, {}, []) else repr(value)
+    return f"{start}>{text}</{tag}>\n" if text else f"{start}/>\n"
+
+
+def _allowed(text: str) -> str:
+    if bad := FORBIDDEN.search(text):
+        raise DataInvalid(f"XML 1.0 cannot contain the character {bad[0]!r} of {text[:40]!r}.")
+    return text
+
+
+COUNTS = ("minContains", "maxContains")
+
+_PHRASES = yaml.safe_load(Path(__file__).with_name("phrases.yaml").read_text("utf-8"))
+# By keyword, unless its value is a schema: the phrase, with {} in place of the value.
+PHRASES: Mapping[str, str] = _PHRASES["corrected"]
+AS_RECORDED = {**PHRASES, **_PHRASES["paper"]}
+
+# The prompt template that describes an array or object in the authors' words.
+RECORDED_ENGLISH = "concodeeval/recorded_english"
+
+
+@cache
+def _recorded_english() -> Template:
+    return read(RECORDED_ENGLISH)
+
+
+def _english(schema: Schema, wording: Wording) -> str:
+    kind, noun = schema.get("type"), "any value"
+    composed = kind in ("array", "object")
+    if wording == "paper" and composed and (fields := _recorded(schema)):
+        return _recorded_english().render(fields).removesuffix("\n")
+    if isinstance(kind, str):
+        noun = marked(_noun(kind) if composed else f"a single {kind}", "/type")
+    phrases = AS_RECORDED if wording == "paper" and not composed else PHRASES
+    lines = list(_clauses(schema, "", phrases))
+    ends = " that must be:" if lines or wording == "paper" else "."
+    return "\n".join([f"This JSON schema defines {noun}{ends}", *lines])
+
+
+def _recorded(schema: Schema) -> dict[str, Any] | None:
+    """Return the fields of `RECORDED_ENGLISH`, if that text can describe the schema."""
+    inner = "items" if "items" in schema else "contains"
+    of, at = (schema.get(inner), f"/{inner}") if schema["type"] == "array" else (schema, "")
+    if not isinstance(of, dict) or (at and schema.keys() - {"type", inner, *COUNTS}):
+        return None
+    described = bool(at and of) and _is_flat(of)
+    if of.get("type") == "object" and of.keys() <= _OBJECT and of.get("properties"):
+        described = isinstance(of.get("additionalProperties", True), bool)
+        described = described and all(map(_is_flat, of["properties"].values()))
+    shown = _shown(of, at)
+    array = at and marked(f"{marked('array', '/type')} of {shown.get('type')}s", at)
+    counts = {key: _shown(schema[key], f"/{key}") for key in COUNTS if key in schema}
+    fields = {"of": shown, "array": array, "counts": counts, "required": of.get("required")}
+    return fields if described else None
+
+
+def _shown(value: Any, at: str) -> Any:
+    """Return a copy of a schema in which marked text replaces each value."""
+    if isinstance(value, dict):
+        return {key: _shown(member, pointer(at, key)) for key, member in value.items()}
+    return marked(", ".join(map(str, value if isinstance(value, list) else [value])), at)
+
+
+_OBJECT = {"type", "properties", "additionalProperties", "required"}
+_FLAT = {"type", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
+_FLAT |= {"format", "minLength", "maxLength"}
+
+
+def _is_flat(schema: Any) -> bool:
+    """Return whether the authors' text can describe this schema as a property or an item."""
+    kind = schema.get("type") if isinstance(schema, dict) and schema.keys() <= _FLAT else None
+    return schema == {} or (isinstance(kind, str) and kind not in ("array", "object"))
+
+
+def _clauses(schema: Schema, at: str, phrases: Mapping[str, str] = PHRASES) -> Iterator[str]:
+    """Yield marked lines of English about a schema's keywords except ``type``."""
+    for keyword, value in schema.items():
+        place = pointer(at, keyword)
+        match keyword, value:
+            case "type", str():
+                pass
+            case "items", _:
+                yield from _inner("array where each item must be ", value, place)
+            case "contains", _:
+                counts = [count for count in COUNTS if count in schema]
+                some = "some items, counted here," if counts else "at least one item"
+                yield from _inner(f"array of which {some} must be ", value, place)
+                for count in counts:
+                    yield marked(_phrase(count, schema[count], phrases), pointer(at, count))
+            case "minContains" | "maxContains", _ if "contains" in schema:
+                pass  # described below `contains`
+            case "properties", dict():
+                yield marked("object with the properties:" if value else "object", place)
+                for name, inner in value.items():
+                    noun, lines = _described(inner, pointer(place, name))
+                    yield f"{INDENT}{name}: {noun}{' that must be:' if lines else ''}"
+                    yield from (INDENT + line for line in lines)
+            case "required", list():
+                yield marked(f"Required properties: {', '.join(value) or 'none'}", place)
+            case "additionalProperties", bool():
+                allowed = "allowed" if value else "not allowed"
+                yield marked(f"Additional properties are {allowed}", place)
+            case "additionalProperties", _:
+                yield from _inner("Additional properties must be ", value, place)
+            case "uniqueItems", bool():
+                yield marked("No item twice" if value else "Items may be equal", place)
+            case _:
+                yield marked(_phrase(keyword, value, phrases), place)
+
+
+def _inner(lead: str, schema: Any, place: str) -> Iterator[str]:
+    noun, lines = _described(schema, place)
+    yield marked(f"{lead}{noun}{':' if lines else ''}", place)
+    yield from lines
+
+
+def _described(schema: Any, place: str) -> tuple[str, list[str]]:
+    """Return a description of an inner schema: a noun with its article, and lines."""
+    if not isinstance(schema, dict):
+        return "any value" if schema else "no value", []
+    kind, noun = schema.get("type"), "any value"
+    if isinstance(kind, str):
+        noun = marked(_noun(kind), pointer(place, "type"))
+    return noun, [INDENT + line for line in _clauses(schema, place)]
+
+
+def _phrase(keyword: str, value: Any, phrases: Mapping[str, str]) -> str:
+    if keyword not in phrases:  # unknown keywords are described too
+        return f"{keyword}: {_quoted(value)}"
+    text = value if isinstance(value, str) else _quoted(value)
+    if keyword in ("pattern", "const"):
+        text = _quoted(value)
+    elif keyword == "enum" and isinstance(value, list):
+        text = ", ".join(map(_quoted, value))
+    return phrases[keyword].format(text)
+
+
+def _noun(kind: str) -> str:
+    return f"{'an' if kind[:1] in 'aeiou' else 'a'} {kind}"
+
+
+def _quoted(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

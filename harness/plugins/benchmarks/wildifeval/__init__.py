@@ -1,0 +1,8 @@
+"""WildIFEval: constraints in real users' instructions (arXiv 2503.06573)."""
+
+from harness.plugin import Plugin
+
+plugin = Plugin(
+    summary="WildIFEval: constraints in real users' instructions (arXiv 2503.06573).",
+    tasks={"wildifeval": ".task:WildIFEvalTask"},
+)

@@ -1,0 +1,43 @@
+"""Builders of benchmarks like COLLIE, ConCodeEval and WildIFEval (``harness build``)."""
+
+from harness.plugin import Plugin, Verb
+
+plugin = Plugin(
+    summary="Builders of benchmarks like COLLIE, ConCodeEval and WildIFEval.",
+    requires=("collie", "concodeeval", "wildifeval"),
+    verbs={
+        "build": Verb(
+            summary="Build your own benchmark.",
+            heading="Data and tools",
+            place=".verb:build",
+            executes=True,
+            former_options={"--out": "--output"},
+        )
+    },
+    loaders={
+        "arrow": ".loaders:ArrowLoader",
+        "gutenberg": ".loaders:GutenbergLoader",
+        "jsonl": ".loaders:JsonlLoader",
+        "markdown": ".loaders:MarkdownLoader",
+        "parquet": ".loaders:ParquetLoader",
+        "text": ".loaders:FileLoader",
+        "warc": ".loaders:WarcLoader",
+        "word_list": ".loaders:WordListLoader",
+    },
+    filters={
+        "capitals": ".filters:capitals",
+        "caption": ".filters:caption",
+        "copyright": ".filters:copyright",
+        "no_sentence": ".filters:no_sentence",
+        "pattern": ".filters:pattern",
+        "table": ".filters:table",
+        "url": ".filters:url",
+    },
+    post_processors={
+        "brackets": ".post_processors:brackets",
+        "drop_first_line": ".post_processors:drop_first_line",
+        "markdown": ".post_processors:markdown",
+        "single_newlines": ".post_processors:single_newlines",
+        "white_space": ".post_processors:white_space",
+    },
+)

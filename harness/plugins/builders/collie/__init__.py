@@ -1,0 +1,301 @@
+"""Builds a benchmark like COLLIE (arXiv 2307.08689) from your own corpus."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import harness
+from harness.datasets.folder import DataFolder
+from harness.errors import ConfigError, DataInvalid, StoreFailed
+from harness.plugin_loader import kind
+from harness.plugins.benchmarks.collie.task import CollieItem
+from harness.plugins.builders import folder
+from harness.plugins.builders.collie import extraction
+from harness.plugins.builders.collie.audit import TRIVIAL, Audited, audit
+from harness.plugins.builders.collie.extraction import Extracted, ExtractionPlan, Segmenter, Yield
+from harness.plugins.builders.collie.source import DocumentPart, Documents, Source, parts
+from harness.plugins.builders.collie.structure import Structure
+from harness.plugins.builders.folder import BuiltFolder, Stages, key_of, locked_stages
+from harness.plugins.builders.markdown import Cell, card, document, inline, quoted, table
+from harness.plugins.builders.pools import pool_of
+from harness.scoring.constraints.check import splitter
+from harness.scoring.constraints.grammar import Base, Constraint, measure_name
+from harness.workers import Pool
+
+KIND = "collie"
+VERSION = 2  # incremented when a seed gives different instances or near misses
+
+INSTANCES = "instances.jsonl"
+AUDIT = "audit.jsonl"
+CARD = "card.md"
+REPORT = "report.md"
+EXAMPLES = 2  # number of instances per structure in the report
+LONGEST = 600  # characters of an example
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The settings of a build, with at most ``targets`` instances per structure and source."""
+
+    structures: Sequence[Structure]
+    sources: Sequence[Source]
+    seed: int = 0
+    targets: int = 100
+
+
+def build(
+    recipe: Recipe,
+    out: Path,
+    data: DataFolder,
+    *,
+    jobs: int | None = 1,
+    engine: str = "processes",
+    status: Callable[[str], None] = lambda _: None,
+) -> BuiltFolder:
+    """Build a data set from a recipe, and write it to the folder ``out``.
+
+    An interrupted build resumes at the next call, from results saved next to ``out``. The build
+    runs in ``jobs`` processes (None: one per core), and calls ``status`` with progress messages. If
+    ``engine`` is "ray", the processes are those of a Ray cluster, which also reads the corpora.
+    """
+    structures, sources = recipe.structures, recipe.sources
+    out, nltk_data = out.resolve(), data.root / "nltk_data"
+    folder.refuse_other(out, KIND, (INSTANCES, AUDIT, CARD, REPORT))
+    _refuse_mismatch(structures, sources)
+    units = splitter(nltk_data)
+    for source in sources:
+        Segmenter(source, units, recipe.seed)  # reports mistyped filters before any work
+    plan = ExtractionPlan(
+        [dict(structure.plain) for structure in structures],
+        {source.name: source.plain() for source in sources},
+        _plugins(structures, sources),
+        recipe.seed,
+        recipe.targets,
+        str(nltk_data),
+        units.name,
+    )
+    key = key_of(VERSION, plan)
+    with ExitStack() as stack:
+        workers = stack.enter_context(pool_of(engine, jobs))
+        readers = workers if engine == "ray" else None
+        corpora = {one.name: Documents(one, recipe.seed, data, readers) for one in sources}
+        stages = stack.enter_context(locked_stages(out.with_name(f".{out.name}.stages"), out))
+        stack.enter_context(stages.deleted_on_mistakes())
+        yields = _extracted(plan, corpora, key, stages, workers, status)
+        items = extraction.instances(structures, yields)
+        if not items:
+            raise DataInvalid("No text of the sources fits any structure.", _remedy(yields))
+        status(f"{len(items):,} instances; auditing them")
+        background = {name: found.strings for name, found in yields.items()}
+        audited = stages.result(
+            "audit",
+            key_of(key, items, background),
+            list[Audited],
+            lambda: audit(items, background, nltk_data, workers),
+        )
+        counts: dict[str, Counter[str]] = defaultdict(Counter)  # structure -> source -> instances
+        for item in items:
+            counts[item.structure][item.source] += 1
+        facts = {
+            "version": VERSION,
+            "seed": recipe.seed,
+            "targets": recipe.targets,
+            "splitter": units.name,
+            "structures": {structure.name: key_of(structure.plain) for structure in structures},
+            "sources": [
+                plan.sources[name]
+                | {"available": corpus.available, "chosen": corpus.chosen}
+                | {"unreadable": yields[name].unreadable, "sha256": corpus.sha256}
+                for name, corpus in corpora.items()
+            ],
+            "plugins": plan.plugins,
+            "counts": counts,
+        }
+        n = len(items)
+        about = f"{n:,} instances in COLLIE's form, built by harness {harness.__version__}."
+        rows = [item.row(one.near_misses) for item, one in zip(items, audited, strict=True)]
+        text = report(structures, yields, items, audited)
+        texts = {CARD: card(out.name, about, facts), REPORT: text}
+        folder.write(out, KIND, {INSTANCES: rows, AUDIT: audited}, facts, texts)
+        stages.delete()
+    return BuiltFolder(out, n, facts, text, stages.resumed)
+
+
+def _refuse_mismatch(structures: Sequence[Structure], sources: Sequence[Source]) -> None:
+    for name, n in Counter(source.name for source in sources).items():
+        if n > 1:
+            message = f"There are two sources named {name!r}."
+            raise ConfigError(message, "Name one: --source NAME=PATH.")
+    for structure in structures:
+        level = structure.level
+        if not any(level in source.levels for source in sources):
+            message = f"{structure.name} needs texts of the level {level}, which no source has."
+            remedy = "Add that level to 'levels' in a source's file"
+            remedy = "Add a word list, --source words=FILE" if level == "word" else remedy
+            raise ConfigError(f"The structure {message}", f"{remedy}, or omit the structure.")
+
+
+def _plugins(
+    structures: Sequence[Structure], sources: Sequence[Source]
+) -> dict[str, dict[str, str]]:
+    """Map each plug-in of a recipe, such as "filter url", to its package, version and hash."""
+    bases = (base for structure in structures for base in _bases(structure.constraints))
+    used = {("measures", name) for base in bases if (name := measure_name(base)) is not None}
+    for source in sources:
+        named = {
+            "loaders": [source.load],
+            "filters": [*source.filters, *source.passage_filters],
+            "post_processors": source.post_processors,
+        }
+        used |= {(group, name) for group, some in named.items() for name, _ in parts(some)}
+    return {f"{kind(group).title} {name}": kind(group).origin(name) for group, name in sorted(used)}
+
+
+def _bases(constraints: Sequence[Constraint]) -> Iterator[Base]:
+    for one in constraints:
+        if isinstance(one, Base):
+            yield one
+        else:
+            yield from _bases(one.constraints)
+
+
+def _extracted(
+    plan: ExtractionPlan,
+    corpora: Mapping[str, Documents],
+    key: str,
+    stages: Stages,
+    workers: Pool,
+    status: Callable[[str], None],
+) -> dict[str, Yield]:
+    yields = {name: Yield() for name in corpora}
+    asked = deque[tuple[str, str]]()
+
+    def parts() -> Iterator[DocumentPart]:
+        for name, documents in corpora.items():
+            for place, part in enumerate(documents.parts()):
+                stage = f"{name}-{place:05}"
+                asked.append((name, stage))
+                saved = stages.saved(stage, key, Extracted)
+                yield replace(part, saved=saved.digests if saved else b"")
+
+    for part in workers.in_order(partial(extraction.extract_part, plan), parts()):
+        name, stage = asked.popleft()
+        if part is not None:
+            stages.save(stage, key, part)
+        elif (part := stages.found(stage, key, Extracted)) is None:
+            message = f"A stage of {name} was deleted during the build."
+            raise StoreFailed(message, "Run the command again.")
+        corpora[name].count(part.digests)
+        found = yields[name]
+        extraction.merge(found, part.found, plan)
+        status(
+            f"{name}: {found.documents:,} of {corpora[name].chosen:,} documents, "
+            f"{found.characters / 1e6:.1f} million characters"
+        )
+    for name, found in yields.items():
+        if not found.documents:
+            reason = next(iter(found.problems.values()), "it has none").rstrip(".")
+            raise DataInvalid(f"No document of {name!r} can be read: {reason}.")
+    return yields
+
+
+def _remedy(yields: Mapping[str, Yield]) -> str:
+    if suspicious := sum(sum(found.suspicious.values()) for found in yields.values()):
+        return (
+            f"{suspicious:,} texts do, but one of their targets does not begin and end with a "
+            "letter or digit. Clean the text with post-processors, or ask for other positions."
+        )
+    for name, found in yields.items():
+        if found.paragraphs == sum(found.filtered.get("paragraph", {}).values()):
+            return f"The filters of {name!r} drop all {found.paragraphs:,} paragraphs."
+    return "Widen the structures' ranges, or add text."
+
+
+def report(
+    structures: Sequence[Structure],
+    yields: Mapping[str, Yield],
+    items: Sequence[CollieItem],
+    audited: Sequence[Audited],
+) -> str:
+    """Return the build's report in Markdown: texts kept and dropped, audit results and examples."""
+    reasons = [one for found in yields.values() for one in found.problems.items()]
+    unreadable = [f"- {inline(name)}: {inline(why)}" for name, why in reasons]
+    built = Counter((one.structure, one.source) for one in items)
+    columns = ("documents", "unreadable", "characters", "paragraphs")
+    return document(
+        "# Report of the build",
+        "## Text",
+        table(
+            {"source": name} | {column: getattr(found, column) for column in columns}
+            for name, found in yields.items()
+        ),
+        "Unreadable:\n\n" + "\n".join(unreadable) if unreadable else "",
+        "## Left out by filters",
+        "Share of the examined paragraphs or sentences; the first filter that applies "
+        "is counted. Of a passage: surviving paragraphs that no passage may contain.",
+        table(_filters(yields)),
+        "## Structures",
+        "Texts that were tried and that satisfied the structure. Suspicious texts were left out: "
+        "one of their targets does not begin and end with a letter or digit.",
+        table(
+            {
+                "structure": structure.name,
+                "source": source,
+                "tried": found.texts[structure.level],
+                "satisfied": found.satisfied.get(structure.name, 0),
+                "suspicious": found.suspicious.get(structure.name, 0),
+                "instances": built[structure.name, source],
+            }
+            for structure in structures
+            for source, found in yields.items()
+            if structure.level in found.texts
+        ),
+        "## Audit",
+        "Difficulty is the share of some natural texts that pass: a lower share is harder. An "
+        f"instance is trivial from {TRIVIAL:.0%} on. `audit.jsonl` has every instance's findings.",
+        table(_audit(structure.name, audited) for structure in structures),
+        "## Examples",
+        *(
+            f"**{inline(one.id)}**: {inline(one.prompt)}\n\n{quoted(one.example or '', LONGEST)}"
+            for structure in structures
+            for one in [one for one in items if one.structure == structure.name][:EXAMPLES]
+        ),
+    )
+
+
+def _filters(yields: Mapping[str, Yield]) -> Iterator[dict[str, Cell]]:
+    for name, found in yields.items():
+        surviving = found.paragraphs - sum(found.filtered.get("paragraph", {}).values())
+        sizes = {
+            "paragraph": found.paragraphs,
+            "sentence": found.sentences,
+            "passage": surviving if "passage" in found.texts else 0,
+        }
+        for unit, size in sizes.items():
+            counts = found.filtered.get(unit, {})
+            for reason, n in [*sorted(counts.items()), ("all of them", sum(counts.values()))]:
+                if size:
+                    of: dict[str, Cell] = {"source": name, "unit": unit, "filter": reason}
+                    yield of | {"left out": n, "share": n / size}
+
+
+def _audit(structure: str, audited: Sequence[Audited]) -> dict[str, Cell]:
+    own = [one for one in audited if one.structure == structure]
+    shares = [one.share for one in own if one.share is not None]
+    return {
+        "structure": structure,
+        "instances": len(own),
+        "reference passes": sum(one.passes is True for one in own),
+        "near misses": sum(len(one.near_misses) for one in own),
+        "with an unbroken part": sum(bool(one.unbroken) for one in own),
+        "with problems": sum(bool(one.problems) for one in own),
+        "duplicates": sum(one.same_as is not None for one in own),
+        "trivial": sum(one.trivial for one in own),
+        "median share": median(shares) if shares else None,
+    }

@@ -1,0 +1,381 @@
+"""Extracts natural texts from documents, and candidates for instances from these texts.
+
+The result depends neither on the number of processes nor on how documents are batched: a hash of
+the seed and the string decides which strings are drawn, and results can be merged in any order.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from harness.errors import ConfigError, DataMissing, HarnessError
+from harness.plugin_interface import calling
+from harness.plugin_loader import kind
+from harness.plugins.benchmarks.collie.task import CollieItem
+from harness.plugins.builders.collie.audit import BACKGROUND
+from harness.plugins.builders.collie.source import DocumentPart, PlugIn, Source, parts
+from harness.plugins.builders.collie.structure import (
+    Structure,
+    draw,
+    read_structure,
+    satisfying,
+    suspicious,
+)
+from harness.plugins.builders.draws import Draws, hashed
+from harness.ports import Filter
+from harness.records import Document
+from harness.scoring.constraints.check import PARAGRAPH_BREAK, Splitter, splitter
+from harness.scoring.constraints.feasible import read
+from harness.scoring.constraints.grammar import Specification, write
+
+TOO_LONG, EMPTY = "too long", "empty"  # reasons for dropping text, besides the filters' names
+ENOUGH = 4  # sentences to split per sentence to keep: splitting a whole book takes long
+MOST_PROBLEMS = 10  # maximum unreadable documents to list
+
+
+class Candidate(Struct, frozen=True):
+    """A text that can become an instance, with a specification that it satisfies (``plain``).
+
+    ``document`` names the text's document, and ``about`` has facts about it.
+    """
+
+    text: str
+    plain: dict[str, Any]
+    document: str
+    about: dict[str, Any]
+
+
+class Yield(Struct):
+    """Strings, counts and candidates for instances, from some documents of a source."""
+
+    documents: int = 0
+    unreadable: int = 0
+    problems: dict[str, str] = {}  # why documents are unreadable; at most `MOST_PROBLEMS`
+    characters: int = 0
+    paragraphs: int = 0
+    sentences: int = 0  # examined; examination stops when enough are kept
+    filtered: dict[str, dict[str, int]] = {}  # by unit (paragraph, …) and filter
+    texts: dict[str, int] = {}  # tried, by level
+    satisfied: dict[str, int] = {}  # texts that fit, by structure
+    suspicious: dict[str, int] = {}  # of these, texts that were dropped
+    candidates: dict[str, list[Candidate]] = {}  # by structure; once merged, what a build may use
+    strings: dict[str, list[str]] = {}  # by level; once merged, at most `BACKGROUND` of each
+
+
+class Segmenter:
+    """Cleans a source's documents, and cuts them into strings of each level."""
+
+    def __init__(self, source: Source, units: Splitter, seed: int) -> None:
+        self._source, self._units, self._seed = source, units, seed
+        self._filters = _built("filters", source.filters, units)
+        self._passage_filters = _built("filters", source.passage_filters, units)
+        self._post_processors = _built("post_processors", source.post_processors, units)
+
+    def segment(self, document: Document, levels: Iterable[str]) -> Yield:
+        """Clean a document, and draw up to `Source.strings` strings per level from it."""
+        chunks = [chunk for chunk in document.text.split(self._source.delimiter) if chunk.strip()]
+        paragraphs = [self._paragraph(chunk) for chunk in chunks]
+        surviving = [text for text, reason in paragraphs if not reason]
+        filtered = {"paragraph": Counter(reason for _, reason in paragraphs if reason)}
+        strings: dict[str, list[str]] = {}
+        sentences = 0
+        for level in levels:
+            found: Iterable[str] = surviving
+            if level == "sentence":
+                found, filtered["sentence"] = self._sentences(surviving)
+                sentences = len(found) + filtered["sentence"].total()
+            elif level == "passage":
+                runs, filtered["passage"] = self._runs(paragraphs)
+                least = self._source.passages.low if self._source.passages else 2
+                pieces = self._pieces(document.name, runs)
+                found = [PARAGRAPH_BREAK.join(piece) for piece in pieces if len(piece) >= least]
+            elif level == "word":
+                found = self._words(surviving)
+            strings[level] = self._ordered(level, found)[: self._source.strings]
+        return Yield(
+            documents=1,
+            characters=len(document.text),
+            paragraphs=len(chunks),
+            sentences=sentences,
+            filtered={unit: dict(counts) for unit, counts in filtered.items()},
+            texts={level: len(texts) for level, texts in strings.items()},
+            strings=strings,
+        )
+
+    def _paragraph(self, chunk: str) -> tuple[str, str]:
+        """Clean a chunk, and return it with the reason for dropping it ("" if it is kept)."""
+        if reason := self._unnatural(chunk):
+            return chunk, reason
+        for name, process in self._post_processors.items():
+            with calling(f"The post-processor {name!r}"):
+                chunk = process(chunk)
+            if not isinstance(chunk, str):
+                message = f"The post-processor {name!r} returns {chunk!r:.40}, which is not text."
+                raise ConfigError(message, "Fix it, or remove it from the source.")
+        return chunk.strip(), "" if chunk.strip() else EMPTY
+
+    def _unnatural(self, text: str) -> str:
+        """Return why a text is dropped: a filter's name, `TOO_LONG`, or "" if it is kept."""
+        return TOO_LONG if len(text) > self._source.longest else _filter(text, self._filters)
+
+    def _words(self, paragraphs: list[str]) -> Iterator[str]:
+        """Yield each one-word paragraph, and the alphabetic words of the others."""
+        for paragraph in paragraphs:
+            if any(map(str.isspace, paragraph)):
+                yield from filter(str.isalpha, self._units.units(paragraph, "word"))
+            else:
+                yield paragraph
+
+    def _sentences(self, paragraphs: list[str]) -> tuple[list[str], Counter[str]]:
+        """Draw sentences, and count those that each filter dropped."""
+        most = self._source.strings or sys.maxsize
+        found, kept, left_out = list[str](), list[str](), Counter[str]()
+        for paragraph in self._ordered("paragraph", paragraphs):
+            found += filter(None, map(str.strip, self._units.sentences(paragraph)))
+            if len(found) >= ENOUGH * most:
+                break
+        for sentence in self._ordered("sentence", found):
+            if len(kept) >= most:
+                break
+            if reason := self._unnatural(sentence):
+                left_out[reason] += 1
+            else:
+                kept.append(sentence)
+        return kept, left_out
+
+    def _runs(self, paragraphs: list[tuple[str, str]]) -> tuple[list[list[str]], Counter[str]]:
+        """Return runs of paragraphs for passages, and count those that each filter dropped."""
+        runs, left_out = [list[str]()], Counter[str]()
+        for text, dropped in paragraphs:
+            reason = "" if dropped else _filter(text, self._passage_filters)
+            if dropped or reason:
+                left_out.update(filter(None, [reason]))
+                runs.append([])
+            else:
+                runs[-1].append(text)
+        return runs, left_out
+
+    def _pieces(self, name: str, runs: list[list[str]]) -> Iterator[list[str]]:
+        """Yield the runs of the document ``name``, cutting long runs at random places."""
+        draws = Draws(self._seed, "passages", self._source.name, name)
+        wanted = self._source.passages
+        for run in runs:
+            while wanted and len(run) > wanted.high:
+                size = draws.integer(wanted.low, wanted.high)
+                # Leave enough paragraphs for another passage.
+                size = max(wanted.low, min(size, len(run) - wanted.low))
+                yield run[:size]
+                run = run[size:]
+            yield run
+
+    def _ordered(self, level: str, strings: Iterable[str]) -> list[str]:
+        return sorted(set(strings), key=hashed(f"{self._seed} {level} "))
+
+
+def _built(group: str, named: Sequence[PlugIn], units: Splitter) -> dict[str, Any]:
+    """Build plug-ins by name. The second of a name becomes ``NAME 2``, and so on."""
+    found: dict[str, Any] = {}
+    for name, options in parts(named):
+        again = sum(other.partition(" ")[0] == name for other in found)
+        label = f"{name} {again + 1}" if again else name
+        with calling(f"The {kind(group).title} {label!r}"):
+            found[label] = kind(group).build(name, options, units=units)
+    return found
+
+
+def _filter(text: str, filters: Mapping[str, Filter]) -> str:
+    """Return the name of the first filter that drops a text, or ""."""
+    for name, leaves_out in filters.items():
+        with calling(f"The filter {name!r}"):
+            if leaves_out(text):
+                return name
+    return ""
+
+
+class ExtractionPlan(Struct, frozen=True):
+    """The settings of an extraction, as plain data.
+
+    ``plugins`` has the package, version and code hash of each plug-in.
+    """
+
+    structures: list[dict[str, Any]]
+    sources: dict[str, dict[str, Any]]
+    plugins: dict[str, dict[str, str]]
+    seed: int
+    targets: int
+    nltk_data: str
+    splitter: str  # the name of the sentence splitter
+
+
+class Extracted(Struct):
+    """The `Yield` of some documents, and the documents' concatenated digests."""
+
+    found: Yield
+    digests: bytes
+
+
+def extract_part(plan: ExtractionPlan, part: DocumentPart) -> Extracted | None:
+    """Extract strings and candidates from documents. Return None if the result is already saved.
+
+    Raises:
+        HarnessError: If a document causes an error. The message names the document.
+    """
+    if part.saved and b"".join(digest for _, digest in part.read()) == part.saved:
+        return None
+    digests = bytearray()
+
+    def documents() -> Iterator[Document]:
+        for document, digest in part.read():
+            digests.extend(digest)
+            yield document
+
+    return Extracted(_extracted(plan, part.source, documents()), bytes(digests))
+
+
+def _extracted(plan: ExtractionPlan, name: str, documents: Iterable[Document]) -> Yield:
+    source = Source.model_validate(plan.sources[name])
+    units = splitter(Path(plan.nltk_data))
+    if units.name != plan.splitter:
+        message = f"A machine splits sentences with {units.name}, but this one with {plan.splitter}"
+        remedy = f"Each machine needs the same sentence data in {plan.nltk_data}."
+        raise DataMissing(f"{message}.", remedy)
+    segmenter = Segmenter(source, units, plan.seed)
+    structures: dict[str, list[Structure]] = defaultdict(list)
+    for structure in map(read_structure, plan.structures):
+        if structure.level in source.levels:
+            structures[structure.level].append(structure)
+
+    def extracted(document: Document) -> Yield:
+        if document.problem:
+            return Yield(unreadable=1, problems={document.name: document.problem})
+        found = segmenter.segment(document, structures)
+        for level, texts in found.strings.items():
+            for text in texts:  # the splitter caches a text's units for all structures
+                for structure in structures[level]:
+                    specification = extract(structure, text, units, plan.seed)
+                    if specification is None:
+                        continue
+                    _count(found.satisfied, {structure.name: 1})
+                    if suspicious(specification.targets):
+                        _count(found.suspicious, {structure.name: 1})
+                        continue
+                    plain, about = write(specification), dict(document.about)
+                    own = found.candidates.setdefault(structure.name, [])
+                    own.append(Candidate(text, plain, document.name, about))
+        return found
+
+    whole = Yield()
+    for document in documents:
+        try:
+            merge(whole, extracted(document), plan)
+        except HarnessError as error:
+            where = f"{source.name}, document {document.name!r:.200}"
+            raise type(error)(f"{where}: {error.message}", error.remedy) from error
+    return whole
+
+
+def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:
+    """Draw, for a structure, a specification that a text satisfies (None if none fits)."""
+
+    @cache
+    def draws() -> Draws:  # few texts yield a target, and only these need draws
+        return Draws(seed, "targets", structure.name, text)
+
+    constraints = list(structure.constraints)
+    if len(constraints) > 1:
+        constraints = draws().shuffled(constraints)
+    for constraint in constraints:
+        found = satisfying(constraint, structure.rules, text, units, draws)
+        if found is not None:
+            return Specification(structure.level, constraint, draw(found, draws))
+    return None
+
+
+def merge(found: Yield, part: Yield, plan: ExtractionPlan) -> None:
+    """Merge the yield of more documents into ``found``, and drop what the build cannot use."""
+    for name in ("documents", "unreadable", "characters", "paragraphs", "sentences"):
+        setattr(found, name, getattr(found, name) + getattr(part, name))
+    found.problems = dict(sorted({**found.problems, **part.problems}.items())[:MOST_PROBLEMS])
+    for name in ("texts", "satisfied", "suspicious"):
+        _count(getattr(found, name), getattr(part, name))
+    for unit, counts in part.filtered.items():
+        _count(found.filtered.setdefault(unit, {}), counts)
+    for name, candidates in part.candidates.items():
+        both = [*found.candidates.get(name, []), *candidates]
+        found.candidates[name] = chosen(both, plan.targets, plan.seed)
+    key = hashed(f"background {plan.seed}")
+    for level, texts in part.strings.items():
+        found.strings[level] = sorted({*found.strings.get(level, []), *texts}, key=key)[:BACKGROUND]
+
+
+def _count(to: dict[str, int], counts: Mapping[str, int]) -> None:
+    for name, count in counts.items():
+        to[name] = to.get(name, 0) + count
+
+
+def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candidate]:
+    """Choose up to ``most`` candidates for the instances of one structure, with different texts.
+
+    The first candidate of each group with the same targets is chosen, then the second, and so on.
+    Batches can be reduced before they are merged: a candidate's rank in its group never improves
+    when others are added.
+    """
+    text_hash, targets_hash = hashed(f"text {seed}", 12), hashed(f"targets {seed}", 12)
+    by_text: dict[str, Candidate] = {}
+    for one in sorted(candidates, key=lambda one: one.document):
+        by_text.setdefault(one.text, one)
+    by_targets: dict[bytes, list[tuple[bytes, str]]] = defaultdict(list)
+    for one in by_text.values():
+        targets = targets_hash(msgspec.json.encode(one.plain["targets"]).decode())
+        by_targets[targets].append((text_hash(one.text), one.text))
+    ranked = sorted(
+        (rank, targets, hashed, text)
+        for targets, texts in by_targets.items()
+        for rank, (hashed, text) in enumerate(sorted(texts))
+    )
+    return [by_text[text] for *_, text in ranked[:most]]
+
+
+class BuiltItem(CollieItem, frozen=True):
+    """An instance of a built data set, with facts about its example's document."""
+
+    metadata: dict[str, Any]
+
+    def row(self, near_misses: Sequence[str]) -> dict[str, Any]:
+        """Return the instance, with its near misses, as a row of ``instances.jsonl``."""
+        return {
+            "id": self.id,
+            "structure": self.structure,
+            "source": self.source,
+            **write(self.specification),
+            "prompt": self.prompt,
+            "example": self.example,
+            "metadata": self.metadata,
+            "near_misses": near_misses,
+        }
+
+
+def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> list[BuiltItem]:
+    """Return the instances of all structures. No structure uses the same text twice."""
+    items = []
+    for structure in structures:
+        texts: set[str] = set()
+        for source, found in yields.items():
+            own = found.candidates.get(structure.name, [])
+            candidates = [one for one in own if one.text not in texts]
+            texts |= {one.text for one in candidates}
+            for number, one in enumerate(candidates):
+                name, specification = f"{source}/{structure.name}/{number}", read(one.plain)
+                prompt = structure.instruction(specification)
+                metadata = {**one.about, "document": one.document}
+                of = structure.name, source
+                items.append(BuiltItem(name, specification, prompt, one.text, *of, metadata))
+    return items

@@ -1,0 +1,282 @@
+"""Sources of text: which documents of a corpus to load, and how to extract texts from them.
+
+docs/collie_build.md describes the format.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import re
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from pydantic import ConfigDict, Field, PrivateAttr
+
+from harness.config.validation import validated
+from harness.datasets.folder import DataFolder, is_there, own_path
+from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
+from harness.plugin_interface import calling
+from harness.plugin_loader import kind
+from harness.plugins.builders.collie.structure import Bounds, FilePart, read_yaml
+from harness.plugins.builders.draws import hashed
+from harness.plugins.builders.rows import format_of
+from harness.ports import Divisible, Loader
+from harness.records import Document
+from harness.scoring.constraints.grammar import Level
+from harness.workers import Pool
+
+PRESETS = {path.stem: path for path in sorted(Path(__file__).with_name("sources").glob("*.yaml"))}
+# The presets of files that have no rows, by suffix. Files with rows have the preset of their
+# format. If its loader reads Parquet, files of another format are read by the format's own loader.
+PRESET_OF = {".md": "markdown", ".markdown": "markdown"}
+GUTENBERG = "gutenberg-metadata.json"
+MOST_DOCUMENTS = 256  # maximum documents of a batch
+MOST_CHARACTERS = 1_000_000  # maximum characters of a batch, unless one document is longer
+
+PlugIn = str | dict[str, Any]  # a plug-in: its name, or a mapping with ``name`` and options
+Count = Annotated[int, Field(ge=1)]
+
+
+class Paragraphs(Bounds):
+    """Bounds on the number of paragraphs in a passage. Longer sequences are cut at random."""
+
+    low: Annotated[int, Field(alias="from", ge=2)] = 2
+    high: Annotated[int, Field(alias="to", ge=2)] = 4
+
+
+class Source(FilePart):
+    """The settings of a corpus: how to load documents and cut, filter and clean their text."""
+
+    model_config = ConfigDict(strict=False)
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,60}$")]
+    load: PlugIn
+    levels: Annotated[tuple[Level, ...], Field(min_length=1)] = ("sentence", "paragraph", "passage")
+    delimiter: Annotated[str, Field(min_length=1)] = "\n\n"
+    filters: tuple[PlugIn, ...] = ()  # of paragraphs and sentences
+    passage_filters: tuple[PlugIn, ...] = ()  # of paragraphs that no passage may contain
+    post_processors: tuple[PlugIn, ...] = ()
+    passages: Paragraphs | None = Paragraphs()  # None: keep every run whole, as in the paper
+    documents: Count | None = 300  # maximum documents, drawn at random
+    strings: Count | None = 100  # maximum texts per level and document, drawn at random
+    longest: Count = 20_000  # maximum characters of a paragraph or sentence
+    _folder: Path | None = PrivateAttr(None)  # base of a relative path; None for a preset's path
+
+    def plain(self) -> dict[str, Any]:
+        """Return the source as plain data, with the keys of its YAML file."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    def loader(self) -> tuple[str, dict[str, Any]]:
+        """Return the loader's name and options.
+
+        A relative ``path`` is looked up in the folder of the source's file first.
+        """
+        [(name, options)] = parts([self.load])
+        path = options.get("path")
+        if self._folder is not None and isinstance(path, str):
+            own = self._folder / own_path(path)
+            options["path"] = str(own) if is_there(own) else path
+        return name, options
+
+
+def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
+    """Return the source that the option ``--source`` names, with ``changes`` to its fields.
+
+    ``given`` is the path of a YAML file or of a corpus, a preset, or ``NAME=PATH``, where NAME is a
+    preset or a new name for the source.
+    """
+    name, path = given.split("=", 1) if "=" in given else ("", given)
+    if not path:
+        remedy = "A variable in the command may not be set."
+        raise ConfigError(f"--source {given!r} names nothing.", remedy)
+    folder: Path | None = Path.cwd()
+    if path.endswith((".yaml", ".yml")):
+        raw = _read(Path(path)) | ({"name": name} if name else {})
+        folder = Path(path).absolute().parent
+    elif is_there(own_path(path)):
+        preset = name if name in PRESETS else _preset_of(Path(path))
+        [(loader, _)] = parts([_read(PRESETS[preset])["load"]])
+        if loader == "parquet":
+            plain = "text" if Path(path).suffix == ".txt" else loader
+            loader = format_of(own_path(path)) or plain
+        stem = Path(path).resolve().name.partition(".")[0]
+        name = name or re.sub(r"[^A-Za-z0-9_-]", "_", stem) or "own"
+        raw = {"preset": preset, "name": name, "load": {"name": loader, "path": path}}
+    elif not name and path in PRESETS:
+        if not parts([_read(PRESETS[path])["load"]])[0][1]:
+            remedy = f"Write --source {path}=PATH (harness docs collie_build)."
+            raise ConfigError(f"--source {path}: a preset needs the path of the text.", remedy)
+        raw, folder = {"preset": path, "name": path}, None
+    else:
+        remedy = "Check the path." if name else nearest(path, PRESETS)
+        raise DataMissing(f"--source {given}: there is no such file, folder or preset.", remedy)
+    if "preset" in raw:
+        preset = str(raw.pop("preset"))
+        if preset not in PRESETS:
+            raise ConfigError(f"There is no preset {preset!r}.", nearest(preset, PRESETS))
+        raw = _read(PRESETS[preset]) | raw
+    found = validated(Source, {**raw, **(changes or {})}, given)
+    found._folder = folder
+    parts((found.load, *found.filters, *found.passage_filters, *found.post_processors))
+    return found
+
+
+def parts(named: Sequence[PlugIn]) -> list[tuple[str, dict[str, Any]]]:
+    """Return each plug-in's name and options."""
+    found = []
+    for part in named:
+        options = {"name": part} if isinstance(part, str) else dict(part)
+        name = options.pop("name", None)
+        if not isinstance(name, str):
+            raise ConfigError(f"{part!r:.80} names no plug-in.", "Write a name, or {name: …, …}.")
+        found.append((name, options))
+    return found
+
+
+def _read(path: Path) -> dict[str, Any]:
+    raw = read_yaml(path)
+    if not isinstance(raw, dict):
+        raise DataInvalid(f"{path}: must be a mapping.")
+    return raw
+
+
+def _preset_of(path: Path) -> str:
+    if (path / GUTENBERG).is_file():
+        return "gutenberg"
+    preset = format_of(own_path(str(path))).replace("arrow", "parquet")
+    return preset or PRESET_OF.get(Path(path.name.removesuffix(".gz")).suffix, "text")
+
+
+@dataclass(frozen=True)
+class DocumentPart:
+    """Some documents of a source: already read, or to be read by the loader.
+
+    ``saved`` holds the digests of the documents from which an earlier build has saved a result.
+    """
+
+    source: str
+    called: str
+    documents: Sequence[Document] = ()
+    loader: Loader | None = None
+    names: Collection[str] = ()
+    saved: bytes = b""
+
+    def read(self) -> Iterator[tuple[Document, bytes]]:
+        """Yield each document with a SHA-256 of its text and facts."""
+        with calling(self.called):
+            for document in self.loader.read(self.names) if self.loader else self.documents:
+                text = document.text.encode()
+                # Facts that are not data fail here rather than in an instance.
+                facts = msgspec.json.encode((document.name, document.about, document.problem))
+                yield document, hashlib.sha256(facts + text).digest()
+
+
+class AllNames(Collection[str]):
+    """The names of all documents of a loader, not kept in memory: ``in`` is always true."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return self._loader.names()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class Documents:
+    """The documents drawn from a source.
+
+    Args:
+        source: The source.
+        seed: The seed of the draw.
+        data: The data folder.
+        pool: Machines that read the corpus, part by part. None: this process reads the corpus.
+    """
+
+    def __init__(
+        self, source: Source, seed: int, data: DataFolder, pool: Pool | None = None
+    ) -> None:
+        name, options = source.loader()
+        self._name, self._called = source.name, f"The loader {name!r} of {source.name}"
+        self._digest = hashlib.sha256()
+        self._apart = pool is not None
+        key = f"{seed} documents"
+        with calling(self._called):
+            loader: Loader = kind("loaders").build(name, options, data=data)
+            self._loaders = [loader]
+            if pool and isinstance(loader, Divisible):
+                self._loaders = list(loader.parts())
+        draw = partial(_drawn, self._called, key, source.documents)
+        drawn = pool.in_order(draw, self._loaders) if pool else map(draw, self._loaders)
+        rank, most = hashed(key), source.documents or 0
+        best: list[tuple[bytes, str, int]] = []
+        self.available = 0
+        for place, (size, names) in enumerate(drawn):
+            self.available += size
+            best += ((rank(name), name, place) for name in names)
+            if len(best) > 2 * most:
+                best = heapq.nsmallest(most, best)
+        chosen: dict[int, set[str]] = defaultdict(set)
+        for _, name, place in heapq.nsmallest(most, best):
+            chosen[place].add(name)
+        self.chosen = sum(map(len, chosen.values()))
+        self._names: Mapping[int, Collection[str]] = chosen
+        if source.documents is None:
+            self.chosen = self.available
+            self._names = dict(enumerate(map(AllNames, self._loaders)))
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 (hex digits) of the digests of all documents that were counted."""
+        return self._digest.hexdigest()
+
+    def count(self, digests: bytes) -> None:
+        """Count the next documents of the source, given their digests."""
+        self._digest.update(digests)
+
+    def parts(self) -> Iterator[DocumentPart]:
+        """Yield the chosen documents in parts, in the order of the source."""
+        wholes = [
+            DocumentPart(self._name, self._called, loader=self._loaders[place], names=names)
+            for place, names in sorted(self._names.items())
+        ]
+        if self._apart:
+            yield from wholes
+            return
+        batch: list[Document] = []
+        characters = 0
+        for document, _ in chain.from_iterable(whole.read() for whole in wholes):
+            characters += len(document.text)
+            if batch and (len(batch) >= MOST_DOCUMENTS or characters > MOST_CHARACTERS):
+                yield DocumentPart(self._name, self._called, batch)
+                batch, characters = [], len(document.text)
+            batch.append(document)
+        if batch:
+            yield DocumentPart(self._name, self._called, batch)
+
+
+def _drawn(called: str, key: str, most: int | None, loader: Loader) -> tuple[int, list[str]]:
+    """Return how many documents a loader has, and up to ``most`` drawn names ([] for None)."""
+    size = 0
+
+    def counted() -> Iterator[str]:
+        nonlocal size
+        for size, name in enumerate(loader.names(), start=1):  # noqa: B007
+            yield name
+
+    with calling(called):
+        names = heapq.nsmallest(most or 0, counted(), hashed(key))
+        if most is None:
+            deque(counted(), maxlen=0)
+    return size, names

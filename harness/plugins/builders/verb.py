@@ -1,0 +1,246 @@
+"""`harness build`: new benchmarks from a seed, your own text, or chat logs."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Literal
+
+import typer
+from rich.text import Text
+
+from harness.cli.console import (
+    Engine,
+    ExactOutput,
+    Jobs,
+    Limit,
+    Overrides,
+    messages,
+    say,
+    show,
+    write,
+)
+from harness.cli.live import Display, attended, early_end
+from harness.cli.published import fetch_prompts
+from harness.cli.verbs import VerbGroup
+from harness.config.settings import Settings
+from harness.datasets.folder import CURATION_PROMPTS, DataFolder
+from harness.plugins.benchmarks.collie.task import read_items
+from harness.plugins.builders import collie as collie_builder
+from harness.plugins.builders import concodeeval as concodeeval_builder
+from harness.plugins.builders.collie.audit import Audited, audit_items
+from harness.plugins.builders.collie.source import find_source
+from harness.plugins.builders.collie.structure import PAPER, find_structures
+from harness.plugins.builders.pools import pool_of
+from harness.plugins.builders.wildifeval import TASKS
+from harness.plugins.builders.wildifeval.curation import (
+    CurationJob,
+    curate,
+    estimate_curation,
+    prepare_curation,
+)
+from harness.plugins.builders.wildifeval.curation_file import load_curation
+from harness.plugins.builders.wildifeval.pipeline import StageEstimate
+from harness.report.table import Cell, Column, table
+from harness.report.text import printable, usd
+from harness.run.models import Resources
+from harness.workers import Workers, cores
+
+LIKELY = 0.5  # minimum probability of yes for a model's answer to count as yes
+
+Out = Annotated[Path, typer.Option("--output", metavar="FOLDER", help="Output folder.")]
+Report = Annotated[bool, typer.Option("--report", help="Also print the report.")]
+
+build = VerbGroup("build")
+
+
+@build.verb("concodeeval")
+def concodeeval(
+    out: Out, seed: int = 0, vocabulary: Literal["paper", "extended"] = "paper"
+) -> None:
+    """Build JSON schemas, and instances that are valid or violate exactly one keyword.
+
+    Args:
+        seed: Random seed; the same seed gives the same files.
+        vocabulary: The keywords to use: the paper's, or more keywords of JSON Schema.
+    """
+    began = perf_counter()
+    built = concodeeval_builder.build(seed, out, vocabulary=vocabulary)
+    for what, counts in built.items():
+        listed = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+        say(f"{what}: {listed}")
+    say(f"Written to {out} in {perf_counter() - began:.1f} s")
+
+
+@build.verb("collie")
+def collie(
+    source: Annotated[list[str], typer.Option(metavar="SOURCE")],
+    out: Out,
+    structures: Annotated[list[str] | None, typer.Option(metavar="STRUCTURE")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1)] = 0,
+    targets: Annotated[int, typer.Option(min=1)] = 100,
+    documents: Limit = None,
+    strings: Limit = None,
+    jobs: Jobs = None,
+    engine: Engine = "processes",
+    report: Report = False,
+) -> None:
+    """Build instances of constraint structures from text, each with a natural reference answer.
+
+    Args:
+        source: A file or folder, NAME=PATH, or a YAML file; repeatable.
+        structures: A structure of the paper, 'paper' for all, or a YAML file or folder; repeatable
+            (default: those of the paper that the sources have texts for).
+        seed: Random seed; the same seed gives the same files.
+        targets: Maximum instances per structure and source.
+        documents: Maximum documents per source (default: the source's setting, or 300).
+        strings: Maximum texts per level and document (default: the source's setting, or 100).
+    """
+    began = perf_counter()
+    limits = {"documents": documents, "strings": strings}
+    given = {key: value for key, value in limits.items() if value is not None}
+    sources = [find_source(one, given) for one in source]
+    found = find_structures(structures or [PAPER])
+    available = {level for one in sources for level in one.levels}
+    left_out = [one for one in found if one.level not in available]
+    if left_out and not structures:
+        found = [one for one in found if one.level in available]
+        names = ", ".join(one.name for one in left_out)
+        levels = " or ".join(sorted({one.level for one in left_out}))
+        remedy = ": --source words=FILE adds them" if levels == "word" else ""
+        say(f"Skipped {names}: no source has texts of the level {levels}{remedy}")
+    with messages.status("Reading") as status:
+        built = collie_builder.build(
+            collie_builder.Recipe(found, sources, seed, targets),
+            out,
+            DataFolder(Settings().data_dir),
+            jobs=jobs,
+            engine=engine,
+            status=lambda said: status.update(Text(said)),
+        )
+    if report:
+        ExactOutput().write(built.report)
+    for structure in found:
+        counts = built.facts["counts"].get(structure.name, {})
+        listed = ", ".join(f"{count:,} from {of}" for of, count in counts.items())
+        say(f"{structure.name}: {listed or 'no suitable text'}")
+    for about in built.facts["sources"]:
+        if about["unreadable"]:
+            listed = f"{about['unreadable']:,} of {about['chosen']:,} documents"
+            say(f"{about['name']}: {listed} cannot be read (report.md)")
+    resumed = f", {built.resumed} stages of an earlier build" if built.resumed else ""
+    say(f"{built.instances:,} instances in {out}, {perf_counter() - began:.1f} s{resumed}")
+    say(f"To run them: task.dataset={out / collie_builder.INSTANCES}")
+
+
+@build.verb("audit")
+def audit(dataset: Annotated[Path, typer.Argument(metavar="FILE")], jobs: Jobs = None) -> None:
+    """Check that reference answers pass, and that no constraint is contradictory or trivial.
+
+    The exit code is 1 if a reference answer fails or a constraint contradicts itself.
+
+    Args:
+        dataset: A data set in COLLIE's format, JSONL or YAML.
+    """
+    data = DataFolder(Settings().data_dir)
+    with messages.status("Auditing"), Workers(jobs or cores()) as workers:
+        items = read_items(data.file(str(dataset)))
+        found = audit_items(items, data.root / "nltk_data", workers)
+    raise typer.Exit(_show_audit(found))
+
+
+def _show_audit(found: Sequence[Audited]) -> int:
+    wrong = 0
+    for one in found:
+        said = ["the reference answer fails"] if one.passes is False else []
+        said += one.problems
+        said += [f"no near miss violates: {part}" for part in one.unbroken]
+        said += [f"duplicates {one.same_as}"] if one.same_as else []
+        if one.trivial:
+            said.append(f"trivial: {one.share:.0%} of {one.natural} natural texts pass")
+        wrong += one.passes is False or any(p.startswith("contradictory") for p in one.problems)
+        for line in said:
+            write(f"{one.id}: {line}")
+    passing = [one.passes for one in found if one.passes is not None]
+    write(
+        f"{len(found):,} instances: {sum(passing):,} of {len(passing):,} reference answers pass, "
+        f"{sum(len(one.near_misses) for one in found):,} near misses fail, "
+        f"{sum(bool(one.unbroken) for one in found):,} have a part that no near miss violates, "
+        f"{sum(bool(one.problems) for one in found):,} have problems, "
+        f"{sum(one.trivial for one in found):,} are trivial."
+    )
+    return 1 if wrong else 0
+
+
+@build.verb("wildifeval")
+def wildifeval(
+    chats: Annotated[list[Path], typer.Option("--from", metavar="PATH")],
+    out: Out,
+    config: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
+    overrides: Overrides = None,
+    dry_run: bool = False,
+    engine: Engine = "processes",
+    report: Report = False,
+) -> None:
+    """Build a data set in WildIFEval's format from the first messages of chats.
+
+    Repeat the command to resume an interrupted build. Exit codes: 0 finished, 1 failed or some
+    calls failed, 3 the budget is spent, 130 interrupted.
+
+    Args:
+        chats: A chat log: a file or folder of JSONL, Parquet or Arrow; repeatable.
+        config: A curation file with models and settings.
+        overrides: Set a key of the curation file; repeatable.
+        dry_run: Print the calls and their estimated cost without making any.
+    """
+    curation = load_curation(config, overrides or [])
+    settings = Settings()
+    if curation.by_authors:
+        fetch_prompts([CURATION_PROMPTS], settings)
+    job = prepare_curation(curation, chats, out, Resources(settings))
+    workers = pool_of(engine, None if engine == "ray" else 1)
+    if dry_run:
+        with workers as pool:
+            _show_estimate(job, estimate_curation(job, say, pool))
+        return
+    again = shlex.join(["harness", *sys.argv[1:]])
+    display = Display({name: name for name in job.models})
+    try:
+        with display, workers as pool:
+            end = attended(curate(job, pool, display.watch, say), display, again)
+    finally:
+        for stage, tally in display.tallies.items():
+            say(f"{stage}: {tally.calls:,} calls, {tally.cached:,} from the cache")
+    if end.built is None:
+        raise typer.Exit(early_end(end.ended, end.budget, "budget.usd (-o budget.usd=…)", again))
+    if report:
+        ExactOutput().write(end.built.report)
+    for step in end.built.facts["steps"]:
+        gone = ", ".join(f"{n:,} {reason}" for reason, n in step["removed"].items()) or "none"
+        say(f"{step['name']}: {step['left']:,} of {step['before']:,} left ({gone} removed)")
+    if (mark := end.built.facts["mark"]) < LIKELY:
+        say(
+            f"filter.keep={curation.filter.keep} keeps tasks down to a probability of "
+            f"{mark:.2f}; set a lower share to keep only those the model is sure of."
+        )
+    if end.built.facts["simulated"]:
+        say("The models were simulated: these are not real data.")
+    say(f"{end.built.instances:,} tasks in {job.out}")
+    say(f"To run them: task.dataset={job.out / TASKS}")
+
+
+def _show_estimate(job: CurationJob, stages: Sequence[StageEstimate]) -> None:
+    rows: list[list[object]] = []
+    whole: float | None = 0.0
+    for one in stages:
+        model, usage = job.models[one.stage], one.usage
+        cost = model.price.cost(usage) if model.price else None
+        whole = None if cost is None or whole is None else whole + cost
+        tokens = usage.input_tokens, usage.output_tokens
+        name = printable(model.section.name or "-")
+        rows.append([one.stage, name, one.calls, *tokens, Cell(cost, usd(cost))])
+    figures = "max. calls", "tokens in (est.)", "tokens out (est.)", "cost (est.)"
+    show(table(["stage", Column("model", text=True), *figures], rows))
+    calls = f"At most {sum(one.calls for one in stages):,} calls, about {usd(whole)}"
+    write(f"{calls}: an upper bound, if no stage removes a task and nothing is cached.")

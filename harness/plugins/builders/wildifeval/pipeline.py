@@ -1,0 +1,353 @@
+"""The stages of a curation that ask models. They turn chats into rows of the data set."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from math import ceil
+from typing import Any, NamedTuple, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from harness.errors import DataInvalid, Unparseable
+from harness.plugins.benchmarks.wildifeval.task import CATEGORIES, Constraint
+from harness.plugins.builders.draws import Draws
+from harness.plugins.builders.wildifeval import replies
+from harness.plugins.builders.wildifeval.asking import (
+    Asking,
+    CurationPrompts,
+    StageAnswer,
+    times,
+    top_share,
+    yes_probabilities,
+)
+from harness.plugins.builders.wildifeval.curation_file import (
+    ConstraintsSection,
+    Curation,
+    PromptName,
+    StageName,
+)
+from harness.plugins.builders.wildifeval.replies import Decomposition, sameness
+from harness.plugins.builders.wildifeval.screening import Chat, Screened, Step
+from harness.records import Decoding, Usage
+
+T = TypeVar("T")
+
+BYTES_PER_TOKEN = 4
+CONSTRAINT_BYTES = 20 * BYTES_PER_TOKEN
+NAME_TOKENS = 30  # maximum tokens of a name
+
+
+class RowConstraint(Constraint, frozen=True, omit_defaults=True):
+    """A constraint with its category and, in the category Other, a title that the model gave."""
+
+    title: str = ""
+
+
+class CuratedRow(Struct, frozen=True, omit_defaults=True):
+    """A task of the built data set, as a line of ``tasks.jsonl``."""
+
+    id: str
+    task: str  # the whole message
+    constraints: tuple[RowConstraint, ...]
+    domain: str = ""
+    asks: str = ""  # the request without its constraints
+    context: str = ""  # material given with the request
+
+
+class Curated(Struct, frozen=True):
+    """The results of the stages that ask models."""
+
+    rows: list[CuratedRow]
+    steps: list[Step]
+    mark: float  # the lowest probability of yes among the messages that `filter` kept
+    proposed: dict[str, int]  # number of batches that proposed each domain
+    domains: list[str]
+    unread: dict[str, dict[str, int]]  # replies that name no label on the list, by stage
+
+
+async def curated(
+    curation: Curation, prompts: CurationPrompts, asking: Asking, screened: Screened
+) -> Curated:
+    """Run the stages that ask models on the screened chats.
+
+    Raises:
+        ConfigError: If a filter cannot read any of its first replies.
+        DataInvalid: If a stage drops all chats, or if the model names no domains.
+        HarnessError, Stopping: As in `Asking.ask`.
+    """
+    stages = _ModelStages(curation, prompts, asking)
+    chats, steps = screened.chats, [_not_empty(screened.step)]
+    if curation.screen.toxicity == "model":
+        chats, step = await stages.without_toxic(chats)
+        steps.append(_not_empty(step))
+    chats, step, mark = await stages.constrained(chats)
+    steps.append(_not_empty(step))
+    tasks, step = await stages.decomposed(chats)
+    steps.append(_not_empty(step))
+    tasks, step = not_repeated(tasks, curation.constraints, curation.seed)
+    steps.append(_not_empty(step))
+    kinds = await stages.categories(tasks)
+    proposed = await stages.proposed_domains(tasks)
+    names = await stages.merged_domains(proposed)
+    rows = []
+    for task, domain in zip(tasks, await stages.domains(tasks, names), strict=True):
+        texts = [one.text for one in task.constraints]
+        constraints = tuple(RowConstraint(text, *kinds[sameness(text)]) for text in texts)
+        rows.append(replace(task, constraints=constraints, domain=domain))
+    return Curated(rows, steps, mark, dict(proposed), names, stages.unread)
+
+
+class _ModelStages:
+    def __init__(self, curation: Curation, prompts: CurationPrompts, asking: Asking) -> None:
+        self._curation, self._prompts, self._asking = curation, prompts, asking
+        self.unread: dict[str, dict[str, int]] = {}
+
+    async def without_toxic(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step]:
+        found = await self._probabilities("toxicity", "toxic", chats)
+        least = self._curation.screen.toxic_from
+        plain = {name for name, toxic in found.items() if toxic is not None and toxic < least}
+        return _split(chats, found, plain, "toxicity", "toxic")
+
+    async def constrained(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step, float]:
+        """Return the chats likeliest to have constraints, the step, and the cut-off probability."""
+        found = await self._probabilities("filter", "constrained", chats)
+        top, mark = top_share(found, self._curation.filter.keep, self._curation.seed)
+        return *_split(chats, found, top, "filter", "not among the likeliest"), mark
+
+    async def decomposed(self, chats: Sequence[Chat]) -> tuple[list[CuratedRow], Step]:
+        by = self._curation.decompose
+        prompts = {chat.id: self._prompt("decompose", message=chat.text) for chat in chats}
+        prompt = self._prompts.text("decompose", message="")
+
+        def read(answer: StageAnswer) -> Decomposition | str:  # a text says why there is none
+            if answer.outcome != "ok":
+                return answer.outcome
+            try:
+                return replies.decomposition(answer.text, prompt)
+            except Unparseable as error:
+                return error.message
+
+        found = await self._ask("decompose", prompts, read, by.max_tokens, by.temperature)
+        tasks, step = list[CuratedRow](), Step("decompose", len(chats))
+        for chat, apart in zip(chats, found, strict=True):
+            if isinstance(apart, str):
+                step.leave_out("not decomposed", chat.id, chat.text, apart)
+            elif not apart.constraints:
+                step.leave_out("no constraints", chat.id, chat.text)
+            else:
+                own = tuple(map(RowConstraint, apart.constraints))
+                tasks.append(CuratedRow(chat.id, chat.text, own, "", apart.task, apart.context))
+        return tasks, step
+
+    async def categories(self, tasks: Sequence[CuratedRow]) -> dict[str, tuple[str, str]]:
+        """Return each constraint's category and title, by the constraint's `sameness`."""
+        texts: dict[str, str] = {}
+        for one in (one for task in tasks for one in task.constraints):
+            texts.setdefault(sameness(one.text), one.text)
+        prompts = {
+            f"constraint {number}": self._prompt("category", constraint=text)
+            for number, text in enumerate(texts.values(), start=1)
+        }
+        numbers = replies.numbering(self._prompts.text("category", constraint=""), CATEGORIES)
+        read = partial(replies.category, numbers=numbers)
+        found = await self._labels("categories", prompts, read)
+        return {text: of or ("", "") for text, of in zip(texts, found, strict=True)}
+
+    async def proposed_domains(self, tasks: Sequence[CuratedRow]) -> Counter[str]:
+        """Return the domains that the model proposed, with their numbers of proposals."""
+        by = self._curation.domains
+        texts = [t.task if len(t.task) <= by.shown else f"{t.task[: by.shown]}…" for t in tasks]
+        batches = [texts[start : start + by.batch] for start in range(0, len(texts), by.batch)]
+        prompts = {
+            f"batch {n}": self._prompt("propose_domains", tasks=batch, n=by.proposed)
+            for n, batch in enumerate(batches, start=1)
+        }
+        written: dict[str, str] = {}
+        named = Counter[str]()
+        for names in await self._ask("domains", prompts, _names, NAME_TOKENS * by.proposed):
+            for name in names[: by.proposed]:
+                named[written.setdefault(name.casefold(), name)] += 1
+        _refuse_no_domains(named)
+        return named
+
+    async def merged_domains(self, proposed: Mapping[str, int]) -> list[str]:
+        """Return the proposed domains, merged by the model if there are too many."""
+        most = self._curation.domains.merged
+        if len(proposed) <= most:
+            return list(proposed)
+        order = sorted(proposed, key=lambda name: (-proposed[name], name))
+        listed = "\n".join(f"{name}: {proposed[name]}" for name in order)
+        prompts = {"all batches": self._prompt("merge_domains", names=listed, n=most)}
+        [names] = await self._ask("domains", prompts, _names, NAME_TOKENS * most)
+        _refuse_no_domains(names)
+        return names[:most]
+
+    async def domains(self, tasks: Sequence[CuratedRow], names: Sequence[str]) -> list[str]:
+        """Return the domain of each task ("" if the reply gives none of ``names``)."""
+        # The names were written by a model: put each on one line, without tags.
+        listed = [" ".join(name.split()).replace("<", "&lt;") for name in names]
+        prompts = {t.id: self._prompt("domain", message=t.task, domains=listed) for t in tasks}
+        listing = self._prompts.text("domain", message="", domains=listed).replace("&lt;", "<")
+        read = partial(replies.chosen, names=names, numbers=replies.numbering(listing, names))
+        return [name or "" for name in await self._labels("domains", prompts, read)]
+
+    async def _labels(
+        self, stage: StageName, prompts: Mapping[str, Callable[[], str]], read: Callable[[str], T]
+    ) -> list[T | None]:
+        """Return the label in each reply, or None if it cannot be read."""
+
+        def both(answer: StageAnswer) -> tuple[T | None, str]:
+            said = replies.first_line(answer.text)[: replies.LONGEST_NAME] or answer.outcome
+            return read(answer.text) if answer.outcome == "ok" else None, said
+
+        found = await self._ask(stage, prompts, both, NAME_TOKENS)
+        self.unread[stage] = dict(Counter(said for label, said in found if not label))
+        return [label for label, _ in found]
+
+    def _prompt(self, name: PromptName, **fields: Any) -> Callable[[], str]:
+        return partial(self._prompts.text, name, **fields)
+
+    async def _ask(
+        self,
+        stage: StageName,
+        prompts: Mapping[str, Callable[[], str]],
+        read: Callable[[StageAnswer], T],
+        max_tokens: int,
+        temperature: float = 0.0,
+    ) -> list[T]:
+        questions, decoding = list(prompts.items()), Decoding(temperature, max_tokens)
+        return [each[0] for each in await self._asking.ask(stage, questions, decoding, read)]
+
+    async def _probabilities(
+        self, stage: StageName, prompt: PromptName, chats: Sequence[Chat]
+    ) -> dict[str, float | None]:
+        questions = [(chat.id, self._prompt(prompt, message=chat.text)) for chat in chats]
+        found = await yes_probabilities(self._asking, stage, questions, self._curation.filter)
+        return dict(zip((chat.id for chat in chats), found, strict=True))
+
+
+def _split(
+    chats: Sequence[Chat],
+    probabilities: Mapping[str, float | None],
+    wanted: set[str],
+    name: str,
+    reason: str,
+) -> tuple[list[Chat], Step]:
+    """Return the ``wanted`` chats, and a step that records why the others were dropped."""
+    kept, step = list[Chat](), Step(name, len(chats))
+    for chat in chats:
+        probability = probabilities[chat.id]
+        if probability is None:
+            step.leave_out("undecided", chat.id, chat.text)
+        elif chat.id in wanted:
+            kept.append(chat)
+        else:
+            step.leave_out(reason, chat.id, chat.text, f"probability {probability:.2f}")
+    return kept, step
+
+
+def not_repeated(
+    tasks: Sequence[CuratedRow], by: ConstraintsSection, seed: int
+) -> tuple[list[CuratedRow], Step]:
+    """Drop tasks with too many constraints, or with a constraint that too many tasks share.
+
+    Logs contain templates, so the same constraint may be in hundreds of messages. Of the tasks with
+    a constraint, at most ``by.most_tasks`` are kept, drawn at random.
+
+    Returns:
+        The remaining tasks, in their original order, and a step that records the dropped ones.
+    """
+    step = Step("constraints", len(tasks))
+    few = list[CuratedRow]()
+    for task in tasks:
+        if (n := len(task.constraints)) > by.most_of_a_task:
+            step.leave_out("too many constraints", task.id, task.task, f"{n} constraints")
+        else:
+            few.append(task)
+    keys = {task.id: {sameness(one.text) for one in task.constraints} for task in few}
+    frequent = Counter(chain.from_iterable(keys.values()))
+    kept_with, repeated = Counter[str](), dict[str, str]()
+    for task in Draws(seed, "repetition").shuffled(few):
+        if full := [key for key in keys[task.id] if kept_with[key] >= by.most_tasks]:
+            repeated[task.id] = min(full)
+        else:
+            kept_with.update(keys[task.id])
+    for task in few:
+        if key := repeated.get(task.id):
+            detail = f"{key} ({frequent[key]:,} tasks)"
+            step.leave_out("repeated constraint", task.id, task.task, detail)
+    return [task for task in few if task.id not in repeated], step
+
+
+def _names(answer: StageAnswer) -> list[str]:
+    """Return the names listed in a reply, without one that is cut off."""
+    if answer.outcome not in ("ok", "truncated"):
+        return []
+    names = replies.numbered_names(answer.text)
+    return names[:-1] if answer.outcome == "truncated" else names
+
+
+def _refuse_no_domains(names: Iterable[str]) -> None:
+    if not any(names):
+        message = "The model of the stage 'domains' named no domains."
+        raise DataInvalid(message, "Give the stage another model: models.domains.")
+
+
+def _not_empty(step: Step) -> Step:
+    if step.left:
+        return step
+    why = ", ".join(f"{n:,} {reason}" for reason, n in step.removed.items())
+    raise DataInvalid(
+        f"Nothing is left after the step {step.name!r} ({why or 'there was nothing'}).",
+        "Use more chats, or change the settings of that step (harness docs wildifeval_build).",
+    )
+
+
+class StageEstimate(NamedTuple):
+    """A stage's maximum number of calls, and a rough estimate of the tokens of all calls."""
+
+    stage: StageName
+    calls: int
+    usage: Usage
+
+
+def estimate(
+    curation: Curation,
+    chats: Sequence[Chat],
+    prompts: CurationPrompts,
+    gives_logprobs: Callable[[StageName], bool],
+) -> list[StageEstimate]:
+    """Return the maximum number of calls of each stage, and a rough estimate of their tokens."""
+    average = "x" * (sum(len(chat.text.encode()) for chat in chats) // max(1, len(chats)))
+    n = max(1, round(curation.filter.keep * len(chats))) if chats else 0
+    by = curation.domains
+
+    def size(name: PromptName, **fields: Any) -> int:
+        return ceil(len(prompts.text(name, **fields).encode()) / BYTES_PER_TOKEN)
+
+    def calls(stage: StageName, number: int, read: int, written: int) -> StageEstimate:
+        return StageEstimate(stage, number, Usage(number * read, number * written))
+
+    def decided(stage: StageName, name: PromptName) -> StageEstimate:
+        samples, decoding = times(curation.filter, gives_logprobs(stage))
+        read = size(name, message=average)
+        return calls(stage, samples * len(chats), read, decoding.max_tokens or 0)
+
+    most, constraint = curation.constraints.most_of_a_task, "x" * CONSTRAINT_BYTES
+    toxicity = [decided("toxicity", "toxic")] if curation.screen.toxicity == "model" else []
+    batches = ceil(n / by.batch)
+    listed = NAME_TOKENS * (by.proposed * batches + by.merged)
+    batch = size("propose_domains", tasks=[average[: by.shown]] * by.batch, n=by.proposed)
+    assigned = n * size("domain", message=average, domains=["x" * 20] * by.merged)
+    domains = Usage(assigned + batches * batch + listed, n * NAME_TOKENS + listed)
+    return [
+        *toxicity,
+        decided("filter", "constrained"),
+        calls("decompose", n, size("decompose", message=average), curation.decompose.max_tokens),
+        calls("categories", n * most, size("category", constraint=constraint), NAME_TOKENS),
+        StageEstimate("domains", batches + (batches * by.proposed > by.merged) + n, domains),
+    ]

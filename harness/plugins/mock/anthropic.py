@@ -1,0 +1,268 @@
+"""Anthropic's Messages API as of version 2026-10-21, with Anthropic's error messages.
+
+In older versions, sampling parameters are accepted but have no effect. ``output_config`` never
+has an effect, and tools are never called.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+from msgspec import Meta, Raw, Struct, ValidationError
+
+from harness.plugins.mock import wire
+from harness.plugins.mock.wire import ApiError, Headers, Level, MockRequest, ReplyChoice, Turn
+
+VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-21")
+WITHOUT_SAMPLING = "2026-10-21"  # the first version to reject sampling parameters
+SAMPLING = ("temperature", "top_k", "top_p")
+
+_ERROR_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+_STOP_REASONS = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "content_filter": "refusal",
+    "refusal": "refusal",
+}
+# Opaque: clients only send it back.
+_SIGNATURE = "bW9jayBwcm92aWRlcjogbm90aGluZyB0byB2ZXJpZnk="
+
+_FIELD_ERROR = re.compile(
+    r"(?:Object (missing required|contains unknown) field `(.+?)`|(.+?))(?: - at `\$(.*)`)?$"
+)
+
+
+class _Block(Struct):
+    type: str
+    text: str = ""
+    cache_control: Raw = Raw(b"null")
+
+
+class _Message(Struct):
+    role: str
+    content: str | list[_Block]
+
+
+class _Thinking(Struct):
+    type: Literal["adaptive", "enabled", "disabled", "between_tools"]
+    budget_tokens: int | None = None
+    display: Literal["summarized", "omitted"] | None = None
+
+
+class _Format(Struct, forbid_unknown_fields=True):
+    type: Literal["json_schema"]
+    schema: dict[str, Raw]
+
+
+class _OutputConfig(Struct, forbid_unknown_fields=True):
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    format: _Format | None = None
+
+
+_NOTHING = Raw(b"null")
+_Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+class _Request(Struct, forbid_unknown_fields=True):
+    model: str
+    max_tokens: Annotated[int, Meta(ge=0)]
+    messages: list[_Message]
+    system: str | list[_Block] | None = None
+    stop_sequences: list[str] | None = None
+    thinking: _Thinking | None = None
+    output_config: _OutputConfig | None = None
+    stream: bool | None = None
+    temperature: _Share | None = None
+    top_p: _Share | None = None
+    top_k: int | None = None
+    cache_control: Raw = _NOTHING  # accepted without effect, like the fields below
+    container: Raw = _NOTHING
+    diagnostics: Raw = _NOTHING
+    inference_geo: Raw = _NOTHING
+    metadata: Raw = _NOTHING
+    service_tier: Raw = _NOTHING
+    speed: Raw = _NOTHING
+    tool_choice: Raw = _NOTHING
+    tools: Raw = _NOTHING
+    user_profile_id: Raw = _NOTHING
+
+
+class AnthropicMessages(wire.WireFormat):
+    """The wire format of ``POST /v1/messages``."""
+
+    path = "/v1/messages"
+    request_id_header = b"request-id"
+    limit_header = "anthropic-ratelimit-{unit}-{part}"
+    failures: ClassVar = dict.fromkeys((500, 503), "Internal server error") | {529: "Overloaded"}
+
+    def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
+        version = wire.header(headers, b"anthropic-version")
+        if version is None:
+            raise self.invalid("anthropic-version: header is required")
+        if version not in VERSIONS:
+            raise self.invalid(f'anthropic-version: "{version}" is not a valid version')
+        request = self.decode(body, _Request)
+        self._check(request, version)
+        turns = [Turn(m.role, _joined(m.content)) for m in request.messages]
+        if request.system:
+            turns.insert(0, Turn("system", _joined(request.system)))
+        thinking = request.thinking
+        parts = [request.system or "", *(message.content for message in request.messages)]
+        return MockRequest(
+            digest=digest,
+            model=request.model,
+            turns=tuple(turns),
+            max_tokens=request.max_tokens,
+            stop=tuple(request.stop_sequences or ()),
+            reasons=thinking is None or thinking.type != "disabled",
+            shows_reasoning=thinking is None or thinking.display != "omitted",
+            marked=_marked(parts),
+            stream=bool(request.stream),
+        )
+
+    def _check(self, request: _Request, version: str) -> None:
+        for name in SAMPLING:
+            if version >= WITHOUT_SAMPLING and getattr(request, name) is not None:
+                raise self.invalid(f"{name}: Extra inputs are not permitted")
+        if not request.messages:
+            raise self.invalid("messages: at least one message is required")
+        last = len(request.messages) - 1
+        for number, message in enumerate(request.messages):
+            if message.role not in ("user", "assistant"):
+                raise self.invalid(f"messages.{number}.role: Input should be 'user' or 'assistant'")
+            if not message.content and not (message.role == "assistant" and number == last):
+                raise self.invalid(f"messages.{number}: all messages must have non-empty content")
+            blocks = message.content if isinstance(message.content, list) else ()
+            if any(block.type == "text" and not block.text for block in blocks):
+                raise self.invalid("messages: text content blocks must be non-empty")
+        if not all(sequence.strip() for sequence in request.stop_sequences or ()):
+            raise self.invalid("stop_sequences: each stop sequence must contain non-whitespace")
+
+    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
+        (choice,) = choices
+        content: list[dict[str, Any]] = []
+        if choice.reasoning and self.reasoning is not None:
+            shown = self.reasoning == "blocks" and request.shows_reasoning
+            thinking = choice.reasoning if shown else ""  # the block is present even if empty
+            content.append({"type": "thinking", "thinking": thinking, "signature": _SIGNATURE})
+        if choice.text:
+            content.append({"type": "text", "text": choice.text, "citations": None})
+        reason = "stop_sequence" if choice.stop is not None else _STOP_REASONS[choice.finish]
+        refusal = {"type": "refusal", "category": None, "explanation": None}
+        usage: dict[str, Any] = {
+            "input_tokens": request.prompt_tokens - request.cache_read - request.cache_write,
+            "output_tokens": choice.tokens,
+            "cache_creation_input_tokens": request.cache_write,
+            "cache_read_input_tokens": request.cache_read,
+            "service_tier": "standard",
+        }
+        if choice.reasoning_tokens:
+            usage["output_tokens_details"] = {"thinking_tokens": choice.reasoning_tokens}
+        return {
+            "type": "message",
+            "id": f"msg_{request.digest}",
+            "model": request.model,
+            "role": "assistant",
+            "content": content,
+            "stop_reason": reason,
+            "stop_sequence": choice.stop,
+            "stop_details": refusal if reason == "refusal" else None,
+            "usage": usage,
+        }
+
+    def stream(self, answer: Mapping[str, Any]) -> bytes:
+        """Return a message as server-sent events."""
+        usage = answer["usage"]
+        begun = {**answer, "content": [], "stop_reason": None, "stop_sequence": None}
+        begun["usage"] = usage | {"output_tokens": 1}
+        events: list[dict[str, Any]] = [{"type": "message_start", "message": begun}]
+        for index, block in enumerate(answer["content"]):
+            kind, place = block["type"], {"index": index}
+            lines = block[kind].splitlines(keepends=True)
+            deltas = [{"type": f"{kind}_delta", kind: line} for line in lines]
+            if "signature" in block:
+                deltas.append({"type": "signature_delta", "signature": block["signature"]})
+            start = block | {name: "" for name in (kind, "signature") if name in block}
+            events.append({"type": "content_block_start", **place, "content_block": start})
+            events.append({"type": "ping"})
+            events += [{"type": "content_block_delta", **place, "delta": one} for one in deltas]
+            events.append({"type": "content_block_stop", **place})
+        ended = {name: answer[name] for name in ("stop_reason", "stop_sequence", "stop_details")}
+        written = {"output_tokens": usage["output_tokens"]}
+        events.append({"type": "message_delta", "delta": ended, "usage": written})
+        events.append({"type": "message_stop"})
+        form, encode = b"event: %s\ndata: %s\n\n", msgspec.json.encode
+        return b"".join(form % (event["type"].encode(), encode(event)) for event in events)
+
+    def models(self, names: Collection[str]) -> dict[str, Any]:
+        """Return the JSON object that lists the models."""
+        data = [{"type": "model", "id": name, "display_name": name} for name in names]
+        return {"data": data, "has_more": False}
+
+    def reset(self, seconds: float) -> str:
+        """Return the time ``seconds`` from now (RFC 3339), rounded up to whole seconds."""
+        moment = datetime.now(UTC) + timedelta(seconds=seconds, microseconds=999_999)
+        return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def error(self, error: ApiError, request_id: str) -> dict[str, Any]:
+        return {"type": "error", "error": error.error, "request_id": request_id}
+
+    def fail(
+        self, status: int, message: str, code: str | None = None, retry_after: float | None = None
+    ) -> ApiError:
+        details = {} if code is None else {"details": {"error_code": code}}
+        kind = _ERROR_TYPES.get(status, "api_error")
+        return ApiError(status, {"type": kind, "message": message, **details}, retry_after)
+
+    def check_key(self, headers: Headers, key: str) -> None:
+        own, token = wire.header(headers, b"x-api-key"), wire.bearer(headers)
+        if (own or token) != key:
+            wrong = "invalid x-api-key" if own else "Invalid bearer token"
+            raise self.fail(401, wrong if own or token else "x-api-key header is required")
+
+    def unknown_model(self, model: str) -> ApiError:
+        return self.fail(404, f"model: {model}")
+
+    def invalid_body(self, error: Exception) -> ApiError:
+        found = _FIELD_ERROR.match(str(error))
+        if not isinstance(error, ValidationError) or found is None:
+            return self.invalid(f"The request body is not valid JSON: {error}")
+        how, field, other, place = found.groups()
+        steps = re.sub(r"[\[\].]+", ".", f"{place or ''}.{field or ''}").strip(".")
+        said = {"missing required": "Field required"}.get(how, "Extra inputs are not permitted")
+        return self.invalid(f"{steps}: {other or said}")
+
+    def refused(self, parameter: str, value: object) -> ApiError | None:
+        if parameter in SAMPLING:
+            return self.invalid(f"`{parameter}` is deprecated for this model.")
+        return self.invalid(f"{parameter}: Extra inputs are not permitted")
+
+    def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
+        message = "This request would exceed your organization's rate limit"
+        if level:
+            message += f" of {level.limit:,} {level.unit} per minute (org: mock, model: {model})"
+        return self.fail(429, f"{message}.", retry_after=retry_after)
+
+
+def _marked(parts: Sequence[str | list[_Block]]) -> str:
+    """Return the prompt up to and including its last block with ``cache_control`` ("" if none)."""
+    text = marked = ""
+    for part in parts:
+        for block in [_Block("text", part)] if isinstance(part, str) else part:
+            text += f"{block.text}\0"
+            marked = marked if bytes(block.cache_control) == b"null" else text
+    return marked
+
+
+def _joined(content: str | list[_Block]) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(block.text for block in content if block.type == "text")

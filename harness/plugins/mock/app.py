@@ -1,0 +1,453 @@
+"""The provider as an ASGI application: the steps of handling a request.
+
+If a check of the request fails, the request is rejected immediately. Otherwise, after the drawn
+latency, the answer is sent or the drawn fault happens.
+
+Control requests use paths that no real provider has, and are not counted: ``GET /stats``,
+``GET /stats/bodies``, ``POST /stats/reset``, ``GET /faults``, ``POST /faults`` (see `Conditions`).
+
+For requests in batches, latency, rate limits, and faults other than errors and faulty texts do not
+apply.
+"""
+
+import zlib
+from collections.abc import Collection, Mapping
+from hashlib import blake2b
+
+import msgspec
+from msgspec.structs import replace
+
+from harness.plugins.mock import wire
+from harness.plugins.mock.answers import (
+    Answer,
+    Answers,
+    answerer,
+    endless,
+    positions,
+    thought,
+    truncate,
+)
+from harness.plugins.mock.anthropic import AnthropicMessages
+from harness.plugins.mock.anthropic_batches import AnthropicBatches
+from harness.plugins.mock.batches import Answered, BatchEndpoints, BatchSettings, Reset
+from harness.plugins.mock.clouds import AnthropicVertex, AnthropicVertexStream, BedrockConverse
+from harness.plugins.mock.connection import SPACES, Connection, Message, Receive, Send
+from harness.plugins.mock.faults import ANSWERS, STATUSES, Fault, FaultMix, Latency, draw, falsified
+from harness.plugins.mock.gemini import GeminiContent
+from harness.plugins.mock.gemini_batches import UPLOAD_URL, GeminiBatches
+from harness.plugins.mock.likelihoods import END, scored
+from harness.plugins.mock.openai import OpenAIChat, OpenAICompletions, error_object
+from harness.plugins.mock.openai_batches import MistralBatches, OpenAIBatches
+from harness.plugins.mock.openai_responses import OpenAIResponses
+from harness.plugins.mock.prompt_cache import PromptCache
+from harness.plugins.mock.stats import BodyCount, Limits, MockRateLimits, Stats
+from harness.plugins.mock.wire import Headers, MockRequest, ReplyChoice, WireFormat
+
+WIRE_FORMATS: tuple[type[WireFormat], ...] = (
+    *(OpenAIChat, OpenAICompletions, OpenAIResponses, AnthropicMessages, AnthropicVertex),
+    *(AnthropicVertexStream, GeminiContent, BedrockConverse),
+)
+CONSTRAINTS = ("response_format", "text", "structured_outputs", "output_config")
+DEFAULT_MODEL = "mock-model"  # the only model listed by a server that accepts any model
+_FALSE_LEVEL = wire.Level("requests", limit=10, used=10, reset_s=60)
+_BODIES: Mapping[Fault, bytes] = {
+    "error_body": b'{"error": {"code": 502, "message": "The upstream provider has failed."}}',
+    "html": b"<html>Please log in.</html>",
+}
+# Well-formed answers that are not what was requested.
+_FAULTY_CHOICES = {
+    "empty": ReplyChoice(""),
+    "refusal": ReplyChoice("I'm sorry, but I can't help with that.", "refusal"),
+    "content_filter": ReplyChoice("", "content_filter"),
+}
+
+
+class Conditions(msgspec.Struct, forbid_unknown_fields=True):
+    """Settings that can change while the server runs. They are also the JSON of ``/faults``.
+
+    None leaves a setting as it is, and ``{}`` removes all faults or limits. New limits start with
+    no usage.
+    """
+
+    faults: dict[str, float] | None = None
+    fault_on: list[str] | None = None
+    latency: float | str | None = None
+    limits: Limits | None = None
+    batch_faults: dict[str, float] | None = None
+    batch_latency: float | str | None = None
+
+
+class _Tokenised(msgspec.Struct):
+    prompt: str = ""
+    tokens: list[int] = []
+
+
+class Provider:
+    """The ASGI application that simulates a provider.
+
+    Args:
+        latency: Seconds, or a distribution of seconds (see `faults.LATENCY_FORMS`).
+        faults: Probability (0 to 1) of each fault, by name (see `faults.FAULTS`).
+        fault_on: Texts. If any is given, only prompts that contain one of them meet faults.
+        seed: Seed for drawing faults and latencies.
+        answers: The answers by last user message, a file of answers, or a function. An answer is a
+            string, or an `Answer` with log-probabilities. By default, answers are made-up sentences
+            that depend on the request's body.
+        api_key: The only valid key. By default, any key is accepted.
+        models: The known models. If empty, any model is accepted.
+        retry_after: Seconds in the header retry-after of a drawn 429. None or 0 omits the header.
+        reasoning: The form of reasoning in answers (see `wire.REASONING`). By default, there is
+            none.
+        refuse: Names of request parameters that every model rejects with a 400. ``schema:KEYWORD``
+            rejects each decoding constraint that is a JSON schema with this keyword.
+        batch_faults: Probability (0 to 1) of each fault of batches (see `batches.BATCH_FAULTS`).
+        batch_latency: Seconds until a batch ends, in the form of ``latency``.
+        enqueued_tokens: Maximum number of input tokens in OpenAI's unfinished batches.
+        limits: Rate limits per model, as the fields of `Limits`. They do not apply to batches.
+
+    Raises:
+        MockError: If an option is invalid.
+    """
+
+    def __init__(
+        self,
+        *,
+        latency: float | str = 0.0,
+        faults: Mapping[str, float] | None = None,
+        fault_on: Collection[str] = (),
+        seed: int = 0,
+        answers: Answers | None = None,
+        api_key: str | None = None,
+        models: Collection[str] = (),
+        retry_after: float | None = 1.0,
+        reasoning: str | None = None,
+        refuse: Collection[str] = (),
+        batch_faults: Mapping[str, float] | None = None,
+        batch_latency: float | str = 0.0,
+        enqueued_tokens: int | None = None,
+        **limits: int | None,
+    ) -> None:
+        if reasoning not in (None, *wire.REASONING):
+            known = ", ".join(wire.REASONING)
+            raise wire.MockError(f"Unknown form of reasoning: {reasoning!r}. Forms: {known}.")
+        self.stats = Stats()
+        self._faults, self._latency = FaultMix(faults or {}, fault_on), Latency(latency)
+        self._limits = MockRateLimits(Limits(**limits))
+        self._seed, self._api_key, self._retry_after = seed, api_key, retry_after
+        self._models, self._refuse, self._reasoning = models, refuse, reasoning
+        self._answerer = answerer(answers)
+        self._prompt_cache = PromptCache()
+        self._vendors = {kind.path: kind(reasoning) for kind in WIRE_FORMATS}
+        self._encode = msgspec.json.Encoder().encode
+        self._batching = BatchSettings(seed)
+        self._batching.change(batch_faults, batch_latency)
+        self._batching.enqueued_tokens = enqueued_tokens
+        given = self._batching, self._process, self.stats
+        openai = OpenAIBatches(*given, self._admit_entry)
+        gemini = GeminiBatches(*given, self._admit_entry)
+        vendors = [AnthropicBatches(*given), MistralBatches(*given, openai), openai, gemini]
+        self._batches = BatchEndpoints(vendors, api_key)
+
+    def change(self, conditions: Conditions) -> None:
+        """Apply new settings to all future requests.
+
+        Raises:
+            MockError: If a setting is invalid. No setting is changed then.
+        """
+        faults = self._faults.changed(conditions.faults, conditions.fault_on)
+        latency = self._latency if conditions.latency is None else Latency(conditions.latency)
+        self._batching.change(conditions.batch_faults, conditions.batch_latency)
+        self._faults, self._latency = faults, latency  # only now: an invalid setting changes none
+        if conditions.limits is not None:
+            self._limits = MockRateLimits(conditions.limits)
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer one ASGI request, or fail with the drawn fault."""
+        connection, headers = Connection(scope, receive, send), scope["headers"]
+        body = await connection.body()
+        route = f"{scope['method']} {scope['path']}"
+        if body is None:
+            return
+        if scope["method"] == "POST" and (found := self._vendor(scope["path"])):
+            await self._serve(*found, headers, body, connection)
+        elif route == "GET /v1/models":
+            await self._list_models(headers, connection)
+        elif await self._serve_batch(scope, body, connection):
+            return
+        else:
+            status, answer = self._control(route, body)
+            await connection.answer(status, self._encode(answer), [])
+
+    def _vendor(self, path: str) -> tuple[WireFormat, str] | None:
+        """Return a path's wire format and the model in it (or ""), or None for an unknown path."""
+        if vendor := self._vendors.get(path):
+            return vendor, ""
+        for pattern, vendor in self._vendors.items():
+            if model := wire.model_in(path, pattern):
+                return vendor, model
+        return None
+
+    async def _serve(
+        self, vendor: WireFormat, model: str, headers: Headers, body: bytes, connection: Connection
+    ) -> None:
+        digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
+        count = self.stats.arrive(digest, vendor.path)
+        request_id = f"req_{digest}{count.requests:04d}"
+        for_fault, for_latency = draw(self._seed, digest, count.requests)
+        fault, request = None, None
+        try:
+            request = self._admit(vendor, model, headers, body, digest)
+            fault = self._faults.pick(for_fault, request.turns)
+            self.stats.counts.by_model[request.model] += 1
+            key = wire.header(headers, b"x-api-key") or wire.bearer(headers) or ""
+            choices = self._choices(vendor, request, fault, key)
+            self._limit(vendor, request, choices, fault)
+            seconds = self._latency.seconds(for_latency)
+            if seconds > 0 and await connection.left_within(seconds):
+                self.stats.leave(abandoned=True)
+                return
+            if fault is not None:
+                self.stats.counts.by_fault[fault] += 1
+                self._raise_status(fault, vendor, request, key)
+        except wire.ApiError as error:
+            levels = [] if request is None else self._limits.levels(request.model)
+            sent = vendor.headers(request_id, levels, error.retry_after)
+            self.stats.leave(error.status)
+            reply = self._encode(vendor.error(error, request_id))
+            await connection.answer(error.status, reply, sent)
+            return
+        request = self._prompt_cache.counted(request)
+        answer = falsified(vendor.answer(request, choices), fault)
+        reply = self._encode(answer)
+        wrong = [_FALSE_LEVEL] if fault == "wrong_limits" else None
+        sent = vendor.headers(request_id, wrong or self._limits.levels(request.model))
+        if request.stream and isinstance(vendor, AnthropicMessages):
+            reply = vendor.stream(answer)
+            sent.append((b"content-type", b"text/event-stream"))
+        if fault is None or fault in ANSWERS:
+            self._count_answer(request, choices, count)
+            await connection.answer(200, reply, sent)
+        else:
+            await self._break(fault, reply, sent, connection)
+
+    async def _serve_batch(self, scope: Message, body: bytes, connection: Connection) -> bool:
+        """Answer a request about files or batches. Return False for any other path."""
+        asked = scope["method"], scope["path"], scope["query_string"], scope["headers"]
+        try:
+            found = self._batches.serve(*asked, body)
+        except Reset:
+            await connection.reset()
+            return True
+        if found is None:
+            return False
+        vendor, answer = found
+        status, headers = 200, vendor.headers("req_batch")
+        if isinstance(answer, wire.ApiError):
+            status, answer = answer.status, vendor.error(answer, "req_batch")
+        if isinstance(answer, dict) and UPLOAD_URL in answer:
+            headers = [*headers, (UPLOAD_URL.encode(), answer[UPLOAD_URL].encode())]
+        content = answer if isinstance(answer, bytes) else self._encode(answer)
+        await connection.answer(status, content, headers)
+        return True
+
+    def _admit_entry(self, path: str, body: bytes, headers: Headers) -> tuple[str, int]:
+        vendor, model = self._found(path)
+        request = self._admit(vendor, model, headers, body, "")
+        return request.model, request.prompt_tokens
+
+    def _found(self, path: str) -> tuple[WireFormat, str]:
+        found = self._vendor(path)
+        assert found is not None
+        return found
+
+    def _process(self, path: str, body: bytes, headers: Headers) -> Answered:
+        vendor, model = self._found(path)
+        digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
+        count = self.stats.arrive(digest, vendor.path)
+        number = draw(self._seed, digest, count.requests)[0]
+        key = wire.header(headers, b"x-api-key") or wire.bearer(headers) or ""
+        try:
+            request = self._admit(vendor, model, headers, body, digest)
+            fault = self._faults.pick(number, request.turns)
+            self.stats.counts.by_model[request.model] += 1
+            choices = self._choices(vendor, request, fault, key)
+            if fault is not None:
+                self.stats.counts.by_fault[fault] += 1
+                self._raise_status(fault, vendor, request, key)
+        except wire.ApiError as error:
+            self.stats.leave(error.status)
+            return error.status, vendor.error(error, f"req_{digest}")
+        self._count_answer(request, choices, count)
+        return 200, falsified(vendor.answer(request, choices), fault)
+
+    def _admit(
+        self, vendor: WireFormat, model: str, headers: Headers, body: bytes, digest: str
+    ) -> MockRequest:
+        if self._api_key is not None:
+            vendor.check_key(headers, self._api_key)
+        request = vendor.read(body, digest, headers)
+        request = replace(request, model=model) if model else request
+        if self._models and request.model not in self._models:
+            raise vendor.unknown_model(request.model)
+        sent = msgspec.json.decode(body, type=dict[str, object]) if self._refuse else {}
+        for name in self._refuse:
+            if sent.get(name) is not None and (error := vendor.refused(name, sent[name])):
+                raise error
+            keyword = name.removeprefix("schema:")
+            for field in CONSTRAINTS if keyword != name else ():
+                if f'"{keyword}":'.encode() in msgspec.json.encode(sent.get(field)):
+                    raise vendor.invalid(
+                        f"Invalid schema in {field}: '{keyword}' is not permitted."
+                    )
+        return request
+
+    def _choices(
+        self, vendor: WireFormat, request: MockRequest, fault: Fault | None, key: str
+    ) -> list[ReplyChoice]:
+        if request.echoed and fault not in _FAULTY_CHOICES:
+            return [scored(request.model, text) for text in request.echoed]
+        if request.prompts:
+            each = map(request.alone, request.prompts)
+            return [choice for one in each for choice in self._choices(vendor, one, fault, key)]
+        try:
+            answers = [self._answerer(request, index) for index in range(request.n)]
+        except wire.NoAnswer as missing:
+            # Not a 404: clients treat that as a missing model and stop.
+            raise vendor.invalid(str(missing), "no_recorded_answer") from None
+        if fault in _FAULTY_CHOICES:
+            return [_FAULTY_CHOICES[fault]] * request.n
+        if fault == "reasoning_only":
+            return [endless(request)] * request.n
+        if fault == "key_in_answer":
+            return [ReplyChoice(f"Your key is {key}, is it not?")] * request.n
+        return [self._choice(request, index, answer) for index, answer in enumerate(answers)]
+
+    def _choice(self, request: MockRequest, index: int, answer: str | Answer) -> ReplyChoice:
+        if isinstance(answer, str):
+            answer = Answer(answer)
+        thinks = self._reasoning is not None and request.reasons
+        reasoning = thought(request, index) if thinks else ""
+        choice = truncate(answer.text, request.max_tokens, request.stop, reasoning)
+        if request.logprobs is not None:
+            found = positions(choice.text, answer.logprobs, request.logprobs)
+            choice = replace(choice, positions=found[: request.max_tokens])
+        return choice
+
+    def _limit(
+        self,
+        vendor: WireFormat,
+        request: MockRequest,
+        choices: list[ReplyChoice],
+        fault: Fault | None,
+    ) -> None:
+        read, written = request.prompt_tokens, sum(choice.tokens for choice in choices)
+        if fault in STATUSES:
+            read = written = 0  # It fails before the model runs, but counts as a request.
+        if broken := self._limits.admit(request.model, read, written):
+            raise vendor.rate_limited(request.model, broken, broken.wait_s)
+        self.stats.peak.add(read, written)
+
+    def _raise_status(
+        self, fault: Fault, vendor: WireFormat, request: MockRequest, key: str
+    ) -> None:
+        if fault == "key_in_error":
+            raise vendor.invalid(f"The key {key} may not do this.")
+        if fault == "429":
+            raise vendor.rate_limited(request.model, None, self._retry_after)
+        if fault in STATUSES:
+            raise vendor.failure(int(fault))
+
+    def _count_answer(
+        self, request: MockRequest, choices: list[ReplyChoice], body: BodyCount
+    ) -> None:
+        self.stats.leave(200)
+        self.stats.counts.prompt_tokens += request.prompt_tokens
+        self.stats.counts.cache_read_tokens += request.cache_read
+        self.stats.counts.cache_write_tokens += request.cache_write
+        self.stats.counts.completion_tokens += sum(choice.tokens for choice in choices)
+        if any(choice.text or choice.finish == "content_filter" for choice in choices):
+            body.answered += 1
+            self.stats.counts.answered += 1
+
+    async def _break(
+        self, fault: Fault, reply: bytes, headers: Headers, connection: Connection
+    ) -> None:
+        status, half = 200, reply[: len(reply) // 2]
+        match fault:
+            case "reset":
+                self.stats.leave()
+                return await connection.reset()
+            case "stall":
+                await connection.gone()
+                return self.stats.leave(abandoned=True)
+            case "stall_body":
+                await connection.begin(len(reply), headers, half)
+                await connection.gone()
+                return self.stats.leave(200, abandoned=True)
+            case "trickle":
+                await connection.trickle(reply, headers)
+                return self.stats.leave(200, abandoned=True)
+            case "truncated_body":
+                self.stats.leave(200)
+                await connection.begin(len(reply), headers, half)
+                return await connection.close()
+            case "huge_body":
+                await connection.begin(len(reply) + 1024 * len(SPACES), headers, reply)
+                await connection.flood(1024)
+                return self.stats.leave(200)
+            case "invalid_json":
+                reply = half
+            case "error_body" | "html":
+                reply = _BODIES[fault]
+            case "redirect":
+                status, reply = 307, b""
+                headers.append((b"location", connection.elsewhere()))
+            case "huge_headers":
+                headers += [(b"x-padding-%d" % n, b"x" * 4000) for n in range(1000)]
+            case "gzip_bomb":
+                reply = zlib.compress(reply + 100 * SPACES, wbits=zlib.MAX_WBITS | 16)
+                headers.append((b"content-encoding", b"gzip"))
+        self.stats.leave(status)
+        await connection.answer(status, reply, headers)
+
+    async def _list_models(self, headers: Headers, connection: Connection) -> None:
+        # Both vendors list models at the same path; only Anthropic's clients send this header.
+        anthropic = wire.header(headers, b"anthropic-version") is not None
+        vendor = AnthropicMessages() if anthropic else OpenAIChat()
+        try:
+            if self._api_key is not None:
+                vendor.check_key(headers, self._api_key)
+            status, body = 200, vendor.models(self._models or [DEFAULT_MODEL])
+        except wire.ApiError as error:
+            status, body = error.status, vendor.error(error, "req_models")
+        await connection.answer(status, self._encode(body), vendor.headers("req_models"))
+
+    def _control(self, route: str, body: bytes) -> tuple[int, object]:
+        try:
+            if route == "POST /stats/reset":
+                self.stats.reset()
+            elif route == "POST /faults":
+                self.change(msgspec.json.decode(body, type=Conditions))
+            match route:
+                case "GET /stats" | "POST /stats/reset":
+                    return 200, self.stats.snapshot()
+                case "GET /tokenizer_info":
+                    return 200, {"eos_token": END}
+                case "POST /tokenize":
+                    text = msgspec.json.decode(body, type=_Tokenised).prompt
+                    tokens = OpenAICompletions.vocabulary.encode(text)
+                    return 200, {"tokens": tokens, "count": len(tokens)}
+                case "POST /detokenize":
+                    numbers = msgspec.json.decode(body, type=_Tokenised).tokens
+                    return 200, {"prompt": OpenAICompletions.vocabulary.decode(numbers)}
+                case "GET /stats/bodies":
+                    return 200, self.stats.by_body()
+                case "GET /faults" | "POST /faults":
+                    now = self._faults.shares, self._faults.texts, self._latency.spec
+                    ours = self._batching
+                    return 200, Conditions(
+                        *now, self._limits.limits, ours.faults, ours.latency.spec
+                    )
+        except (wire.MockError, msgspec.MsgspecError) as error:
+            return 400, {"error": error_object(str(error))}
+        return 404, {"error": error_object(f"Invalid URL ({route})")}

@@ -1,0 +1,287 @@
+"""OpenAI's chat completions and legacy text completions, with OpenAI's error messages.
+
+OpenAI has no headers for separate limits on input and output tokens. Such limits are enforced, but
+not reported.
+"""
+
+import math
+import time
+from abc import abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from harness.plugins.mock import wire
+from harness.plugins.mock.answers import inline
+from harness.plugins.mock.likelihoods import Vocabulary
+from harness.plugins.mock.wire import ApiError, Headers, Level, MockRequest, ReplyChoice, Turn
+
+DEFAULT_MAX_TOKENS = 16  # OpenAI's default for a legacy completion
+
+# The one value of each parameter that is accepted even by a model that rejects the parameter.
+_ONLY_VALUES = {"temperature": 1, "n": 1, "presence_penalty": 0, "frequency_penalty": 0}
+
+_N = Annotated[int, Meta(ge=1, le=128)]
+_Positive = Annotated[int, Meta(ge=1)]
+
+
+class _Part(Struct):
+    type: str = "text"
+    text: str = ""
+
+
+class _Message(Struct):
+    role: str
+    content: str | list[_Part] | None = None
+
+
+class _ChatRequest(Struct):
+    model: str
+    messages: Annotated[list[_Message], Meta(min_length=1)]
+    n: _N | None = None
+    max_tokens: _Positive | None = None
+    max_completion_tokens: _Positive | None = None
+    stop: str | list[str] | None = None
+    reasoning_effort: str | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+    stream: bool | None = None
+
+
+class _CompletionRequest(Struct):
+    model: str
+    prompt: str | Annotated[list[str | list[int]], Meta(min_length=1)]
+    n: _N | None = None
+    max_tokens: Annotated[int, Meta(ge=0)] | None = None
+    stop: str | list[str] | None = None
+    echo: bool | None = None
+    suffix: str | None = None
+    logprobs: Annotated[int, Meta(ge=0, le=5)] | None = None
+    stream: bool | None = None
+
+
+class OpenAI(wire.WireFormat):
+    """The common part of OpenAI's formats: keys, headers, errors, model list and token usage."""
+
+    request_id_header = b"x-request-id"
+    limit_header = "x-ratelimit-{part}-{unit}"
+    failures: ClassVar = {
+        500: "The server had an error while processing your request. Sorry about that!",
+        **dict.fromkeys((503, 529), "The engine is currently overloaded."),
+    }
+    reported = ("requests", "tokens")
+    id_prefix: ClassVar[str]
+    constants: ClassVar[Mapping[str, str]]
+
+    def models(self, names: Collection[str]) -> dict[str, Any]:
+        """Return the JSON object that lists the models."""
+        models = [{"id": n, "object": "model", "created": 0, "owned_by": "mock"} for n in names]
+        return {"object": "list", "data": models}
+
+    def reset(self, seconds: float) -> str:
+        """Convert seconds to OpenAI's notation, ``20ms``, ``1.5s`` or ``6m0s``, rounded up."""
+        milliseconds = math.ceil(seconds * 1000)
+        if 0 < milliseconds < 1000:
+            return f"{milliseconds}ms"
+        minutes, rest = divmod(milliseconds, 60_000)
+        return f"{minutes}m{rest / 1000:g}s" if minutes else f"{rest / 1000:g}s"
+
+    def fail(self, status: int, message: str, code: str | None = None, param: str = "") -> ApiError:
+        """Return an error reply about the parameter ``param``."""
+        kind = "invalid_request_error" if status < 500 else "server_error"
+        return ApiError(status, error_object(message, kind, code, param))
+
+    def check_key(self, headers: Headers, key: str) -> None:
+        sent = wire.bearer(headers)
+        if sent is None:
+            raise self.fail(401, "You didn't provide an API key. Send Authorization: Bearer KEY.")
+        if sent != key:
+            raise self.fail(401, "Incorrect API key provided.", "invalid_api_key")
+
+    def unknown_model(self, model: str) -> ApiError:
+        message = f"The model `{model}` does not exist or you do not have access to it."
+        return self.fail(404, message, "model_not_found")
+
+    def refused(self, parameter: str, value: object) -> ApiError | None:
+        only = _ONLY_VALUES.get(parameter)
+        if value == only:
+            return None
+        if only is not None:
+            message = f"Unsupported value: '{parameter}' does not support {value} with this model. "
+            message += f"Only the default ({only}) value is supported."
+            return self.fail(400, message, "unsupported_value", parameter)
+        message = f"Unsupported parameter: '{parameter}' is not supported with this model."
+        if parameter == "max_tokens":
+            message += " Use 'max_completion_tokens' instead."
+        return self.fail(400, message, "unsupported_parameter", parameter)
+
+    def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
+        unit = "tokens" if level and level.unit != "requests" else "requests"
+        message = f"Rate limit reached for {model} on {unit} per min ({unit[0].upper()}PM)"
+        if level:
+            message += f": Limit {level.limit}, Used {level.used}, Requested {level.wanted}"
+        message += f". Please try again in {self.reset(retry_after)}." if retry_after else "."
+        return ApiError(429, error_object(message, unit, "rate_limit_exceeded"), retry_after)
+
+    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
+        read, written = request.prompt_tokens, sum(choice.tokens for choice in choices)
+        reasoning = sum(choice.reasoning_tokens for choice in choices)
+        return {
+            "id": f"{self.id_prefix}-{request.digest}",
+            "created": int(time.time()),
+            "model": request.model,
+            "choices": [
+                {"index": index, **self.choice(request, choice)}
+                for index, choice in enumerate(choices)
+            ],
+            "usage": {
+                "prompt_tokens": read,
+                "completion_tokens": written,
+                "total_tokens": read + written,
+                "completion_tokens_details": {"reasoning_tokens": reasoning},
+                "prompt_tokens_details": {"cached_tokens": 0},
+            },
+            **self.constants,
+        }
+
+    @abstractmethod
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
+        """Return the JSON object of one choice in a reply, without its index."""
+
+
+class OpenAIChat(OpenAI):
+    """The wire format of ``POST /v1/chat/completions``."""
+
+    path = "/v1/chat/completions"
+    id_prefix = "chatcmpl"
+    constants: ClassVar = {"object": "chat.completion", "system_fingerprint": "mock"}
+
+    def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
+        request = self.decode(body, _ChatRequest)
+        if request.stream:
+            raise self.invalid("The mock provider does not stream.", "unsupported_value")
+        if request.top_logprobs is not None and not request.logprobs:
+            problem = "The 'top_logprobs' parameter is only allowed when 'logprobs' is enabled."
+            raise self.invalid(problem)
+        return MockRequest(
+            digest=digest,
+            model=request.model,
+            turns=tuple(Turn(m.role, _text(m.content)) for m in request.messages),
+            n=request.n or 1,
+            max_tokens=request.max_completion_tokens or request.max_tokens,
+            stop=_stops(request.stop),
+            reasons=request.reasoning_effort != "none",
+            logprobs=(request.top_logprobs or 0) if request.logprobs else None,
+        )
+
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
+        message: dict[str, object] = {"role": "assistant", "content": choice.text, "refusal": None}
+        finish: str = choice.finish
+        if finish == "refusal":
+            message |= {"content": None, "refusal": choice.text}
+            finish = "stop"
+        elif choice.reasoning and self.reasoning == "think":
+            message["content"] = inline(choice)
+        elif choice.reasoning and self.reasoning == "field":
+            # DeepSeek's name for it, and OpenRouter's; vLLM knows both.
+            message["reasoning_content"] = message["reasoning"] = choice.reasoning
+        tokens = token_logprobs(choice)
+        logprobs = None if tokens is None else {"content": tokens, "refusal": None}
+        return {"message": message, "finish_reason": finish, "logprobs": logprobs}
+
+
+class OpenAICompletions(OpenAI):
+    """The wire format of ``POST /v1/completions``, including several prompts and echoes."""
+
+    path = "/v1/completions"
+    vocabulary: ClassVar = Vocabulary()  # prompts may be lists of its token numbers
+    id_prefix = "cmpl"
+    constants: ClassVar = {"object": "text_completion"}
+
+    def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
+        request = self.decode(body, _CompletionRequest)
+        if request.suffix or request.stream or request.max_tokens == 0:
+            said = "The mock provider does not support 'suffix', 'stream' and length 0."
+            raise self.invalid(said, "unsupported_parameter")
+        given = [request.prompt] if isinstance(request.prompt, str) else request.prompt
+        decode = self.vocabulary.decode
+        prompts = tuple(one if isinstance(one, str) else decode(one) for one in given)
+        echoes = request.echo and request.logprobs is not None and request.max_tokens == 1
+        if not echoes and request.echo:
+            said = "The mock provider supports 'echo' only with 'logprobs' and 'max_tokens': 1."
+            raise self.invalid(said, "unsupported_parameter")
+        several = len(prompts) > 1 and not echoes
+        if several and request.logprobs is not None:
+            said = "The mock provider supports 'logprobs' only for one prompt."
+            raise self.invalid(said, "unsupported_parameter")
+        return MockRequest(
+            digest=digest,
+            model=request.model,
+            turns=tuple(Turn("user", prompt) for prompt in prompts),
+            n=request.n or 1,
+            max_tokens=request.max_tokens or DEFAULT_MAX_TOKENS,
+            stop=_stops(request.stop),
+            logprobs=request.logprobs,
+            echoed=prompts if echoes else (),
+            prompts=prompts if several else (),
+        )
+
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
+        return {
+            "text": choice.echo + (inline(choice) if self.reasoning == "think" else choice.text),
+            # A text completion can only refuse in its text.
+            "finish_reason": "stop" if choice.finish == "refusal" else choice.finish,
+            "logprobs": _completion_logprobs(request.prompt, choice),
+        }
+
+
+def error_object(
+    message: str, kind: str = "invalid_request_error", code: str | None = None, param: str = ""
+) -> dict[str, Any]:
+    """Return an error object in OpenAI's form. ``kind`` is the value of its ``type``."""
+    return {"message": message, "type": kind, "param": param or None, "code": code}
+
+
+def _text(content: str | list[_Part] | None) -> str:
+    return "".join(p.text for p in content) if isinstance(content, list) else content or ""
+
+
+def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
+    return (stop,) if isinstance(stop, str) else tuple(stop or ())
+
+
+def token_logprobs(choice: ReplyChoice) -> list[dict[str, Any]] | None:
+    """Return the log-probabilities at each position, or None if the request asks for none."""
+    if choice.positions is None:
+        return None
+    return [
+        _token(place.token, place.logprob)
+        | {"top_logprobs": [_token(*likely) for likely in place.likeliest]}
+        for place in choice.positions
+    ]
+
+
+def _token(token: str, logprob: float) -> dict[str, object]:
+    return {"token": token, "logprob": logprob, "bytes": list(token.encode("utf-8", "replace"))}
+
+
+def _completion_logprobs(prompt: str, choice: ReplyChoice) -> Mapping[str, object] | None:
+    if choice.positions is None:
+        return None
+    tokens = [position.token for position in choice.positions]
+    logprobs: list[float | None] = [position.logprob for position in choice.positions]
+    # The chosen token is always included, likely or not.
+    top: list[Mapping[str, float] | None] = [
+        {**dict(p.likeliest), p.token: p.logprob} for p in choice.positions
+    ]
+    if choice.echo:  # nothing precedes its first token
+        logprobs[0] = top[0] = None
+    start = 0 if choice.echo else len(prompt)
+    return {
+        "tokens": tokens,
+        "token_logprobs": logprobs,
+        "top_logprobs": top,
+        "text_offset": [*accumulate(map(len, tokens[:-1]), initial=start)] if tokens else [],
+    }

@@ -1,0 +1,293 @@
+"""OpenAI's files and batches (``/v1/files``, ``/v1/batches``), and those of similar providers.
+
+Azure's URLs have no ``/v1``, and Azure must process a file before a batch is created from it.
+Mistral's batches are at ``/v1/batch/jobs``. Files that are uploaded to ``/v1/files/upload``, and
+their batches, are Together's.
+"""
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from harness.plugins.mock import wire
+from harness.plugins.mock.batches import (
+    WINDOW_S,
+    Answered,
+    BatchedRequest,
+    BatchSettings,
+    FileBatches,
+    Given,
+    MockBatch,
+    Process,
+    Served,
+    StoredFile,
+    VendorBatches,
+    check_unique,
+)
+from harness.plugins.mock.openai import OpenAIChat
+from harness.plugins.mock.stats import Stats
+from harness.plugins.mock.wire import ApiError, Headers
+
+MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000
+
+
+class _Line(msgspec.Struct):
+    custom_id: str
+    body: msgspec.Raw
+    method: Literal["POST"] = "POST"
+    url: str = ""
+
+
+class _Create(msgspec.Struct):
+    input_file_id: str
+    endpoint: Literal[
+        "/v1/chat/completions", "/v1/completions", "/v1/responses", "/chat/completions"
+    ]
+    completion_window: Literal["24h"]
+    metadata: dict[str, str] | None = None
+
+
+class _CreateJob(msgspec.Struct):
+    input_files: Annotated[list[str], msgspec.Meta(min_length=1, max_length=1)]
+    endpoint: Literal["/v1/chat/completions"]
+    model: str
+    timeout_hours: int
+    metadata: dict[str, str] | None = None
+
+
+class OpenAIBatches(FileBatches):
+    """OpenAI's and similar providers' endpoints for files and batches, and Mistral's for files."""
+
+    wire = OpenAIChat()
+    prefix, root, files, most_listed = "batch", "/v1/batches", "/v1/files", 100
+    file_id = "file-{number:08d}"
+
+    def serve(
+        self, method: str, path: str, given: Given, headers: Headers, body: bytes
+    ) -> Served | None:
+        match method, path.removeprefix(self.files).strip("/").split("/"):
+            case "POST", [""] | ["upload"]:
+                return self._upload(headers, body, together=path.endswith("/upload"))
+            case "GET", [""]:
+                listed = [self._about(name) for name in reversed(self._files)]
+                return {"object": "list", "data": listed, "has_more": False}
+            case "GET", [name]:
+                self.file(name).pending = False
+                return self._about(name)
+            case "DELETE", [name]:
+                self.file(name)
+                del self._files[name]
+                return {"id": name, "object": "file", "deleted": True}
+            case "GET", [name, "content"]:
+                return self.file(name).content
+        answer = super().serve(method, path, given, headers, body)
+        if (method, path) == ("POST", self.root) and isinstance(answer, dict):
+            return answer if "object" in answer else {"job": answer, "warning": ""}
+        return answer
+
+    def page(self, given: Given, headers: Headers) -> Served:
+        if self.known and all("job" in one.about for one in self.known.values()):
+            return [self.view(one, headers) for one in self.newest()]
+        return super().page(given, headers)
+
+    def create(self, headers: Headers, body: bytes) -> MockBatch:
+        asked = self.wire.decode(body, _Create)
+        return self.begin_file(asked.input_file_id, asked.endpoint, asked.metadata or {}, headers)
+
+    def begin_file(
+        self, name: str, endpoint: str, metadata: dict[str, str], headers: Headers
+    ) -> MockBatch:
+        """Create a batch from an input file. If that is invalid, the batch fails at once.
+
+        ``name`` is the file's id, and ``endpoint`` the path that serves the batch's requests.
+
+        Raises:
+            ApiError: If the metadata is too long, or the file is missing or not yet processed.
+        """
+        if len(metadata) > 16 or any(len(k) > 64 or len(v) > 512 for k, v in metadata.items()):
+            raise self.wire.invalid("metadata has too many or too long entries.")
+        file = self.file(name)
+        if file.pending:
+            raise self.wire.invalid(f"The file {name} has not been processed yet.")
+        entries, problem = self._read(file.content.splitlines(), endpoint, headers)
+        problem = problem or self._over_enqueued(entries)
+        about: dict[str, Any] = {"input_file_id": name, "endpoint": endpoint, "problem": problem}
+        about |= {"metadata": metadata} if file.purpose == "batch" else {"job": True}
+        batch = self.begin([] if problem else entries, headers, about)
+        if problem:
+            self.end(batch, "failed")
+        return batch
+
+    def cancel(self, batch: MockBatch) -> MockBatch:
+        if batch.ended is not None:
+            raise self.wire.fail(409, f"Cannot cancel a batch with status '{batch.status}'.")
+        return super().cancel(batch)
+
+    def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
+        """Return a batch as JSON. The first call after its end writes its results."""
+        about, counts = batch.about, batch.counts
+        if batch.ended is not None and "files" not in about:
+            kinds = (["succeeded"], ["errored", "expired"])  # cancelled ones are in neither file
+            results = [self.lines(batch, _result, each) for each in kinds]
+            about["files"] = [self.store(StoredFile(lines)) if lines else None for lines in results]
+        output, error = about.get("files", (None, None))
+        problem = about["problem"]
+        if "job" in about:
+            return {
+                "id": batch.id,
+                "input_file_id": about["input_file_id"],
+                "status": batch.status.upper(),
+                "created_at": datetime.fromtimestamp(batch.created, UTC).isoformat(),
+                "endpoint": about["endpoint"],
+                "output_file_id": output,
+                "error_file_id": error,
+                "error": problem and problem["message"],
+            }
+        return {
+            "id": batch.id,
+            "object": "batch",
+            "endpoint": about["endpoint"],
+            "errors": {"object": "list", "data": [problem]} if problem else None,
+            "input_file_id": about["input_file_id"],
+            "completion_window": "24h",
+            "status": batch.status,
+            "output_file_id": output,
+            "error_file_id": error,
+            "created_at": int(batch.created),
+            "expires_at": int(batch.created) + WINDOW_S,
+            "request_counts": {
+                "total": len(batch.entries),
+                "completed": counts["succeeded"],
+                "failed": counts["errored"] + counts["expired"],
+            },
+            "metadata": about["metadata"],
+        }
+
+    def _upload(self, headers: Headers, body: bytes, *, together: bool) -> dict[str, Any]:
+        parts = _multipart(body, wire.header(headers, b"content-type") or "")
+        purpose = "batch-api" if together else "batch"
+        if parts.get("purpose") != purpose.encode() or "file" not in parts:
+            raise self.wire.invalid(f"A file with the purpose {purpose!r} is required.")
+        if len(parts["file"]) > MOST_BYTES:
+            raise self.wire.invalid("The file is larger than 200 MB.")
+        name = (parts.get("file_name") or parts["file name"]).decode()
+        pending = "expires_after[anchor]" in parts  # Azure
+        return self._about(self.store(StoredFile(parts["file"], name, purpose, pending)))
+
+    def _about(self, name: str) -> dict[str, Any]:
+        file = self._files[name]
+        status = "pending" if file.pending else "processed"
+        about = {"id": name, "object": "file", "bytes": len(file.content), "created_at": 0}
+        return about | {"filename": file.name, "purpose": file.purpose, "status": status}
+
+    def _read(
+        self, lines: list[bytes], endpoint: str, headers: Headers
+    ) -> tuple[list[BatchedRequest], dict[str, Any] | None]:
+        """Return the entries of an input file, and the file's first error or None."""
+        if not 1 <= len(lines) <= MOST_REQUESTS:
+            return [], _problem("too_many_tasks" if lines else "empty_file")
+        entries: list[BatchedRequest] = []
+        models: set[str] = set()
+        for number, text in enumerate(lines, 1):
+            try:
+                line = msgspec.json.decode(text, type=_Line)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                return [], _problem("invalid_json_line", number)
+            if line.url not in (endpoint, ""):
+                return [], _problem("mismatched_endpoint", number)
+            path = "/v1" + endpoint.removeprefix("/v1")
+            entry = BatchedRequest(line.custom_id, path, bytes(line.body))
+            try:
+                model, entry.tokens = self._admit(path, entry.body, headers)
+                models.add(model)
+            except ApiError as error:
+                if error.status == 404:  # any other error becomes the entry's result
+                    return [], _problem("model_not_found", number)
+            entries.append(entry)
+        if len(models) > 1:
+            return [], _problem("mismatched_model")
+        return entries, _problem("duplicate_custom_id") if check_unique(entries) else None
+
+    def _over_enqueued(self, entries: list[BatchedRequest]) -> dict[str, Any] | None:
+        most = self.settings.enqueued_tokens
+        others = [one.entries for one in self.known.values() if one.ended is None]
+        if most is None or sum(e.tokens for part in (entries, *others) for e in part) <= most:
+            return None
+        message = f"Enqueued token limit reached for mock in organization mock. Limit: {most:,} "
+        message += "enqueued tokens. Please try again once some in_progress batches have completed."
+        return {**_problem("token_limit_exceeded"), "message": message}
+
+
+class MistralBatches(VendorBatches):
+    """Mistral's batch jobs, whose files are those of `OpenAIBatches`."""
+
+    wire = OpenAIChat()
+    prefix, root, most_listed = "job", "/v1/batch/jobs", 100
+
+    def __init__(
+        self, settings: BatchSettings, process: Process, stats: Stats, files: OpenAIBatches
+    ) -> None:
+        super().__init__(settings, process, stats)
+        self._openai, self.known = files, files.known
+
+    def create(self, headers: Headers, body: bytes) -> MockBatch:
+        asked = self.wire.decode(body, _CreateJob)
+        (name,) = asked.input_files
+        return self._openai.begin_file(name, asked.endpoint, asked.metadata or {}, headers)
+
+    def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
+        one = self._openai.view(batch, headers)
+        counts, errors = one["request_counts"], one["errors"] or {"data": []}
+        statuses = {"completed": "SUCCESS", "expired": "TIMEOUT_EXCEEDED", "in_progress": "RUNNING"}
+        return {
+            "id": batch.id,
+            "object": "batch",
+            "input_files": [one["input_file_id"]],
+            "metadata": one["metadata"],
+            "endpoint": one["endpoint"],
+            "status": statuses.get(batch.status, batch.status.upper()),
+            "created_at": one["created_at"],
+            "output_file": one["output_file_id"],
+            "error_file": one["error_file_id"],
+            "errors": [{"message": each["message"], "count": 1} for each in errors["data"]],
+            "total_requests": counts["total"],
+            "completed_requests": counts["completed"] + counts["failed"],
+            "succeeded_requests": counts["completed"],
+            "failed_requests": counts["failed"],
+        }
+
+    def page(self, given: Given, headers: Headers) -> Served:
+        size, newest = self.number(given, "page_size", 100), self.newest()
+        begin = self.number(given, "page", 0) * size
+        data = [self.view(one, headers) for one in newest[begin : begin + size]]
+        return {"object": "list", "data": data, "total": len(newest)}
+
+
+def _result(place: int, custom_id: str, kind: str, answered: Answered | None) -> Any:
+    line: dict[str, Any] = {"id": f"batch_req_{place}", "custom_id": custom_id, "error": None}
+    if answered is None:
+        message = "This request could not be executed before the completion window expired."
+        return {**line, "response": None, "error": {"code": "batch_expired", "message": message}}
+    status, body = answered
+    response = {"status_code": status, "request_id": f"req_{place}", "body": body}
+    return {**line, "response": response}
+
+
+def _problem(code: str, line: int | None = None) -> dict[str, Any]:
+    message = f"The batch's input file is invalid: {code}."
+    return {"code": code, "message": message, "param": None, "line": line}
+
+
+def _multipart(body: bytes, content_type: str) -> dict[str, bytes]:
+    """Return a multipart form's parts and ``file name`` by name, or {} for other bodies."""
+    found = re.search(r'boundary="?([^";]+)', content_type)
+    parts = {}
+    for part in body.split(b"--" + found[1].encode())[1:-1] if found else ():
+        head, _, content = part.partition(b"\r\n\r\n")
+        if name := re.search(rb'name="([^"]+)"', head):
+            parts[name[1].decode()] = content.removesuffix(b"\r\n")
+        if filename := re.search(rb'filename="([^"]+)"', head):
+            parts["file name"] = filename[1]
+    return parts

@@ -1,1 +1,0 @@
-"""Measures that extend the constraint grammar, used by ``{op: measure, name: …}``."""
