@@ -14,7 +14,7 @@ GROUP = "harness"  # of entry points
 DISTRIBUTION = "harness-instruct"  # the package that brings the harness and its own plug-ins
 
 
-class Member(NamedTuple):
+class PluginMember(NamedTuple):
     """A class or factory, or a table of them, that a plug-in declares."""
 
     module: str
@@ -79,16 +79,16 @@ def declarations() -> list[Declaration]:
 
 
 @functools.cache
-def _members(kind: str, path: tuple[str, ...]) -> Mapping[str, list[Member]]:
-    members: dict[str, list[Member]] = {}
+def _members(kind: str, path: tuple[str, ...]) -> Mapping[str, list[PluginMember]]:
+    members: dict[str, list[PluginMember]] = {}
     for declaration in _declarations(path):
         for name, place in getattr(declaration.plugin, kind).items():
             module, _, attribute = declaration.absolute(place).partition(":")
-            member = Member(module, attribute, declaration.package, declaration.version)
+            member = PluginMember(module, attribute, declaration.package, declaration.version)
             members.setdefault(name, []).append(member)
     return members
 
 
-def declared_members(kind: str) -> Mapping[str, list[Member]]:
+def declared_members(kind: str) -> Mapping[str, list[PluginMember]]:
     """Return the members of a kind, such as ``tasks``, in all declarations, by name."""
     return _members(kind, tuple(sys.path))

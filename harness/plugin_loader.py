@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import harness
-from harness.declarations import DISTRIBUTION, GROUP, Member, declarations, declared_members
+from harness.declarations import DISTRIBUTION, GROUP, PluginMember, declarations, declared_members
 from harness.errors import ConfigError, nearest
 from harness.execution import check_execution
 from harness.plugin_interface import calling, options_model, parameters, problems
@@ -170,7 +170,7 @@ class Kind:
     def _builtins(self) -> list[str]:
         return _modules(PACKAGES[self.name])
 
-    def _declared(self, name: str) -> list[Member]:
+    def _declared(self, name: str) -> list[PluginMember]:
         """Return the members of this name in all declarations."""
         members = declared_members(self.name)
         family, colon, entry = name.partition(":")
@@ -224,8 +224,9 @@ class Kind:
             said = f"({type(error).__name__}: {error})"
             problem = f"The {where} from {packages} cannot be loaded {said}."
             raise ConfigError(problem, "Fix or uninstall that package.") from error
-        own_check = self.name == "checkers" and inspect.isfunction(plugin)
-        return checker_of(plugin, name) if own_check else plugin
+        if members[0].entry or self.name != "checkers" or not inspect.isfunction(plugin):
+            return plugin
+        return checker_of(plugin, name)
 
     def origin(self, name: str) -> dict[str, str]:
         """Return a plug-in's ``package`` (or file), ``version``, and the ``sha256`` of its code.

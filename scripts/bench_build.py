@@ -5,8 +5,8 @@
 
 The corpus is made by rule (`tests/plugins/builders/collie/corpus.py`). The time is that of the
 whole command, audit included; the memory is that of its largest process. --check exits with 1 if
-the build is slower than 20 MB a minute, memory grows with the corpus, a build in one process differs,
-a structure has fewer than 50 instances, or a reference answer fails.
+the build is slower than 20 MB a minute, memory grows with the corpus, a build in one process
+differs, a structure has fewer than 50 instances, or a reference answer fails.
 
 --ray builds from all documents of a folder of JSONL instead: in one process, in two, and on a
 cluster of two nodes with one core each, on this machine. It fails if the data sets differ.

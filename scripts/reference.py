@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 
 from harness import records
 from harness.cli import app
-from harness.cli.verbs import VERBS
+from harness.cli.verbs import all_verbs
 from harness.config import run_file, sections
 from harness.records import Decoding, DecodingConstraint
 
@@ -214,7 +214,7 @@ def commands() -> str:
         "# Options of commands\n",
         "[Commands](../commands.md) explains exit codes and common options.\n",
     ]
-    for name in VERBS:
+    for name in all_verbs():
         shown = text(name, "--help")
         below = re.findall(r"^  (\w+) ", shown.partition("Commands:")[2], re.MULTILINE)
         verbs = ["validate"] if name == "judge" else below

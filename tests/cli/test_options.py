@@ -3,13 +3,14 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from harness.cli import ALIASES, _imported
+from harness.cli import _imported
 from harness.cli.console import RUN, RUNS
-from harness.cli.verbs import VERBS
+from harness.cli.verbs import all_verbs
 from harness.plugin_loader import kind
 from tests.cli.command import harness
 
@@ -18,8 +19,9 @@ OTHER_MODELS = {"mock", "cache prune"}
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    for verb in [*VERBS, "validate"]:
-        command = _imported(verb)
+    judge = replace(all_verbs()["judge"], place="harness.cli.judge:validate")
+    for verb, declared in [*all_verbs().items(), ("validate", judge)]:
+        command = _imported(verb, declared)
         if below := getattr(command, "commands", None):
             yield from ((f"{verb} {name}", one) for name, one in below.items())
         else:
@@ -60,7 +62,8 @@ def test_a_name_is_a_flag_in_all_verbs_or_in_none() -> None:
 
 
 def test_former_names_lead_to_options() -> None:
-    for verb, names in ALIASES.items():
+    former = {verb: declared.former_options for verb, declared in all_verbs().items()}
+    for verb, names in former.items():
         own = [options for name, options in OPTIONS.items() if name.split()[0] == verb]
         known = {name for options in own for option in options for name in option.opts}
         assert set(names.values()) <= known
@@ -98,7 +101,7 @@ def test_help_shows_neither_types_nor_cut_lines(verb: str, monkeypatch: pytest.M
 def test_a_comparison_begins_with_its_question(verb: str) -> None:
     first = " ".join(COMMANDS[verb].help.partition("\n\n")[0].split())
     assert first.endswith("?")
-    assert VERBS[verb].partition("?")[1]
+    assert all_verbs()[verb].summary.partition("?")[1]
 
 
 def test_lists_of_choices_are_shown_as_choices() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.cli.verbs import VERBS
+from harness.cli.verbs import all_verbs
 from harness.config.loading import expand
 from harness.config.other_tools import model_name, option_remedy, remedy, tables
 from harness.errors import ConfigError
@@ -23,8 +23,8 @@ TEXTS = [*COMMANDS.values(), *OPTIONS.values(), *TASKS.values(), *CHECKERS.value
 def test_remedies_name_commands_and_checkers_that_exist() -> None:
     commands = r"(?:Use |, or |: |')harness ([a-z]+)\b"
     named = {verb for text in TEXTS for verb in re.findall(commands, text)}
-    assert {"run", "eval", "check"} <= named <= VERBS.keys()
-    assert not COMMANDS.keys() & VERBS
+    assert {"run", "eval", "check"} <= named <= all_verbs().keys()
+    assert not COMMANDS.keys() & all_verbs().keys()
     used = {found[1] for text in CHECKERS.values() if (found := re.match(r"Use (\w+_\w+)", text))}
     assert used <= set(kind("checkers").names())
     assert not any(remedy(name, "tasks") for name in kind("tasks").names())

@@ -87,5 +87,5 @@ def test_draw_is_uniform() -> None:
 
 
 def test_the_documentation_lists_every_fault() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "mock.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "mock.md").read_text()
     assert [fault for fault in FAULTS if f"`{fault}`" not in page] == []

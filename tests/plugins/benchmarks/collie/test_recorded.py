@@ -51,7 +51,7 @@ class Recorded:
 
 @pytest.fixture(scope="module")
 def recorded() -> Recorded:
-    beside = Path(__file__).parents[4] / "shared" / "data"
+    beside = Path(__file__).parents[5] / "shared" / "data"
     root = Path(os.environ.get("HARNESS_DATA_DIR", beside))
     if not (root / "collie" / "instances.jsonl").is_file():
         pytest.skip("no reference data: set HARNESS_DATA_DIR")

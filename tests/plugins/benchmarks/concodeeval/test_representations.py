@@ -336,7 +336,7 @@ def test_every_keyword_has_a_place(representation: Representation, schema: dict[
             assert text[start:end] == keyword
 
 
-FRAME = Path(__file__).parents[3] / "prompts/concodeeval/natural_language.jinja"
+FRAME = Path(__file__).parents[4] / "prompts/concodeeval/natural_language.jinja"
 MISTAKEN = ("maximum", "exclusiveMaximum", "maxLength")
 
 

@@ -16,7 +16,7 @@ from harness.errors import RunConflict, StoreFailed
 from harness.plugins.builders.concodeeval import build
 from harness.scoring.validators import validator
 
-SHIPPED = Path(__file__).parents[3] / "harness/plugins/benchmarks/concodeeval/builtin"
+SHIPPED = Path(__file__).parents[4] / "harness/plugins/benchmarks/concodeeval/builtin"
 FILES = {"schemas.jsonl", "validation.jsonl", "manifest.json"}
 
 
