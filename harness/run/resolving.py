@@ -13,7 +13,7 @@ from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, nearest
 from harness.plugin_interface import parameters
-from harness.plugins import FILE, kind
+from harness.plugins import CODE, FILE, kind
 from harness.ports import Task, decides_by_criteria
 
 S = TypeVar("S", bound=ModelSection)
@@ -103,15 +103,21 @@ def build_task(
 
 
 def code_hashes(run: RunFile) -> dict[str, str]:
-    """Return the hashes of a run's plug-ins that are registered or in Python files, by name."""
+    """Return the hashes of a run's plug-ins that are registered or in Python files, by name.
+
+    The names begin with `CODE`. Earlier versions hashed otherwise, under names without it.
+    """
     models = [run.model, *(judge.model for judge in run.judges)]
     models += [run.polish] if run.polish else []
     models += [run.user.model] if run.user else []
     named = [("tasks", run.task.name)]
     named += [("backends", model.backend) for model in models]
     named += [("judges", judge.name) for judge in run.judges]
-    found = {f"{plugins}/{name}_sha256": kind(plugins).own_sha256(name) for plugins, name in named}
-    return {key: digest for key, digest in found.items() if digest}
+    hashes: dict[str, str] = {}
+    for kind_name, name in named:
+        if digest := kind(kind_name).own_sha256(name):
+            hashes[f"{CODE}{kind_name}/{name}_sha256"] = digest
+    return hashes
 
 
 def resolved(run: RunFile) -> RunFile:
