@@ -148,7 +148,6 @@ class _Verb(TyperCommand):
             info_name, args, name = f"{info_name} validate", args[1:], "validate"
         former = ALIASES.get(name, {})
         args = [former.get(word, word) for word in args]
-        begins = " ".join([name, *args[:1]])  # parsing empties the list
         completing = extra.get("resilient_parsing") and name in COMPLETED
         command = _completed(name) if completing else _imported(name)
         try:
@@ -156,19 +155,13 @@ class _Verb(TyperCommand):
             context.with_resource(executing("allowed" if name in EXECUTING else "refused"))
             return context
         except Exception as error:  # Typer exports no class of usage errors
-            _explain(name, error, begins)
+            _explain(name, error)
             raise
 
 
-def _explain(verb: str, error: Any, begins: str) -> None:
-    from harness.config.other_tools import option_remedy, tables
-
-    option, missing = getattr(error, "option_name", ""), getattr(error, "param", None)
-    if verb in ("run", "eval") and (said := option_remedy(option)):
-        error.message, error.possibilities = f"{error.message}. {said}", ()
-    elif said := tables()["commands"].get(begins, ""):
-        error.message = f"{error.message}. {said}"
-    elif getattr(missing, "name", "") == "limit" and "integer" in str(error.message):
+def _explain(verb: str, error: Any) -> None:
+    missing = getattr(error, "param", None)
+    if getattr(missing, "name", "") == "limit" and "integer" in str(error.message):
         error.message = "It is a number of instances, such as 50, not a share of them."
     elif hasattr(error, "param_type") and missing is not None:
         metavar = str(missing.metavar)
@@ -236,14 +229,12 @@ class CommandGroup(TyperGroup):
         """Resolve a command as Click does, with a better error for an unknown one."""
         name, names = args[0], self.list_commands(ctx)
         if name not in names and not name.startswith("-"):
-            from harness.config.other_tools import tables
             from harness.errors import nearest
 
             said = nearest(name, names)
             if self.headings:  # there are too many commands to list
                 close = said if said.startswith("Did you mean") else ""
-                known = tables()["commands"].get(name)
-                said = known or close or "harness --help lists the commands."
+                said = close or "harness --help lists the commands."
             ctx.fail(f"No such command {name!r}. {said}")
         return super().resolve_command(ctx, args)
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import yaml
 
-from harness.config.other_tools import FILES
 from harness.config.run_file import RunFile, flatten, is_below
 from harness.config.sections import VARIABLE
 from harness.config.settings import configured_secrets
@@ -45,9 +44,6 @@ def read(
         raise ConfigError(f"{path}{line}: {problem}.", remedy) from None
     if not isinstance(raw, dict):
         raise ConfigError(f"{path} is {'empty' if raw is None else f'not a {what}'}.", form)
-    elsewhere = [said for key, said in FILES.items() if key in raw and what == "run file"]
-    if elsewhere:
-        raise ConfigError(f"{path} is not a {what}.", elsewhere[0])
     return raw
 
 

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.config.other_tools import model_name, remedy
 from harness.config.run_file import RunFile
 from harness.config.sections import JudgeSection, ModelSection
 from harness.config.settings import Settings
@@ -46,11 +45,9 @@ def named_model(text: str) -> dict[str, Any]:
         return {"backend": "openai", "preset": where, "name": name}
     if where in backends:
         return {"backend": where, "name": where}
-    remedy = nearest(where, {*backends, *PRESETS})
-    if here := model_name(text):
-        remedy = f"Did you mean {here!r}?"
+    form = "Models are named BACKEND/NAME or PRESET/NAME, such as openai/gpt-4o-mini."
     problem = f"There is no backend or preset named {where!r}."
-    raise ConfigError(problem, f"Models are named BACKEND/NAME or PRESET/NAME. {remedy}")
+    raise ConfigError(problem, f"{form} {nearest(where, {*backends, *PRESETS})}")
 
 
 def refuse_other_address(
@@ -155,9 +152,4 @@ def _resolved(section: S) -> S:
 
 
 def _options(kind_name: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    found = kind(kind_name)
-    own = parameters(found.load(name), given=False) if kind_name == "tasks" else {}
-    for key in options if "checks" in own else ():  # a task with rows and checks
-        if key not in own and (said := remedy(key, "task_keys")):
-            raise ConfigError(f"The task {name!r} has no option {key!r}.", said)
-    return found.options(name, options).model_dump(mode="json")
+    return kind(kind_name).options(name, options).model_dump(mode="json")
