@@ -341,8 +341,13 @@ def compare(
         return ComparisonResult(compare_runs([read_run(folder) for folder in folders], asked))
 
 
-def checker(function: Callable[..., Any]) -> Callable[..., Any]:
+def checker(function: Callable[..., Any] | None = None, *, version: str = "") -> Callable[..., Any]:
     """Register a function as a checker under its name, and return the function (docs/python.md).
+
+    Args:
+        function: The function. Without it, a decorator is returned.
+        version: Stands for what a run's hash of the function does not cover, such as the values
+            that a closure holds. A run is not continued with another version.
 
     Raises:
         ConfigError: If ``function`` was not made by ``def``, or has the name of a built-in or
@@ -355,7 +360,9 @@ def checker(function: Callable[..., Any]) -> Callable[..., Any]:
         ...     return text.endswith(".")
         >>> checks = [{"ends_in_full_stop": {}}]  # in a run file: task.checks
     """
-    registered(function)
+    if function is None:
+        return partial(checker, version=version)
+    registered(function, version=version)
     return function
 
 

@@ -17,9 +17,7 @@ OPTIONS = (str, int, float, list, tuple, dict, Path)  # types of options in a ru
 _Ended: TypeAlias = tuple[Any, Exception | None]  # the result of a call, or its exception
 
 
-def backend_of(
-    function: Callable[..., Any], digest: Callable[[], str], file: str = ""
-) -> Callable[..., Any]:
+def backend_of(function: Callable[..., Any], digest: str, file: str = "") -> Callable[..., Any]:
     """Return a factory of backends that answer with a function.
 
     Args:
@@ -28,8 +26,8 @@ def backend_of(
             dicts with ``role`` and ``content``. A parameter named ``max_tokens`` gets the limit of
             an answer's length, if one is set. Its other parameters are those of a plug-in. If it is
             not async, each call has its own thread.
-        digest: Returns a hash of the function's present code. Replies are cached for this code and
-            the function's options only.
+        digest: A hash of the function's code. Replies are cached for this code and the function's
+            options only, and if the hash is "", they are not cached.
         file: The name of the function's file, if it is in a plug-in's file.
 
     Raises:
@@ -53,7 +51,7 @@ def backend_of(
         # Estimates and budgets also use a limit that the function does not take.
         features = frozenset(taken | {"max_tokens", APPLICATION})
         endpoint = ""
-        cacheable = True
+        cacheable = bool(digest)
         function_name = called
 
         def __init__(self, **given: Any) -> None:
@@ -63,7 +61,7 @@ def backend_of(
                 for key, value in given.items()
                 if isinstance(value, OPTIONS)
             }
-            self._key = content_hash([digest(), options]) if options else digest()
+            self._key = content_hash([digest, options]) if options else digest
 
         def key_part(self, request: Request) -> str:
             return self._key

@@ -32,7 +32,7 @@ from harness.errors import ConfigError, nearest
 from harness.execution import check_execution
 from harness.plugin_interface import calling, options_model, parameters, problems
 from harness.ports import PARAMETERS
-from harness.user_code import checker_of, load_file, source_sha256, with_references
+from harness.user_code import checker_of, files_sha256, load_file, local_files, source_sha256
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -76,14 +76,21 @@ SUPPLIED: Mapping[str, tuple[str, ...]] = {
 Built-in backends may also have ``hashes``, the cached hashes of model files.
 """
 
+CODE = "code/"  # the start of the name of a hash of a user's code in a fingerprint
 FILE = ".py"  # the suffix of a plug-in's name if the name is the path of a Python file
 
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}  # by kind and name
 _hashes: dict[tuple[str, str], str] = {}  # of the source when registered, by kind and name
 
 
-def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
+def register(kind_name: str, name: str, plugin: Callable[..., Any], version: str = "") -> None:
     """Register a plug-in, replacing any that this process has registered under the same name.
+
+    Args:
+        kind_name: The plug-in's kind, such as ``tasks``.
+        name: Its name in run files.
+        plugin: Its class or factory.
+        version: Stands for what the hash of its source does not cover (`source_sha256`).
 
     Raises:
         ConfigError: If a built-in plug-in, or a different installed one, has this name.
@@ -96,6 +103,8 @@ def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
         problem = f"There already is a {kind(kind_name).title} named {name!r}."
         raise ConfigError(problem, "Give yours another name.")
     digest = source_sha256(plugin)
+    if version:
+        digest = hashlib.sha256(f"{digest} {version}".encode()).hexdigest()
     if kind_name == "backends" and inspect.isfunction(plugin):
         plugin = _function_backend(plugin, digest, name)
     _registered[kind_name, name] = plugin
@@ -104,21 +113,22 @@ def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
 
 class _FromFile(NamedTuple):
     plugin: Callable[..., Any]
-    changed_ns: Mapping[Path, int]  # when its file, and modules next to it, were last changed
+    changed_ns: Mapping[Path, int]  # when each of its `local_files` was last changed
 
 
-_loaded: dict[tuple[str, str], _FromFile] = {}  # by kind and name
+_loaded: dict[tuple[str, Path], _FromFile] = {}  # by kind and path
 
 
 def _from_file(kind_name: str, name: str) -> _FromFile:
     """Return the plug-in in a Python file: its ``plugin``, or else its only public definition."""
     check_execution(name)
-    known = _loaded.get((kind_name, name))
+    title, path = Kind(kind_name).title, Path(name)
+    key = kind_name, path.absolute()
+    known = _loaded.get(key)
     if known is not None and all(_changed_ns(path) == ns for path, ns in known.changed_ns.items()):
         return known
-    title, path = Kind(kind_name).title, Path(name)
     with calling(f"The {title} {name!r}"):
-        module, beside = load_file(path)
+        module = load_file(path)
     public = {key: one for key, one in vars(module).items() if key[0] != "_" and callable(one)}
     own = [key for key, one in public.items() if getattr(one, "__module__", "") == path.stem]
     if not hasattr(module, "plugin") and len(own) != 1:
@@ -128,13 +138,14 @@ def _from_file(kind_name: str, name: str) -> _FromFile:
         others = " Or begin the names of helpers with '_'." if own else ""
         raise ConfigError(problem, remedy + others)
     plugin: Callable[..., Any] = getattr(module, "plugin", None) or public[own[0]]
+    files = local_files(path)
     if kind_name == "checkers" and inspect.isfunction(plugin):
         plugin = checker_of(plugin, name)
     # An object with __call__ or a partial answers as a function does, unless it makes an object.
     if kind_name == "backends" and not isinstance(getattr(plugin, "func", plugin), type):
-        plugin = _function_backend(plugin, _sha256((path, *beside)), name)
-    _loaded[kind_name, name] = _FromFile(plugin, {one: _changed_ns(one) for one in (path, *beside)})
-    return _loaded[kind_name, name]
+        plugin = _function_backend(plugin, files_sha256(files), name)
+    _loaded[key] = _FromFile(plugin, {file: _changed_ns(file) for file in files})
+    return _loaded[key]
 
 
 def _function_backend(function: Callable[..., Any], digest: str, name: str) -> Callable[..., Any]:
@@ -142,12 +153,7 @@ def _function_backend(function: Callable[..., Any], digest: str, name: str) -> C
 
     with calling(f"The backend {name!r}"):
         file = Path(name).name if name.endswith(FILE) else ""
-        return backend_of(function, functools.partial(with_references, digest, function), file)
-
-
-def _sha256(files: Sequence[Path]) -> str:
-    hashes = [hashlib.sha256(file.read_bytes()).digest() for file in files]
-    return hashlib.sha256(b"".join(hashes)).hexdigest() if files else ""
+        return backend_of(function, digest, file)
 
 
 def _changed_ns(path: Path) -> int:
@@ -250,7 +256,7 @@ class Kind:
                 package, files = "harness", [Path(inspect.getfile(plugin))]
             else:
                 files = _code(member.module)
-        return {"package": package, "version": release, "sha256": _sha256(files)}
+        return {"package": package, "version": release, "sha256": files_sha256(files)}
 
     def files(self, name: str) -> list[Path]:
         """Return the files of a plug-in that is named by its path, or else []."""
@@ -258,20 +264,17 @@ class Kind:
         return [] if registered else [*_from_file(self.name, name).changed_ns]
 
     def own_sha256(self, name: str) -> str:
-        """Return a hash of a plug-in that is registered or in a Python file ("" for any other).
-
-        For a checker, and a function that is a backend, the hash also covers the values and the
-        user's code that it refers to.
-        """
-        if not self.is_own_code(name):
-            return ""
-        digest, plugin = self.origin(name)["sha256"], self.load(name)
-        function = self.name == "backends" and hasattr(plugin, "__wrapped__")
-        return with_references(digest, plugin) if self.name == "checkers" or function else digest
+        """Return a hash of a plug-in that is registered or in a Python file ("" for any other)."""
+        return self.origin(name)["sha256"] if self.is_own_code(name) else ""
 
     def is_own_code(self, name: str) -> bool:
         """Return whether a plug-in is the user's own: registered, or in a Python file."""
         return name.endswith(FILE) or (self.name, name) in _registered
+
+    def is_registered(self, name: str, function: Callable[..., Any]) -> bool:
+        """Return whether this process has registered this very function under the name."""
+        plugin = _registered.get((self.name, name))
+        return getattr(plugin, "__wrapped__", plugin) is function
 
     def registered(self) -> list[str]:
         """Return the names of the plug-ins that this process has registered."""

@@ -2,23 +2,19 @@
 
 import ast
 import contextlib
-import dis
 import functools
 import hashlib
 import inspect
-import re
 import sys
 import sysconfig
-import textwrap
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import invalidate_caches
-from importlib.machinery import FileFinder, ModuleSpec, SourceFileLoader
+from importlib.machinery import FileFinder, ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
-from itertools import chain
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from types import CodeType, ModuleType
+from typing import Any
 
 from harness.errors import ConfigError, HarnessError, option
 from harness.records import LARGEST, Instance, Score, without_arrays
@@ -102,173 +98,70 @@ def _raised(error: BaseException, name: str, instance: str, text: str) -> str:
 
 
 def source_sha256(plugin: Callable[..., Any]) -> str:
-    """Return a hash of a plug-in's source, or else of its bytecode, or "" if it has neither."""
-    return _source_sha256(inspect.unwrap(plugin))
+    """Return a hash of a plug-in's code, or "" if its source cannot be read.
 
-
-def _source_sha256(code: Any) -> str:
-    code = getattr(code, "__code__", code)
-    try:
-        source = inspect.getsource(code)
-    except (OSError, TypeError):  # defined in a program from standard input, for example
-        if not isinstance(code, CodeType):
-            return ""
-        source = repr(_bytecode(code))
-    return hashlib.sha256(source.encode()).hexdigest()
-
-
-def with_references(digest: str, check: Callable[..., Any]) -> str:
-    """Return a hash of a check's hash and of the values and code that the check refers to.
-
-    These are plain values and compiled patterns in globals, closures and defaults, and the source
-    of functions, classes and modules in neither the standard library nor an installed package.
-    Variables that this code assigns or changes, such as a cache, are left out. If the check refers
-    to nothing, the result is ``digest``.
+    This is the plug-in's own source and, if a local module other than ``__main__`` defines it, the
+    `local_files` of that module.
     """
-    check = getattr(check, "__wrapped__", check)  # the function in a factory of `checker_of`
-    changed: set[int] = set()
-    own = isinstance(check, FunctionType | type)
-    walked = _references if own else _described
-    for _ in range(2):  # the second time, all containers that the code changes are known
-        found = "\n".join(walked(check, _Walk({id(check)} if own else set(), changed)))
-    return hashlib.sha256(f"{digest}\n{found}".encode()).hexdigest() if found else digest
+    plugin = inspect.unwrap(plugin)
+    source = ""
+    with contextlib.suppress(OSError, TypeError):  # defined in a program from standard input
+        source = inspect.getsource(plugin)
+    file = getattr(sys.modules.get(plugin.__module__), "__file__", None)
+    if plugin.__module__ != "__main__" and is_local(file):
+        source += files_sha256(local_files(Path(str(file))))
+    return hashlib.sha256(source.encode()).hexdigest() if source else ""
 
 
-class _Walk(NamedTuple):
-    """The state of a walk over the values that code refers to. Both sets hold ids."""
-
-    seen: set[int]
-    changed: set[int]  # containers that the code changes in place
-
-
-def _references(code: Any, walk: _Walk) -> Iterator[str]:
-    """Yield descriptions of the values and code that a function or class refers to."""
-    if isinstance(code, type):
-        for base in code.__mro__[1:]:
-            yield from _described(base, walk)
-        for name, member in vars(code).items():
-            member = getattr(member, "fget", getattr(member, "__func__", member))
-            own = isinstance(member, FunctionType) and is_local(_file(member))
-            if own and id(member) not in walk.seen:
-                walk.seen.add(id(member))
-                yield from (f"{name} {one}" for one in _references(member, walk))
-        return
-    if hasattr(code, "__wrapped__") and is_local(_file(code)):  # the function of a decorator
-        yield _source_sha256(code)
-    loaded, attributes = _names(code.__code__)
-    cells = dict(zip(code.__code__.co_freevars, code.__closure__ or (), strict=True))
-    in_place = _changed_in_place(code)
-    for name in sorted(loaded):
-        try:
-            value = cells[name].cell_contents if name in cells else code.__globals__[name]
-        except (KeyError, ValueError):  # a built-in, or not yet assigned
-            continue
-        if name in in_place:
-            walk.changed.add(id(value))
-        yield from (f"{name} {one}" for one in _described(value, walk, attributes))
-    given = [
-        (name, one.default)
-        for name, one in inspect.signature(code, follow_wrapped=False).parameters.items()
-        if one.default is not one.empty
-    ]
-    walk.changed.update(id(value) for name, value in given if name in in_place)
-    for value in (code.__defaults__, code.__kwdefaults__):
-        if value:
-            yield from _described(value, walk)
+def files_sha256(files: Sequence[Path]) -> str:
+    """Return a hash of files' contents, or "" if there are no files."""
+    hashes = [hashlib.sha256(file.read_bytes()).digest() for file in files]
+    return hashlib.sha256(b"".join(hashes)).hexdigest() if files else ""
 
 
-_CHANGING = {"append", "add", "update", "setdefault", "extend", "insert", "appendleft"}
-_CHANGING |= {"pop", "popitem", "remove", "discard", "clear", "sort", "reverse"}
+def local_files(path: Path) -> list[Path]:
+    """Return a Python file, and those of the local modules that it imports, directly or not.
+
+    Nothing is executed: modules are searched for in the file's folder and in ``sys.path``.
+    """
+    path = path.absolute()
+    folders = [str(path.parent), *sys.path]
+    files = [path]
+    for file in files:  # which grows
+        for module in _imported_files(file, folders):
+            if module not in files:
+                files.append(module)
+    return [path, *sorted(files[1:])]
 
 
-def _changed_in_place(code: Any) -> set[str]:
-    """Return the names of values that a function changes in place."""
+def _imported_files(file: Path, folders: Sequence[str]) -> Iterator[Path]:
+    """Yield the files of the local modules that a file imports."""
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(code.__code__)))
-    except (OSError, TypeError, SyntaxError):  # no source, or a part of an expression
-        return set()
-    found = set[str]()
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):  # compiled, for example
+        return
     for node in ast.walk(tree):
-        target: ast.expr | None = None
-        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
-            target = node.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            target = node.func.value if node.func.attr in _CHANGING else None
-        while isinstance(target, ast.Subscript | ast.Attribute):
-            target = target.value
-        if isinstance(target, ast.Name):
-            found.add(target.id)
-    return found
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _module_files(alias.name, folders)
+        elif isinstance(node, ast.ImportFrom):
+            searched = [str(file.parents[node.level - 1])] if node.level else folders
+            for alias in node.names:  # a module of the package, or one of the module's values
+                name = f"{node.module}.{alias.name}" if node.module else alias.name
+                yield from _module_files(name, searched)
 
 
-def _names(code: CodeType) -> tuple[set[str], set[str]]:
-    """Return the names of outer variables that code only reads, and of attributes that it reads."""
-    loaded, assigned, attributes = set[str](), set[str](), set[str]()
-    for step in dis.get_instructions(code):
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            loaded.add(step.argval)
-        elif step.opname in ("STORE_GLOBAL", "STORE_DEREF"):
-            assigned.add(step.argval)
-        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-            attributes.add(step.argval)
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            names, inner_attributes = _names(inner)
-            loaded |= names - {*code.co_cellvars}
-            attributes |= inner_attributes
-    loaded = {name for name in loaded | {*code.co_freevars} if not name.startswith("__")}
-    return loaded - assigned, attributes
-
-
-def _described(
-    value: Any, walk: _Walk, attributes: set[str] | frozenset[str] = frozenset()
-) -> Iterator[str]:
-    """Yield texts that describe a value, the same in every process for equal values.
-
-    If the value is a module, ``attributes`` names the attributes to describe.
-    """
-    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
-        yield repr(value)
-    elif isinstance(value, re.Pattern):
-        yield repr((value.pattern, value.flags))
-    elif isinstance(value, functools.partial):
-        yield from _described((value.func, value.args, value.keywords), walk)
-    elif isinstance(value, MethodType):
-        yield from _described(value.__func__, walk)
-    elif isinstance(value, functools._lru_cache_wrapper):
-        yield from _described(value.__wrapped__, walk)
-    elif id(value) in walk.seen:
+def _module_files(name: str, folders: Sequence[str]) -> Iterator[Path]:
+    """Yield the files of a module and of its packages, as far as they exist and are local."""
+    if name.partition(".")[0] in sys.stdlib_module_names:
         return
-    elif isinstance(value, list | tuple | set | frozenset | dict):
-        if id(value) in walk.changed:
+    for part in name.split("."):
+        spec = PathFinder.find_spec(part, folders)
+        if spec is None:
             return
-        walk.seen.add(id(value))
-        parts = chain(*value.items()) if isinstance(value, dict) else value
-        texts = [" ".join(_described(part, walk)) for part in parts]
-        if isinstance(value, set | frozenset):
-            texts.sort()
-        yield f"{type(value).__name__} {hashlib.sha256(repr(texts).encode()).hexdigest()}"
-        walk.seen.discard(id(value))
-    elif isinstance(value, ModuleType) and is_local(getattr(value, "__file__", None)):
-        walk.seen.add(id(value))
-        with contextlib.suppress(OSError):  # in a ZIP file, or deleted
-            yield hashlib.sha256(Path(str(value.__file__)).read_bytes()).hexdigest()
-        for name in sorted(attributes & vars(value).keys()):
-            yield from _described(vars(value)[name], walk, attributes)
-    elif isinstance(value, FunctionType | type) and is_local(_file(value)):
-        walk.seen.add(id(value))
-        yield _source_sha256(value)
-        yield from _references(value, walk)
-
-
-def _file(code: Any) -> str | None:
-    if isinstance(code, FunctionType):
-        return code.__code__.co_filename
-    module = sys.modules.get(code.__module__)
-    if module is None or code.__module__ == "__main__":  # of a check's file, or of a notebook
-        return str(code.__module__)
-    file: str | None = getattr(module, "__file__", None)
-    return file
+        if is_local(spec.origin):
+            yield Path(str(spec.origin))
+        folders = spec.submodule_search_locations or []
 
 
 @functools.cache
@@ -283,13 +176,6 @@ def is_local(file: str | None) -> bool:
     ]
     inside = any(path.is_relative_to(one) for one in libraries)
     return not inside and not {"site-packages", "dist-packages"} & {*path.parts}
-
-
-def _bytecode(value: object) -> object:
-    """Return a code object's content, with the same ``repr`` in every process."""
-    if isinstance(value, CodeType):
-        return value.co_code, value.co_names, [_bytecode(one) for one in value.co_consts]
-    return sorted(map(repr, value)) if isinstance(value, frozenset) else value
 
 
 class SourceLoader(SourceFileLoader):
@@ -309,7 +195,7 @@ class _Beside:
 
     def __init__(self, folder: Path) -> None:
         self._finder = FileFinder(str(folder), (SourceLoader, [".py"]))
-        self.found: set[str] = set()
+        self.names: set[str] = set()
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if path is not None or name in sys.stdlib_module_names:
@@ -317,29 +203,31 @@ class _Beside:
         spec = self._finder.find_spec(name)
         if spec is None or spec.loader is None:  # a folder of data, for example
             return None
-        self.found.add(name)
+        self.names.add(name)
         return spec
 
 
 _beside = functools.cache(_Beside)
 
 
-def load_file(path: Path) -> tuple[ModuleType, list[Path]]:
-    """Execute a Python file, and return its module and the files that it imports from its folder.
+def load_file(path: Path) -> ModuleType:
+    """Execute a Python file, and return its module.
 
-    Imported modules do not stay in ``sys.modules``, so that they are read again with the file.
+    Modules that it imports from its folder do not stay in ``sys.modules``, so that they are read
+    again with the file.
     """
     loader = SourceLoader(path.stem, str(path))
     spec = spec_from_file_location(path.stem, path, loader=loader)
     assert spec is not None
     module, finder, hooks = module_from_spec(spec), _beside(path.absolute().parent), sys.meta_path
     hooks[:] = [finder, *(one for one in hooks if one is not finder)]
-    finder.found.clear()
+    finder.names.clear()
     invalidate_caches()
     try:
         loader.exec_module(module)
     finally:
         hooks[:] = [*(one for one in hooks if one is not finder), finder]  # for later imports
-        own = [name for name in sys.modules if name.partition(".")[0] in finder.found]
-        files = {getattr(sys.modules.pop(name), "__file__", None) for name in own}
-    return module, sorted(Path(file) for file in files if file)
+        for name in [*sys.modules]:
+            if name.partition(".")[0] in finder.names:
+                del sys.modules[name]
+    return module

@@ -308,25 +308,58 @@ def test_what_a_plug_in_raises_is_told_as_its_own() -> None:
         raise TypeError("rows") from ValueError("line 3")
 
 
-def test_a_checks_file_is_known_by_the_modules_beside_it_that_it_imports(tmp_path: Path) -> None:
-    (tmp_path / "limits_of_mine.py").write_text("MOST = 3\n\ndef f(text):\n    return MOST\n")
-    found = {}
-    for name, imported, used in [
-        ("value", "from limits_of_mine import MOST", "MOST"),
-        ("function", "from limits_of_mine import f", "f(text)"),
-        ("module", "import limits_of_mine", "limits_of_mine.MOST"),
-        ("library", "import json", "len(json.dumps(text))"),
-    ]:
-        file = tmp_path / f"{name}.py"
-        file.write_text(f"{imported}\n\ndef short(text):\n    return len(text) <= {used}\n")
-        found[file] = kind("checkers").own_sha256(str(file))
-        assert kind("checkers").own_sha256(str(file)) == found[file]
-    (tmp_path / "limits_of_mine.py").write_text("MOST = 30\n\ndef f(text):\n    return MOST\n")
-    assert kind("checkers").build(str(tmp_path / "value.py"), {}).check("a" * 20, None).passed
-    same = {
-        file.stem for file, sha in found.items() if kind("checkers").own_sha256(str(file)) == sha
+@pytest.mark.parametrize(
+    ("imported", "expected"),
+    [
+        ("from limits import MOST", {"limits.py"}),
+        ("import limits", {"limits.py"}),
+        ("from rules import passes", {"limits.py", "rules.py"}),
+        ("from package import deep", {"package/__init__.py", "package/deep.py", "package/near.py"}),
+        ("import package.near", {"package/__init__.py", "package/near.py"}),
+        ("import elsewhere", {"../path/elsewhere.py"}),
+        ("import json, harness, numpy.random, missing_module", set()),
+    ],
+)
+def test_the_hash_of_a_check_covers_the_local_modules_that_it_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imported: str, expected: set[str]
+) -> None:
+    folder = tmp_path / "checks"
+    modules = {
+        "limits.py": "MOST = 3",
+        "rules.py": "import limits, rules\n\ndef passes(text):\n    return True",
+        "package/__init__.py": "",
+        "package/deep.py": "from . import near\nfrom .near import N",
+        "package/near.py": "N = 1",
+        "package/unused.py": "",
+        "../path/elsewhere.py": "this is no Python",
     }
-    assert same == {"library"}
+    for name, text in modules.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path / "path")
+    file = folder / "check.py"
+    file.write_text(f"def short(text):\n    {imported}\n    return True\n")
+    checkers = kind("checkers")
+    before = checkers.own_sha256(str(file))
+    assert checkers.own_sha256(str(file)) == before
+    noticed = set()
+    for name in modules:
+        (folder / name).write_text("# changed")
+        if checkers.own_sha256(str(file)) != before:
+            noticed.add(name)
+        (folder / name).write_text(modules[name])
+    assert noticed == expected
+
+
+def test_a_check_runs_with_the_modules_beside_it_as_they_are_now(tmp_path: Path) -> None:
+    limits, file = tmp_path / "limits_of_mine.py", tmp_path / "short.py"
+    file.write_text(
+        "from limits_of_mine import MOST\n\ndef short(text):\n    return len(text) <= MOST\n"
+    )
+    for most, passed in ((3, False), (30, True)):
+        limits.write_text(f"MOST = {most}\n")
+        checker = kind("checkers").build(str(file), {})
+        assert checker.check("a" * 20, None).passed is passed
     assert "limits_of_mine" not in sys.modules
 
 
@@ -343,39 +376,6 @@ def test_files_in_two_folders_import_their_own_modules_of_one_name(tmp_path: Pat
     for name, passed in (("one", False), ("two", True)):
         checker = kind("checkers").build(str(tmp_path / name / "check.py"), {})
         assert checker.check("ab", None).passed is passed
-
-
-MEMO = """
-import functools
-WORDS = ["a", "b"]
-SEEN, ORDER, COUNTS = {{}}, [], {{"n": [0]}}
-
-@functools.lru_cache
-def _measured(text):
-    return len(text)
-
-def _remember(text):
-    SEEN[text] = True
-
-def known(text: str, memo={{}}) -> bool:
-    _remember(text)
-    ORDER.append(text)
-    COUNTS["n"][0] += 1
-    memo.setdefault(text, _measured(text))
-    return text in WORDS and text in SEEN
-"""
-
-
-def test_what_a_check_remembers_while_it_scores_does_not_change_its_hash(tmp_path: Path) -> None:
-    file, checkers = tmp_path / "memo.py", kind("checkers")
-    file.write_text(MEMO.format())
-    before = checkers.own_sha256(str(file))
-    checker = checkers.build(str(file), {})
-    assert [checker.check(text, None).passed for text in "abc"] == [True, True, False]
-    assert checkers.own_sha256(str(file)) == before
-    words = checkers.load(str(file)).__wrapped__.__globals__["WORDS"]
-    words.append("c")  # a constant: the code only reads it
-    assert checkers.own_sha256(str(file)) != before
 
 
 def test_a_python_file_is_a_plugin_by_its_path(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from harness.store.calls import NO_CALLS, NO_REPLIES, RunReplies, read_replies
 from harness.store.columns import AttemptTable
 from harness.store.index import read_attempts
 from harness.store.judgements import read_register
-from harness.store.run_folder import HASH, JUDGES, RunFolder
+from harness.store.run_folder import HASH, JUDGES, RunFolder, input_name, unnoticed
 
 PART = "_sha256/"  # In a fingerprint, `LABEL_sha256/GROUP` is the hash of that group's data
 DOCUMENTS = "documents_sha256"  # hash of lm-eval's documents; earlier runs have none
@@ -323,6 +323,13 @@ def differing(
     others = [key for key in keys if key not in own]
     if listed := [one for key in others for one in _values(key, [baseline, *variants])]:
         yield f"They differ in more than the task's options: {', '.join(listed)}."
+    for variant in variants:
+        ours, theirs = baseline.fingerprint, variant.fingerprint
+        if code := [*unnoticed(ours, theirs), *unnoticed(theirs, ours)]:
+            yield (
+                f"Whether {variant.name} and {baseline.name} have the same {', '.join(code)} is "
+                "unknown: an earlier version of the harness hashed code differently."
+            )
     forms: dict[str, set[str]] = {}
     scored: dict[str, set[str]] = {}
     for variant in variants:
@@ -339,14 +346,14 @@ def differing(
         if found:
             scored[variant.name] = found
     if forms:
-        parts = {key.removesuffix("_sha256") for found in forms.values() for key in found}
+        parts = {input_name(key) for found in forms.values() for key in found}
         yield (
             f"Except for the form of the answer, the prompts of {', '.join(forms)} say what "
             f"those of {baseline.name} do: the comparison is of {', '.join(sorted(parts))}."
         )
     if scored:
         names = INPUTS | INPUTS_0_1.get(baseline.metrics.task, {})
-        keys = sorted({key.removesuffix("_sha256") for found in scored.values() for key in found})
+        keys = sorted({input_name(key) for found in scored.values() for key in found})
         listed = [names.get(key, key) for key in keys]
         which = f"{', '.join(scored)} against {baseline.name}"
         yield f"{SCORED_DIFFERENTLY} {', '.join(listed)}: {which}."
@@ -377,7 +384,7 @@ def unlike_verdicts(baseline: Variant, variant: Variant) -> list[str]:
     ours, theirs = baseline.fingerprint, variant.fingerprint
     unlike = [key for key in ours.keys() & theirs.keys() if ours[key] != theirs[key]]
     checks = str([variant.settings.get("task.checks")])  # which names their files and plug-ins
-    found += [name for key in unlike if repr(name := key.removesuffix(HASH)) in checks]
+    found += [name for key in unlike if repr(name := input_name(key)) in checks]
     found += [name for name in deciding if any(key.startswith(f"judge_{name}_") for key in unlike)]
     if not found and f"checks{HASH}" in unlike:
         found = ["the set of checks"]

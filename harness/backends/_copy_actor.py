@@ -113,6 +113,7 @@ class CopySpec:
             plugin, wanted = pickle.loads(self.plugin)  # noqa: S301 (from the client)
             return plugin(**self.options, **{key: supplied[key] for key in wanted})
         for file, source in self.files.items():
+            (logs / file).parent.mkdir(parents=True, exist_ok=True)
             (logs / file).write_text(source, encoding="utf-8")
         if self.files:
             name = str(logs / next(iter(self.files)))

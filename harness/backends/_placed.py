@@ -268,13 +268,18 @@ def placed(
         options = dict(backends.options(name, options))
         dumps = import_extra("ray.cloudpickle", "ray").dumps
         plugin = dumps((backends.load(name), sorted(wanted)))
+    code = backends.files(name)
     spec = CopySpec(
         name,
         options,
         {one: supplied[one] for one in PLAIN} | {one: None for one in ANSWERS if one not in known},
         known,
         folder=str(Path.cwd()),
-        files={file.name: file.read_text("utf-8") for file in backends.files(name)},
+        files={
+            str(file.relative_to(code[0].parent)): file.read_text("utf-8")
+            for file in code
+            if file.is_relative_to(code[0].parent)
+        },
         plugin=plugin,
         secrets=secrets,
         variables=variables(placement.env),

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -81,52 +82,48 @@ class Timed:
 
 
 class TimeLimit:
-    """A context manager that raises TimeoutError after a number of seconds or, if None, never.
+    """A context manager like `asyncio.timeout` whose time excludes pauses of the process.
 
-    It also does so when `expire` is called. Data that has already arrived is read first. The task
-    is cancelled in the same way as by `asyncio.timeout`, so the two may be nested.
+    It raises TimeoutError after a number of seconds (None: never), or once `expire` is called. Data
+    that has already arrived is read first.
     """
 
-    __slots__ = ("_cancelling", "_due", "_expired", "_passes", "_seconds", "_task", "_timer")
+    __slots__ = ("_due", "_passes", "_seconds", "_timeout", "_timer")
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = seconds
-        self._timer: asyncio.Handle | None = None
         self._passes = PASSES
-        self._expired = False
+        self._timeout = asyncio.timeout(None)
+        self._timer: asyncio.Handle | None = None
 
     async def __aenter__(self) -> None:
-        task, loop = asyncio.current_task(), asyncio.get_running_loop()
-        assert task is not None
-        self._task, self._cancelling = task, task.cancelling()
+        await self._timeout.__aenter__()
         if self._seconds is not None:
-            self._due = loop.time() + self._seconds
-            self._timer = loop.call_at(self._due, self._check, self._seconds)
+            self._wait(self._seconds)
 
-    async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
+    async def __aexit__(self, *error: Any) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._expired:
-            ours = self._task.uncancel() <= self._cancelling
-            if ours and kind is asyncio.CancelledError:
-                raise TimeoutError from error
+        await self._timeout.__aexit__(*error)
+
+    def _wait(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._due = loop.time() + seconds
+        self._timer = loop.call_at(self._due, self._check, seconds)
 
     def _check(self, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        if now - self._due > LATE_S:
-            self._due = now + min(seconds, GRACE_S)
-            self._timer = loop.call_at(self._due, self._check, seconds)
+        if asyncio.get_running_loop().time() - self._due > LATE_S:
+            self._wait(min(seconds, GRACE_S))
         else:
             self.expire()
 
     def expire(self) -> None:
         """Cancel the task now, after data that has arrived is read."""
+        loop = asyncio.get_running_loop()
         if self._timer is not None:
             self._timer.cancel()
         if self._passes:
             self._passes -= 1
-            self._timer = asyncio.get_running_loop().call_soon(self.expire)
-        else:
-            self._expired = True
-            self._task.cancel()
+            self._timer = loop.call_soon(self.expire)
+        elif not self._timeout.expired():
+            self._timeout.reschedule(loop.time())

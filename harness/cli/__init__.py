@@ -63,7 +63,6 @@ class _Verb(TyperCommand):
             info_name, args, name = f"{info_name} validate", args[1:], "validate"
             verb = replace(verb, place="harness.cli.judge:validate")
         args = [verb.former_options.get(word, word) for word in args]
-        begins = " ".join([name, *args[:1]])  # parsing empties the list
         completing = extra.get("resilient_parsing") and name in COMPLETED
         command = _completed(name) if completing else _imported(name, verb)
         try:
@@ -71,19 +70,13 @@ class _Verb(TyperCommand):
             context.with_resource(executing("allowed" if verb.executes else "refused"))
             return context
         except Exception as error:  # Typer exports no class of usage errors
-            _explain(name, error, begins)
+            _explain(name, error)
             raise
 
 
-def _explain(verb: str, error: Any, begins: str) -> None:
-    from harness.config.other_tools import option_remedy, tables
-
-    option, missing = getattr(error, "option_name", ""), getattr(error, "param", None)
-    if verb in ("run", "eval") and (said := option_remedy(option)):
-        error.message, error.possibilities = f"{error.message}. {said}", ()
-    elif said := tables()["commands"].get(begins, ""):
-        error.message = f"{error.message}. {said}"
-    elif getattr(missing, "name", "") == "limit" and "integer" in str(error.message):
+def _explain(verb: str, error: Any) -> None:
+    missing = getattr(error, "param", None)
+    if getattr(missing, "name", "") == "limit" and "integer" in str(error.message):
         error.message = "It is a number of instances, such as 50, not a share of them."
     elif hasattr(error, "param_type") and missing is not None:
         metavar = str(missing.metavar)

@@ -14,7 +14,6 @@ from harness.analysis.metrics import Metrics, from_json
 from harness.backends.openai import PRESETS
 from harness.cli.console import Format, JsonFormat, output, say, show, show_listing
 from harness.config import shipped
-from harness.config.other_tools import remedy
 from harness.config.prices import load_prices
 from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder
@@ -152,8 +151,8 @@ def judges(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "tabl
 def _names(group: str, name: str) -> list[str]:
     names = kind(group).names()
     if name and name not in names:
-        said = remedy(name, group) or nearest(name, names)
-        raise ConfigError(f"There is no {kind(group).title} {name!r}.", said)
+        problem = f"There is no {kind(group).title} {name!r}."
+        raise ConfigError(problem, nearest(name, names))
     return [name] if name else names
 
 

@@ -244,14 +244,12 @@ class CommandGroup(TyperGroup):
         """Resolve a command as Click does, with a better error for an unknown one."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
-            from harness.config.other_tools import tables
             from harness.errors import nearest
 
             said = nearest(name, self.list_commands(ctx))
             if self.headings():  # there are too many commands to list
                 close = said if said.startswith("Did you mean") else ""
-                known = tables()["commands"].get(name)
-                said = known or close or "harness --help lists the commands."
+                said = close or "harness --help lists the commands."
             ctx.fail(f"No such command {name!r}. {said}")
         return super().resolve_command(ctx, args)
 

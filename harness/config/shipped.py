@@ -6,7 +6,6 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
-from harness.config.other_tools import remedy
 from harness.errors import ConfigError, nearest
 
 Folder = Literal["configs", "studies"]
@@ -58,7 +57,7 @@ def find(name: str, folder: Folder) -> Path:
         raise ConfigError(f"There is no {what} {name!r}.", said)
     said = nearest(short, names(folder))
     if folder == "configs" and not get_close_matches(short, names(folder), n=1):
-        said = remedy(name, "tasks") or (
+        said = (
             "'harness configs' lists run files, 'harness tasks' lists tasks, and 'harness init' "
             "writes a run file."
         )

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from harness.config.other_tools import option_remedy
 from harness.errors import ConfigError, nearest
 
 M = TypeVar("M", bound=BaseModel)
@@ -110,8 +109,6 @@ def _hint(key: str, section: Iterable[str], model: type[BaseModel]) -> str:
     for other in model.model_fields if not section else ():
         if key in _valid_keys(model, (other,)):
             return f"Did you mean {f'{other}.{key}'!r}?"
-    if not section and (said := option_remedy(f"--{key}")):
-        return said
     section = list(section)
     return nearest(key, _valid_keys(model, section), "".join(f"{part}." for part in section))
 

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import yaml
 
-from harness.config.other_tools import FILES
 from harness.config.validation import shown
 from harness.errors import ConfigError, nearest
 
@@ -250,9 +249,6 @@ def read(
         raise ConfigError(f"{path}{line}: {problem}.", remedy) from None
     if not isinstance(raw, dict):
         raise ConfigError(f"{path} is {'empty' if raw is None else f'not a {what}'}.", form)
-    elsewhere = [said for key, said in FILES.items() if key in raw and what == "run file"]
-    if elsewhere:
-        raise ConfigError(f"{path} is not a {what}.", elsewhere[0])
     return raw
 
 

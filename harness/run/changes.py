@@ -9,6 +9,7 @@ from typing import Any
 from harness.config.run_file import is_below
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import differing_rows, items, reread_rows
+from harness.plugin_loader import CODE
 from harness.ports import KeyedByRequest
 from harness.run.inline_rows import own_rows
 from harness.run.job import Job
@@ -37,7 +38,7 @@ def check_changes(job: Job) -> Differences | None:
     scored &= REASONING not in found.settings  # `harness score` reads the run's own file
     if rescorable and (job.rescore or scored):
         return found
-    backend, code = job.model.backend, f"backends/{job.run.model.backend}_sha256"
+    backend, code = job.model.backend, f"{CODE}backends/{job.run.model.backend}_sha256"
     shared = backend.cacheable and job.model.caching == "shared"
     other = isinstance(backend, KeyedByRequest) and code in found.inputs  # replies have other keys
     other |= "model.version" in found.settings
@@ -82,7 +83,7 @@ def is_rescorable(job: Job, found: Differences) -> bool:
     of_task = all(is_below(key, ["task", REASONING]) for key in keys)
     if not of_task or any(is_below(key, ["task.name", "task.shots"]) for key in keys):
         return False
-    return inputs <= {*job.task.fingerprint(), f"tasks/{job.run.task.name}_sha256"}
+    return inputs <= {*job.task.fingerprint(), f"{CODE}tasks/{job.run.task.name}_sha256"}
 
 
 def _judge_checks(checks: object) -> list[Any]:

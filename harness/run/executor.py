@@ -38,7 +38,7 @@ from harness.store.aggregates import write_aggregates
 from harness.store.files import write_whole
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.manifest import Manifest
-from harness.store.run_folder import RunFolder
+from harness.store.run_folder import RunFolder, unnoticed
 
 if TYPE_CHECKING:
     from harness.analysis.metrics import Metrics
@@ -92,6 +92,7 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
                 rescored = rescore(job)
             run = with_own_rows(run, folder, job.settings)
             folder.write_config(run)
+            earlier_code = _earlier_code(job)  # before the manifest gets this session's fingerprint
             own = job.task.measure if isinstance(job.task, Measured) else None
             manifest = Manifest(
                 folder,
@@ -109,6 +110,8 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
             observation = Observation(job.observers, session.notices)
             try:
                 notes = {"": str(rescored)} if rescored else {}
+                if earlier_code and not rescored:
+                    notes["code"] = earlier_code
                 if job.only is not None:  # a smaller limit than that of an earlier session
                     results = "The results cover all recorded answers"
                     notes["limit"] = f"{results}. This session adds to {job.only:,} instances."
@@ -126,6 +129,18 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
             metrics = _conclude(job, manifest, ended)
             observation.run_ended(ended, metrics)
             return Result(metrics, ended, tally)
+
+
+def _earlier_code(job: Job) -> str:
+    """Return a warning if it is unknown whether a run's code has changed, else ""."""
+    names = unnoticed(job.folder.read_manifest().get("fingerprint", {}), job.fingerprint)
+    if not names:
+        return ""
+    return (
+        "This run was started by an earlier version, which hashed code differently: a change of "
+        f"{', '.join(names)} since then is not noticed. If a check has changed, add "
+        f"{option('rescore')}."
+    )
 
 
 def _mixed_scoring(job: Job, manifest: Manifest, work: Work) -> str:

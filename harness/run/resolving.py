@@ -6,14 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.config.other_tools import model_name, remedy
 from harness.config.run_file import RunFile
 from harness.config.sections import JudgeSection, ModelSection
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, nearest
 from harness.plugin_interface import parameters
-from harness.plugin_loader import FILE, kind
+from harness.plugin_loader import CODE, FILE, kind
 from harness.ports import Task, decides_by_criteria
 
 S = TypeVar("S", bound=ModelSection)
@@ -46,11 +45,9 @@ def named_model(text: str) -> dict[str, Any]:
         return {"backend": "openai", "preset": where, "name": name}
     if where in backends:
         return {"backend": where, "name": where}
-    remedy = nearest(where, {*backends, *PRESETS})
-    if here := model_name(text):
-        remedy = f"Did you mean {here!r}?"
+    form = "Models are named BACKEND/NAME or PRESET/NAME, such as openai/gpt-4o-mini."
     problem = f"There is no backend or preset named {where!r}."
-    raise ConfigError(problem, f"Models are named BACKEND/NAME or PRESET/NAME. {remedy}")
+    raise ConfigError(problem, f"{form} {nearest(where, {*backends, *PRESETS})}")
 
 
 def refuse_other_address(
@@ -103,15 +100,21 @@ def build_task(
 
 
 def code_hashes(run: RunFile) -> dict[str, str]:
-    """Return the hashes of a run's plug-ins that are registered or in Python files, by name."""
+    """Return the hashes of a run's plug-ins that are registered or in Python files, by name.
+
+    The names begin with `CODE`. Earlier versions hashed otherwise, under names without it.
+    """
     models = [run.model, *(judge.model for judge in run.judges)]
     models += [run.polish] if run.polish else []
     models += [run.user.model] if run.user else []
     named = [("tasks", run.task.name)]
     named += [("backends", model.backend) for model in models]
     named += [("judges", judge.name) for judge in run.judges]
-    found = {f"{plugins}/{name}_sha256": kind(plugins).own_sha256(name) for plugins, name in named}
-    return {key: digest for key, digest in found.items() if digest}
+    hashes: dict[str, str] = {}
+    for kind_name, name in named:
+        if digest := kind(kind_name).own_sha256(name):
+            hashes[f"{CODE}{kind_name}/{name}_sha256"] = digest
+    return hashes
 
 
 def resolved(run: RunFile) -> RunFile:
@@ -149,9 +152,4 @@ def _resolved(section: S) -> S:
 
 
 def _options(kind_name: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    found = kind(kind_name)
-    own = parameters(found.load(name), given=False) if kind_name == "tasks" else {}
-    for key in options if "checks" in own else ():  # a task with rows and checks
-        if key not in own and (said := remedy(key, "task_keys")):
-            raise ConfigError(f"The task {name!r} has no option {key!r}.", said)
-    return found.options(name, options).model_dump(mode="json")
+    return kind(kind_name).options(name, options).model_dump(mode="json")

@@ -154,10 +154,11 @@ def task_section(tree: Mapping[str, Any], own: Functions) -> dict[str, Any]:
     return _plain(tree, own, "task")
 
 
-def registered(checker: Any, own: Functions | None = None) -> Any:
+def registered(checker: Any, own: Functions | None = None, version: str = "") -> Any:
     """Register a function as a checker under its name, and return the name.
 
-    A value that cannot be called is returned unchanged.
+    A value that cannot be called is returned unchanged. A function that is registered already keeps
+    its version.
     """
     if not callable(checker):
         return checker
@@ -171,7 +172,8 @@ def registered(checker: Any, own: Functions | None = None) -> Any:
     if own is not None and own.setdefault(name, checker) is not checker:
         remedy = f"Give one of them a name of its own: function.__name__ = '{name}_2'."
         raise ConfigError(f"Two functions among the checks are named {name!r}.", remedy)
-    register("checkers", name, checker_of(checker, name))
+    if version or not kind("checkers").is_registered(name, checker):
+        register("checkers", name, checker_of(checker, name), version)
     return name
 
 

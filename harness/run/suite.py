@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
@@ -14,7 +13,6 @@ import yaml
 
 from harness.config import shipped
 from harness.config.loading import expand, override
-from harness.config.other_tools import FILES, remedy
 from harness.config.run_file import RunFile
 from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.row_formats import is_row_file
@@ -229,10 +227,6 @@ def _check_task(name: str) -> None:
     if _is_rows(name) or _prefixed(name)[0]:
         return
     if suffix in RUN_FILE:
-        with suppress(OSError, UnicodeDecodeError):
-            text = Path(name).read_text("utf-8")
-            if key := next((one for one in FILES if re.search(rf"(?m)^{one}:", text)), None):
-                raise ConfigError(f"{name} is not a run file.", FILES[key].replace("FILE", name))
         raise ConfigError(f"{name} is a run file.", f"Use harness run {name} --model MODEL.")
     if suffix and suffix != ".py":
         forms = "Rows are read from .jsonl, .json, .csv, .tsv, .xlsx and .parquet files "
@@ -242,8 +236,6 @@ def _check_task(name: str) -> None:
         said = nearest(name, known)
         if name in shipped.names("configs"):
             said = f"It is a run file: harness run {name} --model MODEL."
-        elif elsewhere := remedy(name, "tasks"):
-            said = elsewhere
         elif not get_close_matches(name, known, n=1):
             said += " 'harness tasks' describes them. Your own rows: harness eval FILE.jsonl."
         raise ConfigError(f"There is no task named {name!r}.", said)

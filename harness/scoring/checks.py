@@ -22,7 +22,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.config.other_tools import remedy
 from harness.errors import ConfigError, DataInvalid, nearest, raised_as
 from harness.plugin_loader import FILE, kind
 from harness.ports import Checker
@@ -222,7 +221,7 @@ def _refuse_unknown(checker: str, names: Sequence[str], judges: Collection[str])
         raise ConfigError(f": {checker!r:.60} is not one name.", f"Write [{checker}].")
     short = {name for name in names if ":" not in name}
     known = names if get_close_matches(checker, names, n=1) else short
-    said = remedy(checker, "checkers") or nearest(checker, {*known, "as", "of", JUDGE})
+    said = nearest(checker, {*known, "as", "of", JUDGE})
     if known is short:
         said += " 'harness checkers' lists all."
     raise ConfigError(f": there is no checker {checker!r:.60}.", said)

@@ -7,7 +7,6 @@ the ``regex`` package (https://pypi.org/project/regex), a superset of Python's.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 import warnings
@@ -122,33 +121,41 @@ class Pattern:
         raise PatternTooSlow(f"{problem} on this text.")
 
 
-_REPEATS = frozenset({"MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"})
-_READ_DIFFERENTLY = re.compile(r"\[:|\(\?[a-zA-Z]*x|\{(?!\d*,?\d*\})")
-"""Matches syntax that `re` reads differently from ``regex``: [:alpha:], (?x) and fuzzy {e<=1}."""
+_UNUSUAL = re.compile(r"\[:|\(\?(?:[a-zA-Z]*[xV-]|#)|\{(?!\d*,?\d*\})")
+"""Matches syntax that `_expanded` misreads: [:alpha:], (?x), comments, and fuzzy {e<=1}."""
+_TOKEN = re.compile(
+    r"(?P<repetition>\+|\{(?P<least>\d*),?\d*\})|\[\^?\]?(?:\\.|[^\]\\])*\]|\\.|.", re.DOTALL
+)
+_MEMBER = re.compile(r"\\.|.-.|.", re.DOTALL)  # of a set such as [^a-z_]
 
 
 def parts(pattern: str) -> float:
     """Return an upper bound (possibly infinite) on the number of a compiled pattern's parts."""
-    errors = (re.error, RecursionError, OverflowError, ValueError)
-    if not _READ_DIFFERENTLY.search(pattern):
-        with contextlib.suppress(*errors), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return _parts(re._parser.parse(pattern))  # type: ignore[attr-defined]
-    # Syntax that only ``regex`` supports: assume that all repetitions are nested.
+    if not _UNUSUAL.search(pattern):
+        return _expanded(pattern)
+    # Assume that all repetitions are nested.
     if re.search(r"\{[\d\s]*#", pattern):  # a comment within a number
         return math.inf
     counts = ("".join(found.split())[:9] for found in re.findall(r"\{([\d\s]*)", pattern))
     return len(pattern) * math.prod(int(n or 0) + 1 for n in counts) * 2.0 ** pattern.count("+")
 
 
-def _parts(parsed: Any) -> int:
-    """Count the parts of a parsed pattern: "(?:ab{2}){3}" has (3 + 1) * (1 + 3)."""
-    if isinstance(parsed, list | tuple) or hasattr(parsed, "data"):
-        if len(parsed) == 2 and str(parsed[0]) in _REPEATS:
-            least, _, repeated = parsed[1]
-            return int(least + 1) * _parts(repeated)
-        return sum(map(_parts, parsed))
-    return int(parsed is not None and type(parsed) is not int)
+def _expanded(pattern: str) -> int:
+    """Count the parts of a valid pattern: "(?:ab{2}){3}" has (3 + 1) * (2 + 1 + 3)."""
+    sizes = [0]  # parts so far of the pattern and of each open group
+    last = 0  # parts of the last item, which a repetition repeats
+    for token in _TOKEN.finditer(pattern):
+        if token[0] == "(":
+            sizes.append(0)
+            continue
+        if token["repetition"]:
+            last *= int(token["least"] or token[0] == "+")
+        elif token[0] == ")" and len(sizes) > 1:
+            last = sizes.pop()
+        else:
+            last = len(_MEMBER.findall(token[0]))
+        sizes[-1] += last
+    return sizes[0]
 
 
 _ESCAPED = {"s": " ", "n": "\n", "t": "\t", "b": "", "A": "", "Z": "", "z": ""}

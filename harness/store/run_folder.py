@@ -24,6 +24,7 @@ from harness.config.validation import validated
 from harness.config.yaml_text import read
 from harness.errors import ConfigError, RunConflict, StoreFailed, option
 from harness.execution import ExecutionRefused, Permission, executing
+from harness.plugin_loader import CODE
 from harness.records import METRICS_VERSION, SCHEMA_VERSION
 from harness.store.files import RUN_REMEDY, make_folder, read_file, write_json, write_whole
 from harness.store.json_lines import UNREADABLE, lines, read_json, reading
@@ -345,5 +346,21 @@ def input_change(key: str, old: str, new: str, data: str = "the data") -> str:
     """Describe the change of a value in a fingerprint, without any hash."""
     if key.endswith(HASH):
         named = {**_HASHED, "dataset": data, "documents": data}
-        return named.get(name := key.removesuffix(HASH), name)
+        name = input_name(key)
+        return named.get(name, name)
     return change(key, old, new)
+
+
+def input_name(key: str) -> str:
+    """Return the name of a hashed input, such as ``./mine.py``, by its key in a fingerprint."""
+    return key.removeprefix(CODE).removesuffix(HASH)
+
+
+def unnoticed(earlier: Mapping[str, str], later: Mapping[str, str]) -> list[str]:
+    """Return the names of code of which an ``earlier`` fingerprint has a hash of another kind.
+
+    Earlier versions of the harness hashed a user's code differently, under keys without `CODE`.
+    Whether the code has changed since is unknown.
+    """
+    own = [key for key in later if key.startswith(CODE)]
+    return [input_name(key) for key in own if key.removeprefix(CODE) in earlier]

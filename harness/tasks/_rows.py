@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from statistics import mean, median, stdev
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypeVar
+from typing import Annotated, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -17,12 +18,7 @@ from harness.datasets.rows import rows_sha256
 from harness.errors import DataInvalid, nearest
 from harness.records import Message, encodable
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 MOST_KEPT = 1 << 24  # bytes of a file whose rows are kept in memory
-MOST_IDS = 100_000  # ids that are kept as text
 
 _NOT_TEXT = re.compile(r"Expected `str.*got `(bool|int|float|null)`")
 
@@ -117,44 +113,20 @@ def read_all(path: Path, item: Callable[[Row, str], T]) -> Iterator[T]:
     return unique((where, item(row, where)) for where, row in rows(path))
 
 
-def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
-    """Yield the items of (location, item) pairs, and check that their ids are unique.
+def unique(pairs: Iterable[tuple[str, T]]) -> Iterator[T]:
+    """Yield the items of (location, item) pairs.
 
-    The error for a repeated id may come up to `MOST_IDS` items late.
+    Raises:
+        DataInvalid: If an item has the id of an earlier one.
     """
-    last: dict[str, str] = {}  # the location of each of the last ids
-    before: list[NDArray[np.int64]] = []  # sorted hashes of earlier ids, the largest array first
-    for where, item in found:
-        if item.id in last:
-            raise _occurs_twice(where, item.id)
-        last[item.id] = where
+    digests = set[bytes]()  # of all ids, which may be long
+    for where, item in pairs:
+        digest = blake2b(item.id.encode(errors="surrogatepass"), digest_size=16).digest()
+        if digest in digests:
+            problem = f"{where}: the id {item.id!r:.80} occurs twice."
+            raise DataInvalid(problem, "Give every item a unique id.")
+        digests.add(digest)
         yield item
-        if len(last) == MOST_IDS:
-            _add_ids(before, last)
-            last.clear()
-    if before:
-        _add_ids(before, last)
-
-
-def _add_ids(before: list[NDArray[np.int64]], last: Mapping[str, str]) -> None:
-    import numpy as np  # takes 0.2 s
-
-    from harness.store.columns import name_digest
-
-    added = np.array([name_digest(name) for name in last], np.int64)
-    for known in before:
-        place = np.minimum(np.searchsorted(known, added), len(known) - 1)
-        for number in np.flatnonzero(known[place] == added)[:1].tolist():
-            name, where = list(last.items())[number]
-            raise _occurs_twice(where, name)
-    while before and len(before[-1]) <= len(added):
-        added = np.concatenate([before.pop(), added])
-    before.append(np.sort(added))
-
-
-def _occurs_twice(where: str, name: str) -> DataInvalid:
-    said = f"{where}: the id {name!r:.80} occurs twice."
-    return DataInvalid(said, "Give every item a unique id.")
 
 
 def text_id(row: Row, default: int | str, where: str) -> str:

@@ -85,6 +85,7 @@ def test_groups_of_another_label_are_no_pairs_where_the_parts_differ() -> None:
         ("task.prompt", "{{ q }}", ""),
         ("checks_sha256", "other", "the set of checks"),
         ("check.py_sha256", "other", "check.py"),
+        ("code/check.py_sha256", "other", "check.py"),
         ("template_sha256", "other", ""),
         ("judge_reader_prompt_sha256", "other", "reader"),
         ("judge_adviser_prompt_sha256", "other", ""),
@@ -94,7 +95,7 @@ def test_only_what_decides_on_passing_makes_verdicts_unlike(
     key: str, value: object, refused: str
 ) -> None:
     keys = ("checks", "check.py", "template", "judge_reader_prompt", "judge_adviser_prompt")
-    fingerprint = {f"{name}_sha256": "same" for name in keys}
+    fingerprint = {f"{name}_sha256": "same" for name in (*keys, "code/check.py")}
     settings: dict[str, object] = {"task.checks": ["check.py"]}
     base = variant("base", {}, settings=settings, fingerprint=fingerprint)
     if key in fingerprint:
@@ -193,6 +194,9 @@ def test_what_differs_is_told() -> None:
     strict, lenient = (arm(one, template_sha256="t", checks_sha256=one) for one in ("a", "b"))
     told = list(differing(strict, [lenient]))
     assert "They were made or scored with a different set of checks: b against a." in told
+    earlier, now = (arm(key, **{f"{key}mine_sha256": "1"}) for key in ("", "code/"))
+    for told in (differing(earlier, [now]), differing(now, [earlier])):
+        assert "the same mine is unknown: an earlier version" in " ".join(told)
 
 
 def arm(

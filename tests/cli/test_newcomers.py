@@ -33,19 +33,15 @@ def test_a_file_that_is_not_there_may_be_a_shipped_one(file: str, tmp_path: Path
             "is a data file, not a run file. Evaluate it with harness eval rows.jsonl",
         ),
         ("unheard_of", "'harness configs' lists run files, 'harness tasks' lists tasks"),
-        ("gsm8k", "It is a preset for your file of its rows: harness eval FILE.jsonl"),
-        ("task.py", "If it is a task of Inspect: harness eval inspect:"),
-        ("promptfooconfig.yaml", "is not a run file. It is a promptfoo configuration"),
-        ("arc.yaml", "is not a run file. It is a task of lm-evaluation-harness"),
+        ("other.yaml", "task is missing; model is missing; unknown key 'prompts'"),
     ],
 )
 def test_what_is_no_run_file_has_one_line_of_help(file: str, remedy: str, tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"prompt": "a", "gold": "b"}\n')
-    (tmp_path / "promptfooconfig.yaml").write_text("{prompts: [a], providers: [openai:gpt-4o]}")
-    (tmp_path / "arc.yaml").write_text("{task: arc, dataset_path: ai2_arc}")
+    (tmp_path / "other.yaml").write_text("{prompts: [a]}")
     said = mistake(harness("run", file, cwd=tmp_path))
     assert remedy in " ".join(said.split())
-    assert len(said.splitlines()) == 2
+    assert len(said.splitlines()) <= 2
 
 
 def test_a_file_beside_it_is_nearer_than_a_shipped_one(tmp_path: Path) -> None:
@@ -83,25 +79,15 @@ def test_rows_of_variants_have_their_names(tmp_path: Path) -> None:
         (("eval",), "Such as: harness eval ifeval --model openai/gpt-4o-mini"),
         (("eval", "ifeval"), "Such as openai/gpt-4o-mini"),
         (("show",), "'harness ls' lists the runs"),
-        (("evaluate", "ifeval"), "Use harness eval for benchmarks"),
-        (("models",), "Use harness backends"),
         (("evl",), "Did you mean 'eval'?"),
         (("rnu",), "Did you mean 'run'?"),
         (("frobnicate",), "harness --help lists the commands"),
         (("data", "list"), "Did you mean 'ls'?"),
         (("cache", "clear-all"), "Valid names: prune, stats."),
-        (("eval", "--tasks", "ifeval"), "harness eval TASK,TASK --model MODEL"),
-        (("run", "quickstart", "-T", "a=b"), "Write -o task.KEY=VALUE"),
-        (("run", "-c", "promptfooconfig.yaml"), "harness run FILE"),
-        (("run", "quickstart", "--no-cache"), "-o seed=N --fresh"),
-        (("run", "quickstart", "--budget", "3"), "Write -o budget.usd=3"),
         (("run", "quickstart", "--limit", "0.1"), "It is a number of instances, such as 50"),
-        (("eval", "ifeval", "--predict_only"), "harness score RUN"),
-        (("ls", "tasks"), "Use harness tasks"),
-        (("simple_evaluate",), "harness.evaluate in Python"),
         (("run", "quickstart", "--freh"), "Possible options: --fresh"),
     ],
 )
-def test_words_of_other_tools_are_answered_with_ours(words: tuple[str, ...], said: str) -> None:
+def test_a_mistaken_command_is_answered_with_what_helps(words: tuple[str, ...], said: str) -> None:
     ended = harness(*words)
     assert (ended.returncode, said in ended.stdout + ended.stderr) == (2, True), ended.stderr

@@ -83,6 +83,20 @@ def test_an_edited_check_scores_the_paid_answers_again_and_the_run_goes_on(study
     assert study.server.stats().requests == 8
 
 
+def test_a_run_of_an_earlier_version_continues_with_a_note_that_its_check_is_not_compared(
+    study: Study,
+) -> None:
+    finished(study.run("--limit", "3"))
+    manifest = study.folder / "runs/mine/manifest.json"
+    manifest.write_text(manifest.read_text().replace('"code/./check.py', '"./check.py'))
+    study.write(most=5)
+    told = " ".join(finished(study.run("--limit", "4")).split())
+    assert "hashed code differently: a change of ./check.py since then is not noticed" in told
+    assert "hashed code" not in finished(study.run("--limit", "5"))
+    study.write(most=6)
+    assert "another version of ./check.py" in mistake(study.run())
+
+
 def test_after_harness_score_the_run_goes_on(study: Study) -> None:
     finished(study.run("--limit", "3"))
     study.write(most=1)

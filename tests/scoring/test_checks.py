@@ -193,8 +193,6 @@ def test_only_the_run_file_names_a_python_file(tmp_path: Path) -> None:
     [
         ("mine", "'mine' is a judge, not a checker. Put it under judges:"),
         ("yes_no", "'yes_no' is a judge, not a checker. Put it under judges:"),
-        ("is-json", "there is no checker 'is-json'. Use json_schema."),
-        ("llm-rubric", "Use a judge"),
         ("exact_macth", "Did you mean 'exact_match'?"),
         ("foo", "word_count. 'harness checkers' lists all."),
     ],

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, DataInvalid, Unparseable, raised_as
-from harness.plugin_loader import kind
+from harness.plugin_loader import CODE, kind
 from harness.ports import LOGLIKELIHOODS
 from harness.prompts import Template
 from harness.records import (
@@ -228,15 +228,17 @@ class RowsTask(Conversations):
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the rows' fingerprint, the version of ``regex``, and other hashes."""
-        hashes = {name: kind("checkers").own_sha256(name) for name in self._checkers()}
-        hashes |= {path: sha256(Path(path)) for path in files(self._shared)}
+        hashes = {path: sha256(Path(path)) for path in files(self._shared)}
+        for name in self._checkers():
+            if digest := kind("checkers").own_sha256(name):
+                hashes[f"{CODE}{self._written.get(name, name)}"] = digest
         if self._choices is not None and self._template is not None:
             hashes["choices"] = _hash([dataclasses.astuple(self._choices), self._template.text])
         return {
             **self._source.fingerprint(),
             **self._hashes,
             "regex": version("regex"),
-            **{f"{self._written.get(key, key)}_sha256": one for key, one in hashes.items() if one},
+            **{f"{self._written.get(key, key)}_sha256": one for key, one in hashes.items()},
         }
 
     def _checkers(self) -> set[str]:
