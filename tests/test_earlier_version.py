@@ -38,8 +38,9 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def _as_earlier(found: dict[str, Any]) -> dict[str, Any]:
-    """Remove and add what version 0.1 did not have: whether a score is a share, and a count."""
-    found.pop("share", None)
+    """Remove and add what differs: whether a score is a share, verdicts by rules, and a count."""
+    for key in ("share", "rule", "rules", "rule_reason"):
+        found.pop(key, None)
     return {"cache_write_tokens": 0, **found} if "reasoning_tokens" in found else found
 
 
