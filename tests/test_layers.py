@@ -28,7 +28,7 @@ LAYERS = [
     {"ports"},
     {"records"},
     {"execution"},
-    {"errors"},
+    {"errors", "wording"},
 ]
 DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}
 

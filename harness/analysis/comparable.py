@@ -18,12 +18,12 @@ from harness.analysis.summary import measure
 from harness.config.identity import NAMED, by_name, free_keys
 from harness.config.run_file import flatten, is_below, of_k
 from harness.errors import ConfigError, RunConflict, nearest, option
-from harness.scoring import cut
 from harness.store.calls import NO_CALLS, NO_REPLIES, RunReplies, read_replies
 from harness.store.columns import AttemptTable
 from harness.store.index import read_attempts
 from harness.store.judgements import read_register
 from harness.store.run_folder import HASH, JUDGES, RunFolder
+from harness.wording import truncated
 
 PART = "_sha256/"  # In a fingerprint, `LABEL_sha256/GROUP` is the hash of that group's data
 DOCUMENTS = "documents_sha256"  # hash of lm-eval's documents; earlier runs have none
@@ -431,9 +431,9 @@ def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
         own = sorted({part for value in values for part in value})
         by_key = {part: [value.get(part) for value in values] for part in own}
     for part, each in by_key.items():
-        texts = dict.fromkeys(shown(value, f"{part}.") for value in each)
+        texts = dict.fromkeys(setting_text(value, f"{part}.") for value in each)
         if len(texts) > 1:
-            short = [cut(text, LONGEST) for text in texts]
+            short = [truncated(text, LONGEST) for text in texts]
             yield f"{part} ({', '.join(short[:4])}{', …' if len(short) > 4 else ''})"
 
 
@@ -443,7 +443,9 @@ def distinguishing(one: Variant, other: Variant) -> list[str]:
     for key in changed(one, other):
         ours, theirs = (_section(key, run) for run in (one, other))
         both = ours.keys() & theirs.keys()
-        parts = [part for part in both if shown(ours[part]) != shown(theirs[part])] or [key]
+        parts = [
+            part for part in both if setting_text(ours[part]) != setting_text(theirs[part])
+        ] or [key]
         found += [part for part in parts if setting(one, part) != setting(other, part)]
     return found
 
@@ -459,20 +461,20 @@ def setting(run: Variant, key: str) -> str:
     """Return a run's value of a setting as text ("null" if not set)."""
     section = section_of(key)
     value = run.settings.get(key) if key == section else _section(section, run).get(key)
-    return shown(value, f"{key}.")
+    return setting_text(value, f"{key}.")
 
 
-def shown(value: Any, prefix: str = "") -> str:
+def setting_text(value: Any, prefix: str = "") -> str:
     """Format a setting's value on one line, with ``prefix`` removed from its keys.
 
-    >>> shown({"task.shots.n": 1, "task.shots.within": ["source"]}, "task.shots.")
+    >>> setting_text({"task.shots.n": 1, "task.shots.within": ["source"]}, "task.shots.")
     '{n: 1, within: [source]}'
     """
     if isinstance(value, dict):
-        inner = [f"{key.removeprefix(prefix)}: {shown(each)}" for key, each in value.items()]
+        inner = [f"{key.removeprefix(prefix)}: {setting_text(each)}" for key, each in value.items()]
         return f"{{{', '.join(inner)}}}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(shown, value))}]"
+        return f"[{', '.join(map(setting_text, value))}]"
     if isinstance(value, bool):
         return str(value).lower()
     return "null" if value is None else str(value)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from harness.analysis.constraints import LONGEST, ScoreDetails, constraint_kind
 from harness.records import OUTCOMES, Outcome, with_example
-from harness.scoring import cut
 from harness.store.index import AttemptIndex
+from harness.wording import truncated
 
 UNKNOWN = "no reason was recorded"
 FENCE_HINT = "If the JSON is in a ``` block, add extraction: fence to the check json_schema."
@@ -193,7 +193,7 @@ def reasons_told(failed: FailedLine, index: AttemptIndex) -> list[str]:
 def _shortened(texts: Iterable[str]) -> list[str]:
     distinct = dict.fromkeys(texts)
     return [
-        cut(" ".join(text.split()), LONGEST_TOLD)
+        truncated(" ".join(text.split()), LONGEST_TOLD)
         for text in islice(filter(None, distinct), MOST_TOLD)
     ]
 
@@ -255,7 +255,7 @@ def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str
 
 
 def _line(reason: str) -> str:
-    return cut(" ".join(reason.split()), LONGEST)
+    return truncated(" ".join(reason.split()), LONGEST)
 
 
 def without_values(reason: str) -> str:

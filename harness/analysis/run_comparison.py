@@ -213,6 +213,18 @@ class PairMatrix(Struct, frozen=True, kw_only=True):
     pairs: list[RunPair]
     notes: list[str]
 
+    def pair(self, baseline: str, run: str) -> Comparison:
+        """Return the comparison of two runs, as ``run`` minus ``baseline``."""
+        names = [row.run for row in self.rows]
+        first, second = names.index(baseline), names.index(run)
+        (pair,) = (pair for pair in self.pairs if {pair.first, pair.second} == {first, second})
+        comparison = pair.comparison
+        if pair.first == first or comparison.difference is None:
+            return comparison
+        low, high = comparison.ci95 or (None, None)
+        ci95 = None if low is None or high is None else (-high, -low)
+        return replace(comparison, difference=-comparison.difference, ci95=ci95)
+
 
 def pair_matrix(
     runs: Sequence[Run], score: str = PASS_RATE, *, round_: int | None = None, cluster: str = ""

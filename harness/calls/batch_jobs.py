@@ -24,7 +24,7 @@ from harness.calls.batch_ledger import (
     RecordedBatch,
     Settled,
 )
-from harness.calls.budget import ROUNDING, Budget, bounds, counted, reply_cost
+from harness.calls.budget import ROUNDING, Budget, bounds, plausible_usage, reply_cost
 from harness.config.prices import Price
 from harness.config.sections import BatchSection
 from harness.errors import BudgetBroken, CallError, FatalCallError, PromptRefused, TransientError
@@ -432,7 +432,7 @@ class BatchJobs:
         if budget is None:
             return
         reply = settled.reply
-        budget.release(call.key, usd, unsure=reply is None or counted(reply) is None)
+        budget.release(call.key, usd, unsure=reply is None or plausible_usage(reply) is None)
         if call.usd and usd > call.usd + ROUNDING:
             problem = f"A call of a batch has cost ${usd:,.4f}, and at most ${call.usd:,.4f} was "
             problem += "expected. The budget cannot be kept."

@@ -33,6 +33,7 @@ from harness.run.run_files import run_named, runs_named
 from harness.store.index import AttemptIndex
 from harness.store.judgements import JudgementOutcome
 from harness.store.run_folder import RunFolder
+from harness.wording import count_of
 
 # Outcomes that --retry accepts, besides error.
 REDRAWN: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
@@ -98,7 +99,7 @@ def judge(
     say_verdictless(folder.name, judged.tally, "and give it another name (as: NAME).")
     failed = judged.tally.failed_judgements
     if failed:
-        how_many = f"{failed:,} judgement{'s' * (failed != 1)} failed"
+        how_many = f"{count_of(failed, 'judgement')} failed"
         say(f"{how_many}; the last error: {judged.tally.last_error}.")
         # Without --retry: a judgement that failed during a retry counts as a failed call now.
         say(f"To retry them: {again}")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from harness.analysis.ablation import counted
 from harness.analysis.breakdown import explained
 from harness.analysis.comparison import MOST_UNJUDGED
 from harness.analysis.cross_table import CrossTable, ShownFigure, TableCell, TableRow
@@ -18,6 +17,7 @@ from harness.report.comparison import TESTS
 from harness.report.runs import common_start
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
 from harness.report.text import UNKNOWN, interval, is_zero, number, p_value, which_round
+from harness.wording import count_of
 
 MISSING = "—"
 OVER_ALL = "all"
@@ -219,7 +219,7 @@ def suite_document(found: Suite, *, brief: bool = False) -> TableDocument:
         note = (
             "Model minus the first model, in the table's units, over the instances that both have; "
             f"p by {' or '.join(methods)}. p (Holm): adjusted for "
-            f"{counted(len(found.comparisons), 'comparison')}. Each interval is for its row alone."
+            f"{count_of(len(found.comparisons), 'comparison')}. Each interval is for its row alone."
         )
         parts += [_differences(found), Note(note)]
     if found.correlations and not brief:

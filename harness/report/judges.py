@@ -211,7 +211,6 @@ class WithoutJudges(Struct, frozen=True, kw_only=True):
     """A run's verdicts, leaving out the deciding judges that were not validated."""
 
     judges: Sequence[str]
-    labelled: Sequence[str]  # those with human labels: their kappa, which may be due to chance
     value: float | None  # the pass rate; None if nothing else decides
     failed: int  # samples
     alone: int  # failed samples that nothing else fails
@@ -239,11 +238,6 @@ def without_judges(run: ReportedRun) -> WithoutJudges | None:
     failed = run.attempts.last_rounds().passed == 0
     return WithoutJudges(
         judges=names,
-        labelled=[
-            f"{name} kappa {number(one.agreement.kappa.mean, 2)}, n = {one.agreement.kappa.n:,}"
-            for name in names
-            if (one := known[name])
-        ],
         value=value_of(rest, PASS_RATE).mean,
         failed=int(failed.sum()),
         alone=int((failed & (rest.passed != 0)).sum()),

@@ -6,29 +6,40 @@ The page draws this document, and computes no statistics itself.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from datetime import datetime
-from typing import Literal
-
-from msgspec import Struct
 
 from harness.analysis.breakdown import is_verdict
 from harness.analysis.comparable import CONFOUNDED
 from harness.analysis.failures import fence_hint
 from harness.analysis.metrics import PASS_RATE, SampleStatistic, all_from_cache
+from harness.analysis.p_values import ALPHA
 from harness.analysis.run_comparison import RunComparison
 from harness.analysis.self_preference import notes
 from harness.analysis.summary import Latencies
 from harness.records import OUTCOMES
-from harness.report.answer import Headline, different_models, headline_of, unaided
+from harness.report.answer import headline_of
 from harness.report.comparison import captions, details, score_name, serious, unequal
 from harness.report.figure import Figure
-from harness.report.judges import WithoutJudges, validated, without_judges
-from harness.report.parts import TablePart, table_part
+from harness.report.judges import validated, without_judges
+from harness.report.parts import (
+    ComparisonOverview,
+    Difference,
+    FailureShare,
+    Mark,
+    Overview,
+    RateValue,
+    RunOverview,
+    ScoreKind,
+    ScoreMean,
+    table_part,
+)
 from harness.report.provenance import differences, origins, packages, settings
 from harness.report.runs import Reported, ReportedRun, common_start, shortened, unit_of
-from harness.report.sections import PageSection, sections
-from harness.report.table import ShownUnit
+from harness.report.sections import sections
+from harness.report.table import Column, ShownUnit
+from harness.report.text import printable
+from harness.wording import joined_with_and
 
 MOST_REASONS = 20  # reasons for failures listed, over all runs
 _NOTES = {
@@ -42,128 +53,9 @@ _INTERVALS = (
     "not independent. Rates have Clopper and Pearson's interval for the effective sample size.",
     "Not judged: an infrastructure error or a failed judge, which does not count as a failed "
     "answer. Refused, empty, truncated and unparseable answers fail.",
+    f"Statistically tied: p of at least {ALPHA}, by Holm's method for more than two runs. "
+    "Intervals are not adjusted.",
 )
-
-ScoreKind = Literal["check", "judge", "panel", "score"]
-
-
-class RateValue(Struct, frozen=True, kw_only=True):
-    """A run's primary metric with its 95% interval, over n samples."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-
-
-class ScoreMean(Struct, frozen=True, kw_only=True):
-    """The mean of one of a run's scores, excluding the ``missing`` samples without a value."""
-
-    name: str
-    kind: ScoreKind
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    missing: int
-    unit: str  # "%" for a fraction
-
-
-class FailureShare(Struct, frozen=True, kw_only=True):
-    """A reason for failures of a run's last answers or calls."""
-
-    reason: str
-    n: int
-    of: int  # the run's failed samples or, if calls failed for this reason, its failed calls
-    hint: str
-    example: tuple[str, int, int]  # instance, sample, round
-    alone: bool  # whether the example failed for this reason alone
-    filter: Mapping[str, str]  # of the grid of attempts
-
-
-class RunOverview(Struct, frozen=True, kw_only=True):
-    """The figures of one run."""
-
-    name: str
-    full_name: str
-    task: str
-    model: str
-    marks: Sequence[str]
-    recorded: bool
-    samples: int
-    planned: int | None
-    attempts: int
-    included: int  # attempts that the page has
-    rate: RateValue
-    measure: str
-    unit: str
-    scores: list[ScoreMean]
-    failures: list[FailureShare]
-    n_failed: int
-    n_failed_calls: int  # samples whose last call failed
-    without: WithoutJudges | None
-    not_judged: int
-    outcomes: Mapping[str, int]
-    cost_usd: float | None
-    computed_usd: float  # part of the cost, as in `Metrics`
-    cost_per_solved_usd: float | None
-    latency_s: Mapping[str, float] | None  # of a call
-    sample_s: Mapping[str, float] | None  # of a sample's calls in all its rounds
-    calls: int
-
-
-class Difference(Struct, frozen=True, kw_only=True):
-    """The difference of a run from the baseline."""
-
-    run: str
-    difference: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    p_adjusted: float | None
-    better: int
-    worse: int
-    n: int
-
-
-class ComparisonOverview(Struct, frozen=True, kw_only=True):
-    """The comparison of all other runs with the baseline."""
-
-    baseline: str
-    score: str
-    unit: str
-    round: int | None
-    rows: list[Difference]
-    notes: Sequence[str]
-
-
-class Mark(Struct, frozen=True):
-    """A warning that applies to some runs, such as SIMULATED."""
-
-    text: str
-    runs: list[str]
-    note: str
-
-
-class Overview(Struct, frozen=True, kw_only=True):
-    """The document that a page draws."""
-
-    title: str
-    made_at: datetime
-    live: bool = False
-    digits: int
-    answer: Headline
-    marks: list[Mark] = []
-    warnings: list[str] = []
-    prefix: str = ""
-    runs: list[RunOverview] = []
-    differences: TablePart | None = None
-    comparison: ComparisonOverview | None = None
-    sections: list[PageSection] = []
-    judges: Mapping[str, str] = {}  # whether each judge was validated, in words
-    groups: Mapping[str, Mapping[str, str]] = {}
-    method: list[str] = []
-    provenance: list[TablePart] = []
 
 
 def overview(
@@ -189,12 +81,13 @@ def overview(
         _run(run, full_name, n, runs, frequent)
         for run, full_name, n in zip(runs, full_names, included, strict=True)
     ]
+    marks = list(_marks(runs, comparison))
     return Overview(
         title=title,
         made_at=made_at,
         digits=unit.digits,
-        answer=headline_of(reported, found, unit),
-        marks=list(_marks(runs, comparison)),
+        answer=headline_of(reported, found, marks, unit),
+        marks=marks,
         warnings=_warnings(comparison, runs, unit),
         prefix=prefix,
         runs=found,
@@ -353,10 +246,37 @@ def _warnings(
         found.append(all_from_cache(cached))
     if comparison is not None:
         found += serious(comparison.notes)
-        found += [*different_models(runs), *unequal(comparison, runs)]
+        found += [*_different_models(runs), *unequal(comparison, runs)]
     if comparison is None or comparison.asked.round != 1:
-        found += unaided(runs, unit)
+        found += _unaided(runs, unit)
     return found
+
+
+def _different_models(runs: Sequence[ReportedRun]) -> Iterator[str]:
+    """Yield a sentence on which runs use which model, if the models differ."""
+    names: dict[str, list[str]] = {}
+    for run in runs:
+        names.setdefault(run.metrics.model or "an unknown model", []).append(run.name)
+    if len(names) > 1:
+        models = [f"{model} ({joined_with_and(same)})" for model, same in names.items()]
+        yield printable(f"The runs use different models: {joined_with_and(models)}.")
+
+
+def _unaided(runs: Sequence[ReportedRun], unit: ShownUnit) -> Iterator[str]:
+    """Yield a warning about gains over rounds of feedback, if there are several rounds."""
+    several = [run for run in runs if run.last_round > 1]
+    if not several:
+        return
+    first_answers = [
+        f"{run.name} {unit.show(run.metrics.rounds.each[1], Column('', rate=True))}"
+        for run in several
+        if not run.metrics.measure and 1 in run.metrics.rounds.each
+    ]
+    rates = f" First answers pass: {joined_with_and(first_answers)}." if first_answers else ""
+    yield printable(
+        "Feedback between rounds tells the model what the checks found, and the same checks score "
+        f"its next answer: a gain over rounds is not a gain in unaided ability.{rates}"
+    )
 
 
 def _comparison(found: RunComparison, unit: ShownUnit) -> ComparisonOverview:

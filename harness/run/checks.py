@@ -41,6 +41,7 @@ from harness.scoring.checks import JUDGE
 from harness.store.files import make_folder
 from harness.store.json_lines import lines
 from harness.store.run_folder import ROWS, SCORES, Differences, RunFolder
+from harness.wording import count_of
 
 if TYPE_CHECKING:
     from harness.run.job import Job
@@ -289,7 +290,7 @@ def _named_data(job: Job) -> str:
     samples, each = job.folder.read_manifest().get("samples"), job.folder.read_config().samples
     before, now = (samples or 0) // each, sum(1 for _ in job.instances)
     if before not in (0, now):
-        known.append(f"{before:,} instance{'s' * (before != 1)}, now {now:,}")
+        known.append(f"{count_of(before, 'instance')}, now {now:,}")
     return f"the data ({': '.join(known)})" if known else "the data"
 
 

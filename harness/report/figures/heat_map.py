@@ -17,11 +17,11 @@ from harness.report.figure import DIVERGING, LIGHT_INK_BELOW, LIGHT_INK_BEYOND, 
 from harness.report.figures import plot
 from harness.report.figures.names import (
     NUMBER,
-    counted,
+    display_names,
     interval,
     number,
     on_axis,
-    shown,
+    sample_sizes,
     slug,
 )
 from harness.report.figures.plot import Runs, Sheet, alt
@@ -48,7 +48,7 @@ def heat_map_figures(runs: Runs) -> Iterator[Figure]:
         cells = {
             ("", run, name): of.get(group)
             for run, of in measured.items()
-            for group, name in shown(groups).items()
+            for group, name in display_names(groups).items()
         }
         yield _figure(runs, several[:1], cells, only)
     if len(several) > 1:
@@ -56,7 +56,9 @@ def heat_map_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def _by_two(runs: Runs, first: str, second: str) -> Iterator[Figure]:
-    measured = {runs.shown(run): runs.measured(run, first, second, last=True) for run in runs.every}
+    measured = {
+        runs.name_of(run): runs.measured(run, first, second, last=True) for run in runs.every
+    }
     keys = {key for found in measured.values() for key in found}
     columns, rows = (sorted({key[i] for key in keys}, key=natural) for i in (0, 1))
     if not (1 < len(columns) <= MOST_OF_FIRST and 1 < len(rows) <= MOST_OF_SECOND):
@@ -65,9 +67,9 @@ def _by_two(runs: Runs, first: str, second: str) -> Iterator[Figure]:
         return  # one label merely refines the other
     cells = {
         (row_name, run, column_name): found.get((column, row))
-        for row, row_name in shown(rows).items()
+        for row, row_name in display_names(rows).items()
         for run, found in measured.items()
-        for column, column_name in shown(columns).items()
+        for column, column_name in display_names(columns).items()
         if found
     }
     yield _figure(runs, [first, second], cells)
@@ -101,7 +103,7 @@ def _figure(runs: Runs, by: Sequence[str], cells: Cells, only: str = "") -> Figu
     sides = [("column", list(columns.values())), ("row", list(rows.values()))]
     chart = _chart(sheet, value, *(sides if across else sides[::-1]), unit=runs.unit)
     caption = (
-        f"An uncoloured dash means no answers, not 0. {counted(n, 'samples')} "
+        f"An uncoloured dash means no answers, not 0. {sample_sizes(n, 'samples')} "
         f"Each cell's n and 95% interval are in its tooltip and in the table. {only}".strip()
     )
     title = f"{value} by {', '.join([*of_rows[::-1], heading])}"
