@@ -33,6 +33,11 @@ def first_few(texts: Sequence[str], limit: int) -> str:
     return ", ".join(texts[:limit]) + (f" and {more:,} more" if more > 0 else "")
 
 
+def one_line(text: str, longest: int = 300) -> str:
+    """Return the text on one line with single spaces, `truncated`."""
+    return truncated(" ".join(text.split()), longest)
+
+
 def truncated(text: str, longest: int) -> str:
     """Return the text, shortened to at most ``longest`` characters. "…" marks the cut."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -19,8 +19,6 @@ from harness.analysis.comparable import (
     Run,
     Variant,
     common_score,
-    differing,
-    marks_against,
     refuse_incomparable,
     refuse_unknown,
     refuse_unknown_label,
@@ -28,6 +26,7 @@ from harness.analysis.comparable import (
 from harness.analysis.comparison import Method, Paired, Pairs, compare, pair, paired
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.p_values import holm
+from harness.analysis.run_differences import differing, marks_against
 from harness.config.run_file import of_k
 from harness.errors import ConfigError
 from harness.wording import count_of

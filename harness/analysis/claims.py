@@ -11,9 +11,10 @@ from msgspec import Struct
 
 from harness.analysis.ablation import Ablation, compare_groups, group_values
 from harness.analysis.clustered import ROUNDING
-from harness.analysis.comparable import Variant, changed
+from harness.analysis.comparable import Variant
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.p_values import heterogeneity, holm
+from harness.analysis.run_differences import changed
 from harness.ports import Claim
 from harness.wording import count_of
 

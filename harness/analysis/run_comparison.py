@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from harness.analysis.breakdown import is_verdict, value_of
 from harness.analysis.comparable import (
     Run,
-    differing,
-    marks_against,
     refuse_incomparable,
     refuse_unknown,
     refuse_unknown_label,
@@ -29,6 +27,7 @@ from harness.analysis.comparison import Comparison, adjusted, compare, pair
 from harness.analysis.constraints import ConstraintFindings, KindChange, compare_kinds
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.analysis.rankings import Ranking, rank_groups
+from harness.analysis.run_differences import differing, marks_against
 from harness.store.index import read_names
 
 # Unadjusted p values below this are starred in a matrix, as in figures 13 and 14 of Lior et al.

@@ -264,7 +264,7 @@ class BatchJobs:
                 f"To make its calls again: harness batches cancel {batch.id}",
             ) from None
         if (state.done, state.failed) != (batch.done, batch.failed):
-            await self.ledger.counted(batch.tag, state.done, state.failed)
+            await self.ledger.set_progress(batch.tag, state.done, state.failed)
         if state.ended:
             return await self._collect(batch, batch.id, state)
         self.running.add(batch.tag)

@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from harness.analysis import judge_verdicts
-from harness.analysis.comparable import differing, read_run, refuse_incomparable
+from harness.analysis.comparable import read_run, refuse_incomparable
 from harness.analysis.inputs import Label, keep_labels, read_labels
 from harness.analysis.judge_validation import JudgeValidation
 from harness.analysis.judge_validation import validate as agreement
+from harness.analysis.run_differences import differing
 from harness.analysis.self_preference import notes
 from harness.cli.completion import judge_words
 from harness.cli.confirm import confirm_judging

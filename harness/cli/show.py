@@ -109,7 +109,7 @@ def show(
 
 def _last_answers(folder: RunFolder, own: Rows) -> list[AnswerLine]:
     index = AttemptIndex(folder.attempts)
-    order = index.listed(own)
+    order = index.rows_by_name(own)
     return list(read_deciding(index, AnswerLine, order[index.attempts.is_last_round()[order]]))
 
 

@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from harness.analysis.metrics import Statistic
 from harness.report.figure import Figure
-from harness.report.judges import WithoutJudges
 from harness.report.table import Cell, Row, ShownUnit, Table
 
 STYLES = {"green": "good", "yellow": "warn", "red": "bad", "bold": "bold", "dim": "dim"}
@@ -117,6 +116,15 @@ class FailureShare(Struct, frozen=True, kw_only=True):
     example: tuple[str, int, int]  # instance, sample, round
     alone: bool  # whether the example failed for this reason alone
     filter: Mapping[str, str]  # of the grid of attempts
+
+
+class WithoutJudges(Struct, frozen=True, kw_only=True):
+    """A run's verdicts, leaving out the deciding judges that were not validated."""
+
+    judges: Sequence[str]
+    value: float | None  # the pass rate; None if nothing else decides
+    failed: int  # samples
+    alone: int  # failed samples that nothing else fails
 
 
 class RunOverview(Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from harness.report.run_tables import MOST_GROUPS
 from harness.report.runs import common_start
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, facts, table
 from harness.report.text import inert, inert_text
-from harness.wording import count_of, truncated
+from harness.wording import count_of, one_line
 
 if TYPE_CHECKING:
     from harness.store.judgements import Judgement  # not imported for runs without judges
@@ -145,8 +145,8 @@ def failed_document(
             one.sample,
             one.round,
             one.outcome,
-            _line(one.reason),
-            _line(one.answer or ""),
+            one_line(one.reason),
+            one_line(one.answer or ""),
         ]
         for one in failed
     ]
@@ -257,16 +257,16 @@ def _answer(samples: Sequence[AnswerLine]) -> Cell:
     sign, style = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}[one.passed]
     several = f"{_passes(samples):,} of {len(samples):,} " if len(samples) > 1 else ""
     why = "" if one.passed else one.reason
-    text = _line(one.text or one.outcome, _LONGEST_ANSWER)
-    return Cell(text, f"{several}{sign} {text}" + (f" ({_line(why)})" if why else ""), style)
+    text = one_line(one.text or one.outcome, _LONGEST_ANSWER)
+    return Cell(
+        text,
+        f"{several}{sign} {text}" + (f" ({one_line(why)})" if why else ""),
+        style,
+    )
 
 
 def _passes(attempts: Sequence[AnswerLine]) -> int:
     return sum(one.passed is True for one in attempts)
-
-
-def _line(text: str, most: int = _LONGEST_REASON) -> str:
-    return truncated(" ".join(text.split()), most)
 
 
 def change_line(change: VerdictChange) -> RenderableType:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.analysis.breakdown import values_by
-from harness.analysis.comparable import Run, setting_text
+from harness.analysis.comparable import Run
 from harness.analysis.cross_table import (
     CrossTable,
     TableCell,
@@ -16,6 +16,7 @@ from harness.analysis.cross_table import (
 )
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.paper_figures import macro_f1
+from harness.analysis.run_differences import setting_text
 from harness.errors import ConfigError, RunConflict
 from harness.ports import PaperTable, TableFigure
 from harness.records import Attempt, Score

@@ -14,9 +14,8 @@ from harness.analysis.metrics import JudgeFacts, SampleStatistic
 from harness.analysis.panels import PanelFindings, PanelMember
 from harness.records import Attempt, Score
 from harness.report.figures import figures
-from harness.report.judges import WithoutJudges
 from harness.report.overview import overview
-from harness.report.parts import Overview, TablePart
+from harness.report.parts import Overview, TablePart, WithoutJudges
 from harness.report.provenance import in_words
 from harness.report.runs import Reported, ReportedRun
 from harness.store.index import AttemptIndex

@@ -118,15 +118,12 @@ def pair_figure(runs: Runs, found: PairMatrix) -> Figure:
     unit = runs.rates if found.verdicts else runs.unit
     scale, of = (100, "difference, points") if unit.percent else (1, "difference")
     for pair in found.pairs:
-        own = pair.comparison
-        for one, other, sign in ((pair.second, pair.first, 1), (pair.first, pair.second, -1)):
-            low, high = sorted(sign * end for end in own.ci95) if own.ci95 else (None, None)
-            between = None if low is None or high is None else (low, high)
-            difference = None if own.difference is None else sign * own.difference
-            texts = [names[one], names[other], number(difference, True, unit)]
-            texts += [interval(between, True, unit), p_value(own.p_value), p_value(own.p_adjusted)]
-            value = None if difference is None else scale * difference
-            sheet.add(names[one], texts, row=keys[one], column=keys[other], value=value)
+        for run, baseline in ((pair.second, pair.first), (pair.first, pair.second)):
+            own = found.pair(found.rows[baseline].run, found.rows[run].run)
+            texts = [names[run], names[baseline], number(own.difference, True, unit)]
+            texts += [interval(own.ci95, True, unit), p_value(own.p_value), p_value(own.p_adjusted)]
+            value = None if own.difference is None else scale * own.difference
+            sheet.add(names[run], texts, row=keys[run], column=keys[baseline], value=value)
     caption = (
         "Paired over the instances that both runs have; the tooltip and the table give the 95% "
         "interval, p, and p adjusted by Holm's method: against the baseline over the runs compared "
