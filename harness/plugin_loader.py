@@ -77,10 +77,26 @@ Built-in backends may also have ``hashes``, the cached hashes of model files.
 """
 
 CODE = "code/"  # the start of the name of a hash of a user's code in a fingerprint
+
+REMOVED: Mapping[tuple[str, str], tuple[object, ...]] = {
+    ("natural_instructions", "token_table"): (None,),
+    ("wildifeval", "rules"): ("beside", "off"),
+    ("yes_no", "rules"): ("beside",),
+}
+"""Removed options by the plug-in's name and their own, with the values that changed no verdict."""
+
 FILE = ".py"  # the suffix of a plug-in's name if the name is the path of a Python file
 
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}  # by kind and name
 _hashes: dict[tuple[str, str], str] = {}  # of the source when registered, by kind and name
+
+
+def without_removed(section: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the section of a saved run file without `REMOVED` options that changed no verdict."""
+    name = str(section.get("name"))
+    return {
+        key: value for key, value in section.items() if value not in REMOVED.get((name, key), ())
+    }
 
 
 def register(kind_name: str, name: str, plugin: Callable[..., Any], version: str = "") -> None:
@@ -297,6 +313,8 @@ class Kind:
                 if self.name == "backends" and key in PARAMETERS:
                     right = key if key == "seed" else f"decoding.{key}"
                     remedy = f"Did you mean {right!r}? It is not a key of the model."
+                if (name, key) in REMOVED:
+                    remedy = "It is gone: remove it (CHANGELOG.md)."
                 raise ConfigError(f"The {where} has no option {key!r}.", remedy)
         try:
             return options_model(plugin)(**options)

@@ -38,8 +38,9 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def _as_earlier(found: dict[str, Any]) -> dict[str, Any]:
-    """Remove and add what version 0.1 did not have: whether a score is a share, and a count."""
-    found.pop("share", None)
+    """Remove and add what differs: whether a score is a share, verdicts by rules, and a count."""
+    for key in ("share", "rule", "rules", "rule_reason"):
+        found.pop(key, None)
     return {"cache_write_tokens": 0, **found} if "reasoning_tokens" in found else found
 
 
@@ -99,6 +100,27 @@ def test_a_changed_run_file_is_still_refused_with_its_keys(folders: Path) -> Non
     ended = harness("run", FIXTURES / "judged.yaml", "-o", "seed=3")
     assert ended.returncode == 1
     assert "seed" in ended.stderr
+
+
+def test_a_run_whose_judges_left_criteria_to_rules_is_read_but_not_continued(
+    folders: Path, tmp_path: Path
+) -> None:
+    for name in ("config.yaml", "judges.json"):
+        path = folders / "judged" / name
+        text = path.read_text().replace('"rules": "beside"', '"rules": "skip"')
+        first, separator, judges = text.partition("judges:")
+        path.write_text(first + separator + judges.replace("rules: beside", "rules: skip"))
+    for arguments in (
+        ["show", "judged"],
+        ["show", "judged", "--constraints"],
+        ["judge", "validate", "judged", "--judge", "first", "--against", "second"],
+        ["report", "judged", "-o", str(tmp_path / "judged.html")],
+    ):
+        ended = harness(*arguments)
+        assert ended.returncode == 0, [arguments, ended.stdout, ended.stderr]
+    ended = harness("run", FIXTURES / "judged.yaml", "--limit", "6")
+    assert ended.returncode == 1
+    assert "The judge 'yes_no' has no option 'rules'." in ended.stderr
 
 
 def test_every_reader_reads_them(folders: Path, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ LAYERS = [
     {"ports", "plugin"},
     {"records"},
     {"execution"},
-    {"errors"},
+    {"errors", "wording"},
 ]
 DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}
 
@@ -139,10 +139,7 @@ def test_a_module_holds_one_concept() -> None:
     """A module of over 2,500 nodes of its syntax tree holds two. Lines are free."""
     large = {str(path) for path, module in modules().items() if module.size > 2_500}
     assert large <= {
-        "analysis/comparable.py",
         "analysis/gate.py",
-        "report/answer.py",
-        "report/comparison.py",
         "tasks/jsonl/rows_task.py",
     }
 

@@ -19,8 +19,6 @@ from harness.analysis.comparable import (
     Run,
     Variant,
     common_score,
-    differing,
-    marks_against,
     refuse_incomparable,
     refuse_unknown,
     refuse_unknown_label,
@@ -28,8 +26,10 @@ from harness.analysis.comparable import (
 from harness.analysis.comparison import Method, Paired, Pairs, compare, pair, paired
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.p_values import holm
+from harness.analysis.run_differences import differing, marks_against
 from harness.config.run_file import of_k
 from harness.errors import ConfigError
+from harness.wording import count_of
 
 
 class AblationOptions(Struct, frozen=True, kw_only=True):
@@ -172,11 +172,6 @@ def compare_groups(values: Mapping[str, float], base: Mapping[str, float]) -> Pa
     return paired([values[name] for name in common], [base[name] for name in common])
 
 
-def counted(n: int, noun: str) -> str:
-    """Format a number with a noun whose plural ends in s, such as '2,000 tasks'."""
-    return f"{n:,} {noun}{'s' * (n != 1)}"
-
-
 def _gain(values: Mapping[str, float], base: Mapping[str, float], of: int) -> Gain:
     """Return the mean of ``values``, and its gain over the same groups of ``base``."""
     before, after = fsum(base[name] for name in values), fsum(values.values())
@@ -229,11 +224,11 @@ def _doubts(variant: Variant, baseline: Variant, over: str) -> Iterator[str]:
     score = variant.score
     groups, others = (run.metrics.groups.get(over, {}) for run in (variant, baseline))
     if more := len(groups.keys() - others.keys()) if others else 0:
-        yield f"{counted(more, 'group')} of {over!r} that the baseline lacks"
+        yield f"{count_of(more, 'group')} of {over!r} that the baseline lacks"
     if variant.metrics.complete and baseline.metrics.complete:
         common = groups.keys() & others.keys()
         if unlike := sum(groups[name].instances != others[name].instances for name in common):
-            yield f"other instances in {counted(unlike, 'group')} of {over!r}"
+            yield f"other instances in {count_of(unlike, 'group')} of {over!r}"
     missing = sum(
         group.scores[score].missing
         if score in group.scores

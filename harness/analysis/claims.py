@@ -9,12 +9,14 @@ from typing import Literal
 
 from msgspec import Struct
 
-from harness.analysis.ablation import Ablation, compare_groups, counted, group_values
+from harness.analysis.ablation import Ablation, compare_groups, group_values
 from harness.analysis.clustered import ROUNDING
-from harness.analysis.comparable import Variant, changed
+from harness.analysis.comparable import Variant
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.p_values import heterogeneity, holm
+from harness.analysis.run_differences import changed
 from harness.ports import Claim
+from harness.wording import count_of
 
 ClaimResult = Literal["holds", "undecided", "does not hold", "not tested"]
 _Finding = tuple[ClaimResult, str]
@@ -163,7 +165,7 @@ class _Evidence:
             result = "holds" if interval[0] > 0 else result
         return result, (
             f"{100 * found.mean:+z.2f} ({between}), "
-            f"more on {found.n_more} of {counted(found.n, 'group')}"
+            f"more on {found.n_more} of {count_of(found.n, 'group')}"
         )
 
     def _groups(self, _: Claim) -> _Finding:

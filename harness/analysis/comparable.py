@@ -1,8 +1,8 @@
-"""Decides which runs can be compared, and reports how they differ."""
+"""Runs as variants in a comparison, and which of them can be compared."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -13,37 +13,21 @@ from msgspec import structs
 from harness.analysis.breakdown import has_score, is_verdict, most_samples, scored
 from harness.analysis.metrics import PASS_RATE, Metrics, plugin_of
 from harness.analysis.run_display import FREE, NO_DISPLAY, RunDisplay, read_display
-from harness.analysis.self_preference import unequal
 from harness.analysis.summary import measure
 from harness.config.identity import NAMED, by_name, free_keys
 from harness.config.run_file import flatten, is_below, of_k
 from harness.errors import ConfigError, RunConflict, nearest, option
-from harness.scoring import cut
 from harness.store.calls import NO_CALLS, NO_REPLIES, RunReplies, read_replies
 from harness.store.columns import AttemptTable
 from harness.store.index import read_attempts
 from harness.store.judgements import read_register
-from harness.store.run_folder import HASH, JUDGES, RunFolder, input_name, unnoticed
+from harness.store.run_folder import JUDGES, RunFolder
 
 PART = "_sha256/"  # In a fingerprint, `LABEL_sha256/GROUP` is the hash of that group's data
 DOCUMENTS = "documents_sha256"  # hash of lm-eval's documents; earlier runs have none
-CONFOUNDED = "CONFOUNDED"
-SCORED_DIFFERENTLY = "They were made or scored with a different"
-UNLIKE_VERDICTS = "The runs define differently what passes"
-SERIOUS = (UNLIKE_VERDICTS, CONFOUNDED, SCORED_DIFFERENTLY)  # starts of notes shown first
-INPUTS = {"template": "prompt", "checks": "set of checks"}  # readable names in a fingerprint
-INPUTS_0_1 = {"jsonl": {"prompt": "prompt or set of checks"}}  # by task, in runs of version 0.1
 
-# For tasks whose variants differ in the form of the answer: the fingerprint's hash of the prompts
-# without what they say about that form, and the other keys and settings that describe the form.
-CONTENT = "content_sha256"
-FORM = frozenset({"form", "parser", "parser_sha256", "prompt_sha256"})
-FORM_SETTINGS = frozenset({"task.form", "task.parser", "decoding.constraint"})
 
 RECORDING = ("model.where", "model.columns", "model.match")  # not compared: vary with prompts
-SHOTS = "task.shots"
-OF_VERDICTS = ("task.checks", "task.extract", "task.gold", "task.on_truncated")
-LONGEST = 60  # characters of a setting's value in a note
 
 
 IMPORTED = "imported"  # backend of another tool's results
@@ -282,204 +266,3 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
 
 def _parts(variant: Variant) -> dict[str, str]:
     return {key: value for key, value in variant.fingerprint.items() if PART in key}
-
-
-def differing(
-    baseline: Variant, variants: Sequence[Variant], score: str = "", *, models: bool = False
-) -> Iterator[str]:
-    """Yield sentences on how variants differ from the baseline, the most serious first.
-
-    If ``score`` is `PASS_RATE`, they include differences in what passes. If only the models differ,
-    a comparison of models is assumed, and they are not named unless ``models`` is set.
-    """
-    unlike: dict[str, list[str]] = {}
-    for variant in variants if score == PASS_RATE else ():
-        if differences := ", ".join(unlike_verdicts(baseline, variant)):
-            unlike.setdefault(differences, []).append(variant.name)
-    for differences, runs in unlike.items():
-        differ = "differs" if len(runs) == 1 else "differ"
-        which = f"{', '.join(runs)} {differ} from {baseline.name}"
-        yield f"{UNLIKE_VERDICTS}: {which} in {differences}."
-    for variant in variants:
-        if confounded(baseline, variant):
-            yield (
-                f"{CONFOUNDED}: the prompts of {variant.name} and of {baseline.name} differ in "
-                "more than the form of the answer, so a difference between the two cannot be "
-                "attributed to the form or to decoding."
-            )
-
-    def content(one: Variant) -> tuple[str | None, str | None]:
-        return one.fingerprint.get(CONTENT), one.fingerprint.get("shots_sha256")
-
-    # Variants whose prompts are known to differ only in the form of the answer.
-    known = CONTENT in baseline.fingerprint
-    same = {one.name for one in variants if known and content(one) == content(baseline)}
-    keys = sorted({key for variant in variants for key in changed(baseline, variant)})
-    if not models and "model.name" in keys and all(key.startswith("model.") for key in keys):
-        keys = []
-    own = [key for key in keys if key.startswith("task.") or (same and key in FORM_SETTINGS)]
-    if own:
-        yield f"The variants differ in {', '.join(own)}."
-    others = [key for key in keys if key not in own]
-    if listed := [one for key in others for one in _values(key, [baseline, *variants])]:
-        yield f"They differ in more than the task's options: {', '.join(listed)}."
-    for variant in variants:
-        ours, theirs = baseline.fingerprint, variant.fingerprint
-        if code := [*unnoticed(ours, theirs), *unnoticed(theirs, ours)]:
-            yield (
-                f"Whether {variant.name} and {baseline.name} have the same {', '.join(code)} is "
-                "unknown: an earlier version of the harness hashed code differently."
-            )
-    forms: dict[str, set[str]] = {}
-    scored: dict[str, set[str]] = {}
-    for variant in variants:
-        ours, theirs = baseline.fingerprint, variant.fingerprint
-        found = {key for key in ours.keys() & theirs.keys() if ours[key] != theirs[key]}
-        found -= {"dataset", "dataset_sha256", DOCUMENTS, CONTENT}  # reported elsewhere
-        if confounded(baseline, variant):
-            found.discard("prompt_sha256")
-        if any(variant.name in runs for runs in unlike.values()):
-            found.discard(f"checks{HASH}")
-        if variant.name in same and found & FORM:
-            forms[variant.name] = found & FORM
-            found -= FORM
-        if found:
-            scored[variant.name] = found
-    if forms:
-        parts = {input_name(key) for found in forms.values() for key in found}
-        yield (
-            f"Except for the form of the answer, the prompts of {', '.join(forms)} say what "
-            f"those of {baseline.name} do: the comparison is of {', '.join(sorted(parts))}."
-        )
-    if scored:
-        names = INPUTS | INPUTS_0_1.get(baseline.metrics.task, {})
-        keys = sorted({input_name(key) for found in scored.values() for key in found})
-        listed = [names.get(key, key) for key in keys]
-        which = f"{', '.join(scored)} against {baseline.name}"
-        yield f"{SCORED_DIFFERENTLY} {', '.join(listed)}: {which}."
-    yield from unequal([(one.name, one.metrics) for one in (baseline, *variants)])
-    yield from _unequal_tries([baseline, *variants])
-
-
-def _unequal_tries(runs: Sequence[Variant]) -> Iterator[str]:
-    """Yield a hint for a run measured by single samples if another run has several rounds."""
-    several = [run.name for run in runs if (run.settings.get("rounds.max") or 1) > 1]
-    for run in runs:
-        samples = run.settings.get("samples") or 1
-        if several and run.name not in several and samples > 1 and run.score == PASS_RATE:
-            which = "has several rounds" if len(several) == 1 else "have several rounds"
-            yield (
-                f"{', '.join(several)} {which}, but {run.name} is measured by the mean of its "
-                f"{samples:,} single samples. To compare with its best of {samples:,}, set "
-                f"measure: pass@{samples} for {run.name} and run it again, which repeats no call."
-            )
-
-
-def unlike_verdicts(baseline: Variant, variant: Variant) -> list[str]:
-    """Return the differing checks, judges and settings, of those that decide what passes."""
-    deciding = {*baseline.deciding, *variant.deciding}
-    keys = baseline.settings.keys() & variant.settings.keys() & {*OF_VERDICTS}
-    keys |= {f"{kind}.{name}" for kind in NAMED for name in deciding}
-    found = [key for key in changed(baseline, variant) if key in keys]
-    ours, theirs = baseline.fingerprint, variant.fingerprint
-    unlike = [key for key in ours.keys() & theirs.keys() if ours[key] != theirs[key]]
-    checks = str([variant.settings.get("task.checks")])  # which names their files and plug-ins
-    found += [name for key in unlike if repr(name := input_name(key)) in checks]
-    found += [name for name in deciding if any(key.startswith(f"judge_{name}_") for key in unlike)]
-    if not found and f"checks{HASH}" in unlike:
-        found = ["the set of checks"]
-    return sorted({*found})
-
-
-def refuse_unlike_verdicts(baseline: Variant, variant: Variant) -> None:
-    """Raise RunConflict if two runs define differently what passes (`unlike_verdicts`)."""
-    if found := unlike_verdicts(baseline, variant):
-        both = [name for name in variant.metrics.scores if name in baseline.metrics.scores]
-        remedy = (
-            f"Give {baseline.name!r} the same checks and score its answers again without a call: "
-            f"{option('rescore')}. With other judges, start it again: {option('fresh')}; cached "
-            "answers cost nothing."
-        )
-        if both:
-            remedy += f" Or compare one score: {option('score', both[0])}."
-        raise RunConflict(
-            f"{variant.name!r} and {baseline.name!r} define differently what passes: they differ "
-            f"in {', '.join(found)}.",
-            remedy,
-        )
-
-
-def confounded(baseline: Variant, variant: Variant) -> bool:
-    """Return whether the prompts are known to differ in more than the answer's form."""
-    ours, theirs = baseline.fingerprint.get(CONTENT), variant.fingerprint.get(CONTENT)
-    return None not in (ours, theirs) and ours != theirs
-
-
-def marks_against(baseline: Variant, variant: Variant) -> list[str]:
-    """Return the warnings that a table shows next to a run compared with a baseline."""
-    both = [one.score.replace("_", " ") for one in (variant, baseline) if one.begun]
-    measures = [" against ".join(both)] if len(set(both)) > 1 else []
-    return [*([CONFOUNDED] if confounded(baseline, variant) else []), *variant.marks, *measures]
-
-
-def changed(baseline: Variant, variant: Variant) -> list[str]:
-    """Return the keys of settings that differ. A judge that only one run added later is ignored."""
-    keys = baseline.settings.keys() | variant.settings.keys()
-    found = [key for key in keys if baseline.settings.get(key) != variant.settings.get(key)]
-    later = baseline.later.keys() & variant.later.keys()  # only the judges that both runs have
-    return found + [key for key in later if baseline.later[key] != variant.later[key]]
-
-
-def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
-    """Yield "KEY (A, B)" for a setting, or for each key of a section, if its values differ."""
-    values = [variant.settings.get(key, variant.later.get(key)) for variant in variants]
-    by_key = {key: values}
-    if all(isinstance(value, dict) for value in values):
-        own = sorted({part for value in values for part in value})
-        by_key = {part: [value.get(part) for value in values] for part in own}
-    for part, each in by_key.items():
-        texts = dict.fromkeys(shown(value, f"{part}.") for value in each)
-        if len(texts) > 1:
-            short = [cut(text, LONGEST) for text in texts]
-            yield f"{part} ({', '.join(short[:4])}{', …' if len(short) > 4 else ''})"
-
-
-def distinguishing(one: Variant, other: Variant) -> list[str]:
-    """Return the keys of settings that distinguish two runs in a table."""
-    found = []
-    for key in changed(one, other):
-        ours, theirs = (_section(key, run) for run in (one, other))
-        both = ours.keys() & theirs.keys()
-        parts = [part for part in both if shown(ours[part]) != shown(theirs[part])] or [key]
-        found += [part for part in parts if setting(one, part) != setting(other, part)]
-    return found
-
-
-def _section(key: str, run: Variant) -> dict[str, Any]:
-    found = run.settings.get(key)
-    if isinstance(found, dict):
-        return found
-    return {f"{key}.n": found} if key == SHOTS and isinstance(found, int) else {}
-
-
-def setting(run: Variant, key: str) -> str:
-    """Return a run's value of a setting as text ("null" if not set)."""
-    section = section_of(key)
-    value = run.settings.get(key) if key == section else _section(section, run).get(key)
-    return shown(value, f"{key}.")
-
-
-def shown(value: Any, prefix: str = "") -> str:
-    """Format a setting's value on one line, with ``prefix`` removed from its keys.
-
-    >>> shown({"task.shots.n": 1, "task.shots.within": ["source"]}, "task.shots.")
-    '{n: 1, within: [source]}'
-    """
-    if isinstance(value, dict):
-        inner = [f"{key.removeprefix(prefix)}: {shown(each)}" for key, each in value.items()]
-        return f"{{{', '.join(inner)}}}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(shown, value))}]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "null" if value is None else str(value)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field, structs
 
-from harness.analysis import comparable
+from harness.analysis import comparable, run_differences
 from harness.analysis.breakdown import Key, has_score, is_share, scored, values_by
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.analysis.paper_figures import (
@@ -311,14 +311,14 @@ def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str
             comparable.refuse_incomparable(one.variant, [other.variant], plan.rows)
         except RunConflict as error:  # its remedy names an option of another command
             raise RunConflict(error.message, error.remedy.replace("--over", "--rows")) from None
-        found = comparable.distinguishing(one.variant, other.variant)
+        found = run_differences.distinguishing(one.variant, other.variant)
         if one.model == other.model:
             by_name = by_name or not found
         else:
             found = [key for key in found if not is_below(key, ["model"])]
         keys.update(found)
     return [
-        {key: comparable.setting(run.variant, key) for key in sorted(keys)}
+        {key: run_differences.setting(run.variant, key) for key in sorted(keys)}
         | ({"run": run.variant.name} if by_name else {})
         for run in runs
     ]
@@ -380,4 +380,4 @@ def _differences(filled: Sequence[FilledRun], shown: set[str]) -> Iterator[str]:
         own = by_task.setdefault(one.variant.metrics.task, [])
         own.append(replace(one.variant, settings=hidden))
     for variants in by_task.values():
-        yield from comparable.differing(variants[0], variants[1:])
+        yield from run_differences.differing(variants[0], variants[1:])

@@ -13,10 +13,10 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from harness.analysis.constraints import LONGEST, ScoreDetails, constraint_kind
+from harness.analysis.constraints import ScoreDetails, constraint_kind
 from harness.records import OUTCOMES, Outcome, with_example
-from harness.scoring import cut
 from harness.store.index import AttemptIndex
+from harness.wording import one_line
 
 UNKNOWN = "no reason was recorded"
 FENCE_HINT = "If the JSON is in a ``` block, add extraction: fence to the check json_schema."
@@ -106,8 +106,8 @@ def read_deciding(
     index: AttemptIndex, shape: type[S], rows: NDArray[np.intp] | Sequence[int]
 ) -> Iterator[S]:
     """Yield lines of attempts, without the scores of judges that do not decide."""
-    register = {} if index.judgements is None else index.judgements.register.judges
-    silent = tuple(f"{name}." for name, judge in register.items() if not judge.decides)
+    judges = index.register.judges
+    silent = tuple(f"{name}." for name, judge in judges.items() if not judge.decides)
     for line in index.read(shape, rows):
         scores = line.scores.items()
         line.scores = {name: score for name, score in scores if not name.startswith(silent)}
@@ -115,7 +115,7 @@ def read_deciding(
 
 
 def read_failed(index: AttemptIndex, first: Iterable[str] = ()) -> list[FailedAttempt]:
-    """Return a run's failed attempts, sorted as by `AttemptIndex.listed`.
+    """Return a run's failed attempts, sorted as by `AttemptIndex.rows_by_name`.
 
     Their reasons leave out judges that do not decide what passes.
     """
@@ -124,7 +124,7 @@ def read_failed(index: AttemptIndex, first: Iterable[str] = ()) -> list[FailedAt
             *(one.instance, one.sample, one.round, one.outcome, one.reason, one.text),
             exception=one.exception,
         )
-        for _, one in _read(index, index.listed(first))
+        for _, one in _read(index, index.rows_by_name(first))
     ]
 
 
@@ -138,7 +138,7 @@ def by_reason(failed: Iterable[FailedAttempt]) -> list[tuple[int, Outcome, str]]
     for one in failed:
         reason = without_values(one.reason)
         kind = one.outcome, one.exception or reason
-        text = with_example(one.exception, _line(one.reason)) if one.exception else reason
+        text = with_example(one.exception, one_line(one.reason)) if one.exception else reason
         texts.setdefault(kind, text)
         counts[kind] += 1
     return [(n, kind[0], texts[kind]) for kind, n in counts.most_common()]
@@ -192,10 +192,7 @@ def reasons_told(failed: FailedLine, index: AttemptIndex) -> list[str]:
 
 def _shortened(texts: Iterable[str]) -> list[str]:
     distinct = dict.fromkeys(texts)
-    return [
-        cut(" ".join(text.split()), LONGEST_TOLD)
-        for text in islice(filter(None, distinct), MOST_TOLD)
-    ]
+    return [one_line(text, LONGEST_TOLD) for text in islice(filter(None, distinct), MOST_TOLD)]
 
 
 def merged(runs: Sequence[Failures]) -> list[Failures]:
@@ -235,7 +232,7 @@ def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str
     if failed.outcome != "ok":
         said = "" if failed.text is None else failed.reason
         kind = failed.exception or without_values(failed.reason)
-        line = with_example(failed.exception, _line(failed.reason))
+        line = with_example(failed.exception, one_line(failed.reason))
         yield f"{failed.outcome}: {kind or UNKNOWN}", f"{failed.outcome}: {line or UNKNOWN}", said
     judged = index.judgements is not None
     for name, score in failed.scores.items() if failed.outcome in ("ok", "truncated") else ():
@@ -249,13 +246,9 @@ def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str
             kind = f"{of_score}not met: {constraint_kind(one)}"
             yield kind, kind, f"{of_score}{said}"
         if not missed:
-            each = without_values(score.reason), _line(score.reason), score.reason
+            each = without_values(score.reason), one_line(score.reason), score.reason
             kind, line, said = (f"{name}: {text}" if text else name for text in each)
             yield kind, line, said
-
-
-def _line(reason: str) -> str:
-    return cut(" ".join(reason.split()), LONGEST)
 
 
 def without_values(reason: str) -> str:
@@ -268,4 +261,4 @@ def without_values(reason: str) -> str:
     >>> without_values("3 lines do not match '[a-z]{2}'")
     "N lines do not match '[a-z]{2}'"
     """
-    return _VALUE.sub(lambda found: "N" if found[0].isdigit() else found[0], _line(reason))
+    return _VALUE.sub(lambda found: "N" if found[0].isdigit() else found[0], one_line(reason))

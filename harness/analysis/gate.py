@@ -36,11 +36,9 @@ from harness.analysis.clustered import rate, share_interval
 from harness.analysis.comparable import (
     Run,
     Variant,
-    differing,
     read_run,
     refuse_incomparable,
     refuse_unknown_label,
-    refuse_unlike_verdicts,
     scored_runs,
 )
 from harness.analysis.comparison import Method, compare, pair
@@ -49,6 +47,7 @@ from harness.analysis.metrics import PASS_RATE, Interval
 from harness.analysis.p_values import ALPHA
 from harness.analysis.paper_figures import weighted_means
 from harness.analysis.power import needed_instances, needed_verdicts
+from harness.analysis.run_differences import differing, refuse_unlike_verdicts
 from harness.analysis.summary import only_numbers
 from harness.analysis.unjudged import Unjudged, unjudged
 from harness.config.run_file import of_k

@@ -21,13 +21,13 @@ from harness.analysis.breakdown import group_codes
 from harness.analysis.constraints import LONGEST, ScoreDetails, table_line
 from harness.analysis.inputs import Label
 from harness.errors import ConfigError
-from harness.scoring import cut
 from harness.store.columns import NOT_JUDGED, AttemptTable, TableBuilder, name_digest
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import decoded
 from harness.store.judgements import JUDGEMENT, JudgementOutcome, read_register, text_hash
 from harness.store.rows import Rows
 from harness.store.run_folder import JUDGEMENTS
+from harness.wording import truncated
 
 BY_RULE = "rule"  # `decided_by` of a criterion for which the judge was not called
 
@@ -313,7 +313,7 @@ def _labelled(
             continue
         if not (matched := _matched(label.criterion, keys)):
             named = "no criterion" if label.criterion is None else f"criterion {label.criterion!r}"
-            first = cut(keys[0][0], LONGEST)
+            first = truncated(keys[0][0], LONGEST)
             why = f"it names {named}; the judge has {len(keys):,}, and number 0 is {first!r}"
             unmatched.append((label, why))
             continue

@@ -41,8 +41,8 @@ class _Judged(Struct, gc=False):
 
 def read_panels(index: AttemptIndex) -> list[PanelFindings]:
     """Return the findings on each score of a run's panels, or [] if there are no votes."""
-    register = {} if index.judgements is None else index.judgements.register.judges
-    panels = tuple(f"{name}." for name, judge in register.items() if judge.members)
+    judges = index.register.judges
+    panels = tuple(f"{name}." for name, judge in judges.items() if judge.members)
     if not panels:
         return []
     tables: dict[str, dict[tuple[str, str], TableBuilder]] = defaultdict(

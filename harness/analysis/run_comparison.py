@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from harness.analysis.breakdown import is_verdict, value_of
 from harness.analysis.comparable import (
     Run,
-    differing,
-    marks_against,
     refuse_incomparable,
     refuse_unknown,
     refuse_unknown_label,
@@ -29,6 +27,7 @@ from harness.analysis.comparison import Comparison, adjusted, compare, pair
 from harness.analysis.constraints import ConstraintFindings, KindChange, compare_kinds
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.analysis.rankings import Ranking, rank_groups
+from harness.analysis.run_differences import differing, marks_against
 from harness.store.index import read_names
 
 # Unadjusted p values below this are starred in a matrix, as in figures 13 and 14 of Lior et al.
@@ -212,6 +211,18 @@ class PairMatrix(Struct, frozen=True, kw_only=True):
     rows: list[MatrixRow]
     pairs: list[RunPair]
     notes: list[str]
+
+    def pair(self, baseline: str, run: str) -> Comparison:
+        """Return the comparison of two runs, as ``run`` minus ``baseline``."""
+        names = [row.run for row in self.rows]
+        first, second = names.index(baseline), names.index(run)
+        (pair,) = (pair for pair in self.pairs if {pair.first, pair.second} == {first, second})
+        comparison = pair.comparison
+        if pair.first == first or comparison.difference is None:
+            return comparison
+        low, high = comparison.ci95 or (None, None)
+        ci95 = None if low is None or high is None else (-high, -low)
+        return replace(comparison, difference=-comparison.difference, ci95=ci95)
 
 
 def pair_matrix(

@@ -74,7 +74,7 @@ def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:
     if not absent.any():
         return absent
     index, judge = AttemptIndex(folder.attempts), score.partition(".")[0]
-    known = index.judgements.register.judges if index.judgements else {}
+    known = index.register.judges
     if judge in known:
         rows = np.flatnonzero(absent & table.judged)
         said = index.said(rows, Decoder(Judgement).decode, known[judge].members or (judge,))

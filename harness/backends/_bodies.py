@@ -125,7 +125,7 @@ def finish(reason: object) -> str:
     return found
 
 
-def counted(usage: object, shape: type[T]) -> T | None:
+def usage_of(usage: object, shape: type[T]) -> T | None:
     """Return a reply's token counts as a ``shape``, or None if they are unusable."""
     try:
         return msgspec.convert(usage, shape)

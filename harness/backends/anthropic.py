@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from harness.backends._anthropic_batches import STATUSES, AnthropicBatching
-from harness.backends._bodies import Count, counted, read, state_in, with_tool_calls
+from harness.backends._bodies import Count, read, state_in, usage_of, with_tool_calls
 from harness.backends._http import REPLY_MB, UNREADABLE, FindCut, HttpBackend, HttpClient, encode
 from harness.backends._responses import OnAllowances
 from harness.backends._sdk_client import SDKClient
@@ -232,7 +232,7 @@ def _usage(given: object) -> Usage | None:
 
     They are also None for tokens cached for an hour: the computed cost would be too low.
     """
-    usage = counted(given, _Usage)
+    usage = usage_of(given, _Usage)
     if usage is None or (usage.cache_creation and usage.cache_creation.ephemeral_1h_input_tokens):
         return None
     read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0

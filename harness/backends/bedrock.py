@@ -162,7 +162,7 @@ class BedrockBackend(HttpBackend):
         ]
         text = "".join(_bodies.text_of(block.text) for block in blocks)
         used = [block.tool_use for block in blocks if block.tool_use]
-        usage = _bodies.counted(found.usage, _Usage)
+        usage = _bodies.usage_of(found.usage, _Usage)
         reason = FINISH_REASONS.get(found.stop_reason, found.stop_reason)
         text, reason = _bodies.with_tool_calls(
             text, reason, ((call.name, call.input) for call in used)

@@ -172,7 +172,7 @@ class GeminiBackend(GeminiBatching):
                 why = feedback.block_reason_message or feedback.block_reason
                 raise PromptRefused(f"{self.endpoint} blocked the prompt: {why}")
             raise ValueError("a response has no candidates")
-        usage = _bodies.counted(found.usage_metadata, _Usage)
+        usage = _bodies.usage_of(found.usage_metadata, _Usage)
         replies = [_reply(content, found, place, request) for place in range(len(found.candidates))]
         tier = _bodies.tier(usage.service_tier) if usage else None
         first = structs.replace(replies[0], usage=usage.record() if usage else None, tier=tier)

@@ -93,7 +93,7 @@ def _stated_cost(usage: object) -> float | UnsetType:
     It is unset for calls that are paid for with the user's own key at another provider. Source:
     https://openrouter.ai/docs/use-cases/usage-accounting.
     """
-    stated = _bodies.counted(usage, _Cost)
+    stated = _bodies.usage_of(usage, _Cost)
     return UNSET if stated is None or stated.is_byok else stated.cost
 
 
@@ -212,7 +212,7 @@ class ChatReplies:
         completion = _bodies.read(content, _Completion)
         if not completion.choices:
             raise ValueError("the list of choices is empty")
-        usage = _bodies.counted(completion.usage, _Usage)
+        usage = _bodies.usage_of(completion.usage, _Usage)
         each = [completion.choices] if request.loglikelihoods else [[c] for c in completion.choices]
         first, *more = (self._reply(choices, completion, request) for choices in each)
         first = structs.replace(first, usage=usage.record() if usage else None)
@@ -240,7 +240,7 @@ class ChatReplies:
             )
             error.billed = True
             raise error
-        usage = _bodies.counted(completion.usage, _Usage)
+        usage = _bodies.usage_of(completion.usage, _Usage)
         found: list[Reply | CallError] = []
         for number, own in enumerate(shares(usage.record() if usage else None, requests)):
             try:

@@ -143,7 +143,7 @@ class OpenAIResponsesBackend(OpenAIBackend):
         called = [item for item in found.output if item.type == "function_call"]
         calls = ((item.name, item.arguments) for item in called)
         text, reason = _bodies.with_tool_calls(text, reason, calls)
-        usage = _bodies.counted(found.usage, _Usage)
+        usage = _bodies.usage_of(found.usage, _Usage)
         return Reply(
             text,
             reason,

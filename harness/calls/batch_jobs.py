@@ -24,7 +24,7 @@ from harness.calls.batch_ledger import (
     RecordedBatch,
     Settled,
 )
-from harness.calls.budget import ROUNDING, Budget, bounds, counted, reply_cost
+from harness.calls.budget import ROUNDING, Budget, bounds, plausible_usage, reply_cost
 from harness.config.prices import Price
 from harness.config.sections import BatchSection
 from harness.errors import BudgetBroken, CallError, FatalCallError, PromptRefused, TransientError
@@ -264,7 +264,7 @@ class BatchJobs:
                 f"To make its calls again: harness batches cancel {batch.id}",
             ) from None
         if (state.done, state.failed) != (batch.done, batch.failed):
-            await self.ledger.counted(batch.tag, state.done, state.failed)
+            await self.ledger.set_progress(batch.tag, state.done, state.failed)
         if state.ended:
             return await self._collect(batch, batch.id, state)
         self.running.add(batch.tag)
@@ -432,7 +432,7 @@ class BatchJobs:
         if budget is None:
             return
         reply = settled.reply
-        budget.release(call.key, usd, unsure=reply is None or counted(reply) is None)
+        budget.release(call.key, usd, unsure=reply is None or plausible_usage(reply) is None)
         if call.usd and usd > call.usd + ROUNDING:
             problem = f"A call of a batch has cost ${usd:,.4f}, and at most ${call.usd:,.4f} was "
             problem += "expected. The budget cannot be kept."

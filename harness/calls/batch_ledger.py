@@ -146,7 +146,7 @@ class BatchLedger:
         said = "UPDATE batches SET id = ?, status = 'in progress' WHERE tag = ?"
         return self.replies.write(Write((), (), [(said, (batch, tag))]))
 
-    def counted(self, tag: str, done: int, failed: int) -> asyncio.Future[None]:
+    def set_progress(self, tag: str, done: int, failed: int) -> asyncio.Future[None]:
         """Record how many requests of a batch have been answered, and how many failed."""
         said = "UPDATE batches SET done = ?, failed = ? WHERE tag = ?"
         return self.replies.write(Write((), (), [(said, (done, failed, tag))]))

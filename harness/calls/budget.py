@@ -345,7 +345,9 @@ class Budgeted:
 
     def cost(self, request: Request, reply: Reply) -> float:
         """Return a reply's cost, or the maximum if unknown. Stop the run if the cost is higher."""
-        usage, known, most = counted(reply), self.cost_of(reply), self.most(*bounds(request))
+        usage = plausible_usage(reply)
+        known = self.cost_of(reply)
+        most = self.most(*bounds(request))
         cost = most if known is None else known
         if usage is not None and cost > most + ROUNDING:
             self.budget.break_off(
@@ -365,7 +367,7 @@ class Budgeted:
         self.budget.settle(most, cost, unsure=self.cost_of(reply) is None)
 
 
-def counted(reply: Reply) -> Usage | None:
+def plausible_usage(reply: Reply) -> Usage | None:
     """Return a reply's usage, or None if it is missing or implausibly zero."""
     usage = reply.usage
     if usage is not None and not (usage.input_tokens or usage.output_tokens):
@@ -377,7 +379,7 @@ def reply_cost(reply: Reply, price: Price | None) -> float | None:
     """Return a reply's cost in US dollars, or None if unknown."""
     if price is None or price == FREE:
         return None if price is None else 0.0
-    usage = counted(reply)
+    usage = plausible_usage(reply)
     own = price.batch if reply.batch else price.tier(reply.tier)
     return None if usage is None or own is None else own.cost(usage)
 

@@ -23,8 +23,9 @@ from harness.cli.console import Baseline, By, Cluster, Format, Round, Runs, Scor
 from harness.config.settings import Settings
 from harness.errors import ConfigError, nearest
 from harness.report.ablation import ablation_document
-from harness.report.comparison import comparison_document, matrix_document
+from harness.report.comparison import comparison_document
 from harness.report.cross_table import cross_table_document, suite_document
+from harness.report.pair_matrix import matrix_document
 from harness.report.runs import cost_table
 from harness.report.table import joined
 from harness.report.text import inert

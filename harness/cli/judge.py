@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from harness.analysis import judge_verdicts
-from harness.analysis.comparable import differing, read_run, refuse_incomparable
+from harness.analysis.comparable import read_run, refuse_incomparable
 from harness.analysis.inputs import Label, keep_labels, read_labels
 from harness.analysis.judge_validation import JudgeValidation
 from harness.analysis.judge_validation import validate as agreement
+from harness.analysis.run_differences import differing
 from harness.analysis.self_preference import notes
 from harness.cli.completion import judge_words
 from harness.cli.confirm import confirm_judging
@@ -34,6 +35,7 @@ from harness.run.run_files import run_named, runs_named
 from harness.store.index import AttemptIndex
 from harness.store.judgements import JudgementOutcome
 from harness.store.run_folder import RunFolder
+from harness.wording import count_of
 
 # Outcomes that --retry accepts, besides error.
 REDRAWN: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
@@ -99,7 +101,7 @@ def judge(
     say_verdictless(folder.name, judged.tally, "and give it another name (as: NAME).")
     failed = judged.tally.failed_judgements
     if failed:
-        how_many = f"{failed:,} judgement{'s' * (failed != 1)} failed"
+        how_many = f"{count_of(failed, 'judgement')} failed"
         say(f"{how_many}; the last error: {judged.tally.last_error}.")
         # Without --retry: a judgement that failed during a retry counts as a failed call now.
         say(f"To retry them: {again}")

@@ -27,7 +27,7 @@ from harness.cli.console import messages, say
 from harness.errors import HarnessError
 from harness.report.text import inert, inert_text, percent, usd
 from harness.run.progress import Ending, Tally
-from harness.scoring import cut
+from harness.wording import truncated
 
 T = TypeVar("T")
 
@@ -178,7 +178,7 @@ def say_verdictless(run: str, tally: Tally, remedy: str) -> None:
     """Print which judges often give no verdict, and why. ``remedy`` ends the advice."""
     for (judge, outcome), n in tally.verdictless.items():
         if n * MANY >= (of := tally.judgements[judge]):
-            reason = cut(tally.reasons[judge, outcome], 200)
+            reason = truncated(tally.reasons[judge, outcome], 200)
             told = f"{n:,} of {of:,} judgements are {outcome} and have no verdict"
             say(f"{run}: judge {judge}: {told}. {reason}".rstrip(), "yellow")
             if outcome == "empty" and reason:

@@ -45,6 +45,7 @@ from harness.run.turns import assessed_references
 from harness.store.judgements import FAILED
 from harness.store.run_folder import RunFolder
 from harness.store.runs import fresh_base, run_name, set_aside, shard_base
+from harness.wording import count_of
 
 
 def run(
@@ -142,7 +143,7 @@ def evaluate(
     from harness.run.suite import evaluation, write_suite
 
     settings = Settings()
-    named, models = _listed("task", tasks, kind("tasks").names()), _listed("model", model)
+    named, models = _names_in("task", tasks, kind("tasks").names()), _names_in("model", model)
     changes = dict(map(parse_override, option or []))
     if batch or detach:
         changes.setdefault("limits.batch", True)
@@ -163,7 +164,7 @@ def evaluate(
     _carry_out(runs, name, again, settings, how, begin)
 
 
-def _listed(what: str, text: str, known: list[str] | None = None) -> list[str]:
+def _names_in(what: str, text: str, known: list[str] | None = None) -> list[str]:
     names = [name for part in text.split(",") if (name := part.strip())]
     if not names:
         remedy = f"Name one of {', '.join(known)}." if known else "Write BACKEND/NAME."
@@ -355,7 +356,7 @@ def _say_ended(execution: Execution, result: Result, again: str, display: Displa
         retry = again if "--retry" in again else f"{again} --retry crashed"
         say(f"To read them: harness show {name} --failed. To try them again: {retry}")
     if failed := metrics.outcomes["error"]:
-        say(f"{name}: {failed:,} attempt{'s' * (failed != 1)} failed:")
+        say(f"{name}: {count_of(failed, 'attempt')} failed:")
         _say_errors(tally, "error")
         say(f"To retry them: {again}")
     elif tally.failed_judgements:  # the run's notice reported them

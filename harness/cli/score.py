@@ -15,7 +15,6 @@ import typer
 from rich.progress import Progress
 from rich.text import Text
 
-from harness.analysis.ablation import counted
 from harness.analysis.rescoring import VerdictChange, VerdictChanges, line
 from harness.analysis.run_display import recorded_display
 from harness.cli.console import Engine, Jobs, Run, messages, output, pool, say, show
@@ -34,6 +33,7 @@ from harness.store.files import replacing
 from harness.store.index import AttemptIndex
 from harness.store.manifest import package_versions
 from harness.store.run_folder import SCORES, input_change
+from harness.wording import count_of
 
 CHANGED = 3  # exit code if verdicts changed; an error exits with 1
 ALONE_S = 1.0  # before other processes help: each takes most of a second to start
@@ -133,7 +133,7 @@ def score(
     for warning in mark_warnings(unknown_marks):
         say(warning, "yellow")
     if separated:
-        answers = counted(separated, "recorded answer")
+        answers = count_of(separated, "recorded answer")
         say(f"{answers} contained reasoning, which was separated before scoring.")
         say(f"To continue the run with these scores, add {option('rescore')} to its command.")
     if changed_inputs:

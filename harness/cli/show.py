@@ -9,7 +9,6 @@ import typer
 from harness.analysis.comparable import read_run, refuse_unknown_label
 from harness.analysis.constraints import LABEL, ConstraintFindings, kinds, read_findings
 from harness.analysis.failures import AnswerLine, read_deciding, read_failed
-from harness.analysis.judge_validation import against_rules
 from harness.analysis.requirements import read_asked, rejections
 from harness.analysis.summary import measure
 from harness.cli.console import Runs, say, show_listing
@@ -17,7 +16,6 @@ from harness.cli.console import show as show_document
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing
 from harness.report.constraints import constraint_document, constraint_shares, rejection_document
-from harness.report.judges import validation_document
 from harness.report.run_tables import headed, run_document
 from harness.report.table import Note, Table, TableDocument
 from harness.report.transcript import Rows, answers_document, failed_document, transcript
@@ -33,7 +31,6 @@ def show(
     constraints: bool = False,
     by: Annotated[str | None, typer.Option(metavar="LABEL")] = None,
     rejected: bool = False,
-    rules: bool = False,
     failed: bool = False,
     side_by_side: bool = False,
     form: Annotated[Literal["table", "json", "csv"], typer.Option("--format")] = "table",
@@ -49,7 +46,6 @@ def show(
         by: With --constraints: group by this label instead of by kind. With --rejected: show each
             group of this label.
         rejected: Show which schemas (decoding.constraint) the provider rejected, by keyword.
-        rules: Show how often judges and rules agree, rule by rule.
         failed: List the attempts that failed, and the reasons. With --instance: show only those.
             With --side-by-side: only the instances that failed in a run.
         side_by_side: Show the runs' answers side by side.
@@ -60,17 +56,17 @@ def show(
         problem = "--by groups the constraints: use it with --constraints or --rejected."
         raise ConfigError(problem, f"harness show {runs[0]} --constraints --by {by}")
     attempts_shown = instance is not None or failed or side_by_side
-    if sum((attempts_shown, constraints, rejected, rules)) > 1:
-        which = "--failed, --side-by-side and --instance, --constraints, --rejected and --rules"
+    if sum((attempts_shown, constraints, rejected)) > 1:
+        which = "--failed, --side-by-side and --instance, --constraints and --rejected"
         raise ConfigError(f"{which} cannot be combined.", "Give one of them.")
-    if form != "table" and (constraints or rejected or rules):
+    if form != "table" and (constraints or rejected):
         problem = "--format json is for the metrics, --side-by-side, --failed and --instance."
         raise ConfigError(problem, "Remove it.")
     if form == "csv" and (instance is not None or not (failed or side_by_side)):
         problem = "--format csv is for --side-by-side and --failed."
         raise ConfigError(problem, f"For all: harness export {runs[0]} --output FILE.csv")
     folders = runs_named(runs, Settings())
-    if len(folders) > 1 and (instance is not None or rejected or rules):
+    if len(folders) > 1 and (instance is not None or rejected):
         problem = f"That is shown for one run, not for {len(folders)}."
         raise ConfigError(problem, f"Name one: {', '.join(one.name for one in folders)}.")
     folder = folders[0]
@@ -104,9 +100,8 @@ def show(
         show_document(_shares(folders, by or LABEL) if constraints else _several(folders), form)
     elif constraints:
         show_document(headed(_constraints(folder, by or LABEL), measure(folder)))
-    elif rejected or rules:
-        document = _rejected(folder, by or "") if rejected else _rules(folder)
-        show_document(headed(document, measure(folder)))
+    elif rejected:
+        show_document(headed(_rejected(folder, by or ""), measure(folder)))
     else:  # recomputed, because a killed run has not written any metrics
         metrics = measure(folder)
         show_document(replace(run_document(metrics), data=metrics), form)
@@ -114,7 +109,7 @@ def show(
 
 def _last_answers(folder: RunFolder, own: Rows) -> list[AnswerLine]:
     index = AttemptIndex(folder.attempts)
-    order = index.listed(own)
+    order = index.rows_by_name(own)
     return list(read_deciding(index, AnswerLine, order[index.attempts.is_last_round()[order]]))
 
 
@@ -180,15 +175,4 @@ def _rejected(folder: RunFolder, label: str) -> TableDocument:
     for group, _ in index.attempts.by(label):
         own = rejections(read_asked(index, {label: group}))
         parts += [Note(f"{label} {group}", "bold"), *rejection_document(own).parts]
-    return TableDocument(parts=parts)
-
-
-def _rules(folder: RunFolder) -> TableDocument:
-    parts = list[Table | Note]()
-    for found in against_rules(AttemptIndex(folder.attempts), folder.name):
-        document = validation_document(found)
-        parts += [Note(document.title, "bold"), *document.parts]
-    if not parts:
-        problem = f"No judge of the run {folder.name!r} decided on criteria that a rule can check."
-        raise DataMissing(problem, "The judge yes_no does (harness docs wildifeval).")
     return TableDocument(parts=parts)

@@ -11,7 +11,7 @@ import yaml
 from harness.config.run_file import RunFile, flatten, is_below
 from harness.config.sections import VARIABLE
 from harness.config.settings import configured_secrets
-from harness.config.validation import shown, validated
+from harness.config.validation import key_only, validated
 from harness.config.yaml_text import RefusedYaml, is_plain_text, parse_yaml, read
 from harness.errors import ConfigError, nearest
 
@@ -30,17 +30,19 @@ def override(tree: dict[str, Any], key: str, value: Any) -> None:
     for section in sections:
         below = at.setdefault(section, {}) if isinstance(at, dict) else _element(at, section)
         if not isinstance(below, dict | list):
-            problem = f"{shown(key)!r} cannot be set: {section!r} is a value, not a section."
+            problem = f"{key_only(key)!r} cannot be set: {section!r} is a value, not a section."
             raise ConfigError(problem, "Check the key's path.")
         at = below
     if isinstance(at, list):
         named = _named(at)
         if last not in named:
-            problem = f"{shown(key)!r} names no element of the list {shown('.'.join(sections))!r}."
-            forms = [shown(f"{'.'.join(sections)}.{name}.{last}") for name in named]
+            problem = (
+                f"{key_only(key)!r} names no element of the list {key_only('.'.join(sections))!r}."
+            )
+            forms = [key_only(f"{'.'.join(sections)}.{name}.{last}") for name in named]
             remedy = f"Name the element: {', '.join(forms)}." if forms else "The list is empty."
             raise ConfigError(problem, remedy)
-        problem = f"{shown(key)!r} cannot be set as a whole: it is an element of a list."
+        problem = f"{key_only(key)!r} cannot be set as a whole: it is an element of a list."
         raise ConfigError(problem, "Set its keys one by one.")
     at[last] = value
 
@@ -55,12 +57,12 @@ def _element(elements: list[Any], name: str) -> Any:
     if name not in named:
         remedy = nearest(name, named) or "Elements are found by their 'as' or 'name'."
         if name.isdecimal() and named:
-            remedy = f"Write an element's name, not its number: {', '.join(map(shown, named))}."
+            remedy = f"Write an element's name, not its number: {', '.join(map(key_only, named))}."
         elif name.isdecimal() and elements:
             remedy = (
                 "Elements are found by name: give them 'as' in the file, or set the whole list."
             )
-        raise ConfigError(f"The list has no element {shown(name)!r}.", remedy)
+        raise ConfigError(f"The list has no element {key_only(name)!r}.", remedy)
     return named[name]
 
 
@@ -76,7 +78,10 @@ def parse_override(text: str) -> tuple[str, Any]:
         begin = "".join(re.findall(r"\A[\w.]*", text))
         begin = begin if begin == text else f"{begin}…"
         raise ConfigError(f"-o {begin!r} is not an override.", "Write -o key.path=value.")
-    problem, remedy = "the value is not valid YAML", f"Quote it: -o '{shown(key)}=\"…\"'."
+    problem, remedy = (
+        "the value is not valid YAML",
+        f"Quote it: -o '{key_only(key)}=\"…\"'.",
+    )
     try:
         keys = key.split(".")
         parsed = parse_yaml(value, keys)
@@ -90,7 +95,7 @@ def parse_override(text: str) -> tuple[str, Any]:
             remedy = "Use single quotes: in double quotes, a backslash begins an escape."
     if re.search("{{|{%", value):
         return key, value
-    raise ConfigError(f"-o {shown(key)}: {problem}.", remedy)
+    raise ConfigError(f"-o {key_only(key)}: {problem}.", remedy)
 
 
 def load(

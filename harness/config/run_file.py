@@ -30,7 +30,7 @@ from harness.config.sections import (
     keys_of,
     names_a_secret,
 )
-from harness.config.validation import Section, shown
+from harness.config.validation import Section, key_only
 from harness.records import Decoding
 
 MOST_SAMPLES = 100_000  # per instance; a run's plan iterates over all of them
@@ -110,7 +110,9 @@ class RunFile(Section):
         if shard is not None:
             found = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", shard)
             if not found or not 1 <= int(found[1]) <= int(found[2]) <= MOST_SHARDS:
-                raise ValueError(f"{shown(shard)!r} is not a shard: write NUMBER/COUNT, as in 3/16")
+                raise ValueError(
+                    f"{key_only(shard)!r} is not a shard: write NUMBER/COUNT, as in 3/16"
+                )
         return shard
 
     @field_validator("limits", "budget", mode="before")
@@ -123,7 +125,7 @@ class RunFile(Section):
     def _numbers_are_numbers(cls, decoding: Any) -> Any:
         for key, value in decoding.items() if isinstance(decoding, dict) else ():
             if isinstance(value, bool) and key != "prompt_logprobs":
-                raise ValueError(f"{shown(key)} cannot be true or false")
+                raise ValueError(f"{key_only(key)} cannot be true or false")
         return decoding
 
     @field_validator("decoding")
@@ -164,7 +166,7 @@ class RunFile(Section):
             check_name(name)
             for key in changes:
                 if not all(key.split(".")):
-                    raise ValueError(f"{name!r} sets {shown(key)!r}, which is not a key.path")
+                    raise ValueError(f"{name!r} sets {key_only(key)!r}, which is not a key.path")
                 if key.split(".")[0] in ("variants", "matrix"):
                     raise ValueError(f"{name!r} sets variants or matrix, which a variant cannot")
         return variants

@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from harness.config.prices import Price
-from harness.config.validation import ReasoningMarks, Section, shown
+from harness.config.validation import ReasoningMarks, Section, key_only
 from harness.errors import nearest
 from harness.plugin_loader import FILE, kind
 
@@ -90,7 +90,7 @@ class PluginSection(BaseModel):
         remedy = "put it into an environment variable, and name that in model.api_key_env"
         for key, value in self.options.items():
             if ":" in key:
-                raise ValueError(f"a space is missing after the colon of {shown(key)!r}")
+                raise ValueError(f"a space is missing after the colon of {key_only(key)!r}")
             if value and names_a_secret(key):
                 raise ValueError(f"{key!r} would contain a secret: {remedy}")
             if key.lower().endswith("url") and isinstance(value, str) and names_a_user(value):
@@ -214,7 +214,7 @@ class ModelSection(PluginSection):
     def _headers_hold_no_secret(cls, headers: dict[str, str] | None) -> dict[str, str] | None:
         for name, value in (headers or {}).items():
             if not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", name):
-                raise ValueError(f"{shown(name)!r:.60} is not the name of a header")
+                raise ValueError(f"{key_only(name)!r:.60} is not the name of a header")
             if name.lower() in OWN_HEADERS:
                 raise ValueError(f"the backend sets {name!r}; for a key, name api_key_env")
             if not (value.isascii() and value.isprintable()):

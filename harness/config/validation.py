@@ -66,7 +66,7 @@ ReasoningMarks = Annotated[
 """The marks around a model's reasoning: ``keep``, or names and pairs. None: all known marks."""
 
 
-def shown(key: str) -> str:
+def key_only(key: str) -> str:
     """Return a key up to a colon, equals sign or space, because the rest may be a secret."""
     name = re.split(r"[:=\s]", key.strip(), maxsplit=1)[0]
     return name if name == key else f"{name}…"
@@ -92,7 +92,7 @@ def _explain(found: ErrorDetails, model: type[BaseModel]) -> str:
     # Pydantic names the types of a union in the location: `DecodingConstraint | Literal["task"]`.
     loc = [str(part) for part in found["loc"]]
     loc = [part for part in loc if not re.match(r"literal\[|DecodingConstraint$", part)]
-    key, kind = ".".join(map(shown, loc)), found["type"]
+    key, kind = ".".join(map(key_only, loc)), found["type"]
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         hint = _hint(loc[-1], loc[:-1], model).rstrip(".")
         return f"unknown key {key!r:.80} ({hint[:1].lower()}{hint[1:]})"

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import yaml
 
-from harness.config.validation import shown
+from harness.config.validation import key_only
 from harness.errors import ConfigError, nearest
 
 
@@ -159,7 +159,7 @@ def _refuse_repeated_keys(root: yaml.Node) -> None:
         for key_node, value_node in node.value:
             key = _key(key_node)
             if key in lines:
-                problem = f"the key {shown(key)!r} is already in line {lines[key]}"
+                problem = f"the key {key_only(key)!r} is already in line {lines[key]}"
                 raise RefusedYaml(problem, key_node, "Remove one of them.")
             lines[key] = key_node.start_mark.line + 1
             nodes.append(value_node)

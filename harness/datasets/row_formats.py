@@ -20,6 +20,7 @@ from harness.datasets.fields import JSON_FIELDS, Row
 from harness.datasets.folder import decode_json, not_utf8, numbered_lines, parquet_rows, read_jsonl
 from harness.errors import DataInvalid, cannot_read, raised_as
 from harness.extras import import_extra
+from harness.wording import count_of
 
 MAX_EXPANDED_BYTES = 1 << 28  # of a decompressed file that is read as a whole
 MAX_EXACT_INTEGER = 1 << 53  # the largest up to which Excel's numbers are exact
@@ -151,8 +152,8 @@ def _table(path: Path, records: Records) -> Iterator[Row]:
             values.pop()
         n_values = len(values)
         if n_values != n_columns:
-            problem = f"{n_values} value{'s' * (n_values != 1)} for "
-            problem += f"{n_columns} column{'s' * (n_columns != 1)}"
+            problem = f"{count_of(n_values, 'value')} for "
+            problem += f"{count_of(n_columns, 'column')}"
             raise DataInvalid(f"{path}, line {line}: {problem}.")
         if n_values > 1 and _is_empty(values):
             continue

@@ -17,6 +17,7 @@ from harness.datasets.folder import sha256
 from harness.datasets.row_formats import may_have_json_texts, row_format
 from harness.errors import DataInvalid, raised_as
 from harness.records import nesting_depth
+from harness.wording import first_few
 
 MAX_DEPTH = 100
 MAX_LISTED = 8  # items that an error message lists
@@ -109,7 +110,4 @@ def _changed_rows(
 def items(numbers: Iterable[int]) -> str:
     """Return a list of the first numbers of rows, such as "items 1, 2 and 5 more"."""
     numbers = list(numbers)
-    text = ", ".join(map(str, numbers[:MAX_LISTED]))
-    if len(numbers) > MAX_LISTED:
-        text += f" and {len(numbers) - MAX_LISTED} more"
-    return f"item{'s' * (len(numbers) != 1)} {text}"
+    return f"item{'s' * (len(numbers) != 1)} {first_few(list(map(str, numbers)), MAX_LISTED)}"

@@ -62,7 +62,7 @@ class ExportedRun:
 
     def samples(self, shape: type[Line]) -> Iterator[list[Line]]:
         """Yield the attempts of each sample, in order of their rounds, decoded as ``shape``."""
-        attempts = self.index.read(shape, self.index.listed(self.rows))
+        attempts = self.index.read(shape, self.index.rows_by_name(self.rows))
         for _, rounds in groupby(attempts, lambda attempt: (attempt.instance, attempt.sample)):
             yield list(rounds)
 

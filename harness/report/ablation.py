@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.analysis.ablation import Ablation, AblationRow, Gain, counted
+from harness.analysis.ablation import Ablation, AblationRow, Gain
 from harness.analysis.breakdown import explained
 from harness.analysis.claims import AblationFindings, ClaimVerdict, FieldGain
 from harness.analysis.clustered import ROUNDING
 from harness.report.comparison import TESTS, units_shown
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
 from harness.report.text import UNKNOWN, number, p_value
+from harness.wording import count_of
 
 _VERDICTS = {
     "holds": "bold green",
@@ -61,9 +62,9 @@ def _notes(found: Ablation) -> list[str]:
     tested = [TESTS[row.method] for row in found.rows if row.p_value is not None]
     sample = ", as a random sample of all such groups" if found.cluster == found.over else ""
     notes = [
-        f"{found.score} x 100: mean over {counted(found.n_groups, 'group')} of {found.over!r} with "
-        f"equal weight. Gain: per cent of the mean of {found.baseline!r}. Difference from it, on "
-        "the instances that both have, with 95% interval and p, not adjusted. The statistical "
+        f"{found.score} x 100: mean over {count_of(found.n_groups, 'group')} of {found.over!r} "
+        f"with equal weight. Gain: per cent of the mean of {found.baseline!r}. Difference from it, "
+        "on the instances that both have, with 95% interval and p, not adjusted. The statistical "
         f"units are {units_shown(found.cluster)}{sample}."
     ]
     if tested:
@@ -94,7 +95,7 @@ def _notes(found: Ablation) -> list[str]:
 def _by_groups(found: Ablation) -> Table:
     columns: list[Column | str] = ["variant"]
     for name in found.rows[0].by:
-        size = counted(max(row.by[name].of for row in found.rows), "group")
+        size = count_of(max(row.by[name].of for row in found.rows), "group")
         columns += [Column(heading, over=f"{name} ({size})") for heading in ("mean", "gain %")]
     rows = []
     for row in found.rows:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.analysis.ablation import counted
 from harness.analysis.gate import Decision, Gate, Outcome, worst
 from harness.analysis.metrics import all_from_cache
 from harness.analysis.unjudged import Unjudged
@@ -13,6 +12,7 @@ from harness.report.comparison import bounds_line
 from harness.report.run_tables import WITHOUT_SCORE, of_groups
 from harness.report.table import Cell, Column, Note, TableDocument, flat, table
 from harness.report.text import UNKNOWN, clusters_text, interval, number, percent, printable, usd
+from harness.wording import count_of
 
 _STYLES = {"passed": "green", "failed": "red", "too few to tell": "yellow"}
 
@@ -44,7 +44,7 @@ def gate_document(gates: Sequence[Gate]) -> TableDocument:
             one.what,
             one.group or ("all" if grouped else ""),
             one.n,
-            Cell(one.value, shown(one, one.value)),
+            Cell(one.value, figure_text(one, one.value)),
             Cell(one.ci95, _interval(one)),
             Cell(one.bound, bound(one)),
             Cell(one.outcome, style=_STYLES[one.outcome]),
@@ -112,7 +112,7 @@ def gate_document(gates: Sequence[Gate]) -> TableDocument:
     )
 
 
-def shown(one: Decision, value: float | None) -> str:
+def figure_text(one: Decision, value: float | None) -> str:
     """Format the value of a decision's figure (``n/a`` for None)."""
     if value is None:
         return UNKNOWN
@@ -123,7 +123,7 @@ def shown(one: Decision, value: float | None) -> str:
 
 def bound(one: Decision) -> str:
     """Format a decision's bound, such as ``≥ 0.9000``."""
-    return f"{'≤' if one.at_most else '≥'} {shown(one, one.bound)}"
+    return f"{'≤' if one.at_most else '≥'} {figure_text(one, one.bound)}"
 
 
 def _interval(one: Decision) -> str:
@@ -157,7 +157,7 @@ def decision_line(one: Decision) -> str:
     if one.bounds is not None and one.biased:
         more = f"; {bounds_line(one.not_judged, one.n, one.bounds)}{_TOO_FEW}"
     return (
-        f"{printable(f'{one.what} {one.group}'.strip())} {shown(one, one.value)}{uncertain}, "
+        f"{printable(f'{one.what} {one.group}'.strip())} {figure_text(one, one.value)}{uncertain}, "
         f"bound {bound(one)}, n = {one.n:,}{needed}{more}"
     )
 
@@ -198,10 +198,10 @@ def latency_lines(gate: Gate, named: bool = False) -> list[str]:
     crashed = gate.run.metrics.outcomes.get("crashed", 0)
     failed = gate.run.metrics.outcomes.get("error", 0)
     if crashed:
-        crashes = counted(crashed, "crashed call")
+        crashes = count_of(crashed, "crashed call")
         lines.append(f"Latencies{of_run} include {crashes}. A time-out is beyond any bound.")
     if failed:
-        lines.append(f"Latencies{of_run} leave out {counted(failed, 'failed call')}.")
+        lines.append(f"Latencies{of_run} leave out {count_of(failed, 'failed call')}.")
     return lines
 
 

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from msgspec import Struct
-
-from harness.analysis.breakdown import value_of
 from harness.analysis.error_labels import ErrorTally
-from harness.analysis.inputs import kept_labels
-from harness.analysis.judge_validation import PEOPLE, Agreement, JudgeValidation
-from harness.analysis.metrics import PASS_RATE, Statistic
-from harness.report.runs import ReportedRun
-from harness.report.table import Column, Note, ShownUnit, Table, TableDocument, table
-from harness.report.text import number, p_value, percent
-
-NOT_VALIDATED = "not validated against human labels"
+from harness.analysis.judge_validation import Agreement, JudgeValidation
+from harness.analysis.metrics import Statistic
+from harness.report.table import Column, Note, Table, TableDocument, table
+from harness.report.text import p_value, percent
 
 
 def error_document(found: ErrorTally) -> TableDocument:
@@ -154,81 +147,3 @@ def _captions(found: JudgeValidation) -> list[str]:
             "little: three runs in the same order have p 0.33."
         )
     return [*sentences, *found.notes]
-
-
-def validated(runs: Sequence[ReportedRun]) -> Iterator[tuple[str, str]]:
-    """Yield judges, each with a note: its agreement with human labels, or that there are none.
-
-    Judges whose labels have not been read or compared are left out.
-    """
-    for name in dict.fromkeys(name for run in runs for name in run.metrics.judges):
-        if known := {run.name: one for run in runs if (one := _by_people(run, name))}:
-            yield (
-                name,
-                "; ".join(
-                    f"agrees with {_with_people(one)}" + (f", in {run}" if len(runs) > 1 else "")
-                    for run, one in known.items()
-                ),
-            )
-        elif not any(kept_labels(run.index.path.parent, name) for run in runs):
-            yield name, NOT_VALIDATED
-
-
-def _with_people(validation: JudgeValidation) -> str:
-    found, shown = validation.agreement, ShownUnit(percent=True, digits=0)
-    value = Column("", rate=True)
-    return (
-        f"{validation.reference} on {shown.show(found.accuracy.mean, value)} "
-        f"({shown.show(found.accuracy.ci95, value)}) of {found.accuracy.n:,} verdicts, "
-        f"kappa {number(found.kappa.mean, 2)}"
-    )
-
-
-def _by_people(run: ReportedRun, judge: str) -> JudgeValidation | None:
-    """Return a judge's validation by the run's largest file of human labels, if any."""
-    found = [one for one in run.validations if one.judge == judge]
-    found = [one for one in found if one.reference.startswith(PEOPLE)]
-    return max(found, key=lambda one: one.agreement.accuracy.n, default=None)
-
-
-class WithoutJudges(Struct, frozen=True, kw_only=True):
-    """A run's verdicts, leaving out the deciding judges that were not validated."""
-
-    judges: Sequence[str]
-    labelled: Sequence[str]  # those with human labels: their kappa, which may be due to chance
-    value: float | None  # the pass rate; None if nothing else decides
-    failed: int  # samples
-    alone: int  # failed samples that nothing else fails
-
-
-def without_judges(run: ReportedRun) -> WithoutJudges | None:
-    """Return a run's verdicts without the judges that are not validated on its own answers.
-
-    A judge is validated if it agrees with human labels beyond chance, or if its labels have not
-    been read. The result is None if all deciding judges are validated, or if the primary metric is
-    not the pass rate.
-    """
-    judges = {} if run.index.judgements is None else run.index.judgements.register.judges
-    known = {name: _by_people(run, name) for name, one in judges.items() if one.decides}
-    names = [
-        name
-        for name, found in known.items()
-        if not (
-            found.agreement.beyond_chance if found else kept_labels(run.index.path.parent, name)
-        )
-    ]
-    if not names or run.metrics.measure:
-        return None
-    rest = run.index.without(names).last_rounds()
-    failed = run.attempts.last_rounds().passed == 0
-    return WithoutJudges(
-        judges=names,
-        labelled=[
-            f"{name} kappa {number(one.agreement.kappa.mean, 2)}, n = {one.agreement.kappa.n:,}"
-            for name in names
-            if (one := known[name])
-        ],
-        value=value_of(rest, PASS_RATE).mean,
-        failed=int(failed.sum()),
-        alone=int((failed & (rest.passed != 0)).sum()),
-    )

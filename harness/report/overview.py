@@ -6,30 +6,44 @@ The page draws this document, and computes no statistics itself.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from datetime import datetime
-from typing import Literal
 
-from msgspec import Struct
-
-from harness.analysis.breakdown import is_verdict
-from harness.analysis.comparable import CONFOUNDED
+from harness.analysis.breakdown import is_verdict, value_of
 from harness.analysis.failures import fence_hint
+from harness.analysis.inputs import kept_labels
+from harness.analysis.judge_validation import PEOPLE, JudgeValidation
 from harness.analysis.metrics import PASS_RATE, SampleStatistic, all_from_cache
+from harness.analysis.p_values import ALPHA
 from harness.analysis.run_comparison import RunComparison
+from harness.analysis.run_differences import CONFOUNDED
 from harness.analysis.self_preference import notes
 from harness.analysis.summary import Latencies
 from harness.records import OUTCOMES
-from harness.report.answer import Headline, different_models, headline_of, unaided
+from harness.report.answer import headline_of
 from harness.report.comparison import captions, details, score_name, serious, unequal
 from harness.report.figure import Figure
-from harness.report.judges import WithoutJudges, validated, without_judges
-from harness.report.parts import TablePart, table_part
+from harness.report.parts import (
+    ComparisonOverview,
+    Difference,
+    FailureShare,
+    Mark,
+    Overview,
+    RateValue,
+    RunOverview,
+    ScoreKind,
+    ScoreMean,
+    WithoutJudges,
+    table_part,
+)
 from harness.report.provenance import differences, origins, packages, settings
 from harness.report.runs import Reported, ReportedRun, common_start, shortened, unit_of
-from harness.report.sections import PageSection, sections
-from harness.report.table import ShownUnit
+from harness.report.sections import sections
+from harness.report.table import Column, ShownUnit
+from harness.report.text import number, printable
+from harness.wording import joined_with_and
 
+NOT_VALIDATED = "not validated against human labels"
 MOST_REASONS = 20  # reasons for failures listed, over all runs
 _NOTES = {
     "SIMULATED": "The answers are made up and say nothing about any model.",
@@ -42,128 +56,9 @@ _INTERVALS = (
     "not independent. Rates have Clopper and Pearson's interval for the effective sample size.",
     "Not judged: an infrastructure error or a failed judge, which does not count as a failed "
     "answer. Refused, empty, truncated and unparseable answers fail.",
+    f"Statistically tied: p of at least {ALPHA}, by Holm's method for more than two runs. "
+    "Intervals are not adjusted.",
 )
-
-ScoreKind = Literal["check", "judge", "panel", "score"]
-
-
-class RateValue(Struct, frozen=True, kw_only=True):
-    """A run's primary metric with its 95% interval, over n samples."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-
-
-class ScoreMean(Struct, frozen=True, kw_only=True):
-    """The mean of one of a run's scores, excluding the ``missing`` samples without a value."""
-
-    name: str
-    kind: ScoreKind
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    missing: int
-    unit: str  # "%" for a fraction
-
-
-class FailureShare(Struct, frozen=True, kw_only=True):
-    """A reason for failures of a run's last answers or calls."""
-
-    reason: str
-    n: int
-    of: int  # the run's failed samples or, if calls failed for this reason, its failed calls
-    hint: str
-    example: tuple[str, int, int]  # instance, sample, round
-    alone: bool  # whether the example failed for this reason alone
-    filter: Mapping[str, str]  # of the grid of attempts
-
-
-class RunOverview(Struct, frozen=True, kw_only=True):
-    """The figures of one run."""
-
-    name: str
-    full_name: str
-    task: str
-    model: str
-    marks: Sequence[str]
-    recorded: bool
-    samples: int
-    planned: int | None
-    attempts: int
-    included: int  # attempts that the page has
-    rate: RateValue
-    measure: str
-    unit: str
-    scores: list[ScoreMean]
-    failures: list[FailureShare]
-    n_failed: int
-    n_failed_calls: int  # samples whose last call failed
-    without: WithoutJudges | None
-    not_judged: int
-    outcomes: Mapping[str, int]
-    cost_usd: float | None
-    computed_usd: float  # part of the cost, as in `Metrics`
-    cost_per_solved_usd: float | None
-    latency_s: Mapping[str, float] | None  # of a call
-    sample_s: Mapping[str, float] | None  # of a sample's calls in all its rounds
-    calls: int
-
-
-class Difference(Struct, frozen=True, kw_only=True):
-    """The difference of a run from the baseline."""
-
-    run: str
-    difference: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    p_adjusted: float | None
-    better: int
-    worse: int
-    n: int
-
-
-class ComparisonOverview(Struct, frozen=True, kw_only=True):
-    """The comparison of all other runs with the baseline."""
-
-    baseline: str
-    score: str
-    unit: str
-    round: int | None
-    rows: list[Difference]
-    notes: Sequence[str]
-
-
-class Mark(Struct, frozen=True):
-    """A warning that applies to some runs, such as SIMULATED."""
-
-    text: str
-    runs: list[str]
-    note: str
-
-
-class Overview(Struct, frozen=True, kw_only=True):
-    """The document that a page draws."""
-
-    title: str
-    made_at: datetime
-    live: bool = False
-    digits: int
-    answer: Headline
-    marks: list[Mark] = []
-    warnings: list[str] = []
-    prefix: str = ""
-    runs: list[RunOverview] = []
-    differences: TablePart | None = None
-    comparison: ComparisonOverview | None = None
-    sections: list[PageSection] = []
-    judges: Mapping[str, str] = {}  # whether each judge was validated, in words
-    groups: Mapping[str, Mapping[str, str]] = {}
-    method: list[str] = []
-    provenance: list[TablePart] = []
 
 
 def overview(
@@ -183,26 +78,28 @@ def overview(
     reported = shortened(reported)
     runs, comparison = reported.runs, reported.comparison
     unit = unit_of(runs)
-    frequent, judges = _frequent(runs), dict(validated(runs))
+    frequent = _frequent(runs)
     included = included or [len(run.attempts) for run in runs]
-    found = [
+    overviews = [
         _run(run, full_name, n, runs, frequent)
         for run, full_name, n in zip(runs, full_names, included, strict=True)
     ]
+    marks = list(_marks(runs, comparison))
+    differing_settings = differences(runs)
     return Overview(
         title=title,
         made_at=made_at,
         digits=unit.digits,
-        answer=headline_of(reported, found, unit),
-        marks=list(_marks(runs, comparison)),
+        answer=headline_of(reported, overviews, marks, unit),
+        marks=marks,
         warnings=_warnings(comparison, runs, unit),
         prefix=prefix,
-        runs=found,
-        differences=table_part(told, unit) if (told := differences(runs)) else None,
+        runs=overviews,
+        differences=table_part(differing_settings, unit) if differing_settings else None,
         comparison=_comparison(comparison, unit) if comparison else None,
         sections=sections(reported, unit, figures),
-        judges=judges,
-        groups={label: of for run in runs for label, of in run.explanations.items()},
+        judges=dict(_validated(runs)),
+        groups={label: texts for run in runs for label, texts in run.explanations.items()},
         method=[*_INTERVALS, *(_method(comparison, unit) if comparison else ())],
         provenance=[
             table_part(part(runs), unit, folded=part is not origins)
@@ -219,8 +116,8 @@ def _run(
     frequent: Container[str],
 ) -> RunOverview:
     metrics = run.metrics
-    found = metrics.primary()
-    rounds = ", last round" if any(one.last_round > 1 for one in runs) else ""
+    primary = metrics.primary()
+    rounds = ", last round" if any(any_run.last_round > 1 for any_run in runs) else ""
     failed = _failed(run)
     n_failed_calls = _failed_calls(run, failed)
     return RunOverview(
@@ -234,15 +131,15 @@ def _run(
         planned=metrics.n_planned,
         attempts=metrics.n_attempts,
         included=included,
-        rate=RateValue(n=found.n, **_value(found)),
+        rate=RateValue(n=primary.n, **_value(primary)),
         measure=(metrics.measure or "pass rate") + rounds,
         unit="%" if run.is_share(metrics.measure or PASS_RATE) else "",
         scores=list(_scores(run)),
         failures=list(_failures(run, frequent)),
         n_failed=len(failed) - n_failed_calls,
         n_failed_calls=n_failed_calls,
-        without=without_judges(run),
-        not_judged=metrics.overall.missing if metrics.overall.n else found.missing,
+        without=_without_judges(run),
+        not_judged=metrics.overall.missing if metrics.overall.n else primary.missing,
         outcomes={outcome: metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES},
         cost_usd=None if run.recorded else metrics.cost_usd,
         computed_usd=metrics.computed_usd,
@@ -253,25 +150,25 @@ def _run(
     )
 
 
-def _times(found: Latencies | None) -> dict[str, float] | None:
-    return {"median": found.median, "p95": found.quantiles[95]} if found else None
+def _times(latencies: Latencies | None) -> dict[str, float] | None:
+    return {"median": latencies.median, "p95": latencies.quantiles[95]} if latencies else None
 
 
-def _value(found: SampleStatistic) -> dict[str, float | None]:
-    low, high = found.ci95 or (None, None)
-    return {"value": found.mean, "low": low, "high": high}
+def _value(statistic: SampleStatistic) -> dict[str, float | None]:
+    low, high = statistic.ci95 or (None, None)
+    return {"value": statistic.mean, "low": low, "high": high}
 
 
 def _scores(run: ReportedRun) -> Iterator[ScoreMean]:
     for name in run.attempts.scores:
-        found = run.metrics.scores.get(name) or SampleStatistic(missing=run.metrics.n_samples)
+        mean = run.metrics.scores.get(name) or SampleStatistic(missing=run.metrics.n_samples)
         yield ScoreMean(
             name=name,
             kind=score_kind(run, name),
-            n=found.n,
-            missing=found.missing,
+            n=mean.n,
+            missing=mean.missing,
             unit="%" if run.is_share(name) else "",
-            **_value(found),
+            **_value(mean),
         )
 
 
@@ -281,6 +178,72 @@ def score_kind(run: ReportedRun, score: str) -> ScoreKind:
         if score.startswith(f"{name}."):
             return "panel" if judge.of else "judge"
     return "check" if is_verdict(run.attempts, score) else "score"
+
+
+def _validated(runs: Sequence[ReportedRun]) -> Iterator[tuple[str, str]]:
+    """Yield judges, each with a note: its agreement with human labels, or that there are none.
+
+    Judges whose labels have not been read or compared are left out.
+    """
+    for name in dict.fromkeys(name for run in runs for name in run.metrics.judges):
+        texts = []
+        for run in runs:
+            if validation := _by_people(run, name):
+                where = f", in {run.name}" if len(runs) > 1 else ""
+                texts.append(f"agrees with {_agreement_text(validation)}{where}")
+        if texts:
+            yield name, "; ".join(texts)
+        elif not any(kept_labels(run.index.path.parent, name) for run in runs):
+            yield name, NOT_VALIDATED
+
+
+def _agreement_text(validation: JudgeValidation) -> str:
+    unit = ShownUnit(percent=True, digits=0)
+    column = Column("", rate=True)
+    accuracy = validation.agreement.accuracy
+    return (
+        f"{validation.reference} on {unit.show(accuracy.mean, column)} "
+        f"({unit.show(accuracy.ci95, column)}) of {accuracy.n:,} verdicts, "
+        f"kappa {number(validation.agreement.kappa.mean, 2)}"
+    )
+
+
+def _by_people(run: ReportedRun, judge: str) -> JudgeValidation | None:
+    """Return a judge's validation by the run's largest file of human labels, if any."""
+    validations = [
+        validation
+        for validation in run.validations
+        if validation.judge == judge and validation.reference.startswith(PEOPLE)
+    ]
+    return max(validations, key=lambda validation: validation.agreement.accuracy.n, default=None)
+
+
+def _without_judges(run: ReportedRun) -> WithoutJudges | None:
+    """Return a run's verdicts without the judges that are not validated on its own answers.
+
+    A judge is validated if it agrees with human labels beyond chance, or if its labels have not
+    been read. The result is None if all deciding judges are validated, or if the primary metric is
+    not the pass rate.
+    """
+    names = []
+    for name, judge in run.index.register.judges.items():
+        validation = _by_people(run, name)
+        if validation:
+            is_validated = validation.agreement.beyond_chance
+        else:
+            is_validated = bool(kept_labels(run.index.path.parent, name))
+        if judge.decides and not is_validated:
+            names.append(name)
+    if not names or run.metrics.measure:
+        return None
+    rest = run.index.without(names).last_rounds()
+    failed = run.attempts.last_rounds().passed == 0
+    return WithoutJudges(
+        judges=names,
+        value=value_of(rest, PASS_RATE).mean,
+        failed=int(failed.sum()),
+        alone=int((failed & (rest.passed != 0)).sum()),
+    )
 
 
 def _failed(run: ReportedRun) -> list[int]:
@@ -312,80 +275,113 @@ def _of_call(reason: str) -> bool:
 def _failures(run: ReportedRun, frequent: Container[str]) -> Iterator[FailureShare]:
     failed = _failed(run)
     n_failed_calls = _failed_calls(run, failed)
-    counts = Counter(place for row in failed for place in run.failures.of[row])
+    rows_by_reason: dict[int, list[int]] = {}
+    for row in failed:
+        for place in run.failures.of[row]:
+            rows_by_reason.setdefault(place, []).append(row)
     reasons = run.failures.reasons
-    by_answers_first = sorted(counts, key=lambda at: (_of_call(reasons[at]), -counts[at]))
+    by_answers_first = sorted(
+        rows_by_reason, key=lambda place: (_of_call(reasons[place]), -len(rows_by_reason[place]))
+    )
     for place in by_answers_first:
-        reason, n = reasons[place], counts[place]
+        reason = reasons[place]
+        rows = rows_by_reason[place]
         if reason not in frequent:
             continue
-        having = [row for row in failed if place in run.failures.of[row]]
         # An example of this reason alone, if there is one.
-        first = next((row for row in having if len(run.failures.of[row]) == 1), having[0])
+        example = next((row for row in rows if len(run.failures.of[row]) == 1), rows[0])
         in_json = reason.startswith("unparseable: ") and "JSON" in reason
         yield FailureShare(
             reason=reason,
-            n=n,
+            n=len(rows),
             of=n_failed_calls if _of_call(reason) else len(failed) - n_failed_calls,
             hint=fence_hint(run.index, run.settings) if in_json else "",
-            example=run.failures.names[first],
-            alone=len(run.failures.of[first]) == 1,
+            example=run.failures.names[example],
+            alone=len(run.failures.of[example]) == 1,
             filter={"where": run.name, "reason": reason},
         )
 
 
 def _marks(runs: Sequence[ReportedRun], comparison: RunComparison | None) -> Iterator[Mark]:
     marks = {run.name: dict.fromkeys(run.marks) for run in runs}
-    for one in comparison.others if comparison else ():
-        marks.setdefault(one.run, {}).update(dict.fromkeys(one.marks))
-    for text in dict.fromkeys(mark for own in marks.values() for mark in own):
+    for against in comparison.others if comparison else ():
+        marks.setdefault(against.run, {}).update(dict.fromkeys(against.marks))
+    for text in dict.fromkeys(mark for run_marks in marks.values() for mark in run_marks):
         note = _NOTES.get(text.partition(" ")[0], "")
-        yield Mark(text, [name for name, own in marks.items() if text in own], note)
+        yield Mark(text, [name for name, run_marks in marks.items() if text in run_marks], note)
 
 
 def _warnings(
     comparison: RunComparison | None, runs: Sequence[ReportedRun], unit: ShownUnit
 ) -> list[str]:
     """Return warnings about unfair comparisons and the limits of the figures."""
-    found = [f"{run.name}: {note}." for run in runs for note in notes(run.metrics)]
-    found += [f"{run.name}: {caution}" for run in runs for caution in run.metrics.cautions]
+    warnings = [f"{run.name}: {note}." for run in runs for note in notes(run.metrics)]
+    warnings += [f"{run.name}: {caution}" for run in runs for caution in run.metrics.cautions]
     if cached := ", ".join(run.name for run in runs if run.metrics.from_cache):
-        found.append(all_from_cache(cached))
+        warnings.append(all_from_cache(cached))
     if comparison is not None:
-        found += serious(comparison.notes)
-        found += [*different_models(runs), *unequal(comparison, runs)]
+        warnings += serious(comparison.notes)
+        warnings += [*_different_models(runs), *unequal(comparison, runs)]
     if comparison is None or comparison.asked.round != 1:
-        found += unaided(runs, unit)
-    return found
+        warnings += _unaided(runs, unit)
+    return warnings
 
 
-def _comparison(found: RunComparison, unit: ShownUnit) -> ComparisonOverview:
+def _different_models(runs: Sequence[ReportedRun]) -> Iterator[str]:
+    """Yield a sentence on which runs use which model, if the models differ."""
+    names: dict[str, list[str]] = {}
+    for run in runs:
+        names.setdefault(run.metrics.model or "an unknown model", []).append(run.name)
+    if len(names) > 1:
+        models = [f"{model} ({joined_with_and(same)})" for model, same in names.items()]
+        yield printable(f"The runs use different models: {joined_with_and(models)}.")
+
+
+def _unaided(runs: Sequence[ReportedRun], unit: ShownUnit) -> Iterator[str]:
+    """Yield a warning about gains over rounds of feedback, if there are several rounds."""
+    several = [run for run in runs if run.last_round > 1]
+    if not several:
+        return
+    first_answers = [
+        f"{run.name} {unit.show(run.metrics.rounds.each[1], Column('', rate=True))}"
+        for run in several
+        if not run.metrics.measure and 1 in run.metrics.rounds.each
+    ]
+    rates = f" First answers pass: {joined_with_and(first_answers)}." if first_answers else ""
+    yield printable(
+        "Feedback between rounds tells the model what the checks found, and the same checks score "
+        f"its next answer: a gain over rounds is not a gain in unaided ability.{rates}"
+    )
+
+
+def _comparison(comparison: RunComparison, unit: ShownUnit) -> ComparisonOverview:
     rows = []
-    for one in found.others:
-        low, high = one.overall.ci95 or (None, None)
+    for against in comparison.others:
+        overall = against.overall
+        low, high = overall.ci95 or (None, None)
         rows.append(Difference(
-            run=one.run,
-            difference=one.overall.difference,
+            run=against.run,
+            difference=overall.difference,
             low=low,
             high=high,
-            p=one.overall.p_value,
-            p_adjusted=one.overall.p_adjusted,
-            better=one.overall.better,
-            worse=one.overall.worse,
-            n=one.overall.n,
+            p=overall.p_value,
+            p_adjusted=overall.p_adjusted,
+            better=overall.better,
+            worse=overall.worse,
+            n=overall.n,
         ))  # fmt: skip
     return ComparisonOverview(
-        baseline=found.baseline,
-        score=score_name(found.asked.score),
+        baseline=comparison.baseline,
+        score=score_name(comparison.asked.score),
         unit=unit.sign,
-        round=found.asked.round,
+        round=comparison.asked.round,
         rows=rows,
-        notes=list(captions(found)),
+        notes=list(captions(comparison)),
     )
 
 
 def _method(comparison: RunComparison, unit: ShownUnit) -> Iterator[str]:
     yield from captions(comparison)
-    for one in comparison.others:
-        if said := " ".join(details(one, comparison, unit)):
-            yield f"{one.run}: {said}"
+    for against in comparison.others:
+        if sentences := " ".join(details(against, comparison, unit)):
+            yield f"{against.run}: {sentences}"

@@ -1,9 +1,10 @@
-"""Tables, figures and notes in the form in which the page draws them: JSON with formatted texts."""
+"""The document that the page draws: JSON with formatted texts, tables and figures of runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -70,6 +71,152 @@ class NotePart(Struct, frozen=True, tag_field="kind", tag="note"):
 
 
 Part = TablePart | FigurePart | NotePart
+
+
+class PageSection(Struct, frozen=True):
+    """A section of a page, with its anchor, title and parts."""
+
+    id: str
+    title: str
+    parts: list[Part]
+
+
+ScoreKind = Literal["check", "judge", "panel", "score"]
+
+
+class RateValue(Struct, frozen=True, kw_only=True):
+    """A run's primary metric with its 95% interval, over n samples."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+class ScoreMean(Struct, frozen=True, kw_only=True):
+    """The mean of one of a run's scores, excluding the ``missing`` samples without a value."""
+
+    name: str
+    kind: ScoreKind
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    missing: int
+    unit: str  # "%" for a fraction
+
+
+class FailureShare(Struct, frozen=True, kw_only=True):
+    """A reason for failures of a run's last answers or calls."""
+
+    reason: str
+    n: int
+    of: int  # the run's failed samples or, if calls failed for this reason, its failed calls
+    hint: str
+    example: tuple[str, int, int]  # instance, sample, round
+    alone: bool  # whether the example failed for this reason alone
+    filter: Mapping[str, str]  # of the grid of attempts
+
+
+class WithoutJudges(Struct, frozen=True, kw_only=True):
+    """A run's verdicts, leaving out the deciding judges that were not validated."""
+
+    judges: Sequence[str]
+    value: float | None  # the pass rate; None if nothing else decides
+    failed: int  # samples
+    alone: int  # failed samples that nothing else fails
+
+
+class RunOverview(Struct, frozen=True, kw_only=True):
+    """The figures of one run."""
+
+    name: str
+    full_name: str
+    task: str
+    model: str
+    marks: Sequence[str]
+    recorded: bool
+    samples: int
+    planned: int | None
+    attempts: int
+    included: int  # attempts that the page has
+    rate: RateValue
+    measure: str
+    unit: str
+    scores: list[ScoreMean]
+    failures: list[FailureShare]
+    n_failed: int
+    n_failed_calls: int  # samples whose last call failed
+    without: WithoutJudges | None
+    not_judged: int
+    outcomes: Mapping[str, int]
+    cost_usd: float | None
+    computed_usd: float  # part of the cost, as in `Metrics`
+    cost_per_solved_usd: float | None
+    latency_s: Mapping[str, float] | None  # of a call
+    sample_s: Mapping[str, float] | None  # of a sample's calls in all its rounds
+    calls: int
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    """The difference of a run from the baseline."""
+
+    run: str
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    p_adjusted: float | None
+    better: int
+    worse: int
+    n: int
+
+
+class ComparisonOverview(Struct, frozen=True, kw_only=True):
+    """The comparison of all other runs with the baseline."""
+
+    baseline: str
+    score: str
+    unit: str
+    round: int | None
+    rows: list[Difference]
+    notes: Sequence[str]
+
+
+class Mark(Struct, frozen=True):
+    """A warning that applies to some runs, such as SIMULATED."""
+
+    text: str
+    runs: list[str]
+    note: str
+
+
+class Headline(Struct, frozen=True):
+    """The sentence at the top of a page, and the sentences that support it."""
+
+    sentence: str
+    support: list[str]
+
+
+class Overview(Struct, frozen=True, kw_only=True):
+    """The document that a page draws."""
+
+    title: str
+    made_at: datetime
+    live: bool = False
+    digits: int
+    answer: Headline
+    marks: list[Mark] = []
+    warnings: list[str] = []
+    prefix: str = ""
+    runs: list[RunOverview] = []
+    differences: TablePart | None = None
+    comparison: ComparisonOverview | None = None
+    sections: list[PageSection] = []
+    judges: Mapping[str, str] = {}  # whether each judge was validated, in words
+    groups: Mapping[str, Mapping[str, str]] = {}
+    method: list[str] = []
+    provenance: list[TablePart] = []
 
 
 def table_part(table: Table, unit: ShownUnit, *, folded: bool = False) -> TablePart:

@@ -149,12 +149,12 @@ def by_key(
 ) -> Table:
     """Build a table of mappings, with a column per run and a row per key."""
     keys = dict.fromkeys(key for one in told for key in one)
-    rows = [[key, *(_shown(one.get(key)) for one in told)] for key in keys]
+    rows = [[key, *(_value_text(one.get(key)) for one in told)] for key in keys]
     shown = [row for row in rows if any(row[1:])]
     return table([heading, *(run.name for run in runs)], shown, title=title, names=1 + len(runs))
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if value in (None, "", [], {}, ()):
         return ""
     return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from harness.analysis.ablation import counted
 from harness.analysis.clustered import ROUNDING
 from harness.analysis.comparison import MOST_UNJUDGED
 from harness.analysis.metrics import (
@@ -42,6 +41,7 @@ from harness.report.text import (
     usd,
     with_error,
 )
+from harness.wording import count_of
 
 SIGNIFICANT = 0.05
 MOST_GROUPS = 50  # maximum groups of a label to show; metrics.json has all of them
@@ -175,7 +175,7 @@ def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
     several = f" in up to {max(rounds.each)} rounds" if len(rounds.each) > 1 else ""
     several = f" in up to {max(metrics.turns)} turns" if metrics.turns else several
     samples = (
-        f"{counted(metrics.n_samples, 'sample')} of {counted(metrics.n_instances, 'instance')}"
+        f"{count_of(metrics.n_samples, 'sample')} of {count_of(metrics.n_instances, 'instance')}"
     )
     yield "attempts", f"{metrics.n_attempts:,}{several}, for {samples}"
     if not metrics.complete:
@@ -200,8 +200,8 @@ def _verdicts(metrics: Metrics, rate: Rate, *, bold: bool) -> Iterator[tuple[obj
     if not is_zero(rate.naive_stderr):
         yield "naive s.e.", f"± {number(rate.naive_stderr, 4)}, as if all samples were independent"
     units = clusters_text(metrics.n_instances, rate.n_clusters)
-    yield "judged", f"{counted(rate.n, 'sample')} in {units}"
-    not_judged = counted(rate.missing, "sample")
+    yield "judged", f"{count_of(rate.n, 'sample')} in {units}"
+    not_judged = count_of(rate.missing, "sample")
     if rate.n and rate.missing:
         lowest = number(rate.pass_rate_errors_as_failures, 4)
         not_judged += f", pass rate if all failed {lowest}"
@@ -326,7 +326,7 @@ def cost_facts(metrics: Metrics) -> Iterator[tuple[str, str]]:
     """Yield a run's calls, tokens and cost, each as a name and a text."""
     yield "calls", _number_of_calls(metrics)
     usage, uncounted = metrics.usage, metrics.n_calls_without_usage
-    missing = f", {counted(uncounted, 'call')} not counted" if uncounted else ""
+    missing = f", {count_of(uncounted, 'call')} not counted" if uncounted else ""
     if usage is None:
         yield "tokens", "unknown"
     else:
@@ -356,7 +356,7 @@ def cost_facts(metrics: Metrics) -> Iterator[tuple[str, str]]:
 
 def _number_of_calls(calls: Metrics | CallFigures, unit: str = "") -> str:
     total = calls.n_calls + calls.n_crashed_calls
-    number = counted(total, unit) if unit else f"{total:,}"
+    number = count_of(total, unit) if unit else f"{total:,}"
     parts = []
     if calls.n_cached_calls:
         parts.append(f"{total - calls.n_cached_calls:,} by this run")
@@ -369,7 +369,7 @@ def _number_of_calls(calls: Metrics | CallFigures, unit: str = "") -> str:
 def _sum_of_money(calls: Metrics | CallFigures) -> str:
     cost, unpriced = usd(calls.cost_usd), calls.n_calls_without_cost
     if 0 < unpriced < calls.n_calls:
-        cost += f" ({usd(calls.known_cost_usd)} and {counted(unpriced, 'call')} of unknown cost)"
+        cost += f" ({usd(calls.known_cost_usd)} and {count_of(unpriced, 'call')} of unknown cost)"
     elif calls.known_cost_usd > calls.paid_usd:
         cost += f" ({usd(calls.paid_usd)} of it paid by this run, the rest from the cache)"
     if calls.computed_usd:

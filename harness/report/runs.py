@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import permutations
 from os.path import commonprefix
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -51,6 +50,7 @@ from harness.store.columns import AttemptTable
 from harness.store.files import read_file
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
+from harness.wording import first_few
 
 MOST_NAMED = 4  # runs named in a title
 
@@ -127,8 +127,6 @@ class Reported(NamedTuple):
     matrix: PairMatrix | None = None  # of every pair of runs
     rankings: InducedRankings | None = None  # by the groups of the comparison's label
     suite: Suite | None = None  # of the models on each task, for runs of several tasks
-    # Pairs of a run with rounds of feedback, and the run whose answers are its first answers.
-    continuing: Collection[tuple[str, str]] = ()
 
 
 def report_on(
@@ -200,26 +198,11 @@ def report_on(
     known = findings if all(len(one.table) for one in findings.values()) else {}
     comparison = compare_runs(variants, asked, baseline, findings=known)
     every = pair_matrix(variants, asked.score, round_=asked.round, cluster=asked.cluster)
-    repeated = {
-        frozenset((every.rows[one.first].run, every.rows[one.second].run))
-        for one in every.pairs
-        if one.comparison.method == "shared replies"
-    }
-    continuing = [
-        (run.name, base.name)
-        for run, base in permutations(runs, 2)
-        if texts
-        and base.last_round < run.last_round
-        and not run.metrics.turns  # the later rounds do not follow feedback
-        and {run.name, base.name} in repeated
-    ]
-    if len(runs) < 3:
-        return Reported(runs, comparison, continuing=continuing)
     matrix = with_planned(every, comparison)
     rankings = None  # for three runs, tau-b has few possible values
     if len(runs) > 3 and 1 < len(groups[0].get(asked.by, ())) <= MOST_RANKED:
         rankings = induced_rankings(variants, asked.score, asked.by, round_=asked.round)
-    return Reported(runs, comparison, matrix, rankings, continuing=continuing)
+    return Reported(runs, comparison, matrix, rankings)
 
 
 def _validations(index: AttemptIndex, run: str) -> list[JudgeValidation]:
@@ -280,10 +263,6 @@ def shortened(reported: Reported) -> Reported:
         runs=runs,
         comparison=comparison,
         matrix=matrix,
-        continuing=[
-            (run.removeprefix(prefix), base.removeprefix(prefix))
-            for run, base in reported.continuing
-        ],
     )
 
 
@@ -318,14 +297,10 @@ def runs_table(
     if any(metrics and metrics.computed_usd for metrics in runs.values()):
         notes.append(COMPUTED)
     if lacking := [name for name, metrics in runs.items() if metrics and metrics.unanswerable]:
-        notes.append(f"{_UNANSWERABLE} {_first_names(lacking)}.")
+        notes.append(f"{_UNANSWERABLE} {first_few(lacking, 3)}.")
     if cached := [name for name, metrics in runs.items() if metrics and metrics.from_cache]:
-        notes.append(all_from_cache(_first_names(cached)))
+        notes.append(all_from_cache(first_few(cached, 3)))
     return table(columns, rows, notes=notes)
-
-
-def _first_names(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + f" and {len(names) - 3:,} more" * (len(names) > 3)
 
 
 def runs_document(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from msgspec import Struct
 from msgspec.structs import replace as replaced
 
 from harness.analysis.panels import PanelFindings
@@ -15,7 +14,7 @@ from harness.report.constraints import constraint_document, constraint_shares
 from harness.report.cross_table import suite_document
 from harness.report.figure import Figure
 from harness.report.judges import validation_document
-from harness.report.parts import NotePart, Part, TablePart, figure_part, table_part
+from harness.report.parts import NotePart, PageSection, Part, TablePart, figure_part, table_part
 from harness.report.provenance import by_key, prompts
 from harness.report.run_tables import (
     MOST_GROUPS,
@@ -44,14 +43,6 @@ _CALLS = (
     "Each call counts once, even if attempts share it. Seconds are of calls that were answered or "
     "crashed, without those answered from the cache."
 )
-
-
-class PageSection(Struct, frozen=True):
-    """A section of a page, with its anchor, title and parts."""
-
-    id: str
-    title: str
-    parts: list[Part]
 
 
 def sections(reported: Reported, unit: ShownUnit, figures: Sequence[Figure]) -> list[PageSection]:

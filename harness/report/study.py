@@ -159,7 +159,7 @@ def study_page(
         totals=_totals(found),
         references=REFERENCES,
         simulated=sorted({one.run for one in found if one.why == "simulated"}),
-        exhibits=[_shown(one, found) for one in study.exhibits],
+        exhibits=[_exhibit_view(one, found) for one in study.exhibits],
         facts=facts,
         cautions=cautions,
     )
@@ -197,7 +197,7 @@ def _inert(value: Any) -> Any:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _shown(exhibit: Exhibit, found: Sequence[Finding]) -> tuple[Any, ...]:
+def _exhibit_view(exhibit: Exhibit, found: Sequence[Finding]) -> tuple[Any, ...]:
     own = [finding for finding in found if finding.exhibit == exhibit.name]
     ends: list[float] = []
     for finding in own:

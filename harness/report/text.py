@@ -13,6 +13,8 @@ from math import floor, log10
 from rich.cells import cell_len
 from rich.text import Text
 
+from harness.wording import count_of
+
 UNKNOWN = "n/a"
 _LONGEST_NAME = 120
 LARGE = 1e15  # numbers from here on, and those below SMALL, are shown with an exponent
@@ -178,7 +180,7 @@ def usd(cost: float | None, *, computed: float = 0.0) -> str:
 
 def clusters_text(n: int, n_units: int) -> str:
     """Format a number of clusters and, if it is small for ``n`` samples, how rows set them."""
-    said = f"{n_units:,} cluster{'s' * (n_units != 1)}"
+    said = f"{count_of(n_units, 'cluster')}"
     few = n_units == 1 < n or 10 * n_units <= n
     return f"{said} (a row can set its own with the field 'cluster')" if few else said
 

@@ -24,7 +24,7 @@ from harness.report.run_tables import MOST_GROUPS
 from harness.report.runs import common_start
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, facts, table
 from harness.report.text import inert, inert_text
-from harness.scoring import cut
+from harness.wording import count_of, one_line
 
 if TYPE_CHECKING:
     from harness.store.judgements import Judgement  # not imported for runs without judges
@@ -140,7 +140,14 @@ def failed_document(
     ``turns``, rounds are called turns.
     """
     rows = [
-        [one.instance, one.sample, one.round, one.outcome, _cut(one.reason), _cut(one.answer or "")]
+        [
+            one.instance,
+            one.sample,
+            one.round,
+            one.outcome,
+            one_line(one.reason),
+            one_line(one.answer or ""),
+        ]
         for one in failed
     ]
     why, answer = Column("why", text=True), Column("answer", text=True, hide=2)
@@ -250,16 +257,16 @@ def _answer(samples: Sequence[AnswerLine]) -> Cell:
     sign, style = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}[one.passed]
     several = f"{_passes(samples):,} of {len(samples):,} " if len(samples) > 1 else ""
     why = "" if one.passed else one.reason
-    text = _cut(one.text or one.outcome, _LONGEST_ANSWER)
-    return Cell(text, f"{several}{sign} {text}" + (f" ({_cut(why)})" if why else ""), style)
+    text = one_line(one.text or one.outcome, _LONGEST_ANSWER)
+    return Cell(
+        text,
+        f"{several}{sign} {text}" + (f" ({one_line(why)})" if why else ""),
+        style,
+    )
 
 
 def _passes(attempts: Sequence[AnswerLine]) -> int:
     return sum(one.passed is True for one in attempts)
-
-
-def _cut(text: str, most: int = _LONGEST_REASON) -> str:
-    return cut(" ".join(text.split()), most)
 
 
 def change_line(change: VerdictChange) -> RenderableType:
@@ -288,14 +295,12 @@ def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> Tabl
         ("passed", _passed(changes.verdicts)),
     ]
     if changes.gone:
-        attempts = f"{changes.gone:,} attempt{'s' * (changes.gone != 1)}"
+        attempts = f"{count_of(changes.gone, 'attempt')}"
         rows.append(
             ("gone", f"{attempts} on instances no longer in the data set, or with another prompt")
         )
     if changes.left:
-        rows.append(
-            ("left", f"{changes.left:,} failed call{'s' * (changes.left != 1)}: nothing to score")
-        )
+        rows.append(("left", f"{count_of(changes.left, 'failed call')}: nothing to score"))
     tables = [_changed_groups(label, groups, turns) for label, groups in changes.groups.items()]
     return TableDocument(parts=[facts(rows), *(tables if changes.changed else [])])
 

@@ -26,6 +26,7 @@ from harness.records import (
 )
 from harness.run.score_limits import recordable
 from harness.user_code import rescore_remedy
+from harness.wording import count_of
 
 if TYPE_CHECKING:
     from harness.store.judgements import Judgement  # not imported for a run without judges
@@ -138,7 +139,7 @@ def warnings_of(scores: Mapping[str, Score]) -> Iterator[tuple[str, str]]:
 def warning_lines(warnings: ScoreWarnings) -> Iterator[tuple[str, str]]:
     """Yield the name of each score with warnings, and a text with the number of answers."""
     for (name, warning), n in warnings.items():
-        yield name, f"on {n:,} answer{'s' * (n != 1)}, the score {warning}"
+        yield name, f"on {count_of(n, 'answer')}, the score {warning}"
 
 
 _CONSTRAINT = re.compile(

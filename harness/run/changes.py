@@ -18,6 +18,7 @@ from harness.run.recordings import if_grown
 from harness.run.resolving import resolved
 from harness.scoring.checks import JUDGE
 from harness.store.run_folder import ROWS, Differences
+from harness.wording import count_of
 
 OF_RULES = ("task.checks", "task.extract", "task.gold", "task.groups")
 """Keys of the run file that do not change what judges are asked."""
@@ -62,7 +63,7 @@ def _named_data(job: Job) -> str:
     samples, each = job.folder.read_manifest().get("samples"), job.folder.read_config().samples
     before, now = (samples or 0) // each, sum(1 for _ in job.instances)
     if before not in (0, now):
-        known.append(f"{before:,} instance{'s' * (before != 1)}, now {now:,}")
+        known.append(f"{count_of(before, 'instance')}, now {now:,}")
     return f"the data ({': '.join(known)})" if known else "the data"
 
 

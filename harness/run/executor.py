@@ -39,6 +39,7 @@ from harness.store.files import write_whole
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.manifest import Manifest
 from harness.store.run_folder import RunFolder, unnoticed
+from harness.wording import count_of
 
 if TYPE_CHECKING:
     from harness.analysis.metrics import Metrics
@@ -252,7 +253,7 @@ async def _work(
         session.notices.status(name)(warning)
     if failed := tally.failed_judgements:
         session.notices.status("judges")(
-            f"{failed:,} judgement{'s' * (failed != 1)} failed; the last error: "
+            f"{count_of(failed, 'judgement')} failed; the last error: "
             f"{tally.last_error.rstrip('.')}. Run again to repeat them."
         )
     return "finished" if not tally.left else session.ended, tally

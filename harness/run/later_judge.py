@@ -19,6 +19,7 @@ from harness.config.settings import Settings
 from harness.config.validation import validated
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.execution import executing
+from harness.plugin_loader import without_removed
 from harness.ports import Task
 from harness.records import Attempt, Instance, Request
 from harness.run.assessment import judged_outcomes
@@ -129,7 +130,8 @@ def registered_section(folder: RunFolder, name: str) -> JudgeSection | PanelSect
 
 def _registered(folder: RunFolder, judge: RegisteredJudge, section: type[S]) -> S:
     path = folder.path / JUDGES
-    return validated(section, judge.section, str(path), "Remove it, then run or judge again.")
+    known = without_removed(judge.section)
+    return validated(section, known, str(path), "Remove it, then run or judge again.")
 
 
 def section_type(tree: Mapping[str, Any]) -> type[JudgeSection] | type[PanelSection]:

@@ -21,7 +21,6 @@ from msgspec import UNSET
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from harness.analysis.ablation import counted
 from harness.analysis.rescoring import (
     GONE,
     Rescored,
@@ -50,6 +49,7 @@ from harness.store.json_lines import JsonLinesWriter, decoded_at
 from harness.store.judgement_index import judgements_at
 from harness.store.judgements import Judgement, verdict_over
 from harness.store.run_folder import JUDGEMENTS
+from harness.wording import count_of
 
 LOST_MARKS = (
     "model.reasoning has fewer marks than before, and the run does not record whether the "
@@ -301,9 +301,9 @@ class ScoredAgain(NamedTuple):
     def __str__(self) -> str:
         later = f", {self.dropped:,} later rounds followed other feedback" if self.dropped else ""
         scored = f"{self.attempts:,} recorded answers were scored again"
-        changed = f"{counted(self.changed, 'verdict')} changed"
+        changed = f"{count_of(self.changed, 'verdict')} changed"
         if self.revalued != self.changed:
-            changed += f", and scores of {counted(self.revalued, 'answer')}"
+            changed += f", and scores of {count_of(self.revalued, 'answer')}"
         return f"{scored}: {changed}{later}."
 
 

@@ -41,11 +41,11 @@ def recordable(scores: Mapping[str, Score], instance: str, remedy: str) -> Mappi
     """
     where = f"of instance {instance!r:.60}"
     if not isinstance(scores, Mapping):
-        raise ConfigError(f"The scores {where} are {_shown(scores)}.", f"{_SCORES} {remedy}")
+        raise ConfigError(f"The scores {where} are {_value_text(scores)}.", f"{_SCORES} {remedy}")
     checked = {}
     for name, score in scores.items():
         if not (isinstance(name, str) and isinstance(score, Score)):
-            problem = f"The score {_shown(name)} {where} is {_shown(score)}."
+            problem = f"The score {_value_text(name)} {where} is {_value_text(score)}."
             raise ConfigError(problem, f"{_SCORES} {remedy}")
         try:
             checked[name] = _recordable(score)
@@ -62,22 +62,22 @@ def _recordable(score: Score) -> Score:
         value = float(value)  # subclasses cannot be encoded
     is_valid = isinstance(value, int | float) and -LARGEST <= value <= LARGEST  # false for NaN
     if value is not None and not is_valid:
-        raise ConfigError(f"the value {_shown(value)}", _VALUES)
+        raise ConfigError(f"the value {_value_text(value)}", _VALUES)
     passed = without_arrays(score.passed)
     if passed is not None and not isinstance(passed, bool):
-        raise ConfigError(f"the verdict {_shown(passed)}", _VERDICTS)
+        raise ConfigError(f"the verdict {_value_text(passed)}", _VERDICTS)
     if not isinstance(score.reason, str):
-        raise ConfigError(f"the reason {_shown(score.reason)}", _REASONS)
+        raise ConfigError(f"the reason {_value_text(score.reason)}", _REASONS)
     details = score.details
     if not isinstance(details, Mapping):
-        raise ConfigError(f"the details {_shown(details)}", _DETAILS)
+        raise ConfigError(f"the details {_value_text(details)}", _DETAILS)
     if details:
         details = _recordable_details(details)
     share: bool | msgspec.UnsetType = msgspec.UNSET
     if isinstance(value, int | float) and not isinstance(value, bool):
         share = score.share is True
         if share and not 0 <= value <= 1:
-            raise ConfigError(f"the share {_shown(value)}", _SHARES)
+            raise ConfigError(f"the share {_value_text(value)}", _SHARES)
     if (
         value is score.value
         and passed is score.passed
@@ -119,7 +119,7 @@ def _builtin(value: Any) -> Any:
     return plain
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     try:
         return f"{value!r:.60}"
     except Exception:  # of an integer with thousands of digits, or of a user's own class

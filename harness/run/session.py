@@ -26,6 +26,7 @@ from harness.run.models import Model, apply_limits
 from harness.run.reasoning import mark_warnings
 from harness.run.replies import open_cache
 from harness.store.run_folder import RunFolder, Spending
+from harness.wording import count_of
 
 OPENING_S = 15.0  # seconds that a session waits for the team's database
 
@@ -218,7 +219,7 @@ def _report_unknown(session: Session) -> None:
         for reason, count in replies.items():
             again = f" To ask again: --retry {reason}." if where == "model" else ""
             session.notices.status(f"{where}, finish reason {reason!r}")(
-                f"not known, and given for {count:,} answer{'s' * (count != 1)}, which count as "
+                f"not known, and given for {count_of(count, 'answer')}, which count as "
                 f"complete: check whether they are.{again}"
             )
     for where, answers in session.unknown_marks.items():

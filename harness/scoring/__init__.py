@@ -3,6 +3,8 @@
 import unicodedata
 from collections.abc import Sequence
 
+from harness.wording import first_few, truncated
+
 _INVISIBLE = ("Zs", "Zl", "Zp", "Cc", "Cf")  # categories of Unicode
 _FILLERS = "\u034f\u115f\u1160\u2800\u3164\uffa0"  # invisible characters of other categories
 
@@ -12,12 +14,6 @@ def is_blank(text: str) -> bool:
     return all(unicodedata.category(char) in _INVISIBLE or char in _FILLERS for char in text)
 
 
-def cut(text: str, longest: int) -> str:
-    """Return the text, shortened to at most ``longest`` characters. "…" marks the cut."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def listed(texts: Sequence[str], most: int = 8) -> str:
-    """Return the first ``most`` texts, quoted and cut, and the number of further texts."""
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(repr(cut(text, 60)) for text in texts[:most]) + more
+def quoted_list(texts: Sequence[str], limit: int = 8) -> str:
+    """Return the first ``limit`` texts, quoted and truncated, and the number of further texts."""
+    return first_few([repr(truncated(text, 60)) for text in texts], limit)

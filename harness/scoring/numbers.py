@@ -25,9 +25,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from harness.errors import Unparseable
-from harness.scoring import cut
 from harness.scoring.conclusions import conclusion, first_turn, is_retracted
 from harness.scoring.patterns import Take
+from harness.wording import truncated
 
 MOST_DIGITS = 200  # maximum number of characters in a number; longer numbers are unreadable
 MOST_GAP = 60  # characters between two numbers of one expression
@@ -79,7 +79,7 @@ def _deciding(text: str, take: Take) -> Decimal:
     if not pair:
         raise Unparseable("The answer contains no number.")
     numeral = _numeral(pair[0] if take == "first" else pair[-1])
-    shown = f" ({cut(numeral.text, 40)})" if numeral.text in text else ""
+    shown = f" ({truncated(numeral.text, 40)})" if numeral.text in text else ""
     if numeral.value is None:
         raise Unparseable(f"The {take} number of the answer{shown} has no certain value.")
     if len(pair) > 1 and _are_linked(plain_text, *pair):

@@ -128,10 +128,7 @@ class Panel:
 
     def _criterion(self, judged: Mapping[str, Mapping[str, Any]], quorum: int) -> dict[str, Any]:
         first = next(iter(judged.values()))
-        kept = {key: first[key] for key in ("constraint", "kind", "groups") if key in first}
-        rules = {key: first[key] for key in ("rule", "rule_reason") if key in first}
-        if all(one.get("decided_by") == "rule" for one in judged.values()):
-            rules["decided_by"] = "rule"
+        kept = {key: first[key] for key in ("constraint", "kind", "groups", "rule") if key in first}
         votes: dict[str, Any]
         if self.by == "mean":
             votes = {judge: _probability(one) for judge, one in judged.items()}
@@ -143,7 +140,7 @@ class Panel:
             passed = _majority(list(votes.values()), quorum)
             decided = len(votes) - list(votes.values()).count(None)
             share = mean(list(votes.values())) if decided >= quorum else None
-        return {**kept, "passed": passed, "probability": share, "panel": votes, **rules}
+        return {**kept, "passed": passed, "probability": share, "panel": votes}
 
 
 def _by_majority(votes: Mapping[str, Score], quorum: int) -> Score:

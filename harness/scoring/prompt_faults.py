@@ -11,9 +11,9 @@ import re
 from collections.abc import Sequence
 
 from harness.errors import Unparseable
-from harness.scoring import cut
 from harness.scoring.extraction import Extraction, RegexExtraction
 from harness.scoring.patterns import PatternTooSlow
+from harness.wording import truncated
 
 PLACEHOLDER = re.compile(r"""[\s"'`*(]*(?:[<\[{(…_]|\.\.\.|(?:[A-Z]{3,}|[XYN])\b)""")
 """Matches a placeholder for an answer: ``<answer>``, ``[X]``, ``…``, ``ANSWER``."""
@@ -38,7 +38,7 @@ def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) 
         wanted = " or ".join(map(repr, expected))
         found.append(f"The prompt does not ask for what its parser looks for: {wanted}.")
     for line in (context.split("\n")[0] for context in contexts):
-        said = f"The prompt says {cut(line, 40)!r} where its parser would read no answer."
+        said = f"The prompt says {truncated(line, 40)!r} where its parser would read no answer."
         by_pattern = isinstance(parser, RegexExtraction)
         if by_pattern and not reads(parser, line) and not _stands_for_an_answer(line, expected):
             found.append(said)

@@ -201,7 +201,7 @@ class AttemptLines:
                 self.number += part.number
                 self.size = part.size
 
-    def counted(self, *, keep: bool = True) -> CountedAttempts:
+    def resolved(self, *, keep: bool = True) -> CountedAttempts:
         """Return the attempts that count among the lines read so far.
 
         Unless ``keep``, the lines are dropped to save memory, and `read_on` starts again at the
@@ -226,7 +226,7 @@ class AttemptLines:
 
     def save(self, path: Path) -> None:
         """Write the lines that were read to the file ``path``, from which `restored` reads them."""
-        counted = self.counted()
+        counted = self.resolved()
         arrays = counted.arrays()
         state = _LinesState(
             size=self.size,

@@ -69,9 +69,9 @@ class AttemptIndex:
         if lines is None:
             lines = AttemptLines(path, "judged" if judged else "")
             lines.read_on()
-            found = lines.counted(keep=False)
+            found = lines.resolved(keep=False)
         else:
-            found = lines.counted()
+            found = lines.resolved()
         table, self._answers = found.table, found.answers
         neutral = (found.columns["neutral"] != 0) & (table.outcome != OUTCOMES.index("error"))
         # (n,) byte offset of each attempt's line
@@ -197,7 +197,7 @@ class AttemptIndex:
         np.minimum.at(first, self.attempts.instance, self.offset)
         return np.argsort(first[self.attempts.instance], kind="stable")
 
-    def listed(self, first: Iterable[str] = ()) -> NDArray[np.intp]:
+    def rows_by_name(self, first: Iterable[str] = ()) -> NDArray[np.intp]:
         """Return all rows, sorted by name (``first``, then in natural order), sample and round."""
         names, digests = read_names(self.path), self.attempts.instances.digest.tolist()
         place = {name: number for number, name in enumerate(first)}

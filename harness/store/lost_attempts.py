@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from harness.store.run_folder import ATTEMPTS, RunFolder
+from harness.wording import count_of
 
 if TYPE_CHECKING:
     from harness.store.columns import AttemptTable  # NumPy takes 0.2 s to import
@@ -70,7 +71,7 @@ def warn_of_lost(folder: RunFolder, lost: int) -> None:
 
 def lost_message(folder: RunFolder, lost: int) -> str:
     """Describe that samples are lost."""
-    samples = f"{lost:,} finished sample{'s' * (lost != 1)}"
+    samples = f"{count_of(lost, 'finished sample')}"
     return f"{folder.name}: {ATTEMPTS} lacks at least {samples}: a part of the file is lost."
 
 

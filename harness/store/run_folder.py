@@ -24,7 +24,7 @@ from harness.config.validation import validated
 from harness.config.yaml_text import read
 from harness.errors import ConfigError, RunConflict, StoreFailed, option
 from harness.execution import ExecutionRefused, Permission, executing
-from harness.plugin_loader import CODE
+from harness.plugin_loader import CODE, without_removed
 from harness.records import METRICS_VERSION, SCHEMA_VERSION
 from harness.store.files import RUN_REMEDY, make_folder, read_file, write_json, write_whole
 from harness.store.json_lines import UNREADABLE, lines, read_json, reading
@@ -157,10 +157,10 @@ class RunFolder:
         """Read the run file, with all defaults, of the run's latest session."""
         self._refuse_links(self.config.name, ROWS)
         tree = read(self.config)
-        match tree.get("task"):
-            # Version 0.1.0 wrote this removed task option into every run's folder.
-            case {"name": "natural_instructions", "token_table": None}:
-                del tree["task"]["token_table"]
+        if isinstance(task := tree.get("task"), dict):
+            tree["task"] = without_removed(task)
+        if isinstance(judges := tree.get("judges"), list):
+            tree["judges"] = [without_removed(judge) for judge in judges if isinstance(judge, dict)]
         if isinstance(model := tree.get("model"), dict):
             # Earlier versions had no such keys: these values are options of the user's backend.
             if model.get("cache", "run") not in ("shared", "run", False):

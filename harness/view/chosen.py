@@ -20,11 +20,11 @@ from harness.analysis.run_comparison import ComparisonOptions
 from harness.errors import HarnessError
 from harness.extras import import_extra
 from harness.records import OUTCOMES
-from harness.report.answer import Headline
 from harness.report.html.archive import snippet
 from harness.report.html.entries import entry, judges_of, read_texts
 from harness.report.html.page import drawable
-from harness.report.overview import Overview, overview, score_kind
+from harness.report.overview import overview, score_kind
+from harness.report.parts import Headline, Overview
 from harness.report.runs import Reported, TaskAnswers, common_start, report_on, run_title
 from harness.store.attempt_lines import ATTEMPT
 from harness.store.columns import NOT_JUDGED, name_digest

@@ -4,16 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from harness.analysis.comparable import (
+from harness.analysis.comparable import Variant, refuse_incomparable, settings
+from harness.analysis.metrics import PASS_RATE
+from harness.analysis.run_differences import (
     UNLIKE_VERDICTS,
-    Variant,
     changed,
     differing,
-    refuse_incomparable,
     refuse_unlike_verdicts,
-    settings,
 )
-from harness.analysis.metrics import PASS_RATE
 from harness.config.identity import by_name
 from harness.errors import RunConflict
 from tests.analysis.variants import variant

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.analysis.breakdown import values_by
-from harness.analysis.comparable import Run, shown
+from harness.analysis.comparable import Run
 from harness.analysis.cross_table import (
     CrossTable,
     TableCell,
@@ -16,6 +16,7 @@ from harness.analysis.cross_table import (
 )
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.paper_figures import macro_f1
+from harness.analysis.run_differences import setting_text
 from harness.errors import ConfigError, RunConflict
 from harness.ports import PaperTable, TableFigure
 from harness.records import Attempt, Score
@@ -414,5 +415,5 @@ def test_other_data_are_refused_where_they_would_stand_side_by_side(make, runs) 
 
 def test_settings_are_told_as_yaml_has_them() -> None:
     shots = {"task.shots.n": 1, "task.shots.within": ["a", "b"], "task.shots.form": None}
-    assert shown(shots, "task.shots.") == "{n: 1, within: [a, b], form: null}"
-    assert shown(True) == "true"
+    assert setting_text(shots, "task.shots.") == "{n: 1, within: [a, b], form: null}"
+    assert setting_text(True) == "true"

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.comparable import differing
 from harness.analysis.metrics import JudgeFacts, Metrics
+from harness.analysis.run_differences import differing
 from harness.analysis.self_preference import common_family, families, marked, notes, unequal
 from tests.analysis.variants import variant
 

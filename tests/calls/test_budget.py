@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.calls.budget import Budget, Budgeted, bounds, counted
+from harness.calls.budget import Budget, Budgeted, bounds, plausible_usage
 from harness.calls.signals import Stop, Stopping
 from harness.errors import ConfigError, RequestRejected, StoreFailed, TransientError
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request, Usage
@@ -41,7 +41,9 @@ class Setting:
             self.backend.generate,
             self.budget,
             most=lambda read, written: float(written),
-            cost_of=lambda reply: usage.output_tokens if (usage := counted(reply)) else None,
+            cost_of=lambda reply: (
+                usage.output_tokens if (usage := plausible_usage(reply)) else None
+            ),
             charge=charge,
         )
 
@@ -119,8 +121,8 @@ async def test_a_text_of_no_tokens_costs_the_most_it_can_and_is_unsure() -> None
     setting.backend.answer = lambda _: Reply("2", "stop", Usage(0, 0))
     await setting.ask(asked())
     assert setting.budget.spent == setting.budget.unsure == 100
-    assert counted(Reply("", "stop", Usage(0, 0))) == Usage(0, 0), "nothing was written"
-    assert counted(Reply("No.", "refusal", Usage(0, 0))) == Usage(0, 0)
+    assert plausible_usage(Reply("", "stop", Usage(0, 0))) == Usage(0, 0), "nothing was written"
+    assert plausible_usage(Reply("No.", "refusal", Usage(0, 0))) == Usage(0, 0)
 
 
 async def test_a_call_above_its_maximum_ends_the_run() -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from harness.config.loading import load
-from harness.config.validation import shown
+from harness.config.validation import key_only
 from harness.errors import ConfigError
 from harness.plugins.builders.wildifeval.curation_file import load_curation
 from tests.config.run_files import BASE, problem, run
@@ -52,7 +52,7 @@ def test_a_value_run_into_its_key_is_not_shown() -> None:
     [("a.b", "a.b"), ("a:b", "a…"), ("a=b", "a…"), ("a b", "a…"), (" a ", "a…"), ("", "")],
 )
 def test_a_key_is_shown_without_what_was_run_into_it(key: str, expected: str) -> None:
-    assert shown(key) == expected
+    assert key_only(key) == expected
 
 
 TINY = "task: {name: sums}\nmodel: {backend: openai, name: gpt-4}\n"

@@ -19,7 +19,8 @@ from harness.analysis.run_comparison import (
     RunComparison,
     pair_matrix,
 )
-from harness.report.comparison import comparison_document, matrix_document, p_cells, unequal
+from harness.report.comparison import comparison_document, unequal
+from harness.report.pair_matrix import matrix_document, p_cells
 from harness.report.table import (
     FORMATS,
     Cell,

@@ -110,8 +110,6 @@ def test_a_run_may_go_on_from_anothers_answers(tmp_path: Path) -> None:
         write_json(folder.manifest, {"schema_version": 1, "run": name, "task": "sums"})
         folder.write_config(run_file())
     options = ComparisonOptions(score="")
-    assert report_on(folders, options).continuing == [("feedback", "plain")]
-    assert report_on(folders, options, texts=False).continuing == []
     feedback, other = report_on(folders, options).comparison.others
     told = (feedback.overall.shared, feedback.overall.method, feedback.overall.p_value)
     assert told == (2, "shared replies", None)
@@ -166,8 +164,7 @@ def test_any_names_have_a_common_start(names: list[str]) -> None:
 def test_runs_and_their_comparison_lose_it(tmp_path: Path) -> None:
     names = ["glue.zero", "glue.four"]
     runs = [reported_run(tmp_path / name, name, [attempt("a")]) for name in names]
-    short = shortened(Reported(runs, compared(runs), continuing=[("glue.four", "glue.zero")]))
-    assert short.continuing == [("four", "zero")]
+    short = shortened(Reported(runs, compared(runs)))
     assert [run.name for run in short.runs] == ["zero", "four"]
     assert short.comparison
     assert (short.comparison.baseline, short.comparison.others[0].run) == ("zero", "four")

@@ -110,13 +110,10 @@ def test_of_criteria_the_mean_of_the_probabilities_decides() -> None:
 
 
 def test_a_rules_verdict_stays_beside_the_panels() -> None:
-    told = {"constraint": "c", "passed": True, "rule": False, "rule_reason": "5 words"}
-    skipped = {"constraint": "d", "passed": True, "decided_by": "rule"}
-    said = {name: criteria_scores([told, skipped]) for name in "ab"}
-    first, second = Panel(list("ab")).combine(said)["strict"].details["constraints"]
-    assert (first["rule"], first["rule_reason"]) == (False, "5 words")
-    assert "decided_by" not in first
-    assert second["decided_by"] == "rule"
+    told = {"constraint": "c", "passed": True, "rule": False}
+    said = {name: criteria_scores([told]) for name in "ab"}
+    (found,) = Panel(list("ab")).combine(said)["strict"].details["constraints"]
+    assert found["rule"] is False
 
 
 def test_what_was_put_before_no_judge_has_no_score() -> None:
@@ -199,16 +196,6 @@ def test_a_verdict_is_that_of_more_than_half_of_those_who_have_one(
         assert found is (yes > no)
         assert yes != no
         assert 2 * (yes + no) > len(votes)
-
-
-def test_a_criterion_is_decided_by_a_rule_only_if_no_judge_was_asked() -> None:
-    by_rule = {"constraint": "d", "passed": True, "decided_by": "rule"}
-    said = {
-        "a": criteria_scores([by_rule]),
-        "b": criteria_scores([{"constraint": "d", "passed": True}]),
-    }
-    (found,) = Panel(list("ab")).combine(said)["strict"].details["constraints"]
-    assert "decided_by" not in found
 
 
 def test_a_mean_probability_at_the_mark_passes() -> None:

@@ -425,7 +425,7 @@ def test_lists_are_in_the_order_of_given_names_and_else_of_numbers(file: Path) -
     index = AttemptIndex(write(file, *(attempt(name, 1 - n) for name in names for n in range(2))))
 
     def listed(*first: str) -> list[tuple[str, int]]:
-        found = index.read(AttemptLine, index.listed(first))
+        found = index.read(AttemptLine, index.rows_by_name(first))
         return [(one.instance, one.sample) for one in found]
 
     assert listed() == [(name, n) for name in ("a", "b", "n9", "n10") for n in range(2)]

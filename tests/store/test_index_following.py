@@ -65,7 +65,7 @@ def test_a_large_file_is_read_in_parts(tmp_path: Path) -> None:
     lines = AttemptLines(path, "followed")
     counted: list[int] = []
     while lines.read_on(1):
-        counted.append(len(lines.counted().answers))
+        counted.append(len(lines.resolved().answers))
     assert counted == [1, 2, 3, 3]  # the fourth line replaces the first
     assert_same(lines, path)
 

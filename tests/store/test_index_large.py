@@ -62,7 +62,7 @@ def test_the_index_is_that_of_one_process(path: Path, *, keep: bool) -> None:
     assert (parts.size, parts.number) == (here.size, here.number)
     assert here.number == LINES
     assert not parts.read_on()
-    one, other = here.counted(), parts.counted(keep=keep)
+    one, other = here.resolved(), parts.resolved(keep=keep)
     assert other.table.instances.groupings == one.table.instances.groupings
     expected, found = one.arrays(), other.arrays()
     assert list(found) == list(expected)

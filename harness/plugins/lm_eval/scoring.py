@@ -20,8 +20,8 @@ from harness.plugin_interface import calling
 from harness.plugins.lm_eval.loading import LmDocument, LmTasks
 from harness.ports import GivenAnswer
 from harness.records import LARGEST, Score, encodable
-from harness.scoring import cut
 from harness.tasks._likelihoods import ACCURACY, read_likelihoods
+from harness.wording import truncated
 
 logger = logging.getLogger("harness")
 
@@ -187,7 +187,7 @@ def _reason(task: Any, requests: Sequence[Any], filter_: str) -> str:
                 answer = choices[int(np.argmax([total for total, _ in found[: len(choices)]]))]
     if not isinstance(answer, str):
         return ""
-    answer, expected = cut(repr(answer), LONGEST), cut(repr(target), LONGEST)
+    answer, expected = truncated(repr(answer), LONGEST), truncated(repr(target), LONGEST)
     if task.get_config("process_results") is None and target is not None:
         return f"{answer} is not the expected answer {expected}"
     known = isinstance(target, str) and target

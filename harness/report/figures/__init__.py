@@ -41,7 +41,7 @@ def figures(
             for found in run.validations
             if (curve := rates.calibration_figure(found))
         ),
-        *([pair_figure(runs, matrix)] if matrix else ()),
+        *([pair_figure(runs, matrix)] if matrix and len(reported) > 2 else ()),
         *([ranking_figure(runs, rankings)] if rankings else ()),
         *constraint_figures(runs, comparison),
         *cost.outcome_figures(runs),

@@ -10,7 +10,7 @@ from math import ceil, copysign, floor, log10
 from harness.analysis.constraints import MAX_REASONS, ConstraintKind
 from harness.analysis.run_comparison import RunComparison
 from harness.report.figure import Figure
-from harness.report.figures.names import counted, number, shown, slug
+from harness.report.figures.names import display_names, number, sample_sizes, slug
 from harness.report.figures.plot import Plan, Point, Runs, Sheet, alt, dots, specification
 from harness.report.figures.rates import compared_rounds, most
 from harness.store.columns import natural
@@ -30,7 +30,7 @@ def constraint_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
     found: dict[str, dict[str, ConstraintKind]] = {}
     for run in runs.every:
         for one in run.constraints:
-            found.setdefault(one.kind, {})[runs.shown(run)] = one
+            found.setdefault(one.kind, {})[runs.name_of(run)] = one
     if not found:
         return
     rounds = compared_rounds(comparison)
@@ -41,20 +41,20 @@ def constraint_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
     }
     sizes = {kind: sum(sum(o.values()) for o in of.values()) for kind, of in numeric.items() if of}
     chosen = sorted(sizes, key=lambda kind: (-sizes[kind], natural(kind)))
-    names = shown(chosen)
+    names = display_names(chosen)
     for kind in chosen[:MOST_KINDS]:
         yield _misses(runs, names[kind], numeric[kind], rounds)
 
 
 def _met(runs: Runs, found: Mapping[str, Mapping[str, ConstraintKind]], rounds: str) -> Figure:
     kept, only = most({kind: sum(one.n for one in of.values()) for kind, of in found.items()})
-    names = shown(kept)
+    names = display_names(kept)
     points = [
         Point(names[kind], run, one, beside={"failed": f"{one.n_failed:,}"})
         for kind in kept
         for run, one in found[kind].items()
     ]
-    without = {runs.shown(run): run.without_constraints for run in runs.every}
+    without = {runs.name_of(run): run.without_constraints for run in runs.every}
     told = ", ".join(f"{run} {count:,}" for run, count in without.items() if count)
     excluded = told and f"Excluded, samples without constraints (refused, empty, failed): {told}."
     value = runs.of_answers("constraints met", rounds)
@@ -93,7 +93,7 @@ def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
     cut = [run for run, of in off_by.items() if len(of) >= MAX_REASONS]
     rare = f" Of {', '.join(cut)} only the {MAX_REASONS} most frequent misses." if cut else ""
     n = {run: sum(of.values()) for run, of in off_by.items()}
-    caption = f"Failed constraints; below 0 is too few. {counted(n, 'misses')}{rare}"
+    caption = f"Failed constraints; below 0 is too few. {sample_sizes(n, 'misses')}{rare}"
     title = f"How far off{f' in {rounds}' if runs.several_rounds else ''}: {kind}"
     drawn_chart = specification(sheet, chart.mark_bar(), height=150)
     return sheet.figure(f"off_by_{slug(kind)}", title, caption, drawn_chart, "constraints")

@@ -8,7 +8,7 @@ from typing import Any
 from harness.records import OUTCOMES
 from harness.report.figure import Figure
 from harness.report.figures import plot
-from harness.report.figures.names import counted, number
+from harness.report.figures.names import number, sample_sizes
 from harness.report.figures.plot import Plan, Point, Runs, Sheet, alt
 from harness.report.text import usd
 
@@ -17,19 +17,19 @@ PERCENTILES = (0, 1, *range(5, 100, 5), 99, 100)  # percentiles of latency to dr
 
 def outcome_figures(runs: Runs) -> Iterator[Figure]:
     """Draw the share of each run's attempts with each outcome."""
-    n = {runs.shown(run): run.metrics.n_attempts for run in runs.every if run.metrics.n_attempts}
+    n = {runs.name_of(run): run.metrics.n_attempts for run in runs.every if run.metrics.n_attempts}
     if not n:
         return
     sheet = Sheet(runs, "run", "outcome", "attempts", "share")
     for run in runs.every:
-        name = runs.shown(run)
+        name = runs.name_of(run)
         for order, outcome in enumerate(OUTCOMES if name in n else ()):
             count = run.metrics.outcomes.get(outcome, 0)
             texts = [name, outcome, f"{count:,}", f"{count / n[name]:.1%}"]
             sheet.add(name, texts, part=outcome, amount=count / n[name], order=order)
     caption = (
         "An error is an infrastructure failure and has no verdict; a refused, empty or unparseable "
-        f"answer fails. {counted(n, 'attempts')}"
+        f"answer fails. {sample_sizes(n, 'attempts')}"
     )
     axis = alt.Axis(title="share of attempts", format=".0%", tickCount=5)
     chart = _stacked(sheet, OUTCOMES, axis)
@@ -52,7 +52,7 @@ def _stacked(sheet: Sheet, parts: Sequence[str], axis: alt.Axis) -> Mapping[str,
 def latency_figures(runs: Runs) -> Iterator[Figure]:
     """Draw the distribution of each run's call latencies, in seconds."""
     timed = {
-        runs.shown(run): run.latencies for run in runs.every if run.latencies and not run.recorded
+        runs.name_of(run): run.latencies for run in runs.every if run.latencies and not run.recorded
     }
     if not timed:
         return
@@ -68,7 +68,7 @@ def latency_figures(runs: Runs) -> Iterator[Figure]:
     layers = plot.interval_layers(sheet, base, "share of calls", runs.rates, **upright)
     caption = (
         "Share of calls that took at most this long, excluding failed calls and those answered "
-        f"from the cache. {counted({run: one.n for run, one in timed.items()}, 'calls')}"
+        f"from the cache. {sample_sizes({run: one.n for run, one in timed.items()}, 'calls')}"
         f"{_recorded(runs, 'timed')}"
     )
     chart = plot.specification(sheet, *layers, height=plot.HEIGHT)
@@ -79,7 +79,7 @@ def token_figures(runs: Runs) -> Iterator[Figure]:
     """Draw the input and output tokens of each run's calls."""
     sheet = Sheet(runs, "run", "tokens", "count", "calls counted")
     for run in runs.every:
-        name, own = runs.shown(run), run.metrics.own_calls
+        name, own = runs.name_of(run), run.metrics.own_calls
         if not (usage := own.usage) or not own.n_calls:
             continue
         calls = f"{own.n_calls - own.n_calls_without_usage:,} of {own.n_calls:,}"
@@ -107,7 +107,7 @@ def cost_figures(runs: Runs) -> Iterator[Figure]:
         cost = own.cost_usd
         if cost and not run.recorded and part is not None and part.mean is not None:
             paid = usd(cost, computed=own.computed_usd)
-            points.append(Point(paid, runs.shown(run), part, cost))
+            points.append(Point(paid, runs.name_of(run), part, cost))
     if len(points) < 2:
         return
     value = runs.value(plot.LAST_ROUNDS)
@@ -132,5 +132,5 @@ def _others(runs: Runs) -> str:
 
 
 def _recorded(runs: Runs, of: str) -> str:
-    recorded = [runs.shown(run) for run in runs.every if run.recorded]
+    recorded = [runs.name_of(run) for run in runs.every if run.recorded]
     return f" Without {', '.join(recorded)}: recorded answers were not {of}." if recorded else ""

@@ -17,11 +17,11 @@ from harness.report.figure import DIVERGING, LIGHT_INK_BELOW, LIGHT_INK_BEYOND, 
 from harness.report.figures import plot
 from harness.report.figures.names import (
     NUMBER,
-    counted,
+    display_names,
     interval,
     number,
     on_axis,
-    shown,
+    sample_sizes,
     slug,
 )
 from harness.report.figures.plot import Runs, Sheet, alt
@@ -48,7 +48,7 @@ def heat_map_figures(runs: Runs) -> Iterator[Figure]:
         cells = {
             ("", run, name): of.get(group)
             for run, of in measured.items()
-            for group, name in shown(groups).items()
+            for group, name in display_names(groups).items()
         }
         yield _figure(runs, several[:1], cells, only)
     if len(several) > 1:
@@ -56,7 +56,9 @@ def heat_map_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def _by_two(runs: Runs, first: str, second: str) -> Iterator[Figure]:
-    measured = {runs.shown(run): runs.measured(run, first, second, last=True) for run in runs.every}
+    measured = {
+        runs.name_of(run): runs.measured(run, first, second, last=True) for run in runs.every
+    }
     keys = {key for found in measured.values() for key in found}
     columns, rows = (sorted({key[i] for key in keys}, key=natural) for i in (0, 1))
     if not (1 < len(columns) <= MOST_OF_FIRST and 1 < len(rows) <= MOST_OF_SECOND):
@@ -65,9 +67,9 @@ def _by_two(runs: Runs, first: str, second: str) -> Iterator[Figure]:
         return  # one label merely refines the other
     cells = {
         (row_name, run, column_name): found.get((column, row))
-        for row, row_name in shown(rows).items()
+        for row, row_name in display_names(rows).items()
         for run, found in measured.items()
-        for column, column_name in shown(columns).items()
+        for column, column_name in display_names(columns).items()
         if found
     }
     yield _figure(runs, [first, second], cells)
@@ -101,7 +103,7 @@ def _figure(runs: Runs, by: Sequence[str], cells: Cells, only: str = "") -> Figu
     sides = [("column", list(columns.values())), ("row", list(rows.values()))]
     chart = _chart(sheet, value, *(sides if across else sides[::-1]), unit=runs.unit)
     caption = (
-        f"An uncoloured dash means no answers, not 0. {counted(n, 'samples')} "
+        f"An uncoloured dash means no answers, not 0. {sample_sizes(n, 'samples')} "
         f"Each cell's n and 95% interval are in its tooltip and in the table. {only}".strip()
     )
     title = f"{value} by {', '.join([*of_rows[::-1], heading])}"
@@ -116,15 +118,12 @@ def pair_figure(runs: Runs, found: PairMatrix) -> Figure:
     unit = runs.rates if found.verdicts else runs.unit
     scale, of = (100, "difference, points") if unit.percent else (1, "difference")
     for pair in found.pairs:
-        own = pair.comparison
-        for one, other, sign in ((pair.second, pair.first, 1), (pair.first, pair.second, -1)):
-            low, high = sorted(sign * end for end in own.ci95) if own.ci95 else (None, None)
-            between = None if low is None or high is None else (low, high)
-            difference = None if own.difference is None else sign * own.difference
-            texts = [names[one], names[other], number(difference, True, unit)]
-            texts += [interval(between, True, unit), p_value(own.p_value), p_value(own.p_adjusted)]
-            value = None if difference is None else scale * difference
-            sheet.add(names[one], texts, row=keys[one], column=keys[other], value=value)
+        for run, baseline in ((pair.second, pair.first), (pair.first, pair.second)):
+            own = found.pair(found.rows[baseline].run, found.rows[run].run)
+            texts = [names[run], names[baseline], number(own.difference, True, unit)]
+            texts += [interval(own.ci95, True, unit), p_value(own.p_value), p_value(own.p_adjusted)]
+            value = None if own.difference is None else scale * own.difference
+            sheet.add(names[run], texts, row=keys[run], column=keys[baseline], value=value)
     caption = (
         "Paired over the instances that both runs have; the tooltip and the table give the 95% "
         "interval, p, and p adjusted by Holm's method: against the baseline over the runs compared "

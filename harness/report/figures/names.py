@@ -13,7 +13,7 @@ LONGEST = 120  # maximum characters of a name in tables and tooltips
 LINE = 34  # maximum characters per line of a name in axes and legends
 
 
-def shown(names: Iterable[str]) -> dict[str, str]:
+def display_names(names: Iterable[str]) -> dict[str, str]:
     """Map names to distinct display names, each on one line, cut to about `LONGEST` characters."""
     every = list(dict.fromkeys(names))
     texts = (printable(name[:LONGEST]).strip()[:LONGEST] or "(empty)" for name in every)
@@ -22,7 +22,7 @@ def shown(names: Iterable[str]) -> dict[str, str]:
 
 def in_legend(names: Iterable[str]) -> list[str]:
     """Return display names cut to one line of about `LINE` characters, still distinct."""
-    return distinct(_cut(name, LINE // 3) for name in names)
+    return distinct(_without_middle(name, LINE // 3) for name in names)
 
 
 def on_axis(names: Iterable[str]) -> list[str]:
@@ -34,10 +34,10 @@ def _folded(name: str) -> str:
     if len(name) <= LINE:
         return name
     at = max(name.rfind(end, 0, LINE) for end in " _./:-") + 1 or LINE
-    return f"{name[:at].rstrip()}\n{_cut(name[at:].lstrip(), 0)}"
+    return f"{name[:at].rstrip()}\n{_without_middle(name[at:].lstrip(), 0)}"
 
 
-def _cut(name: str, start: int) -> str:
+def _without_middle(name: str, start: int) -> str:
     return name if len(name) <= LINE else f"{name[:start]}…{name[start + 1 - LINE :]}"
 
 
@@ -77,7 +77,7 @@ def interval(ci95: tuple[float, float] | None, sign: bool = False, unit: ShownUn
     return UNKNOWN if ci95 is None else " to ".join(number(end, sign, unit) for end in ci95)
 
 
-def counted(n: Mapping[str, int], of: str) -> str:
+def sample_sizes(n: Mapping[str, int], of: str) -> str:
     """Return the range of the runs' n as a sentence, such as ``n = 10 to 12 samples per run.``"""
     low, high = min(n.values()), max(n.values())
     return f"n = {low:,}" + (f" to {high:,}" if low < high else "") + f" {of} per run."

@@ -15,7 +15,14 @@ from harness.analysis.metrics import PASS_RATE, SampleStatistic, Statistic
 from harness.analysis.run_comparison import RunComparison
 from harness.extras import import_extra
 from harness.report.figure import SHAPES, Figure
-from harness.report.figures.names import counted, in_legend, interval, number, on_axis, shown
+from harness.report.figures.names import (
+    display_names,
+    in_legend,
+    interval,
+    number,
+    on_axis,
+    sample_sizes,
+)
 from harness.report.runs import ReportedRun, common_start, unit_of
 from harness.report.table import ShownUnit
 from harness.report.text import UNKNOWN, printable
@@ -58,14 +65,14 @@ class Runs:
         if comparison is not None:
             marks = {comparison.baseline: comparison.marks, **marks}
             marks = {one.run: one.marks for one in comparison.others} | marks
-        names = shown([*(run.name for run in runs), *marks])  # the report's own runs first
+        names = display_names([*(run.name for run in runs), *marks])  # the report's own runs first
         start = len(common_start(names.values()))
         keys = in_legend(name[start:].strip() for name in names.values())
         brief = dict(zip(names.values(), keys, strict=True))
         shown_marks = {names[name]: marks[name] for name in names}
         return cls(tuple(runs), names, brief, shown_marks, unit_of(runs))
 
-    def shown(self, run: ReportedRun) -> str:
+    def name_of(self, run: ReportedRun) -> str:
         """Return the name that figures show for a run."""
         return self.names[run.name]
 
@@ -353,7 +360,7 @@ def _figure(sheet: Sheet, points: Sequence[Point], plan: Plan, chart: Mapping[st
     for one in () if n else points:
         n[one.run] = n.get(one.run, 0) + one.of.n
     bars = "Bars: 95% intervals; a hollow dot has none."
-    caption = " ".join(filter(None, [plan.caption, bars, counted(n, plan.of)]))
+    caption = " ".join(filter(None, [plan.caption, bars, sample_sizes(n, plan.of)]))
     return sheet.figure(plan.name, plan.title, caption, chart, plan.section)
 
 

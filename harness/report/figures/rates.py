@@ -17,7 +17,7 @@ from harness.errors import UserError
 from harness.report.comparison import score_name, units_shown
 from harness.report.figure import Figure
 from harness.report.figures import plot
-from harness.report.figures.names import NUMBER, interval, number, shown, slug
+from harness.report.figures.names import NUMBER, display_names, interval, number, slug
 from harness.report.figures.plot import LAST_ROUNDS, Plan, Point, Runs, Sheet, alt
 from harness.report.runs import ReportedRun
 from harness.report.table import ShownUnit
@@ -34,7 +34,7 @@ Measure = Callable[[ReportedRun, str], Mapping[Key, SampleStatistic]]  # of a ru
 
 def by_group(runs: Runs, label: str, measure: Measure | None = None) -> Measured:
     """Map each run with ``label`` to its primary metric (or ``measure``) by group of the label."""
-    found = {runs.shown(run): (measure or runs.measured)(run, label) for run in runs.every}
+    found = {runs.name_of(run): (measure or runs.measured)(run, label) for run in runs.every}
     return {run: {group: part for (group,), part in of.items()} for run, of in found.items() if of}
 
 
@@ -91,7 +91,7 @@ def _by_label(
 ) -> Figure:
     groups, only = largest(measured)
     numbers = _as_numbers(groups)
-    names = shown(sorted(groups, key=numbers.__getitem__) if numbers else groups)
+    names = display_names(sorted(groups, key=numbers.__getitem__) if numbers else groups)
     points = [
         Point(names[group], run, part, numbers.get(group, 0.0), {"without": f"{part.missing:,}"})
         for group in names
@@ -129,7 +129,7 @@ def effect_figures(runs: Runs) -> Iterator[Figure]:
             for level, groups in effect.levels.items()
         }
         levels = {level: groups for level, groups in every.items() if groups}
-        names = shown(group for groups in levels.values() for group in groups)
+        names = display_names(group for groups in levels.values() for group in groups)
         points = [
             Point(names[group], run, found[group], beside={"level": level})
             for level, groups in levels.items()
@@ -152,7 +152,7 @@ def effect_figures(runs: Runs) -> Iterator[Figure]:
 
 def position_figures(runs: Runs) -> Iterator[Figure]:
     """Draw how much more often the option at each position is chosen than it is right."""
-    every = {runs.shown(run): run.metrics.positions for run in runs.every}
+    every = {runs.name_of(run): run.metrics.positions for run in runs.every}
     known = {run: found for run, found in every.items() if found is not None}
     points = [
         Point(
@@ -196,7 +196,7 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
         for group, found in one.groups.items():
             sizes[group] = max(found.n, sizes.get(group, 0))
     kept, only = most(sizes)
-    names, unit = shown([ALL, *kept]), runs.unit
+    names, unit = display_names([ALL, *kept]), runs.unit
     points = [
         _difference(names[group], runs.names[one.run], of, unit)
         for group in names
@@ -296,7 +296,7 @@ def _difference(row: str, run: str, found: Comparison, unit: ShownUnit) -> Point
 def round_figures(runs: Runs) -> Iterator[Figure]:
     """Draw the share of samples that passed in each round, and in any round up to it."""
     several = [run for run in runs.every if run.last_round > 1]
-    stopping = ", ".join(runs.short[runs.shown(run)] for run in several if _stops(run))
+    stopping = ", ".join(runs.short[runs.name_of(run)] for run in several if _stops(run))
     only = (
         f"From round 2 on, only samples that had failed so far: {stopping}. n counts those of "
         "round 1; the table has n for each round."
@@ -309,7 +309,7 @@ def round_figures(runs: Runs) -> Iterator[Figure]:
     ]
     for name, rounds, caption, chosen in kinds:
         points = [
-            Point(f"{at:,}", runs.shown(run), part, at)
+            Point(f"{at:,}", runs.name_of(run), part, at)
             for run in several
             for at in range(1, run.last_round + 1)
             if (part := value_of(chosen(run.attempts, at), PASS_RATE)).mean is not None
@@ -341,7 +341,9 @@ def sample_figures(runs: Runs) -> Iterator[Figure]:
         ("pass_at_k", "any of k samples passes (pass@k)"),
         ("pass_hat_k", "all of k samples pass (pass^k)"),
     ):
-        points = [point for run in several for point in _over_k(run.metrics, runs.shown(run), name)]
+        points = [
+            point for run in several for point in _over_k(run.metrics, runs.name_of(run), name)
+        ]
         plan = Plan(
             name=name,
             title=runs.of_answers(what, LAST_ROUNDS),
@@ -351,7 +353,7 @@ def sample_figures(runs: Runs) -> Iterator[Figure]:
             section="rounds",
             unit=runs.rates,
             of="instances",
-            n={runs.shown(run): run.metrics.pass_at_k_instances for run in several},
+            n={runs.name_of(run): run.metrics.pass_at_k_instances for run in several},
         )
         if points:
             yield plot.lines(points, plan, runs)

@@ -207,10 +207,8 @@ def _vote(vote: object) -> str:
 
 def judges_of(index: AttemptIndex) -> dict[str, str]:
     """Describe a run's judges and panels in words, by name."""
-    if index.judgements is None:
-        return {}
     told = {}
-    for name, judge in index.judgements.register.judges.items():
+    for name, judge in index.register.judges.items():
         kind, prompt = str(judge.section.get("name", "")), judge.section.get("prompt")
         words = [kind if judge.members == () else f"panel of {', '.join(judge.members)}"]
         words += [f"model {judge.model}"] if judge.model else []

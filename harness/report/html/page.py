@@ -20,8 +20,8 @@ from msgspec.structs import replace
 from harness.report.figure import Figure, config
 from harness.report.html.archive import select, write_chunks
 from harness.report.html.inline import all_visible, block, built, marked, policy, to_json, visible
-from harness.report.overview import Overview, overview
-from harness.report.parts import FigurePart
+from harness.report.overview import overview
+from harness.report.parts import FigurePart, Overview
 from harness.report.runs import Reported, shortened
 from harness.report.table import Column, Row, ShownUnit, Table, table
 from harness.report.text import usd

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from harness.errors import ConfigError
 from harness.records import Instance, Score
-from harness.scoring import listed
+from harness.scoring import quoted_list
 from harness.scoring.text import Normalization, TextComparison, is_whole_word
 
 _JOINED = re.compile(
@@ -61,9 +61,9 @@ class ContainsChecker:
         found = [target for target in self._targets if self._is_in(target, shown, text)]
         missing = [target for target in self._targets if target not in found]
         passed, reason = {
-            "none": (not found, f"contains {listed(found)}"),
-            "any": (bool(found), f"contains none of {listed(missing)}"),
-            "all": (not missing, f"lacks {listed(missing)}"),
+            "none": (not found, f"contains {quoted_list(found)}"),
+            "any": (bool(found), f"contains none of {quoted_list(missing)}"),
+            "all": (not missing, f"lacks {quoted_list(missing)}"),
         }[self._mode]
         details = {"found": len(found), "of": len(self._targets)}
         return Score(passed, passed, "" if passed else reason, details)

@@ -8,8 +8,8 @@ from typing import Any
 
 from harness.errors import ConfigError
 from harness.records import Instance, Score
-from harness.scoring import cut
 from harness.scoring.text import Normalization, TextComparison
+from harness.wording import truncated
 
 _SIGN = "[-\u2010\u2011\u2013\u2212\ufe63\uff0d]"  # hyphens, the en dash and minus signs
 _MINUS = re.compile(rf"(?<![^\W\d_]{{2}})(?<![A-Z]){_SIGN}(?=[$€£¥]?\.?\d)")
@@ -63,7 +63,7 @@ class ExactMatchChecker:
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return True or False, with a reason that never reveals the target."""
         passed = self._bare(text) in self._targets
-        reason = f"{cut(text.strip(), 60)!r} is not the expected answer"
+        reason = f"{truncated(text.strip(), 60)!r} is not the expected answer"
         return Score(passed, passed, "" if passed else reason)
 
     def _bare(self, text: str) -> str:

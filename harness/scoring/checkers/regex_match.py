@@ -7,8 +7,8 @@ import unicodedata
 from typing import Any
 
 from harness.records import Instance, Score
-from harness.scoring import cut
 from harness.scoring.patterns import Pattern, PatternTooSlow
+from harness.wording import truncated
 
 _SEPARATE_MARK = re.compile(r"[\u0300-\u036f][?*+{]|\[[^\[\]]*[\u0300-\u036f]")
 """Matches a combining mark that is quantified or in a set, and so must not join a letter."""
@@ -48,7 +48,7 @@ class RegexMatchChecker:
             return Score(None, None, error.message)
         passed = matches is not self._negate
         must = "must not match" if self._negate else "must match"
-        pattern = cut(self._pattern.pattern.replace("\n", "\\n"), 120)
+        pattern = truncated(self._pattern.pattern.replace("\n", "\\n"), 120)
         return Score(passed, passed, "" if passed else f"{must} '{pattern}'")
 
     def _matches(self, text: str) -> bool:

@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 
 from harness.plugin_interface import calling
 from harness.records import Score
-from harness.scoring import cut
 from harness.scoring.constraints import check, grammar
 from harness.scoring.constraints.check import CheckResult, ConstraintFinding, Observed
 from harness.scoring.constraints.grammar import Base, Count, ForEach, Level, Target, Transformation
+from harness.wording import first_few, truncated
 
 LONGEST_REASON = 300  # maximum characters of a score's reason, and of each text in its details
 LONGEST_TEXT, MOST_VALUES = 60, 8
@@ -296,7 +296,7 @@ def _worst(base: Base, counts: Observed) -> Observed:
 def score(result: CheckResult) -> Score:
     """Return a score of True or False, with the verdict on each base constraint in its details."""
     reasons = ["" if finding.passed else reason(finding) for finding in result.findings]
-    why = "" if result.passed else cut("; ".join(filter(None, reasons)), LONGEST_REASON)
+    why = "" if result.passed else truncated("; ".join(filter(None, reasons)), LONGEST_REASON)
     details = {"constraints": list(map(_details, result.findings, reasons))}
     return Score(result.passed, result.passed, why, details)
 
@@ -326,12 +326,12 @@ def _reason(finding: ConstraintFinding) -> str:
         wanted = target if isinstance(target, tuple) else (target,)
         contained = tuple(part for part in wanted if check.holds("in", observed, part))
         if base.relation == "not in":
-            return f"contains {_shown(contained)}"
-        return f"lacks {_shown(tuple(part for part in wanted if part not in contained))}"
+            return f"contains {_value_text(contained)}"
+        return f"lacks {_value_text(tuple(part for part in wanted if part not in contained))}"
     if isinstance(transformation, Count) and transformation.of is None and base.relation in AMOUNT:
         amount = "" if base.relation == "==" else f"{AMOUNT[base.relation]} "
         return f"{quoted(observed)} of {amount}{quoted(target)} {nouns[0]}s"
-    return f"{described(transformation, nouns)}: {_shown(observed)}, not {_shown(target)}"
+    return f"{described(transformation, nouns)}: {_value_text(observed)}, not {_value_text(target)}"
 
 
 @lru_cache(maxsize=4096)  # few kinds per data set, needed for every answer
@@ -354,8 +354,8 @@ def _left_out(base: Base, target: Target) -> Target:
 def _details(finding: ConstraintFinding, why: str) -> dict[str, Any]:
     left_out = _left_out(finding.base, finding.target)
     details = {
-        "constraint": cut(clause(finding.base, finding.target), LONGEST_REASON),
-        "kind": cut(_kind(finding.base, left_out), LONGEST_REASON),
+        "constraint": truncated(clause(finding.base, finding.target), LONGEST_REASON),
+        "kind": truncated(_kind(finding.base, left_out), LONGEST_REASON),
         "passed": finding.passed,
         "observed": _compact(finding.observed),
         "target": _compact(finding.target),
@@ -366,15 +366,14 @@ def _details(finding: ConstraintFinding, why: str) -> dict[str, Any]:
 def _compact(value: Observed) -> Any:
     """Return a value as data for JSON, with "…" where it is cut."""
     if isinstance(value, str):
-        return cut(value, LONGEST_TEXT)
+        return truncated(value, LONGEST_TEXT)
     if not isinstance(value, tuple):
         return value
     kept = [_compact(part) for part in value[:MOST_VALUES]]
     return [*kept, f"… {len(value) - MOST_VALUES} more"] if len(value) > MOST_VALUES else kept
 
 
-def _shown(value: Observed) -> str:
+def _value_text(value: Observed) -> str:
     if isinstance(value, tuple):
-        more = f" and {len(value) - MOST_VALUES} more" if len(value) > MOST_VALUES else ""
-        return ", ".join(map(_shown, value[:MOST_VALUES])) + more
-    return quoted(cut(value, LONGEST_TEXT) if isinstance(value, str) else value)
+        return first_few([_value_text(part) for part in value], MOST_VALUES)
+    return quoted(truncated(value, LONGEST_TEXT) if isinstance(value, str) else value)

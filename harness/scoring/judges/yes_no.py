@@ -9,7 +9,7 @@ votes. A reply that says neither yes nor no is an abstention, not a no.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from harness.errors import ConfigError, Unparseable
 from harness.ports import LOGPROBS, Judged, Task
@@ -17,12 +17,6 @@ from harness.records import Criterion, Decoding, Instance, Question, Reply, Requ
 from harness.scoring import judges
 from harness.scoring.judges import TOKENS, VOTES, JudgePrompt, PromptJudge, fenced, mean, vote
 from harness.scoring.panel import criteria_scores
-from harness.scoring.rules import Rule, recognise, rules_version
-from harness.scoring.text import Uncountable
-
-BY_RULE = "rule"
-"""Label of the group that names a criterion's rule. Also the value of ``decided_by`` in the details
-of a criterion that was decided by the rule alone."""
 
 
 class YesNo(PromptJudge):
@@ -34,8 +28,6 @@ class YesNo(PromptJudge):
             returns them; otherwise there are five votes.
         temperature: Sampling temperature of votes.
         max_tokens: Maximum tokens of a reply.
-        rules: For a criterion that a rule can decide: ``beside`` records the rule's verdict next to
-            the judge's verdict; ``skip`` does not ask the judge.
     """
 
     by_criteria = True
@@ -46,7 +38,6 @@ class YesNo(PromptJudge):
         votes: int | None = None,
         temperature: float = 0.7,
         max_tokens: int = 5,
-        rules: Literal["beside", "skip"] = "beside",
         *,
         task: Task[Any],
         features: Collection[str] | None = None,
@@ -64,19 +55,14 @@ class YesNo(PromptJudge):
         super().__init__(JudgePrompt(prompt, {"criterion"}, task), decoding, votes or 1)
         if votes is None:
             self.decoding = Decoding(0.0, max_tokens, logprobs=TOKENS)
-        self._task, self._votes, self._skips = task, votes, rules == "skip"
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return the hash of the prompt and, if rules replace the judge, their version."""
-        rules = {"rules": rules_version()} if self._skips else {}
-        return {**super().fingerprint(), **rules}
+        self._task = task
+        self._votes = votes
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return one question for each criterion that is not decided by a rule alone."""
+        """Return one question for each criterion."""
         return [
             self.question(instance, text, criterion=fenced(criterion.text, "criterion"))
             for criterion in self._task.criteria(instance)
-            if not self._skipped(recognise(criterion.text))
         ]
 
     def parse(
@@ -84,11 +70,9 @@ class YesNo(PromptJudge):
     ) -> Mapping[str, Score]:
         """Return the scores ``strict`` and ``soft`` (see `criteria_scores`).
 
-        ``text`` is the answer, which rules check.
-
         Raises:
-            Unparseable: If there are no criteria, if none of the replies has the required
-                log-probabilities, or if a rule is to decide but ``text`` is None.
+            Unparseable: If there are no criteria, or if none of the replies has the required
+                log-probabilities.
         """
         criteria = self._task.criteria(instance)
         if not criteria:
@@ -103,16 +87,8 @@ class YesNo(PromptJudge):
             )
         else:
             decided = [_by_tokens(reply) for reply in replies]
-        rules = [recognise(criterion.text) for criterion in criteria]
-        asked = [number for number, rule in enumerate(rules) if not self._skipped(rule)]
-        if len(asked) < len(criteria) and text is None:
-            raise Unparseable("Rules are to decide, but the judged text was not passed.")
-        found = dict(zip(asked, decided, strict=True))
-        triples = zip(criteria, map(found.get, range(len(criteria))), rules, strict=True)
-        return criteria_scores([_constraint(*triple, text) for triple in triples])
-
-    def _skipped(self, rule: Rule | None) -> bool:
-        return self._skips and rule is not None
+        verdicts = zip(criteria, decided, strict=True)
+        return criteria_scores([_constraint(*verdict) for verdict in verdicts])
 
     def simulated(self, request: Request) -> str:
         """Return "Yes"."""
@@ -130,30 +106,17 @@ def _by_tokens(reply: Reply) -> dict[str, Any]:
     return {"probability": found.probability, "position": found.position, "tokens": written}
 
 
-def _constraint(
-    criterion: Criterion, found: Mapping[str, Any] | None, rule: Rule | None, text: str | None
-) -> dict[str, Any]:
+def _constraint(criterion: Criterion, details: Mapping[str, Any]) -> dict[str, Any]:
     """Return a criterion with its verdict, in the form that `harness.analysis` reads."""
-    groups, details = dict(criterion.groups), dict(found or {})
-    if rule is not None and text is not None:
-        groups[BY_RULE] = rule.name
-        passed_rule: bool | None = None
-        try:
-            reason = rule.check(text)
-            passed_rule = not reason
-        except Uncountable as error:
-            reason = str(error)
-        if found is None:
-            probability = None if passed_rule is None else float(passed_rule)
-            details |= {"probability": probability, "decided_by": BY_RULE}
-        elif passed_rule is not None:
-            details["rule"] = passed_rule
-        if reason:
-            details["rule_reason"] = reason
-    probability, kind = details["probability"], criterion.groups.get("category")
-    passed = None if probability is None else probability >= judges.SATISFIED
-    named = {"constraint": criterion.text} | ({"kind": kind} if kind else {})
-    return {**named, "passed": passed, "groups": groups, **details}
+    probability = details["probability"]
+    kind = criterion.groups.get("category")
+    return {
+        "constraint": criterion.text,
+        **({"kind": kind} if kind else {}),
+        "passed": None if probability is None else probability >= judges.SATISFIED,
+        "groups": dict(criterion.groups),
+        **details,
+    }
 
 
 plugin = YesNo

@@ -22,7 +22,7 @@ from jsonschema_specifications import REGISTRY
 from harness.extras import import_extra
 from harness.scoring.validators import json_text, limits, schemas
 from harness.scoring.validators.paper import CLOCK, Endless, PaperValidator, bounded
-from harness.scoring.validators.schemas import Undecided, Violation, shown
+from harness.scoring.validators.schemas import Undecided, Violation, value_text
 
 MOST_SECONDS = 5.0  # maximum CPU seconds for one document; lm-eval allows 40
 
@@ -123,7 +123,7 @@ def _exception(error: Exception, keyword: str) -> Violation:
     names["_NotOfFormat"] = "format"
     name = type(error).__name__
     said = " ".join(str(getattr(error, "message", error)).split())[:200]
-    return Violation("", names.get(name, keyword), "", shown(f"{name}: {said}"))
+    return Violation("", names.get(name, keyword), "", value_text(f"{name}: {said}"))
 
 
 @cache

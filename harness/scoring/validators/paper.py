@@ -28,7 +28,7 @@ from harness.errors import DataInvalid
 from harness.scoring.patterns import MOST_PARTS, parts
 from harness.scoring.validators import schemas
 from harness.scoring.validators.limits import pointer
-from harness.scoring.validators.schemas import Undecided, Violation, shown
+from harness.scoring.validators.schemas import Undecided, Violation, value_text
 
 MOST_WORK = 5_000_000
 """Maximum product of the numbers of values in the schema and in the document, where 16 characters
@@ -282,6 +282,6 @@ class PaperValidator:
             path = None if start is None else (*start, *inside)
         is_false = error.validator is None
         keyword = "falseSchema" if is_false else str(error.validator)
-        expected = shown(False if is_false else error.validator_value)
+        expected = value_text(False if is_false else error.validator_value)
         place = pointer(error.absolute_path)
-        return Violation(place, keyword, expected, shown(error.instance), pointer(path or ()))
+        return Violation(place, keyword, expected, value_text(error.instance), pointer(path or ()))

@@ -16,9 +16,9 @@ from msgspec.structs import asdict
 
 from harness.errors import DataInvalid, HarnessError
 from harness.records import Score, encodable
-from harness.scoring import cut
 from harness.scoring.validators import limits
 from harness.scoring.validators.limits import UnparseableDocument, follow, resolve
+from harness.wording import truncated
 
 Draft = Literal["4", "6", "7", "2019-09", "2020-12"]
 DRAFTS: tuple[Draft, ...] = ("4", "6", "7", "2019-09", "2020-12")
@@ -299,12 +299,12 @@ def score(violations: Sequence[Violation]) -> Score:
     if len(violations) > MOST_IN_REASON:
         first.append(f"and {len(violations) - MOST_IN_REASON:,} more")
     errors = [
-        {name: cut(text, 200) for name, text in asdict(one).items()}
+        {name: truncated(text, 200) for name, text in asdict(one).items()}
         for one in violations[:MOST_IN_DETAILS]
     ]
     keywords = dict(Counter(one.keyword[:60] for one in violations))
     details = {"errors": errors, "keywords": keywords, "n_errors": len(violations)}
-    return Score(False, False, cut("; ".join(first), LONGEST_REASON), details)
+    return Score(False, False, truncated("; ".join(first), LONGEST_REASON), details)
 
 
 def root_type_violated(value: Any, schema: Any) -> bool:
@@ -316,14 +316,14 @@ def root_type_violated(value: Any, schema: Any) -> bool:
     return type_of(value) not in {"number" if name == "integer" else name for name in names}
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Return a value as JSON on one line, cut to `LONGEST_VALUE` characters."""
     text = ""
     for piece in _pieces(value):
         text += piece
         if len(text) > LONGEST_VALUE:
             break
-    return cut(encodable(text), LONGEST_VALUE)
+    return truncated(encodable(text), LONGEST_VALUE)
 
 
 def _pieces(value: Any) -> Iterator[str]:

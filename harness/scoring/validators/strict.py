@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from harness.errors import DataInvalid
 from harness.scoring.validators import schemas
 from harness.scoring.validators.limits import follow, pointer, resolve
-from harness.scoring.validators.schemas import Draft, Undecided, Violation, shown
+from harness.scoring.validators.schemas import Draft, Undecided, Violation, value_text
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ class StrictValidator:
             raise Undecided(f"A pattern of the schema takes too many steps at {place}.")
         if keyword == "propertyNames":  # the inner error says which keyword, and for which name
             inner = self._violation(kind.error, value)
-            return replace(inner, found=shown(kind.error.instance))
+            return replace(inner, found=value_text(kind.error.instance))
         details = kind.as_dict()
         path = schemas.path_within(
             self.schema, error.schema_path, self._embedded, error.absolute_keyword_location
@@ -108,7 +108,11 @@ class StrictValidator:
         asked = False if keyword == "falseSchema" else follow(self.schema, path)
         expected, found = details.get("property", asked), details.get("unexpected", found)
         return Violation(
-            pointer(error.instance_path), keyword, shown(expected), shown(found), pointer(path)
+            pointer(error.instance_path),
+            keyword,
+            value_text(expected),
+            value_text(found),
+            pointer(path),
         )
 
     def _has_none(self, path: Sequence[str | int], found: Any) -> bool:

@@ -60,6 +60,7 @@ from harness.tasks.jsonl.items import (
     target_forms,
     written_checks,
 )
+from harness.wording import first_few
 
 LOOKED_AT = 200  # number of instances that `prompt_errors` examines
 
@@ -409,10 +410,7 @@ class RowsTask(Conversations):
             instance = self.at_turn(row, [""] * len(row.data.later))
             for problem in self._problems(instance):
                 found.setdefault(problem, []).append(instance.id)
-        return [
-            f"{problem} ({ids[0]}{f' and {len(ids) - 1} more' if len(ids) > 1 else ''})"
-            for problem, ids in found.items()
-        ]
+        return [f"{problem} ({first_few(ids, 1)})" for problem, ids in found.items()]
 
     def _problems(self, instance: One) -> Iterator[str]:
         item, row = instance.data, instance.data.row

@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 
 from harness.report.figures.names import (
     LONGEST,
-    counted,
+    display_names,
     in_legend,
     number,
     on_axis,
-    shown,
+    sample_sizes,
     slug,
 )
 from harness.store.columns import natural
@@ -20,7 +20,7 @@ NAMES = st.lists(st.text(max_size=150), max_size=5, unique=True)
 @given(NAMES)
 @example(["x" * 200, "x" * 201, "", " ", "(empty)"])
 def test_shown_names_are_inert_and_differ(names: list[str]) -> None:
-    found = shown(names)
+    found = display_names(names)
     assert list(found) == names
     assert len(set(found.values())) == len(names)
     for text in found.values():
@@ -31,7 +31,7 @@ def test_shown_names_are_inert_and_differ(names: list[str]) -> None:
 
 @given(NAMES)
 def test_names_on_an_axis_differ_in_two_short_lines(names: list[str]) -> None:
-    every = list(shown(names).values())
+    every = list(display_names(names).values())
     found = on_axis(every)
     assert len(set(found)) == len(every)
     for text in found:
@@ -48,7 +48,7 @@ def test_ends_of_long_names_are_kept() -> None:
 
 @given(NAMES)
 def test_names_in_a_legend_differ_on_a_short_line(names: list[str]) -> None:
-    found = in_legend(shown(names).values())
+    found = in_legend(display_names(names).values())
     assert len(set(found)) == len(names)
     assert all(len(text) <= 34 + 4 for text in found)
 
@@ -84,5 +84,5 @@ def test_figures_are_never_0_for_what_is_unknown_or_tiny() -> None:
 
 
 def test_of_many_runs_sizes_are_a_range() -> None:
-    assert counted({"a": 1000}, "samples") == "n = 1,000 samples per run."
-    assert counted({"a": 1, "b": 2}, "calls") == "n = 1 to 2 calls per run."
+    assert sample_sizes({"a": 1000}, "samples") == "n = 1,000 samples per run."
+    assert sample_sizes({"a": 1, "b": 2}, "calls") == "n = 1 to 2 calls per run."

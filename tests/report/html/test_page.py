@@ -108,7 +108,7 @@ def test_without_javascript_there_are_the_answer_and_a_table(tmp_path: Path) -> 
     assert "<title>&lt;i&gt;⟨U+202E⟩⟨U+D800⟩</title>" in text
     found = re.search("<noscript>(.*?)</noscript>", text, re.S)
     assert found
-    assert "after (67%)" in found[1]
+    assert "after passes 67% of 12 samples of 6 instances" in found[1]
     assert '<th>&lt;b&gt;<span class="escape">⟨U+202E⟩</span> (SIMULATED)</th>' in found[1]
     assert "<td>67%</td><td>22-96%</td><td>12</td><td>$0.0240</td>" in found[1]
 

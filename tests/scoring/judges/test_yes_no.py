@@ -214,77 +214,10 @@ class Ruled(Poems):
         ]
 
 
-def test_a_rules_verdict_stands_beside_the_judges() -> None:
-    judge = built(Ruled())
-    assert len(judge.questions(POEM, "One, two, three")) == 3
-    replies = [told(0.9), told(0.9), told(0.1, 0.9)]
-    scores = judge.parse(POEM, replies, text="One, two three")
-    first, second, third = scores["strict"].details["constraints"]
-    assert (first["passed"], first["rule"], first["groups"]) == (
-        True,
-        False,
-        {"category": "Length", "rule": "word_count"},
-    )
-    assert first["rule_reason"] == "at most 2 words, has 3"
-    assert "rule" not in second
-    assert (third["passed"], third["rule"], third["groups"]) == (
-        False,
-        False,
-        {"rule": "no_commas"},
-    )
-    assert all("decided_by" not in one for one in (first, second, third))
-    assert scores["soft"].value == pytest.approx(2 / 3)
-    (first, *_) = judge.parse(POEM, replies)["strict"].details["constraints"]
-    assert "rule" not in first
-    assert first["groups"] == {"category": "Length"}
-
-
-def test_a_rule_that_cannot_count_leaves_the_verdict_to_the_judge() -> None:
-    tibetan = "བོད་ཡིག"
-    scores = built(Ruled()).parse(POEM, [told(0.9)] * 3, text=tibetan)
-    first = scores["strict"].details["constraints"][0]
-    assert first["passed"] is True
-    assert "rule" not in first
-    skipping = built(Ruled(), rules="skip")
-    first = skipping.parse(POEM, [told(0.9)], text=tibetan)["strict"].details["constraints"][0]
-    assert (first["passed"], first["decided_by"]) == (None, "rule")
-
-
-@pytest.mark.parametrize("votes", [None, 3])
-def test_what_a_rule_decides_can_be_left_out(votes: int | None) -> None:
-    judge = built(Ruled(), rules="skip", votes=votes)
-    requests = judge.questions(POEM, "One, two")
-    assert [request.samples for request in requests] == [votes or 1]
-    assert all("<criterion>\nBe kind.\n</criterion>" in r.messages[0].content for r in requests)
-    scores = judge.parse(POEM, [told(0.8, 0.2)] * (votes or 1), text="One, two")
-    first, second, third = scores["strict"].details["constraints"]
-    assert (first["passed"], first["probability"], first["decided_by"]) == (True, 1.0, "rule")
-    assert "rule" not in first
-    assert first["groups"] == {"category": "Length", "rule": "word_count"}
-    assert second["passed"] is True
-    assert "decided_by" not in second
-    assert (third["passed"], third["probability"], third["decided_by"]) == (False, 0.0, "rule")
-    assert scores["strict"].reason == "Not satisfied: Do not use commas."
-    assert scores["soft"].value == pytest.approx(2 / 3)
-    assert judge.fingerprint().keys() == {"prompt_sha256", "rules"}
-
-
-def test_nothing_is_asked_where_rules_decide_all() -> None:
-    class All(Ruled):
-        def criteria(self, instance: Instance[int]) -> list[Criterion]:
-            return [one for one in super().criteria(instance) if one.text != "Be kind."]
-
-    judge = built(All(), rules="skip")
-    assert judge.questions(POEM, "One") == []
-    assert judge.parse(POEM, [], text="One")["strict"].value is True
-    with pytest.raises(Unparseable, match="the judged text was not passed"):
-        judge.parse(POEM, [])
-
-
 @pytest.mark.parametrize("n", [0, 2])
 def test_replies_that_do_not_fit_the_questions_are_no_verdict(n: int) -> None:
     with pytest.raises(ValueError, match="zip"):
-        built(Ruled(), rules="skip").parse(POEM, [told(0.9)] * n, text="One")
+        built().parse(POEM, [told(0.9)] * n, text="One")
 
 
 def test_a_task_without_criteria_is_refused() -> None:
@@ -300,7 +233,7 @@ def test_a_task_without_criteria_is_refused() -> None:
         {"temperature": -1},
         {"prompt": "yes"},
         {"n": 3},
-        {"rules": "no"},
+        {"rules": "skip"},
     ],
 )
 def test_options_that_cannot_be_are_refused(options: dict[str, Any]) -> None:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from harness.scoring import cut
-from harness.scoring.validators.schemas import shown
+from harness.scoring.validators.schemas import value_text
+from harness.wording import truncated
 
 
 def named(value: Any) -> str:
-    return ascii(cut(shown(value), 30))
+    return ascii(truncated(value_text(value), 30))

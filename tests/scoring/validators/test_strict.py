@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harness.errors import DataInvalid
 from harness.scoring.validators import DRAFTS, FORMATS, Draft, Violation, read, render, validator
 from harness.scoring.validators.limits import pointer
-from harness.scoring.validators.schemas import misspelt, shown
+from harness.scoring.validators.schemas import misspelt, value_text
 
 
 def valid(schema: Any, value: Any, draft: Draft = "2020-12") -> bool:
@@ -213,7 +213,7 @@ def test_what_is_shown_is_short() -> None:
     found = validator({"type": "string"}).violations([["x" * 1000] * 1000])
     assert len(found[0].found) == 120
     assert len(validator({"enum": ["y" * 500]}).violations("x")[0].expected) == 120
-    assert shown({"a": [1.5, Decimal("0.10"), None, True, "é"]}) == (
+    assert value_text({"a": [1.5, Decimal("0.10"), None, True, "é"]}) == (
         '{"a": [1.5, 0.10, null, true, "é"]}'
     )
     assert pointer(["\ud83d"]) == "/\ufffd"

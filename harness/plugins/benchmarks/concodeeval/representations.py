@@ -197,17 +197,17 @@ def _recorded(schema: Schema) -> dict[str, Any] | None:
     if of.get("type") == "object" and of.keys() <= _OBJECT and of.get("properties"):
         described = isinstance(of.get("additionalProperties", True), bool)
         described = described and all(map(_is_flat, of["properties"].values()))
-    shown = _shown(of, at)
+    shown = _marked_copy(of, at)
     array = at and marked(f"{marked('array', '/type')} of {shown.get('type')}s", at)
-    counts = {key: _shown(schema[key], f"/{key}") for key in COUNTS if key in schema}
+    counts = {key: _marked_copy(schema[key], f"/{key}") for key in COUNTS if key in schema}
     fields = {"of": shown, "array": array, "counts": counts, "required": of.get("required")}
     return fields if described else None
 
 
-def _shown(value: Any, at: str) -> Any:
+def _marked_copy(value: Any, at: str) -> Any:
     """Return a copy of a schema in which marked text replaces each value."""
     if isinstance(value, dict):
-        return {key: _shown(member, pointer(at, key)) for key, member in value.items()}
+        return {key: _marked_copy(member, pointer(at, key)) for key, member in value.items()}
     return marked(", ".join(map(str, value if isinstance(value, list) else [value])), at)
 
 

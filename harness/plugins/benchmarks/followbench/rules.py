@@ -85,7 +85,7 @@ def _in_form(template: str) -> Check:
 
 
 def _exact(target: str) -> Check:
-    return _must(lambda text: text == target, f"not exactly {_shown(target)}")
+    return _must(lambda text: text == target, f"not exactly {_quote(target)}")
 
 
 def _lines_of(target: str) -> Check:
@@ -93,7 +93,7 @@ def _lines_of(target: str) -> Check:
 
     def check(text: str) -> str:
         wrong = next((line for line in text.split("\n") if line not in wanted), None)
-        return "" if wrong is None else f"the line {_shown(wrong)} is wrong"
+        return "" if wrong is None else f"the line {_quote(wrong)} is wrong"
 
     return check
 
@@ -120,12 +120,12 @@ def _last(pattern: str, what: str, target: str) -> Check:
         found = re.findall(pattern, text)[-1:]
         if found == [target]:
             return ""
-        return f"the last {what} is {_shown(found[0])}" if found else f"has no {what}"
+        return f"the last {what} is {_quote(found[0])}" if found else f"has no {what}"
 
     return check
 
 
-def _shown(text: str) -> str:
+def _quote(text: str) -> str:
     return f"{text!r:.{MOST_SHOWN}}"
 
 
@@ -134,7 +134,7 @@ TARGETS: Mapping[str, Callable[[str], Check]] = {
     "text_editing": _exact,
     "WIKIEVENTS": _lines_of,
     "CONLL2003": _one_of,
-    "self_made_space": lambda target: _must(lambda text: target in text, f"lacks {_shown(target)}"),
+    "self_made_space": lambda target: _must(lambda text: target in text, f"lacks {_quote(target)}"),
     "BBH_logical": partial(_last, r"\([A-Z]\)", "option in parentheses"),
     "BBH_time": partial(_last, r"\d{2}/\d{2}/\d{4}", "date"),
     "gsm_8k": partial(_last, r"\$\d+", "number of dollars"),

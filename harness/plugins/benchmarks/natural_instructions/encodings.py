@@ -221,7 +221,7 @@ def evaluated(n_entries: int, wanted: int | None) -> list[int]:
     return list(range(KEPT, n_entries, step))[:wanted]
 
 
-def shown(
+def example_pools(
     task: NaturalTask, chosen: Collection[int]
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
     """Return (own, others): the task's positive examples, and instances that can serve as examples.
@@ -276,7 +276,7 @@ class Showing:
     def _positives(self, task: NaturalTask, chosen: Collection[int]) -> Sequence[Example]:
         if not any(name in EXAMPLE_FIELDS for name in self.fields):
             return ()
-        own, others = shown(task, chosen)
+        own, others = example_pools(task, chosen)
         available = (*own, *others)
         if self.examples == "own":
             return own

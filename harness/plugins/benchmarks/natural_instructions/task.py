@@ -27,10 +27,11 @@ from harness.plugins.benchmarks.natural_instructions.encodings import (
 )
 from harness.ports import DataTable, Metric
 from harness.records import WARNING, Instance, Message, Score
-from harness.scoring import cut, overlap
+from harness.scoring import overlap
 from harness.scoring.overlap import bare, exact_match, first_line, rouge_l
 from harness.scoring.text import Uncountable
 from harness.tasks._rows import SUMMARY, summary
+from harness.wording import truncated
 
 BUILTIN = Path(__file__).with_name("builtin")
 V1 = "natural_instructions/tasks"
@@ -251,7 +252,8 @@ class NaturalInstructionsTask:
         if self._stops:
             found["rouge_l_stop"] = Score(rouge_l(answer, outputs), share=True)
         right = exact_match(answer, outputs)
-        found["exact_match"] = Score(right, right, "" if right else f"not {cut(outputs[0], 60)!r}")
+        reason = "" if right else f"not {truncated(outputs[0], 60)!r}"
+        found["exact_match"] = Score(right, right, reason)
         found["token_f1"] = Score(overlap.token_f1(answer, outputs), share=True)
         if item.labels:
             label = overlap.named_label(answer, item.labels)

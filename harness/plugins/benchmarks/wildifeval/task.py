@@ -23,8 +23,6 @@ from harness.datasets.folder import DataFolder, parquet_rows, read_jsonl, sha256
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.ports import PaperTable, TableFigure
 from harness.records import Criterion, Instance, Message, Score
-from harness.scoring.rules import recognise, rules_version
-from harness.scoring.text import Uncountable
 from harness.tasks._rows import Row, converted, read_all, rows
 
 FOLDER = "wildifeval"  # in the data folder, with the public files
@@ -37,7 +35,6 @@ DOMAINS_FILE = f"{FOLDER}/domains.csv"
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz")
 
-RULES = "rules"  # name of the score by rules, and the fingerprint's key for the rules' version
 NAMED = 5  # maximum missing conversations named in a message; the fingerprint hashes all of them
 OTHER = "Other"  # category of constraints outside the eight below; not in the paper's figures
 
@@ -88,8 +85,6 @@ class WildIFEvalTask:
         domains: For the published format, a CSV file of tasks and their domains.
         missing_chats: If your copy lacks conversations, ``refuse`` to run, or ``leave_out`` their
             tasks and record the number in the manifest.
-        rules: For constraints that a rule can decide: no score (``off``), a score ``beside`` the
-            verdict, or a score that counts towards the verdict (``decide``).
     """
 
     # The paper judges whatever fits in 1,000 tokens.
@@ -111,11 +106,11 @@ class WildIFEvalTask:
         categories: str | None = None,
         domains: str | None = None,
         missing_chats: Literal["refuse", "leave_out"] = "refuse",
-        rules: Literal["off", "beside", "decide"] = "beside",
         *,
         data: DataFolder,
     ) -> None:
-        self.dataset, self._missing_chats, self._rules = dataset, missing_chats, rules
+        self.dataset = dataset
+        self._missing_chats = missing_chats
         names = {"builtin": str(BUILTIN), "paper_examples": PAPER_EXAMPLES, "public": PUBLIC}
         self.path = data.place(names.get(dataset, dataset))
         self._chats: Path | None = None
@@ -140,20 +135,18 @@ class WildIFEvalTask:
             yield Instance(id=item.id, data=item, groups=groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the data set's name and hash, the missing chats, and the version of the rules.
+        """Return the data set's name and hash, and the missing chats.
 
         Data in the published format is hashed after it has been joined with the chats.
         """
         found = {"dataset": self.dataset, "dataset_sha256": ""}
-        if self._rules != "off":
-            found[RULES] = rules_version()
         if self._chats is None:
             return found | {"dataset_sha256": sha256(self.path)}
         items, missing = self._joined
         found["dataset_sha256"] = hashlib.sha256(msgspec.json.encode(items)).hexdigest()
         if missing:
             every = "\n".join(sorted(missing)).encode()
-            found["missing_chats"] = _counted(missing)
+            found["missing_chats"] = _ids_text(missing)
             found["missing_chats_sha256"] = hashlib.sha256(every).hexdigest()
         return found
 
@@ -162,27 +155,12 @@ class WildIFEvalTask:
         return (Message("user", instance.data.task),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the score ``rules``: the share of constraints that the answer satisfies.
-
-        Only constraints that a rule can check count. If there are none, or rules are off, there is
-        no score.
-        """
-        constraints = instance.data.constraints if self._rules != "off" else ()
-        checked = [found for one in constraints if (found := _checked(one, text))]
-        if not checked:
-            return {}
-        missed = [one for one in checked if not one["passed"]]
-        passed = None if self._rules == "beside" else not missed
-        reason = "; ".join(f"{one['constraint']} ({one['reason']})" for one in missed)
-        reason = f"Not satisfied: {reason}" if missed else ""
-        value = 1 - len(missed) / len(checked)
-        return {RULES: Score(value, passed, reason, {"constraints": checked}, share=True)}
+        """Return no scores: only judges decide."""
+        return {}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a request to answer again, after the reason if the answer breaks a rule."""
-        said = "Your answer does not meet all that was asked for yet. Please answer again."
-        found = scores.get(RULES)
-        return f"{found.reason}\n{said}" if found and found.passed is False else said
+        """Return a request to answer again."""
+        return "Your answer does not meet all that was asked for yet. Please answer again."
 
     def reference(self, instance: One) -> str | None:
         """Return None: the data set has no reference answers."""
@@ -201,7 +179,7 @@ class WildIFEvalTask:
         assert self._chats is not None
         items, missing = join(self.path, self._chats, *self._tables)
         if missing and self._missing_chats == "refuse":
-            lost = f"{_counted(missing)} of {len(missing) + len(items):,} conversations"
+            lost = f"{_ids_text(missing)} of {len(missing) + len(items):,} conversations"
             remedy = "Complete the copy, or set task.missing_chats to leave_out."
             raise DataInvalid(f"{self._chats} lacks {lost}.", remedy)
         if not items:
@@ -213,21 +191,7 @@ def _label(constraint: Constraint) -> dict[str, str]:
     return {"category": constraint.category} if constraint.category else {}
 
 
-def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
-    """Return the constraint with its rule's verdict, or None if no rule can decide."""
-    if (rule := recognise(constraint.text)) is None:
-        return None
-    try:
-        reason = rule.check(text)
-    except Uncountable:
-        return None
-    kind = {"kind": constraint.category} if constraint.category else {}
-    groups = {**_label(constraint), "rule": rule.name}
-    checked = {"passed": not reason, "reason": reason, "groups": groups}
-    return {"constraint": constraint.text, **kind, **checked}
-
-
-def _counted(missing: Sequence[str]) -> str:
+def _ids_text(missing: Sequence[str]) -> str:
     """Format ids as their number and the first few of them, such as "2 (a, b)"."""
     more = ", …" if len(missing) > NAMED else ""
     return f"{len(missing):,} ({', '.join(missing[:NAMED])}{more})"

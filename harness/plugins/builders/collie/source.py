@@ -270,13 +270,13 @@ def _drawn(called: str, key: str, most: int | None, loader: Loader) -> tuple[int
     """Return how many documents a loader has, and up to ``most`` drawn names ([] for None)."""
     size = 0
 
-    def counted() -> Iterator[str]:
+    def counting() -> Iterator[str]:
         nonlocal size
         for size, name in enumerate(loader.names(), start=1):  # noqa: B007
             yield name
 
     with calling(called):
-        names = heapq.nsmallest(most or 0, counted(), hashed(key))
+        names = heapq.nsmallest(most or 0, counting(), hashed(key))
         if most is None:
-            deque(counted(), maxlen=0)
+            deque(counting(), maxlen=0)
     return size, names

@@ -15,11 +15,11 @@ from harness.plugins.benchmarks.natural_instructions.encodings import (
     chat,
     estimate,
     evaluated,
+    example_pools,
     fields_of,
     label,
     named_fields,
     paper,
-    shown,
 )
 from harness.plugins.benchmarks.natural_instructions.loading import (
     Entry,
@@ -213,7 +213,7 @@ def task(*entries: Entry, positive: tuple[Example, ...] = ()) -> NaturalTask:
 def test_evaluated_instances_are_no_examples() -> None:
     entries = [Entry(str(n), f"in {n}", (f"out {n}", "other")) for n in range(4)]
     own = (Example("snow", "white", "It is."),)
-    assert shown(task(*entries, positive=own), [1, 2]) == (
+    assert example_pools(task(*entries, positive=own), [1, 2]) == (
         own,
         (Example("in 0", "out 0"), Example("in 3", "out 3")),
     )
@@ -222,7 +222,7 @@ def test_evaluated_instances_are_no_examples() -> None:
 def test_nor_is_one_that_gives_an_answer_away() -> None:
     entries = (Entry("0", "grass ", ("Green.", "x")), Entry("1", "grass", ("green",)))
     own = (Example(" grass", "green"), Example("grass", "blue"))
-    assert shown(task(*entries, positive=own), [1]) == ((own[1],), ())
+    assert example_pools(task(*entries, positive=own), [1]) == ((own[1],), ())
 
 
 def test_the_estimate_grows_with_the_text() -> None:

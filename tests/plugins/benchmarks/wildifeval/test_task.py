@@ -20,8 +20,7 @@ from harness.plugins.benchmarks.wildifeval.task import (
     plugin,
     read_items,
 )
-from harness.records import Criterion, verdict
-from harness.scoring.rules import rules_version
+from harness.records import Criterion
 
 NOWHERE = DataFolder(Path("nowhere"))
 
@@ -63,73 +62,9 @@ def test_no_answer_is_known_to_be_right() -> None:
     assert "again" in task.feedback(instance, "anything", {})
 
 
-RULED: list[Any] = [
-    {"text": "Use at most 2 words.", "category": "Length"},
-    "Do not use commas.",
-    "Be kind.",
-]
-
-
-def ruled(folder: Path, **options: Any) -> tuple[WildIFEvalTask, Any]:
-    path = written(folder / "own.jsonl", {"task": "t", "constraints": RULED})
-    task = kind("tasks").build("wildifeval", {"dataset": str(path), **options}, data=NOWHERE)
-    return task, next(task.instances())
-
-
-def test_what_a_rule_decides_is_a_score_beside_the_verdict(tmp_path: Path) -> None:
-    task, instance = ruled(tmp_path)
-    scores = task.score(instance, "one two three")
-    assert (scores["rules"].value, scores["rules"].passed) == (0.5, None)
-    assert scores["rules"].reason == (
-        "Not satisfied: Use at most 2 words. (at most 2 words, has 3)"
-    )
-    assert scores["rules"].details["constraints"] == [
-        {
-            "constraint": "Use at most 2 words.",
-            "kind": "Length",
-            "passed": False,
-            "reason": "at most 2 words, has 3",
-            "groups": {"category": "Length", "rule": "word_count"},
-        },
-        {
-            "constraint": "Do not use commas.",
-            "passed": True,
-            "reason": "",
-            "groups": {"rule": "no_commas"},
-        },
-    ]
-    assert verdict(scores) is None
-    assert task.feedback(instance, "", scores) == task.feedback(instance, "", {})
-
-
-def test_a_rule_that_cannot_count_decides_nothing(tmp_path: Path) -> None:
-    task, instance = ruled(tmp_path, rules="decide")
-    (only,) = task.score(instance, "བོད་ཡིག")["rules"].details["constraints"]
-    assert only["constraint"] == "Do not use commas."
-
-
-def test_a_rule_decides_where_it_is_to(tmp_path: Path) -> None:
-    task, instance = ruled(tmp_path, rules="decide")
-    assert task.score(instance, "one two")["rules"].passed is True
-    scores = task.score(instance, "one two three")
-    assert scores["rules"].passed is verdict(scores) is False
-    assert "at most 2 words, has 3" in task.feedback(instance, "", scores)
-
-
-def test_rules_are_part_of_what_the_scores_depend_on(tmp_path: Path) -> None:
-    task, instance = ruled(tmp_path)
-    assert task.fingerprint()["rules"] == rules_version()
-    task, instance = ruled(tmp_path, rules="off")
-    assert "rules" not in task.fingerprint()
-    assert task.score(instance, "one two three") == {}
-    with pytest.raises(ConfigError, match="rules"):
-        ruled(tmp_path, rules="maybe")
-
-
-def test_without_a_constraint_for_a_rule_there_is_no_score(tmp_path: Path) -> None:
-    path = written(tmp_path / "own.jsonl", {"task": "t", "constraints": ["Be kind."]})
-    task = WildIFEvalTask(str(path), rules="decide", data=NOWHERE)
-    assert task.score(next(task.instances()), "anything") == {}
+def test_the_option_rules_is_gone() -> None:
+    with pytest.raises(ConfigError, match="has no option 'rules'"):
+        kind("tasks").build("wildifeval", {"rules": "beside"}, data=NOWHERE)
 
 
 def test_the_papers_examples(data_dir: Path) -> None:

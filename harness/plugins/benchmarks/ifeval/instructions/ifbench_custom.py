@@ -22,7 +22,8 @@ from harness.plugins.benchmarks.ifeval.instructions.texts import (
     sentences,
     unpunctuated,
 )
-from harness.scoring import cut, listed
+from harness.scoring import quoted_list
+from harness.wording import truncated
 
 CAPITALS = published_list("capitals")
 """European capitals north of 45 degrees, from north to south, as in the published code."""
@@ -55,7 +56,7 @@ _STUDENTS = _header("StudentID Subject Grade Semester Score", r"\t *")
 def multiples(text: str) -> None:
     """Check that the numbers in the text are the multiples of 7 from 14 to 49, in order."""
     found = re.findall(r"\d+", text)
-    require(found == MULTIPLES, f"{listed(found)} found, {', '.join(MULTIPLES)} wanted")
+    require(found == MULTIPLES, f"{quoted_list(found)} found, {', '.join(MULTIPLES)} wanted")
 
 
 @ifbench("custom:mcq_count_length")
@@ -82,7 +83,7 @@ def reverse_newline(text: str) -> None:
     require(countries, "no line has Zimbabwe")
     require_relation(len(countries), "at least", N_COUNTRIES, "lines from Zimbabwe on")
     for one, other in pairwise(countries):
-        require(one >= other, f"{cut(other, 40)!r} follows {cut(one, 40)!r}")
+        require(one >= other, f"{truncated(other, 40)!r} follows {truncated(one, 40)!r}")
 
 
 def _plain(text: str) -> str:
@@ -117,7 +118,7 @@ def sentence_alphabet(text: str, *, corrected: bool = False) -> None:
     for letter, sentence in zip(string.ascii_lowercase, found, strict=True):
         first = sentence.lstrip(OPENING if corrected else None)
         begins = first.lower()[:1] == letter
-        require(begins, f"{cut(sentence, 40)!r} does not begin with {letter!r}")
+        require(begins, f"{truncated(sentence, 40)!r} does not begin with {letter!r}")
 
 
 @ifbench("custom:european_capitals_sort")
@@ -126,7 +127,7 @@ def european_capitals_sort(text: str) -> None:
     found = [name.strip() for name in _plain(text).split(",") if name.strip()]
     require_count(len(found), len(CAPITALS), "names between commas")
     for one, wanted in zip(found, CAPITALS, strict=True):
-        require(one == wanted, f"{cut(one, 40)!r}, {wanted!r} wanted")
+        require(one == wanted, f"{truncated(one, 40)!r}, {wanted!r} wanted")
 
 
 @ifbench("custom:csv_city")
@@ -134,7 +135,7 @@ def csv_city(text: str) -> None:
     """Check for CSV with the columns ID, Country, City, Year and Count, and seven rows."""
     rows = _rows(text, ",", None)
     _require_shape(rows, 7)
-    require(rows[0] == CITY_HEADER, f"the columns are {listed(rows[0])}")
+    require(rows[0] == CITY_HEADER, f"the columns are {quoted_list(rows[0])}")
 
 
 @ifbench("custom:csv_special_character")
@@ -196,7 +197,7 @@ def date_format_list(text: str, *, corrected: bool = False) -> None:
     """
     for one in text.strip().split(","):
         if not (found := _DATE.match(one.strip())):
-            raise NotFollowed(f"{cut(one.strip(), 40)!r} is not a date YYYY-MM-DD")
+            raise NotFollowed(f"{truncated(one.strip(), 40)!r} is not a date YYYY-MM-DD")
         year, month, day = map(int, found.groups())
         exists = month <= 12 and day <= LONGEST_MONTHS.get(month, 31)
         if corrected:

@@ -23,7 +23,7 @@ from harness.plugins.benchmarks.ifeval.instructions.texts import (
     tokens,
     unpunctuated,
 )
-from harness.scoring import cut
+from harness.wording import truncated
 
 DEPTH = 5  # depth of nested brackets that `parentheses` requires
 
@@ -83,7 +83,7 @@ def options(text: str, options: str) -> None:
     found = text
     if not _LETTERED.match(options):  # options like ``a), b), c)`` must be given exactly
         known, found = [bare(option).lower() for option in known], bare(text).lower()
-    require(found in known, f"{cut(text.strip(), 60)!r} is not one of the options")
+    require(found in known, f"{truncated(text.strip(), 60)!r} is not one of the options")
 
 
 @ifbench("format:newline")
@@ -213,7 +213,7 @@ def no_bullets_bullets(text: str, *, corrected: bool = False) -> None:
             require_relation(n_sentences, "at least", 2, "sentences before the bullets")
             n_bullets += 1
         else:
-            require(prose, f"{cut(line, 40)!r} follows the bullets or a blank line")
+            require(prose, f"{truncated(line, 40)!r} follows the bullets or a blank line")
             found = sentences(line)
             prose = bool(found)
             n_sentences += len(found)
@@ -275,7 +275,7 @@ def repeat_change(text: str, prompt_to_repeat: str) -> None:
 def repeat_simple(text: str) -> None:
     """Check that the text is only the sentence `ONLY_SENTENCE`, ignoring case."""
     same = text.strip().lower() == ONLY_SENTENCE
-    require(same, f"{cut(text.strip(), 60)!r} is not the sentence")
+    require(same, f"{truncated(text.strip(), 60)!r} is not the sentence")
 
 
 @ifbench("repeat:repeat_span")
@@ -291,4 +291,4 @@ def repeat_span(
     if corrected:
         wanted = " ".join(prompt_to_repeat.split()[n_start : n_end + 1])
     same = text.strip().lower() == wanted.strip().lower()
-    require(same, f"{cut(text.strip(), 60)!r}, {cut(wanted.strip(), 60)!r} wanted")
+    require(same, f"{truncated(text.strip(), 60)!r}, {truncated(wanted.strip(), 60)!r} wanted")

@@ -14,7 +14,7 @@ from harness.plugins.benchmarks.ifeval.instructions import ifeval
 from harness.plugins.benchmarks.ifeval.instructions.texts import (
     Relation,
     bare,
-    counted,
+    count_reason,
     expression,
     require,
     require_count,
@@ -266,7 +266,7 @@ def _require_word(text: str, place: int, word: str | list[str], what: str) -> No
 def lowercase_counting(text: str, N: int) -> None:
     """Check for at most ``N`` words of lower-case ASCII letters."""
     found = len(re.findall(r"\b[a-z]+\b", text))
-    require(found <= N, counted(found, "words in lower case", f"at most {N}"))
+    require(found <= N, count_reason(found, "words in lower case", f"at most {N}"))
 
 
 @training("letters:letter_counting")

@@ -16,7 +16,7 @@ from harness.plugins.benchmarks.ifeval.instructions.language_data import (
 )
 from harness.plugins.benchmarks.ifeval.instructions.texts import (
     bare,
-    counted,
+    count_reason,
     ifbench,
     require,
     require_count,
@@ -27,9 +27,9 @@ from harness.plugins.benchmarks.ifeval.instructions.texts import (
     unpunctuated,
     words,
 )
-from harness.scoring import cut
 from harness.scoring.text import count_words, folded, has_other_scripts
 from harness.scoring.text import words as words_in_any_script
+from harness.wording import truncated
 
 CONJUNCTIONS = frozenset(published_list("conjunctions"))
 NAMES = published_list("names")
@@ -60,7 +60,7 @@ def word_count_range(text: str, min_words: int, max_words: int, *, corrected: bo
     if corrected and has_other_scripts(text):
         count = count_words(text)
     wanted = f"{min_words:,} to {max_words:,}"
-    require(min_words <= count <= max_words, counted(count, "words", wanted))
+    require(min_words <= count <= max_words, count_reason(count, "words", wanted))
 
 
 @ifbench("count:unique_word_count")
@@ -223,7 +223,7 @@ def alphabet(text: str) -> None:
     first = ALPHABET.index(found[0][0])
     for place, word in enumerate(found):
         wanted = ALPHABET[(first + place) % 26]
-        said = f"word {place + 1}, {cut(word, 40)!r}, does not begin with {wanted!r}"
+        said = f"word {place + 1}, {truncated(word, 40)!r}, does not begin with {wanted!r}"
         require(word[0] == wanted, said)
 
 
@@ -271,7 +271,7 @@ def start_verb(text: str) -> None:
 def repeats(text: str, small_n: int) -> None:
     """Check that no word occurs more than ``small_n`` times, ignoring case."""
     counts = Counter(unpunctuated(text.lower()).split())
-    often = [f"{cut(word, 40)!r} {n} times" for word, n in counts.items() if n > small_n]
+    often = [f"{truncated(word, 40)!r} {n} times" for word, n in counts.items() if n > small_n]
     require(not often, f"{', '.join(often[:8])}; at most {small_n} wanted")
 
 
@@ -282,7 +282,7 @@ def odd_even_syllables(text: str) -> None:
     found = unpunctuated(text).lower().split()
     known = {word: count(word) % 2 for word in set(found)}
     for one, other in pairwise(found):
-        both = f"{cut(one, 40)!r} and {cut(other, 40)!r} both have"
+        both = f"{truncated(one, 40)!r} and {truncated(other, 40)!r} both have"
         parity = "an odd" if known[one] else "an even"
         require(known[one] != known[other], f"{both} {parity} number of syllables")
 
@@ -294,7 +294,7 @@ def last_first(text: str) -> None:
     for one, other in pairwise(sentences(text)):
         last, first = one.rstrip(marks).split()[-1:], other.lstrip(marks).split()[:1]
         same = last and first and last[0].lower() == first[0].lower()
-        said = " and ".join(repr(cut(" ".join(each), 40)) for each in (last, first))
+        said = " and ".join(repr(truncated(" ".join(each), 40)) for each in (last, first))
         require(same, f"{said} end and begin adjacent sentences, the same word wanted")
 
 
@@ -303,7 +303,7 @@ def paragraph_last_first(text: str) -> None:
     """Check that each line begins and ends with the same word, ignoring case."""
     for line in text.split("\n"):
         if found := bare(line.strip().lower()).split():
-            first, last = (repr(cut(found[place], 40)) for place in (0, -1))
+            first, last = (repr(truncated(found[place], 40)) for place in (0, -1))
             said = f"a paragraph begins with {first} and ends with {last}"
             require(found[0] == found[-1], said)
 
@@ -312,7 +312,7 @@ def paragraph_last_first(text: str) -> None:
 def no_consecutive(text: str) -> None:
     """Check that no two adjacent words begin with the same letter, ignoring case."""
     for one, other in pairwise(unpunctuated(text.lower()).split()):
-        said = f"{cut(one, 40)!r} and {cut(other, 40)!r} begin with the same letter"
+        said = f"{truncated(one, 40)!r} and {truncated(other, 40)!r} begin with the same letter"
         require(one[0] != other[0], said)
 
 
@@ -323,7 +323,9 @@ def keywords_specific_position(text: str, keyword: str, n: int, m: int) -> None:
     require_relation(len(found), "at least", n, "sentences")
     spoken = [word for word in tokens(found[n - 1]) if any(map(str.isalnum, word))]
     require_relation(len(spoken), "at least", m, "words", f"sentence {n} has ")
-    said = f"word {m} of sentence {n} is {cut(spoken[m - 1], 40)!r}, {keyword.strip()!r} wanted"
+    said = (
+        f"word {m} of sentence {n} is {truncated(spoken[m - 1], 40)!r}, {keyword.strip()!r} wanted"
+    )
     require(spoken[m - 1].lower() == keyword.strip().lower(), said)
 
 
@@ -340,7 +342,8 @@ def words_position(text: str, keyword: str, *, corrected: bool = False) -> None:
         found.pop()
     require(len(found) > 1, "fewer than two words")
     second, last, wanted = found[1].lower(), found[-2].lower(), keyword.strip()
-    said = f"{cut(second, 40)!r} and {cut(last, 40)!r} are the second and the second to last word"
+    said = f"{truncated(second, 40)!r} and {truncated(last, 40)!r} are the second and the second "
+    said += "to last word"
     require(second == last == wanted.lower(), f"{said}, {wanted!r} wanted")
 
 

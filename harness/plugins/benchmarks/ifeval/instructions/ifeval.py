@@ -27,7 +27,6 @@ from harness.plugins.benchmarks.ifeval.instructions.texts import (
     tokens,
     words,
 )
-from harness.scoring import cut
 from harness.scoring.text import (
     count_words,
     folded,
@@ -36,6 +35,7 @@ from harness.scoring.text import (
     occurrences,
 )
 from harness.scoring.text import sentences as sentences_in_any_script
+from harness.wording import truncated
 
 ANSWERS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 """The answers that `constrained_response` accepts."""
@@ -230,7 +230,7 @@ def repeat_prompt(text: str, prompt_to_repeat: str) -> None:
     """Check that the text begins with ``prompt_to_repeat``, ignoring case."""
     text = text.strip()
     repeated = text.lower().startswith(prompt_to_repeat.strip().lower())
-    require(repeated, f"begins with {cut(text, 60)!r}, not with the request")
+    require(repeated, f"begins with {truncated(text, 60)!r}, not with the request")
 
 
 @ifeval("combination:two_responses")
@@ -256,7 +256,7 @@ def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> None:
         ends = [shown, shown.strip(f'"{curly}').strip()]
     fold = folding(corrected)
     found = any(fold(end).endswith(fold(wanted)) for end in ends)
-    require(found, f"ends with {shown[-60:]!r}, {cut(wanted, 80)!r} wanted")
+    require(found, f"ends with {shown[-60:]!r}, {truncated(wanted, 80)!r} wanted")
 
 
 @ifeval("startend:quotation")

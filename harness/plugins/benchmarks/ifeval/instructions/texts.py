@@ -15,7 +15,7 @@ from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from harness.config.settings import Settings
-from harness.scoring import listed
+from harness.scoring import quoted_list
 from harness.scoring.patterns import Pattern
 from harness.scoring.text import folded
 
@@ -117,7 +117,7 @@ def require(holds: object, reason: str) -> None:
 def require_none(found: Sequence[str], reason: str) -> None:
     """Raise NotFollowed if ``found`` is not empty. Its items replace ``{}`` in the reason."""
     if found:
-        raise NotFollowed(reason.format(listed(found)))
+        raise NotFollowed(reason.format(quoted_list(found)))
 
 
 def require_count(
@@ -128,7 +128,7 @@ def require_count(
     ``what`` begins with a plural noun. In the reason, ``said`` replaces the required number, and
     ``where`` is put at the beginning.
     """
-    require(count == wanted, where + counted(count, what, said or wanted))
+    require(count == wanted, where + count_reason(count, what, said or wanted))
 
 
 def require_relation(
@@ -140,10 +140,10 @@ def require_relation(
     """
     holds = count < wanted if relation == "less than" else count >= wanted
     said = f"{relation.replace('less', 'fewer')} {wanted:,}"
-    require(holds, where + counted(count, what, said))
+    require(holds, where + count_reason(count, what, said))
 
 
-def counted(count: int, what: str, wanted: str | int) -> str:
+def count_reason(count: int, what: str, wanted: str | int) -> str:
     """Return a reason such as "1 word, 3 wanted"; ``what`` begins with a plural noun."""
     noun, space, rest = what.partition(" ")
     return f"{count:,} {noun[:-1] if count == 1 else noun}{space}{rest}, {wanted} wanted"
