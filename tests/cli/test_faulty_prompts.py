@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from harness.calls.circuit import FAILURES_IN_A_ROW
+from harness.calls.circuit import CONTROL, FAILURES_IN_A_ROW
 from harness.mock import MockRequest, MockServer
 from tests.cli.command import begun, harness
 from tests.cli.test_run import wait_until
@@ -105,14 +105,14 @@ def test_only_the_faulty_prompts_fail(tmp_path: Path, fault: str, shape: str, pl
         assert len(outcomes) == N * samples
         assert len(failed) == count * samples
         assert set(Counter(outcomes.values())) == {"ok", "error"}
-        # Each faulty prompt has its tries, and there is at most one control call for each.
+        # Each faulty prompt has its tries, and control calls before and after the last one.
         tries = 1 if fault in ("403", "404") else TRIES
         calls = N * samples + (N if shape == "judge" else 0)
-        assert requests <= calls + len(failed) * tries
+        assert requests <= calls + len(failed) * (tries + 1)
         # The second command asks only the faulty ones again.
         again = harness("run", run.file, env=run.environment)
         assert "Results in" in again.stderr
-        assert server.stats().requests - requests <= len(failed) * (tries + 1)
+        assert server.stats().requests - requests <= len(failed) * (tries + 2)
 
 
 def test_a_retry_that_is_too_far_away_is_an_error_that_names_the_time(tmp_path: Path) -> None:
@@ -173,6 +173,24 @@ def test_an_outage_costs_no_prompt_its_tries(tmp_path: Path, fault: str, left: i
         assert len(run.outcomes()) == N
 
 
+@pytest.mark.parametrize("failures", [3, 6])
+def test_a_short_outage_of_a_small_run_costs_no_prompt_its_tries(
+    tmp_path: Path, failures: int
+) -> None:
+    requests = itertools.count(1)
+
+    def answer_after_outage(request: MockRequest, index: int) -> str:
+        if next(requests) == failures:
+            server.change(faults={})  # of later requests
+        return answer(request, index)
+
+    with MockServer(answers=answer_after_outage, faults={"503": 1}) as server:
+        run = Run(tmp_path, server, limits={"attempts": 2}, limit=3)
+        ended = harness("run", run.file, env=run.environment)
+    assert ended.returncode == 0, ended.stderr
+    assert [*run.outcomes().values()] == ["ok"] * 3
+
+
 @pytest.mark.parametrize("left", [N, 2])
 def test_an_outage_that_lasts_ends_the_run(tmp_path: Path, left: int) -> None:
     answered = itertools.count(1)
@@ -194,6 +212,22 @@ def test_an_outage_that_lasts_ends_the_run(tmp_path: Path, left: int) -> None:
         assert harness("run", run.file, env=run.environment).returncode == 0
         assert set(run.outcomes().values()) == {"ok"}
         assert len(run.outcomes()) == N
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"), [("503", "All calls have failed"), ("403", "answered 403")]
+)
+def test_a_gateway_that_answers_all_but_the_control_call_and_some_prompts(
+    tmp_path: Path, fault: str, message: str
+) -> None:
+    prompts = [f"row {number:02}." for number in range(N - 12, N)]
+    with MockServer(answers=answer, faults={fault: 1}, fault_on=[CONTROL, *prompts]) as server:
+        limits = {"attempts": 2, "concurrency": 4, "outage_s": 4}
+        run = Run(tmp_path, server, limits=limits)
+        ended = harness("run", run.file, env=run.environment)
+    assert ended.returncode == 1
+    assert message in ended.stderr
+    assert Counter(run.outcomes().values()) == {"ok": N - 12}
 
 
 @pytest.mark.parametrize("fault", ["401", "403", "404"])
