@@ -249,6 +249,14 @@ def test_many_prompts_that_are_rejected_alike_end_the_run(tmp_path: Path) -> Non
         assert server.stats().requests <= 23
 
 
+def test_any_number_of_prompts_that_a_filter_refuses_do_not(tmp_path: Path) -> None:
+    with MockServer(faults={"refused_completion": 1}) as server:
+        run = Run(tmp_path, server, limits={"concurrency": 2})
+        ended = harness("run", run.file, env=run.environment)
+    assert "Results in" in ended.stderr
+    assert Counter(run.outcomes().values()) == {"refused": N}
+
+
 @pytest.mark.parametrize("fault", ["401", "403", "404"])
 def test_a_denied_request_of_a_batch_is_an_error(tmp_path: Path, fault: str) -> None:
     faulty = ["row 00.", "row 39."]

@@ -263,3 +263,21 @@ def test_a_gateway_that_ignores_stream(tmp_path: Path) -> None:
         _, rows = run_rows(tmp_path, model, decoding={"max_tokens": 30_000, "temperature": None})
         assert server.stats().requests == 3
     assert {row["outcome"] for row in rows.values()} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("server", "query", "message"),
+    [
+        ({"refuse": ["max_tokens"]}, "", "Set model.preset: openai, which sends"),
+        ({"models": ["other"]}, "", "Check model.name ('m') and model.base_url"),
+        ({"api_key": "sk-another-key-0123456789"}, "", "environment variable MOCK_API_KEY"),
+        ({}, "?api-version=2024-10-21", "Results in"),
+    ],
+)
+def test_a_mistake_is_explained(
+    tmp_path: Path, server: dict[str, Any], query: str, message: str
+) -> None:
+    with MockServer(**server) as mock:
+        model = {"backend": "openai", "base_url": mock.base_url + query}
+        stderr, _ = run_rows(tmp_path, model, decoding={"max_tokens": 99})
+    assert message in " ".join(stderr.split())
