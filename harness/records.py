@@ -417,6 +417,7 @@ class Attempt(Struct, frozen=True):
     user: tuple[PlayedTurn, ...] | UnsetType = UNSET  # what the played user says next
     reasoning_state: str | UnsetType = UNSET  # of the reply, in a run with several rounds
     answered_by: str | UnsetType = UNSET  # the model, if the provider names another one
+    without_logprobs: bool | UnsetType = UNSET  # whether requested log-probabilities are missing
     partial: str | UnsetType = UNSET  # of a failed call: the part of the answer that arrived
     exception: str | UnsetType = UNSET  # in a backend's code: "KeyError at app.py:12"
 

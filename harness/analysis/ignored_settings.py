@@ -29,6 +29,7 @@ class _Line(Struct, gc=False):
     request: dict[str, Any]
     text: str | None = None
     finish_reason: str | None = None
+    without_logprobs: bool = False
 
     def parameter(self, name: str) -> Any:
         """Return a decoding parameter that was sent, or None."""
@@ -51,7 +52,7 @@ def ignored_settings(index: AttemptIndex) -> list[str]:
     instance = index.attempts.instance[rows]
     first = np.isin(instance, np.unique(instance)[:FIRST])
     answers = [one for one in index.read(_Line, rows[first], judged=False) if one.is_whole]
-    return [*_unsampled(answers), *_unconstrained(answers)]
+    return [*_unsampled(answers), *_unconstrained(answers), *_unlogged(answers)]
 
 
 def _unsampled(answers: Iterable[_Line]) -> Iterator[str]:
@@ -76,6 +77,16 @@ def _unconstrained(answers: Iterable[_Line]) -> Iterator[str]:
         yield (
             f"{broken:,} of {len(kept):,} complete answers are not valid against the JSON schema "
             "that was sent (decoding.constraint): the server does not enforce it, or not all of it."
+        )
+
+
+def _unlogged(answers: Iterable[_Line]) -> Iterator[str]:
+    """Yield a sentence if complete answers lack the log-probabilities that were requested."""
+    requested = [one for one in answers if one.parameter("logprobs") is not None]
+    if missing := sum(one.without_logprobs for one in requested):
+        yield (
+            f"{missing:,} of {len(requested):,} complete answers came without log-probabilities "
+            "(decoding.logprobs): the server does not return them."
         )
 
 

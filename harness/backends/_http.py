@@ -17,7 +17,7 @@ import msgspec
 from msgspec import structs
 
 from harness.backends import _responses
-from harness.config.settings import shown_url, url_keys
+from harness.config.settings import RECORDED_KEY, shown_url, url_keys
 from harness.errors import CallError, ConfigError, FatalCallError, RequestRejected, TransientError
 from harness.records import Message, PromptCut, Reply, Request
 
@@ -420,6 +420,9 @@ def _checked(url: str) -> str:
             own = f"-o model.base_url=${variable[1]}"
             remedy = f"A run file has no environment variables. On the command line: {own}…"
         raise ConfigError(problem, remedy)
+    if RECORDED_KEY in url:
+        problem = "model.base_url was recorded without the key in its path."
+        raise ConfigError(problem, "State it again, in the run file or with -o model.base_url=….")
     secret = re.search("key|token|secret|auth|sig|code|pass", parts.query, re.IGNORECASE)
     if parts.username or parts.password or secret or parts.fragment:
         problem = f"model.base_url: the URL of {parts.hostname} has a password, key or fragment."

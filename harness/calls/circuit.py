@@ -131,18 +131,20 @@ class Circuit:
         while True:
             if self._given_up is not None:
                 raise self._given_up
-            last = self._last_try(failures)
+            counted = [failure for failure in failures if not failure.streak.outage]
+            used_up = self._used_up(counted)
             if self._outage is not None:
                 reply = await self._outlast(self._outage, request)
                 if reply is not None:
                     return reply
-            elif last is not None and last.streak is not self._streak:  # another call has succeeded
-                denied = isinstance(last.error, AccessDenied)
-                raise CallError(last.error.message) if denied else last.error
-            elif last is not None and self._sent:
-                await self._changed.wait()
-            elif last is not None:
-                self._open(request, last.error)
+            elif used_up and counted[-1].streak is not self._streak:  # another call has succeeded
+                error = counted[-1].error
+                raise CallError(error.message) if isinstance(error, AccessDenied) else error
+            elif used_up or self._is_doubtful(counted):
+                if self._sent:
+                    await self._changed.wait()
+                else:
+                    self._open(request, counted[-1].error)
             elif (wait := retry_at - self.clock()) > 0:
                 retry_at = 0.0
                 await self.sleep(wait)
@@ -157,14 +159,20 @@ class Circuit:
                     longest = min(GROWTH ** len(failures) * FIRST_STEP_S / 2, LONGEST_BACKOFF_S)
                     retry_at = now + random.uniform(0, longest) + (error.retry_after or 0.0)
 
-    def _last_try(self, failures: list[_Failure]) -> _Failure | None:
-        """Return the failure after which a call is given up, or None if it is to be retried."""
-        counted = [failure for failure in failures if not failure.streak.outage]
+    def _used_up(self, counted: list[_Failure]) -> bool:
+        """Return whether a call with these failures is not to be sent again."""
         if not counted:
-            return None
-        last = counted[-1]
-        used_up = len(counted) >= self.tries or self.clock() - counted[0].at > self.total_s
-        return last if used_up or isinstance(last.error, AccessDenied) else None
+            return False
+        denied = isinstance(counted[-1].error, AccessDenied)
+        late = self.clock() - counted[0].at > self.total_s
+        return denied or late or len(counted) >= self.tries
+
+    def _is_doubtful(self, counted: list[_Failure]) -> bool:
+        """Return whether a call has one try left, and no call has succeeded since its first one.
+
+        Otherwise, an outage too short for `FAILURES_IN_A_ROW` could use up the call's tries.
+        """
+        return 0 < len(counted) == self.tries - 1 and counted[0].streak is self._streak
 
     async def _send(self, request: Request, ask: Ask) -> Reply:
         self._sent += 1

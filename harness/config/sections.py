@@ -16,6 +16,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializationInfo,
     SerializerFunctionWrapHandler,
     field_validator,
     model_serializer,
@@ -23,6 +24,7 @@ from pydantic import (
 )
 
 from harness.config.prices import Price
+from harness.config.settings import recorded_url
 from harness.config.validation import ReasoningMarks, Section, key_only
 from harness.errors import nearest
 from harness.plugin_loader import FILE, kind
@@ -227,9 +229,13 @@ class ModelSection(PluginSection):
         return headers or None
 
     @model_serializer(mode="wrap")
-    def _without_absent_keys(self, write: SerializerFunctionWrapHandler) -> Any:
+    def _as_recorded(self, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
         absent = {key for key in self._newer() if getattr(self, key) is None}
-        return {key: value for key, value in write(self).items() if key not in absent}
+        tree = {key: value for key, value in write(self).items() if key not in absent}
+        # Files of runs may be shared. The cache, which has a context, may not.
+        if info.mode == "json" and info.context is None and isinstance(tree.get("base_url"), str):
+            tree["base_url"] = recorded_url(tree["base_url"])
+        return tree
 
     def _newer(self) -> tuple[str, ...]:
         """Return the keys that are not written if unset, as in files older than the keys."""

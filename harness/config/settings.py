@@ -9,6 +9,7 @@ import re
 import shlex
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,7 @@ def without_secrets(text: str) -> str:
     return re.sub(r"https?://[^\s'\"]+", lambda url: shown_url(url[0]), text)
 
 
+RECORDED_KEY = "[key:"  # before the hash of a key
 _KEY_PART = re.compile(r"(?=[a-zA-Z]*\d)(?=\d*[a-zA-Z])[a-zA-Z\d]{16}")
 
 
@@ -181,6 +183,18 @@ def shown_url(url: str) -> str:
     """Return a URL without the parts of its path that look like keys."""
     keys = url_keys(url)
     return "/".join("[key]" if part in keys else part for part in url.split("/"))
+
+
+def recorded_url(url: str) -> str:
+    """Return a URL with hashes for the parts of its path that look like keys.
+
+    A change of such a part thus remains a change of the URL.
+    """
+    keys = url_keys(url)
+    return "/".join(
+        f"{RECORDED_KEY}{sha256(part.encode()).hexdigest()[:8]}]" if part in keys else part
+        for part in url.split("/")
+    )
 
 
 def url_keys(url: str) -> list[str]:

@@ -182,7 +182,7 @@ def _lane(
         ledger,
         batching,
         run=session.run_id,
-        section=section.model_dump_json(exclude={"limits", "on_error"}).encode(),
+        section=section.model_dump_json(exclude={"limits", "on_error"}, context="cache").encode(),
         price=model.price,
         budget=session.budget if priced else None,
         outage_s=limits.outage_s,

@@ -244,11 +244,6 @@ async def _work(
         finally:
             crashes.release()
             manifest.left(tally.left + work.later)
-    if n := samples.without_logprobs:
-        session.notices.status("decoding")(
-            f"{n:,} answers came without the log-probabilities that decoding.logprobs asks for: "
-            "the server does not return them."
-        )
     for name, warning in warning_lines(score_warnings):
         session.notices.status(name)(warning)
     if failed := tally.failed_judgements:

@@ -9,7 +9,7 @@ import msgspec
 
 import harness
 from harness.calls.signals import Notices
-from harness.config.settings import Settings
+from harness.config.settings import Settings, shown_url
 from harness.plugin_loader import kind
 from harness.ports import Observer
 from harness.records import Attempt, ObservedRun
@@ -36,7 +36,7 @@ def observed_run(job: Job, manifest: Manifest) -> ObservedRun:
         task=job.run.task.name,
         backend=section.backend,
         model=section.name,
-        endpoint=job.model.backend.endpoint,
+        endpoint=shown_url(job.model.backend.endpoint),
         simulated=manifest.simulated,
         version=harness.__version__,
         config=job.run.model_dump(mode="json"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, UnsetType, convert
@@ -82,7 +82,6 @@ class Samples:
     paraphraser: Paraphraser | None = None  # None: send the user's turns unchanged
     long_answers: LongAnswers | None = None  # None: score long answers in this process too
     user: PlayedUser | None = None  # None: no model plays the user
-    without_logprobs: int = field(default=0, init=False)  # answers for which they were requested
 
     async def work(self, owed: OwedSample) -> int:
         """Run a sample's missing rounds, and return how many were recorded.
@@ -172,8 +171,6 @@ class Samples:
                     self.record(self._answered(begun, call, failed_too), None, before)
                     break
                 asked = at_played_turn(task, instance, messages, last=over)
-            if request.decoding.logprobs is not None and call.reply.logprobs is None:
-                self.without_logprobs += 1
             found = await self._assess(asked, call.reply)
             attempt = self._answered(begun, call, found)
             answers.append(call.reply.text)
@@ -310,6 +307,7 @@ class Samples:
 
     def _answered(self, begun: Attempt, call: Call, found: Assessment) -> Attempt:
         reply = call.reply
+        sent = begun.request["decoding"]
         several = begun.turns is not UNSET or self.plan.run.rounds.max > 1
         return replace(
             begun,
@@ -329,6 +327,7 @@ class Samples:
             error=found.problem or None,
             reasoning_state=(several and reply.reasoning_state) or UNSET,
             answered_by=_answered_by(begun.request["model"], reply),
+            without_logprobs=("logprobs" in sent and reply.logprobs is None) or UNSET,
         )
 
 

@@ -199,6 +199,14 @@ async def test_an_outage_is_waited_out_and_costs_no_call_its_tries(
     assert world.restored == 1
 
 
+@pytest.mark.parametrize("failures", range(FAILURES_IN_A_ROW))
+@pytest.mark.parametrize("tries", [2, 3])
+async def test_an_outage_of_few_failures_costs_no_call_its_tries(tries: int, failures: int) -> None:
+    world, number = World(tries=tries), count()
+    world.backend.answer = lambda _: TransientError("503") if next(number) < failures else "2"
+    assert all(isinstance(answer, Reply) for answer in await world.all(1, 2, 3))
+
+
 async def test_only_tries_before_and_after_an_outage_count() -> None:
     world = World(tries=3)
     times: list[float] = []
@@ -374,7 +382,7 @@ async def test_calls_that_wait_for_a_turn_below_are_sent_back_and_come_again() -
 
 
 async def test_calls_that_fail_with_one_request_are_one_failure() -> None:
-    world, tries = World(tries=2), count()
+    world, tries = World(tries=3), count()
     joint = TransientError("busy", kind="rate_limited")
     world.backend.answer = lambda _: joint if next(tries) < 50 else "2"
     assert all(isinstance(answer, Reply) for answer in await world.all(*range(50)))

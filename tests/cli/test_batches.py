@@ -383,6 +383,14 @@ def test_a_damaged_result_blocks_no_other(runs: Path, provider: str) -> None:
         assert len(found) == 13
 
 
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_answers_about_batches_are_read_up_to_the_limit(runs: Path, provider: str) -> None:
+    with MockServer(batch_faults={"gzip_bomb": 1}) as server:
+        ended = harness(*command(server, provider, **{"limits.reply_mb": 1, "limit": 3}))
+    assert ended.returncode == 1
+    assert "has more than 1 MB: not read" in ended.stderr
+
+
 @pytest.mark.parametrize("provider", ["mistral", "together", "gemini"])
 def test_stragglers_of_every_provider_are_finished_live(runs: Path, provider: str) -> None:
     with MockServer(batch_latency=10) as server:

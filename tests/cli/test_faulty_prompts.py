@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from harness.calls.circuit import FAILURES_IN_A_ROW
+from harness.calls.circuit import CONTROL, FAILURES_IN_A_ROW
 from harness.plugins.mock.server import MockServer
 from harness.plugins.mock.wire import MockRequest
 from tests.cli.command import begun, harness
@@ -106,14 +106,14 @@ def test_only_the_faulty_prompts_fail(tmp_path: Path, fault: str, shape: str, pl
         assert len(outcomes) == N * samples
         assert len(failed) == count * samples
         assert set(Counter(outcomes.values())) == {"ok", "error"}
-        # Each faulty prompt has its tries, and there is at most one control call for each.
+        # Each faulty prompt has its tries, and control calls before and after the last one.
         tries = 1 if fault in ("403", "404") else TRIES
         calls = N * samples + (N if shape == "judge" else 0)
-        assert requests <= calls + len(failed) * tries
+        assert requests <= calls + len(failed) * (tries + 1)
         # The second command asks only the faulty ones again.
         again = harness("run", run.file, env=run.environment)
         assert "Results in" in again.stderr
-        assert server.stats().requests - requests <= len(failed) * (tries + 1)
+        assert server.stats().requests - requests <= len(failed) * (tries + 2)
 
 
 def test_a_retry_that_is_too_far_away_is_an_error_that_names_the_time(tmp_path: Path) -> None:
@@ -174,6 +174,24 @@ def test_an_outage_costs_no_prompt_its_tries(tmp_path: Path, fault: str, left: i
         assert len(run.outcomes()) == N
 
 
+@pytest.mark.parametrize("failures", [3, 6])
+def test_a_short_outage_of_a_small_run_costs_no_prompt_its_tries(
+    tmp_path: Path, failures: int
+) -> None:
+    requests = itertools.count(1)
+
+    def answer_after_outage(request: MockRequest, index: int) -> str:
+        if next(requests) == failures:
+            server.change(faults={})  # of later requests
+        return answer(request, index)
+
+    with MockServer(answers=answer_after_outage, faults={"503": 1}) as server:
+        run = Run(tmp_path, server, limits={"attempts": 2}, limit=3)
+        ended = harness("run", run.file, env=run.environment)
+    assert ended.returncode == 0, ended.stderr
+    assert [*run.outcomes().values()] == ["ok"] * 3
+
+
 @pytest.mark.parametrize("left", [N, 2])
 def test_an_outage_that_lasts_ends_the_run(tmp_path: Path, left: int) -> None:
     answered = itertools.count(1)
@@ -197,6 +215,22 @@ def test_an_outage_that_lasts_ends_the_run(tmp_path: Path, left: int) -> None:
         assert len(run.outcomes()) == N
 
 
+@pytest.mark.parametrize(
+    ("fault", "message"), [("503", "All calls have failed"), ("403", "answered 403")]
+)
+def test_a_gateway_that_answers_all_but_the_control_call_and_some_prompts(
+    tmp_path: Path, fault: str, message: str
+) -> None:
+    prompts = [f"row {number:02}." for number in range(N - 12, N)]
+    with MockServer(answers=answer, faults={fault: 1}, fault_on=[CONTROL, *prompts]) as server:
+        limits = {"attempts": 2, "concurrency": 4, "outage_s": 4}
+        run = Run(tmp_path, server, limits=limits)
+        ended = harness("run", run.file, env=run.environment)
+    assert ended.returncode == 1
+    assert message in ended.stderr
+    assert Counter(run.outcomes().values()) == {"ok": N - 12}
+
+
 @pytest.mark.parametrize("fault", ["401", "403", "404"])
 def test_a_denial_of_all_calls_ends_the_run_at_once(tmp_path: Path, fault: str) -> None:
     with MockServer(faults={fault: 1}) as server:
@@ -214,6 +248,14 @@ def test_many_prompts_that_are_rejected_alike_end_the_run(tmp_path: Path) -> Non
         assert ended.returncode == 1
         assert "20 different prompts in a row were rejected alike" in ended.stderr
         assert server.stats().requests <= 23
+
+
+def test_any_number_of_prompts_that_a_filter_refuses_do_not(tmp_path: Path) -> None:
+    with MockServer(faults={"refused_completion": 1}) as server:
+        run = Run(tmp_path, server, limits={"concurrency": 2})
+        ended = harness("run", run.file, env=run.environment)
+    assert "Results in" in ended.stderr
+    assert Counter(run.outcomes().values()) == {"refused": N}
 
 
 @pytest.mark.parametrize("fault", ["401", "403", "404"])

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,15 @@ UNENFORCED = "are not valid against the JSON schema that was sent"
 
 
 def cautions(
-    folder: Path, answer: Callable[[wire.MockRequest, int], str], **settings: Any
+    folder: Path,
+    answer: Callable[[wire.MockRequest, int], str] | None = None,
+    faults: Sequence[str] = (),
+    **settings: Any,
 ) -> list[str]:
     """Run three prompts, and return the sentences, which the run and its report must show."""
     env = {**os.environ, "HARNESS_RUNS_DIR": "runs", "HARNESS_CACHE_DIR": "cache"}
     rows = [{"id": f"r{number}", "text": f"question {number}"} for number in range(3)]
-    with MockServer(answers=answer) as server:
+    with MockServer(answers=answer, faults=dict.fromkeys(faults, 1.0)) as server:
         model = {"backend": "openai", "preset": "vllm", "name": "m", "base_url": server.base_url}
         tree = {
             "task": {
@@ -88,3 +91,8 @@ def test_a_schema_that_is_not_enforced(answer: str, broken: int, tmp_path: Path)
     sentences = cautions(tmp_path, lambda request, index: answer, decoding=decoding)
     assert [UNENFORCED in one for one in sentences] == [True] * bool(broken)
     assert all(one.startswith(f"{broken} of 3 ") for one in sentences)
+
+
+def test_log_probabilities_that_are_not_returned(tmp_path: Path) -> None:
+    (sentence,) = cautions(tmp_path, faults=["no_logprobs"], decoding={"logprobs": 2})
+    assert sentence.startswith("3 of 3 complete answers came without log-probabilities")

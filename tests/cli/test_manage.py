@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,37 @@ def test_the_list_counts_the_attempts_of_a_file_that_has_changed(runs: Path) -> 
     assert "0 of 104" in harness("ls", env=on(runs)).stdout
     shown = harness("show", "first", "--format", "json", env=on(runs))
     assert not json.loads(shown.stdout)["complete"]
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def copied(path: Path) -> None:
+    """The file is that of the other shard."""
+    shutil.copy(path.parents[1] / "first-1of2" / path.name, path)
+
+
+@pytest.mark.parametrize("damage", [emptied, cut, Path.unlink, copied])
+def test_no_command_accepts_lost_attempts(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    env = on(tmp_path / "runs")
+    for shard in ("1/2", "2/2"):
+        assert harness(*QUICK, "first", "--shard", shard, env=env).returncode == 0
+    damage(tmp_path / "runs" / "first-2of2" / "attempts.jsonl")
+    refused = mistake(harness("merge", "first", env=env))
+    if damage is copied:  # each shard alone is whole
+        assert "have the same sample" in refused
+        return
+    assert "lacks at least" in refused
+    shown = harness("show", "first-2of2", "--format", "json", env=env)
+    assert not json.loads(shown.stdout)["complete"]
+    apart: dict[str, bool] = {"close_fds": True}  # in a process of its own
+    compared = harness("compare", "first-1of2", "first-2of2", env=env, **apart)
+    assert "lacks at least" in compared.stderr
 
 
 def test_a_checker_is_shown_as_a_run_file_has_it() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from harness.plugins.mock.server import MockServer
 from tests.backends.answering import answering
@@ -173,3 +175,109 @@ def test_a_base_url_for_other_tools_is_not_used_without_a_word(tmp_path: Path) -
     stated = harness(*command, "-o", "model.base_url=http://localhost:1/v1", env=environment)
     assert stated.returncode == 0, stated.stderr
     assert "OPENAI_BASE_URL" not in stated.stderr
+
+
+ROWS = [{"id": name, "question": f"{name}?", "target": "is"} for name in ("good", "bad", "fine")]
+KEY = "sk-0123456789abcdefghijklmnop"
+FAULTS = {
+    **dict.fromkeys(("408", "425", "498", "502"), ("error", "answered {}")),
+    **{f"error_body:{code}": ("error", f"answered {code}") for code in (403, 404, 429, 500)},
+    "error_in_choice:429": ("error", "answered 429"),
+    "no_choices": ("error", "list of choices is empty"),
+    "latin_1": ("error", "not in UTF-8"),
+    **dict.fromkeys(("no_message", "refused_completion"), ("refused", "content_filter")),
+    **dict.fromkeys(("finish:sensitive", "finish:SAFETY"), ("refused", "")),
+    **{
+        f"finish:{reason}": ("truncated", reason)
+        for reason in (
+            *("model_length", "model_context_window_exceeded", "max_tokens", "MAX_TOKENS"),
+            *("pause_turn", "compaction"),
+        )
+    },
+    **{
+        f"finish:{reason}": ("error", reason)
+        for reason in ("insufficient_system_resource", "network_error")
+    },
+    "finish:weather": ("ok", "weather"),
+    "thinking_parts": ("ok", '"reasoning":"Let me think."'),
+    "other_model": ("ok", '"answered_by":"m-2026-11-01"'),
+    "usage_deepseek": ("ok", '"cached_input_tokens":2'),
+    "usage_kimi": ("ok", '"cached_input_tokens":2'),
+    "usage_openrouter": ("ok", '"cost_usd":0.125'),
+    "key_in_finish": ("ok", "[key]"),
+    "key_in_answer": ("ok", "[key]"),
+    "key_in_error": ("error", "[key]"),
+    "key_part_in_error": ("error", "[key]"),
+}
+"""The outcome of an attempt whose request meets a fault, and a text in its line."""
+
+
+def run_rows(
+    folder: Path, model: dict[str, Any], **settings: Any
+) -> tuple[str, dict[str, dict[str, Any]]]:
+    """Run three rows. Return what the command prints to stderr, and the attempts by row."""
+    model = {"name": "m", "api_key_env": "MOCK_API_KEY", **model}
+    task = {"rows": ROWS, "prompt": "{{ question }}", "checks": ["contains"]}
+    (folder / "run.yaml").write_text(json.dumps({"task": task, "model": model, **settings}))
+    environment = {"HARNESS_RUNS_DIR": "runs", "HARNESS_CACHE_DIR": "cache", "MOCK_API_KEY": KEY}
+    ended = harness("run", "run.yaml", env=os.environ | environment, cwd=folder)
+    assert "Traceback" not in ended.stderr
+    path = folder / "runs/run/attempts.jsonl"
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    return ended.stderr, {row["instance"]: row for row in map(msgspec.json.decode, lines)}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_one_prompt_has_its_outcome(tmp_path: Path, fault: str) -> None:
+    outcome, text = FAULTS[fault]
+    with MockServer(faults={fault: 1}, fault_on=["bad"], retry_after=None) as server:
+        model = {"backend": "openai", "base_url": server.base_url}
+        if fault == "usage_openrouter":
+            model["preset"] = "openrouter"
+        stderr, rows = run_rows(tmp_path, model, limits={"attempts": 2})
+    assert {name: row["outcome"] for name, row in rows.items()} == {
+        **dict.fromkeys(("good", "fine"), "ok"),
+        "bad": outcome,
+    }
+    assert text.format(fault) in msgspec.json.encode(rows["bad"]).decode()
+    assert ("--retry weather" in stderr) == (fault == "finish:weather")
+    for path in filter(Path.is_file, tmp_path.rglob("*")):
+        assert KEY[:20].encode() not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize("name", ["openai", "responses", "gemini", "bedrock", "anthropic"])
+def test_an_account_without_credit_ends_the_run_at_once(tmp_path: Path, name: str) -> None:
+    with MockServer(faults={"no_credit": 1}) as server:
+        model = yaml.safe_load(MODELS[name].replace("URL", server.url))
+        stderr, rows = run_rows(
+            tmp_path, model, decoding={"max_tokens": 99}, limits={"concurrency": 1}
+        )
+        assert server.stats().requests == 1
+    assert not rows
+    assert re.search("no credit left|quota is renewed", stderr)
+
+
+def test_a_gateway_that_ignores_stream(tmp_path: Path) -> None:
+    with MockServer(faults={"no_stream": 1}) as server:
+        model = yaml.safe_load(MODELS["anthropic"].replace("URL", server.url))
+        _, rows = run_rows(tmp_path, model, decoding={"max_tokens": 30_000, "temperature": None})
+        assert server.stats().requests == 3
+    assert {row["outcome"] for row in rows.values()} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("server", "query", "message"),
+    [
+        ({"refuse": ["max_tokens"]}, "", "Set model.preset: openai, which sends"),
+        ({"models": ["other"]}, "", "Check model.name ('m') and model.base_url"),
+        ({"api_key": "sk-another-key-0123456789"}, "", "environment variable MOCK_API_KEY"),
+        ({}, "?api-version=2024-10-21", "Results in"),
+    ],
+)
+def test_a_mistake_is_explained(
+    tmp_path: Path, server: dict[str, Any], query: str, message: str
+) -> None:
+    with MockServer(**server) as mock:
+        model = {"backend": "openai", "base_url": mock.base_url + query}
+        stderr, _ = run_rows(tmp_path, model, decoding={"max_tokens": 99})
+    assert message in " ".join(stderr.split())

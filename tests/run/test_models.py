@@ -136,6 +136,36 @@ def test_a_secret_in_a_header_reaches_no_file_and_headers_may_change(
             assert SECRET.encode() not in path.read_bytes(), path
 
 
+def test_a_key_in_the_path_of_base_url_reaches_no_file_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_RUNS_DIR", str(tmp_path / "runs"))
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
+    key = "sk-live-0123456789abcdef"
+    file = tmp_path / "run.yaml"
+
+    def run(url: str, key: str) -> CompletedProcess[str]:
+        task = {"rows": [{"prompt": "Which?", "target": "5"}], "checks": ["contains"]}
+        model = {"backend": "openai", "name": "m", "base_url": f"{url}/{key}/openai"}
+        judges = [{"name": "score", "samples": 1, "model": model}]
+        file.write_text(json.dumps({"task": task, "model": model, "judges": judges}))
+        return harness("run", file)
+
+    choice = {"message": {"content": "The coherency score is 5."}, "finish_reason": "stop"}
+    with answering(json.dumps({"choices": [choice]})) as (url, received):
+        for _ in range(2):
+            ended = run(url, key)
+            assert ended.returncode == 0, ended.stderr
+        assert len(received) == 2
+        assert f"post /v1/{key}/openai/chat/completions".encode() in received[0].lower()
+        assert "model.base_url" in mistake(run(url, "sk-live-fedcba9876543210"))
+        (tmp_path / "runs/run/judgements.jsonl").unlink()
+        recorded = harness("judge", "run", "--judge", "score")
+    assert "was recorded without the key in its path" in mistake(recorded)
+    for path in filter(Path.is_file, (tmp_path / "runs").rglob("*")):
+        assert key.encode() not in path.read_bytes(), path
+
+
 @pytest.mark.parametrize(
     ("headers", "said"),
     [

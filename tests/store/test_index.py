@@ -412,6 +412,7 @@ def test_a_line_tells_all_that_an_attempt_does() -> None:
         "polish",
         "reasoning_state",
         "answered_by",
+        "without_logprobs",
         "partial",
         "exception",
     }  # no page and no table shows them

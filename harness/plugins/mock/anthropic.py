@@ -101,6 +101,7 @@ class AnthropicMessages(wire.WireFormat):
     path = "/v1/messages"
     request_id_header = b"request-id"
     limit_header = "anthropic-ratelimit-{unit}-{part}"
+    spent = (400, "Your credit balance is too low to access the Anthropic API.")
     failures: ClassVar = dict.fromkeys((500, 503), "Internal server error") | {529: "Overloaded"}
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:

@@ -10,7 +10,6 @@ For requests in batches, latency, rate limits, and faults other than errors and 
 apply.
 """
 
-import zlib
 from collections.abc import Collection, Mapping
 from hashlib import blake2b
 
@@ -32,7 +31,17 @@ from harness.plugins.mock.anthropic_batches import AnthropicBatches
 from harness.plugins.mock.batches import Answered, BatchEndpoints, BatchSettings, Reset
 from harness.plugins.mock.clouds import AnthropicVertex, AnthropicVertexStream, BedrockConverse
 from harness.plugins.mock.connection import SPACES, Connection, Message, Receive, Send
-from harness.plugins.mock.faults import ANSWERS, STATUSES, Fault, FaultMix, Latency, draw, falsified
+from harness.plugins.mock.faults import (
+    ANSWERS,
+    STATUSES,
+    Fault,
+    FaultMix,
+    Latency,
+    altered,
+    damaged,
+    draw,
+    gzip_bomb,
+)
 from harness.plugins.mock.gemini import GeminiContent
 from harness.plugins.mock.gemini_batches import UPLOAD_URL, GeminiBatches
 from harness.plugins.mock.likelihoods import END, scored
@@ -50,15 +59,13 @@ WIRE_FORMATS: tuple[type[WireFormat], ...] = (
 CONSTRAINTS = ("response_format", "text", "structured_outputs", "output_config")
 DEFAULT_MODEL = "mock-model"  # the only model listed by a server that accepts any model
 _FALSE_LEVEL = wire.Level("requests", limit=10, used=10, reset_s=60)
-_BODIES: Mapping[Fault, bytes] = {
-    "error_body": b'{"error": {"code": 502, "message": "The upstream provider has failed."}}',
-    "html": b"<html>Please log in.</html>",
-}
 # Well-formed answers that are not what was requested.
 _FAULTY_CHOICES = {
     "empty": ReplyChoice(""),
     "refusal": ReplyChoice("I'm sorry, but I can't help with that.", "refusal"),
     "content_filter": ReplyChoice("", "content_filter"),
+    "same_answer": ReplyChoice("I always give this answer, whatever the seed. " * 3),
+    "latin_1": ReplyChoice("Un café crème, s'il vous plaît."),
 }
 
 
@@ -217,14 +224,14 @@ class Provider:
             await connection.answer(error.status, reply, sent)
             return
         request = self._prompt_cache.counted(request)
-        answer = falsified(vendor.answer(request, choices), fault)
+        answer = altered(vendor.answer(request, choices), fault, key)
         reply = self._encode(answer)
         wrong = [_FALSE_LEVEL] if fault == "wrong_limits" else None
         sent = vendor.headers(request_id, wrong or self._limits.levels(request.model))
-        if request.stream and isinstance(vendor, AnthropicMessages):
+        if request.stream and isinstance(vendor, AnthropicMessages) and fault != "no_stream":
             reply = vendor.stream(answer)
             sent.append((b"content-type", b"text/event-stream"))
-        if fault is None or fault in ANSWERS:
+        if fault is None or fault.partition(":")[0] in ANSWERS:
             self._count_answer(request, choices, count)
             await connection.answer(200, reply, sent)
         else:
@@ -247,6 +254,8 @@ class Provider:
         if isinstance(answer, dict) and UPLOAD_URL in answer:
             headers = [*headers, (UPLOAD_URL.encode(), answer[UPLOAD_URL].encode())]
         content = answer if isinstance(answer, bytes) else self._encode(answer)
+        if scope["method"] == "GET" and self._batching.happens("gzip_bomb"):
+            content = gzip_bomb(content, headers)
         await connection.answer(status, content, headers)
         return True
 
@@ -278,7 +287,7 @@ class Provider:
             self.stats.leave(error.status)
             return error.status, vendor.error(error, f"req_{digest}")
         self._count_answer(request, choices, count)
-        return 200, falsified(vendor.answer(request, choices), fault)
+        return 200, altered(vendor.answer(request, choices), fault, key)
 
     def _admit(
         self, vendor: WireFormat, model: str, headers: Headers, body: bytes, digest: str
@@ -352,6 +361,10 @@ class Provider:
     ) -> None:
         if fault == "key_in_error":
             raise vendor.invalid(f"The key {key} may not do this.")
+        if fault == "key_part_in_error":
+            raise vendor.invalid(f"The key {key[:20]}… may not do this.")
+        if fault == "no_credit":
+            raise vendor.no_credit()
         if fault == "429":
             raise vendor.rate_limited(request.model, None, self._retry_after)
         if fault in STATUSES:
@@ -372,7 +385,7 @@ class Provider:
     async def _break(
         self, fault: Fault, reply: bytes, headers: Headers, connection: Connection
     ) -> None:
-        status, half = 200, reply[: len(reply) // 2]
+        half = reply[: len(reply) // 2]
         match fault:
             case "reset":
                 self.stats.leave()
@@ -395,18 +408,7 @@ class Provider:
                 await connection.begin(len(reply) + 1024 * len(SPACES), headers, reply)
                 await connection.flood(1024)
                 return self.stats.leave(200)
-            case "invalid_json":
-                reply = half
-            case "error_body" | "html":
-                reply = _BODIES[fault]
-            case "redirect":
-                status, reply = 307, b""
-                headers.append((b"location", connection.elsewhere()))
-            case "huge_headers":
-                headers += [(b"x-padding-%d" % n, b"x" * 4000) for n in range(1000)]
-            case "gzip_bomb":
-                reply = zlib.compress(reply + 100 * SPACES, wbits=zlib.MAX_WBITS | 16)
-                headers.append((b"content-encoding", b"gzip"))
+        status, reply = damaged(fault, reply, headers, connection.elsewhere())
         self.stats.leave(status)
         await connection.answer(status, reply, headers)
 

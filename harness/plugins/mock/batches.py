@@ -25,7 +25,15 @@ from harness.plugins.mock.stats import Stats
 from harness.plugins.mock.wire import ApiError, Headers, MockError, WireFormat
 
 BatchFault = Literal[
-    "lost_id", "unlisted", "late", "poll_500", "expired", "duplicated", "damaged", "foreign"
+    "lost_id",
+    "unlisted",
+    "late",
+    "poll_500",
+    "expired",
+    "duplicated",
+    "damaged",
+    "foreign",
+    "gzip_bomb",
 ]
 BATCH_FAULTS: Mapping[str, str] = {
     "lost_id": "the batch is created, and the connection is reset before the reply",
@@ -36,6 +44,7 @@ BATCH_FAULTS: Mapping[str, str] = {
     "duplicated": "a result is listed twice",
     "damaged": "half of a result's line is missing",
     "foreign": "a result is followed by one of another batch",
+    "gzip_bomb": "an answer about a batch, or its results, decompress to 100 MB more",
 }
 WINDOW_S = 24 * 3600
 LATE_S = 1.0

@@ -70,6 +70,7 @@ class BedrockConverse(wire.WireFormat):
 
     path = "/model/{model}/converse"
     request_id_header = b"x-amzn-requestid"
+    spent = (429, "Too many tokens per day, please wait before trying again.")
     failures: ClassVar = {
         500: "The system encountered an unexpected error during processing.",
         **dict.fromkeys((503, 529), "The service is currently unavailable."),

@@ -6,13 +6,18 @@ same model and body, so the order in which requests arrive has no effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from hashlib import blake2b
 from math import exp, inf
 from statistics import NormalDist
-from typing import Any, Literal, get_args
+from typing import Any
 
+import msgspec
+
+from harness.plugins.mock import wire
 from harness.plugins.mock.wire import MockError, Turn
 
 LATENCY_FORMS = "SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA"
@@ -26,30 +31,147 @@ def draw(seed: int, digest: str, attempt: int) -> tuple[float, float]:
     return first, second
 
 
-# Ways to fail, by their names in options (docs/mock.md); the first are HTTP statuses.
-Status = Literal["400", "401", "403", "404", "429", "500", "503", "529"]
-# Well-formed replies, which a provider would charge for
-FaultyAnswer = Literal["empty", "reasoning_only", "refusal", "content_filter"]
-FalseAnswer = Literal["usage_zero", "usage_huge", "key_in_answer", "wrong_limits"]
-Broken = Literal["reset", "stall", "stall_body", "trickle", "truncated_body", "invalid_json"]
-Failed = Literal["error_body"]  # an error object with status 200
-Hostile = Literal["gzip_bomb", "huge_body", "huge_headers", "redirect", "html", "key_in_error"]
-Fault = Literal[Status, FaultyAnswer, FalseAnswer, Broken, Failed, Hostile]
-FAULTS: tuple[Fault, ...] = get_args(Fault)
-STATUSES: tuple[Fault, ...] = get_args(Status)
-ANSWERS: tuple[Fault, ...] = (*get_args(FaultyAnswer), *get_args(FalseAnswer))
-_FALSE_USAGE: Mapping[Fault | None, int] = {"usage_zero": 0, "usage_huge": 1_000_000}
+# Ways to fail, by their names in options (docs/mock.md)
+Fault = str
+STATUSES = (
+    *("400", "401", "402", "403", "404", "408", "425", "429", "498", "500", "502", "503"),
+    "529",
+)
+REJECTIONS = ("no_credit", "key_in_error", "key_part_in_error")  # errors with their own messages
+BROKEN = (
+    *("reset", "stall", "stall_body", "trickle", "truncated_body", "invalid_json"),
+    *("error_body", "error_in_choice", "no_choices", "latin_1", "refused_completion"),
+    *("gzip_bomb", "huge_body", "huge_headers", "redirect", "html"),
+)
+ANSWERS = (  # well-formed replies, which a provider would charge for
+    *("empty", "reasoning_only", "refusal", "content_filter", "same_answer", "no_message"),
+    *(
+        "finish",
+        "key_in_finish",
+        "key_in_answer",
+        "no_logprobs",
+        "thinking_parts",
+        "other_model",
+        "no_stream",
+    ),
+    *("usage_zero", "usage_huge", "usage_deepseek", "usage_kimi", "usage_openrouter"),
+    "wrong_limits",
+)
+FAULTS: tuple[Fault, ...] = (*STATUSES, *REJECTIONS, *BROKEN, *ANSWERS)
+DETAILS: Mapping[Fault, str] = {"finish": "", "error_body": "502", "error_in_choice": "502"}
+"""Faults that take a detail, as in ``finish:REASON`` and ``error_body:CODE``, with the defaults."""
+CACHED = 2  # input tokens
+COST_USD = 0.125
+_FINISH = {"finish_reason", "stop_reason", "finishReason", "stopReason"}
 
 
-def falsified(answer: dict[str, Any], fault: Fault | None) -> dict[str, Any]:
-    """Replace the token counts in an answer if the fault says so, and return the answer."""
-    if fault in _FALSE_USAGE:
-        usage = "usageMetadata" if "usageMetadata" in answer else "usage"
-        answer[usage] = {
-            name: _FALSE_USAGE[fault] if isinstance(count, int) else count
-            for name, count in answer[usage].items()
-        }
+def altered(answer: dict[str, Any], fault: Fault | None, key: str) -> dict[str, Any]:
+    """Change an answer (a JSON object) as the fault says, and return it.
+
+    ``key`` is the key that the client has sent.
+    """
+    name, _, detail = (fault or "").partition(":")
+    if name in _ALTERATIONS:
+        _ALTERATIONS[name](answer, key if name == "key_in_finish" else detail or DETAILS.get(name))
     return answer
+
+
+def error_of(code: str | None) -> dict[str, object]:
+    """Return the error object of a gateway whose provider has failed with an HTTP status."""
+    return {"code": int(code or 500), "message": f"The upstream provider answered {code}."}
+
+
+def _count(count: int) -> _Alteration:
+    def alter(answer: dict[str, Any], _: str | None) -> None:
+        usage = answer["usageMetadata" if "usageMetadata" in answer else "usage"]
+        usage.update((name, count) for name, value in usage.items() if isinstance(value, int))
+
+    return alter
+
+
+def _add_usage(**usage: float) -> _Alteration:
+    return lambda answer, _: answer.get("usage", {}).update(usage)
+
+
+def _finish(answer: dict[str, Any], reason: str | None) -> None:
+    escaped = "".join(f"\\u{ord(letter):04x}" for letter in reason or "")
+    for part in (answer, *answer.get("choices", ()), *answer.get("candidates", ())):
+        part.update(dict.fromkeys(_FINISH & part.keys(), msgspec.Raw(f'"{escaped}"'.encode())))
+
+
+def _in_choices(change: Callable[[dict[str, Any], str | None], object]) -> _Alteration:
+    def alter(answer: dict[str, Any], detail: str | None) -> None:
+        for choice in answer.get("choices", ()):
+            change(choice, detail)
+
+    return alter
+
+
+def _think(choice: dict[str, Any], _: str | None) -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Let me think."}]}
+    answer = {"type": "text", "text": choice["message"]["content"]}
+    choice["message"]["content"] = [thinking, answer]
+
+
+def _withhold(choice: dict[str, Any], _: str | None) -> None:
+    del choice["message"]
+    choice["finish_reason"] = "content_filter"
+
+
+_Alteration = Callable[[dict[str, Any], str | None], None]
+_ALTERATIONS: Mapping[str, _Alteration] = {
+    "usage_zero": _count(0),
+    "usage_huge": _count(1_000_000),
+    "usage_deepseek": _add_usage(prompt_cache_hit_tokens=CACHED),
+    "usage_kimi": _add_usage(cached_tokens=CACHED),
+    "usage_openrouter": _add_usage(cost=COST_USD),
+    "finish": _finish,
+    "key_in_finish": _finish,
+    "other_model": lambda answer, _: answer.update(model=f"{answer.get('model')}-2026-11-01"),
+    "no_choices": lambda answer, _: answer.update(choices=[]),
+    "no_message": _in_choices(_withhold),
+    "refused_completion": _in_choices(_withhold),
+    "no_logprobs": _in_choices(lambda choice, _: choice.update(logprobs=None)),
+    "error_in_choice": _in_choices(lambda choice, code: choice.update(error=error_of(code))),
+    "thinking_parts": _in_choices(_think),
+}
+"""How answers are changed. The last six are for chat completions of OpenAI only."""
+
+
+def damaged(
+    fault: Fault, reply: bytes, headers: wire.Headers, elsewhere: bytes
+) -> tuple[int, bytes]:
+    """Return the status and body that a fault makes of an answer, and change its headers.
+
+    ``elsewhere`` is the URL to redirect to.
+    """
+    name, _, detail = fault.partition(":")
+    match name:
+        case "invalid_json":
+            reply = reply[: len(reply) // 2]
+        case "error_body":
+            reply = msgspec.json.encode({"error": error_of(detail or DETAILS[name])})
+        case "html":
+            reply = b"<html>Please log in.</html>"
+        case "latin_1":
+            reply = reply.decode().encode("latin-1")
+            headers.append((b"content-type", b"application/json; charset=latin-1"))
+        case "refused_completion":
+            return 400, reply
+        case "redirect":
+            headers.append((b"location", elsewhere))
+            return 307, b""
+        case "huge_headers":
+            headers += [(b"x-padding-%d" % n, b"x" * 4000) for n in range(1000)]
+        case "gzip_bomb":
+            reply = gzip_bomb(reply, headers)
+    return 200, reply
+
+
+def gzip_bomb(content: bytes, headers: wire.Headers) -> bytes:
+    """Return a compressed body with 100 MB of spaces after the content, and add its header."""
+    headers.append((b"content-encoding", b"gzip"))
+    return zlib.compress(content + b" " * 100_000_000, wbits=zlib.MAX_WBITS | 16)
 
 
 class FaultMix:
@@ -97,10 +219,14 @@ def parse_shares(options: Iterable[str]) -> dict[str, float]:
 
 
 def _fault(name: str) -> Fault:
-    for fault in FAULTS:
-        if fault == name:
-            return fault
-    close = get_close_matches(name, FAULTS, n=1)
+    fault, _, detail = name.partition(":")
+    if fault in FAULTS and (fault in DETAILS or not detail):
+        if fault != "finish" and detail and not re.fullmatch("[45][0-9]{2}", detail):
+            raise MockError(f"Fault {name!r}: write an HTTP status of an error, as in {fault}:429.")
+        if fault == "finish" and not detail:
+            raise MockError("Fault 'finish': write the finish reason, as in finish:network_error.")
+        return name
+    close = get_close_matches(fault, FAULTS, n=1)
     hint = f"Did you mean {close[0]!r}?" if close else f"Faults: {', '.join(FAULTS)}."
     raise MockError(f"Unknown fault {name!r}. {hint}")
 

@@ -14,6 +14,7 @@ _STATUSES = {
     **{404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"},
 }
 _ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
+_QUOTA_FAILURE = "type.googleapis.com/google.rpc.QuotaFailure"
 _RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
 
 
@@ -51,6 +52,7 @@ class GeminiContent(wire.WireFormat):
 
     path = "/models/{model}:generateContent"
     request_id_header = b"x-request-id"
+    spent = (429, "You exceeded your current quota, please check your plan and billing details.")
     failures: ClassVar = {
         500: "An internal error has occurred.",
         **dict.fromkeys((503, 529), "The model is overloaded. Please try again later."),
@@ -112,6 +114,12 @@ class GeminiContent(wire.WireFormat):
             details.append({"@type": _RETRY_INFO, "retryDelay": f"{retry_after:g}s"})
         error = {"code": status, "message": message, "status": _STATUSES.get(status, "UNKNOWN")}
         return ApiError(status, error | {"details": details}, retry_after)
+
+    def no_credit(self) -> ApiError:
+        violation = {"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}
+        failure = {"@type": _QUOTA_FAILURE, "violations": [violation]}
+        error = super().no_credit()
+        return ApiError(error.status, {**error.error, "details": [failure]})
 
     def check_key(self, headers: Headers, key: str) -> None:
         """Raise ApiError (400, like Google) unless x-goog-api-key, or else the token, is right."""

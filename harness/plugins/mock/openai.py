@@ -67,6 +67,11 @@ class OpenAI(wire.WireFormat):
 
     request_id_header = b"x-request-id"
     limit_header = "x-ratelimit-{part}-{unit}"
+    spent = (
+        429,
+        "You exceeded your current quota, please check your plan and billing details.",
+        "insufficient_quota",
+    )
     failures: ClassVar = {
         500: "The server had an error while processing your request. Sorry about that!",
         **dict.fromkeys((503, 529), "The engine is currently overloaded."),

@@ -43,10 +43,9 @@ def mock(
         host: Address to listen on.
         port: Port to listen on; 0 uses any free port.
         latency: Time to answer in seconds: SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA.
-        fault: Make a share of requests fail; repeatable. Names: 400, 401, 403, 404, 429, 500, 503,
-            529, reset, stall, stall_body, trickle (a byte a second), truncated_body, invalid_json,
-            error_body, empty, reasoning_only, refusal, content_filter, and those of a hostile
-            server (harness docs mock). A retried request may succeed.
+        fault: Make a share of requests fail; repeatable. Names: HTTP statuses such as 429 and 500,
+            reset, stall, truncated_body, error_body, no_credit, finish:REASON, empty, refusal, and
+            many more (harness docs mock). A retried request may succeed.
         fault_on: Let only prompts that contain this text fail; repeatable.
         seed: Seed of faults and latencies.
         answers: JSONL of {"prompt": …, "text": …}; prompt is the last user message or the whole
@@ -64,8 +63,8 @@ def mock(
             (decoding.constraint) with this keyword; repeatable.
         batch_latency: Time until a batch has ended, like --latency.
         batch_fault: Make a share of batches fail; repeatable. Names: lost_id, unlisted, late,
-            poll_500, expired, duplicated, damaged, foreign (harness docs mock). --fault fails
-            single requests of a batch.
+            poll_500, expired, duplicated, damaged, foreign, gzip_bomb (harness docs mock). --fault
+            fails single requests of a batch.
         enqueued_tokens: Maximum input tokens in OpenAI's unfinished batches.
     """
     # Imported here: uvicorn is slow to import, and --help needs none of it.

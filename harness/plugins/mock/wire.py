@@ -134,6 +134,8 @@ class WireFormat(ABC):
     path: ClassVar[str]  # to post requests to; if it contains ``{model}``, only the end
     request_id_header: ClassVar[bytes]
     limit_header: ClassVar[str] = ""  # with ``{unit}`` and ``{part}`` (limit, remaining, reset)
+    # Status, message and code (if any) of the error of an account without credit
+    spent: ClassVar[tuple[int, str] | tuple[int, str, str]]
     failures: ClassVar[Mapping[int, str]]  # messages for failures of the provider, by status
     reported: ClassVar[tuple[Unit, ...]] = UNITS  # limits to report in headers
 
@@ -176,6 +178,10 @@ class WireFormat(ABC):
         """Return the error reply of a simulated fault."""
         rejected = "The mock provider is configured to reject this request."
         return self.fail(status, self.failures.get(status, rejected))
+
+    def no_credit(self) -> ApiError:
+        """Return the error for an account that has no credit or quota left."""
+        return self.fail(*self.spent)
 
     def reset(self, seconds: float) -> str:
         """Return the header value for a rate limit that resets ``seconds`` from now."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from harness.plugins.mock.batches import BATCH_FAULTS
 from harness.plugins.mock.faults import FAULTS, FaultMix, Latency, draw, parse_shares
 from harness.plugins.mock.wire import MockError
 
@@ -27,8 +29,11 @@ def test_shares_may_fill_the_whole() -> None:
     ("options", "message"),
     [
         (["rest=0.1"], "Unknown fault 'rest'. Did you mean 'reset'?"),
-        (["nonsense=0.1"], "Faults: 400, 401, 403"),
+        (["nonsense=0.1"], "Faults: 400, 401, 402"),
         (["reset"], "Write NAME=PROBABILITY"),
+        (["finish=0.1"], "as in finish:network_error"),
+        (["error_body:200=0.1"], "as in error_body:429"),
+        (["reset:429=0.1"], "Did you mean 'reset'?"),
         (["reset=often"], "Write NAME=PROBABILITY"),
         (["reset=1.5"], "must be in 0..1"),
         (["reset=0.6", "stall=0.6"], "add up to 1.2"),
@@ -88,4 +93,5 @@ def test_draw_is_uniform() -> None:
 
 def test_the_documentation_lists_every_fault() -> None:
     page = (Path(__file__).parents[3] / "docs" / "mock.md").read_text()
-    assert [fault for fault in FAULTS if f"`{fault}`" not in page] == []
+    names = set(re.findall(r"`([a-z0-9_]+)[`:]", page))
+    assert {*FAULTS, *BATCH_FAULTS} <= names
