@@ -101,6 +101,16 @@ SPENT_WORDS = {
     "Too many tokens per day": QUOTA,  # Bedrock, with status 429
     "reached its monthly spending limit": NO_CREDIT,  # xAI, with status 403 or 429
 }
+CROWDED = re.compile(
+    r"concurrency|concurrent (connections|requests)|type: max_parallel_requests"
+    r"|max_parallel_requests=|(?<!/ )max parallel request",
+    re.IGNORECASE,
+)
+"""Words in messages, with status 429, about the number of calls in flight.
+
+Among others of Anthropic, Moonshot and LiteLLM's proxy. The proxy of before 2025 names all limits
+in one message, which is not meant.
+"""
 TOO_LONG = re.compile(
     r"(prompt|input|request|message) is too long|reduce (the length|your prompt)"
     r"|context[ _](length|window|size)|maximum (prompt|input|model) length|max_model_len"
@@ -242,6 +252,9 @@ def from_status(
         )
     if treatment == "fatal":
         return AccessDenied(message, remedy)
+    if status == 429 and CROWDED.search(said):
+        # LiteLLM's proxy always asks to wait for a minute: the end of any call is enough.
+        return TransientError(message, kind="crowded")
     wait = _retry_after(headers)
     return _error(treatment, message, remedy, google.retry_after if wait is None else wait)
 

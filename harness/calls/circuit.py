@@ -163,7 +163,9 @@ class Circuit:
         if not counted:
             return None
         last = counted[-1]
-        used_up = len(counted) >= self.tries or self.clock() - counted[0].at > self.total_s
+        # Calls of other programs that use up what the provider accepts at once are not its fault.
+        tries = sum(failure.error.kind != "crowded" for failure in counted)
+        used_up = tries >= self.tries or self.clock() - counted[0].at > self.total_s
         return last if used_up or isinstance(last.error, AccessDenied) else None
 
     async def _send(self, request: Request, ask: Ask) -> Reply:

@@ -479,3 +479,25 @@ async def test_a_denial_during_an_outage_does_not_end_the_run() -> None:
     )
     answers = await world.all(*range(20))
     assert all(isinstance(answer, Reply) for answer in answers)
+
+
+async def test_calls_of_other_programs_use_up_no_tries() -> None:
+    world = World(tries=3)
+    tries = count()
+
+    def answer(sent: Request) -> str | CallError:
+        crowded_out = sent.messages == request(1).messages and next(tries) < 9
+        return TransientError("full", kind="crowded") if crowded_out else "2"
+
+    world.backend.answer = answer
+    assert [reply.text for reply in await world.all(1, 2)] == ["2", "2"]
+    assert next(tries) == 10
+
+
+async def test_a_call_that_is_always_crowded_out_is_given_up() -> None:
+    world = World(total_s=600)
+    world.fails_for(TransientError("full", kind="crowded"), 1)
+    error, reply = await world.all(1, 2)
+    assert isinstance(error, TransientError)
+    assert reply.text == "2"
+    assert world.now > 600
