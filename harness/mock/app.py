@@ -88,7 +88,7 @@ class Provider:
             that depend on the request's body.
         api_key: The only valid key. By default, any key is accepted.
         models: The known models. If empty, any model is accepted.
-        retry_after: Seconds in the header retry-after of a 429 that was drawn or is due to the limit
+        retry_after: Seconds in the header retry-after of a 429 that was drawn or due to the limit
             ``parallel_requests``. None or 0 omits the header.
         reasoning: The form of reasoning in answers (see `wire.REASONING`). By default, there is
             none.

@@ -354,7 +354,7 @@ async def test_more_requests_at_once_than_allowed_get_a_429_at_once(
 ) -> None:
     async def reply(model: str) -> httpx2.Response:
         body = {"model": model, "messages": [{"role": "user", "content": "hi"}]}
-        return await client.post(f"{server.base_url}/chat/completions", json=body)
+        return await client.post(f"{server.base_url}/chat/completions", json=body, timeout=60)
 
     with MockServer(parallel_requests=2, latency=0.3, retry_after=retry_after) as server:
         replies = await asyncio.gather(*map(reply, [*5 * ["m"], "other"]))
