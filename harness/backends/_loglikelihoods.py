@@ -168,12 +168,15 @@ def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool, int
     Tokens that begin in the context, before its trailing whitespace, do not count: nearly always
     the tokens that lm-evaluation-harness leaves out.
     """
-    tokens = echo.tokens[:-1]  # the last one is generated
+    text = context + continuation
+    # llama-cpp-python leaves out the generated token.
+    is_prompt = bool(echo.tokens[-1]) and "".join(echo.tokens).lstrip() == text.lstrip()
+    end = len(echo.tokens) - (not is_prompt)
     start = len(context.rstrip())
-    first = _first(tokens, context + continuation, start)
-    if first == len(tokens):
+    first = _first(echo.tokens[:end], text, start)
+    if first == end:
         raise _no_token(continuation)
-    scored = zip(echo.token_logprobs[first:-1], echo.top_logprobs[first:-1], strict=True)
+    scored = zip(echo.token_logprobs[first:end], echo.top_logprobs[first:end], strict=True)
     return summed(
         [own if own is None else (own, max(top.values()) if top else inf) for own, top in scored]
     )

@@ -206,6 +206,21 @@ def test_a_first_token_without_a_log_probability_is_an_error_with_a_remedy() -> 
     assert "prefix_token" in raised.value.remedy
 
 
+@pytest.mark.parametrize(
+    ("context", "answer", "tokens", "counted"),
+    [("ab", "cdc", ["ab", "cd", "c"], 2), (" ab", " cd", [" ", "ab", " c", "d"], 2)],
+)
+def test_the_generated_token_may_be_missing(
+    context: str, answer: str, tokens: list[str], counted: int
+) -> None:
+    """llama-cpp-python returns no log-probability for it."""
+    request = asked(("user", context), ("assistant", answer))
+    whole = echo(tokens)
+    prompt_alone = {name: values[:-1] for name, values in whole.items()}
+    assert read(request, [prompt_alone]) == read(request, [whole])
+    assert json.loads(read(request, [prompt_alone]))[0][2] == counted
+
+
 def test_an_answer_is_greedy_if_each_of_its_tokens_is_the_likeliest() -> None:
     likeliest = echo(["ab", "c", "d"])
     other = {**likeliest, "top_logprobs": [None, {"c": -1.0}, {"d": -1.0, "e": -0.5}, {}]}
