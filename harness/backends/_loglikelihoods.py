@@ -169,14 +169,19 @@ def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool, int
     the tokens that lm-evaluation-harness leaves out.
     """
     text = context + continuation
-    # llama-cpp-python leaves out the generated token.
-    is_prompt = bool(echo.tokens[-1]) and "".join(echo.tokens).lstrip() == text.lstrip()
-    end = len(echo.tokens) - (not is_prompt)
+    if echo.tokens[-1] and "".join(echo.tokens).lstrip() == text.lstrip():
+        raise RequestRejected(
+            "The server returns no log-probability for the generated token. llama-cpp-python's "
+            "server does that if prompts begin with no special token (BOS), and then returns those "
+            "of other positions for the prompt.",
+            "Use another server for this model, such as vLLM's.",
+        )
+    tokens = echo.tokens[:-1]  # the last one is generated
     start = len(context.rstrip())
-    first = _first(echo.tokens[:end], text, start)
-    if first == end:
+    first = _first(tokens, text, start)
+    if first == len(tokens):
         raise _no_token(continuation)
-    scored = zip(echo.token_logprobs[first:end], echo.top_logprobs[first:end], strict=True)
+    scored = zip(echo.token_logprobs[first:-1], echo.top_logprobs[first:-1], strict=True)
     return summed(
         [own if own is None else (own, max(top.values()) if top else inf) for own, top in scored]
     )

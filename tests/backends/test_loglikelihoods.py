@@ -206,19 +206,11 @@ def test_a_first_token_without_a_log_probability_is_an_error_with_a_remedy() -> 
     assert "prefix_token" in raised.value.remedy
 
 
-@pytest.mark.parametrize(
-    ("context", "answer", "tokens", "counted"),
-    [("ab", "cdc", ["ab", "cd", "c"], 2), (" ab", " cd", [" ", "ab", " c", "d"], 2)],
-)
-def test_the_generated_token_may_be_missing(
-    context: str, answer: str, tokens: list[str], counted: int
-) -> None:
-    """llama-cpp-python returns no log-probability for it."""
-    request = asked(("user", context), ("assistant", answer))
-    whole = echo(tokens)
-    prompt_alone = {name: values[:-1] for name, values in whole.items()}
-    assert read(request, [prompt_alone]) == read(request, [whole])
-    assert json.loads(read(request, [prompt_alone]))[0][2] == counted
+def test_log_probabilities_of_other_positions_are_no_result() -> None:
+    """llama-cpp-python's, without a BOS: token i has the log-probability at position i + 1."""
+    prompt_alone = {name: values[:-1] for name, values in echo(["ab", "cd", "c"]).items()}
+    with pytest.raises(RequestRejected, match="no log-probability for the generated token"):
+        read(asked(("user", "ab"), ("assistant", "cdc")), [prompt_alone])
 
 
 def test_an_answer_is_greedy_if_each_of_its_tokens_is_the_likeliest() -> None:
