@@ -172,8 +172,8 @@ def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool, int
     if echo.tokens[-1] and "".join(echo.tokens).lstrip() == text.lstrip():
         raise RequestRejected(
             "The server returns no log-probability for the generated token. llama-cpp-python's "
-            "server does that if prompts begin with no special token (BOS), and then returns those "
-            "of other positions for the prompt.",
+            "server does that if the text ends there, or if the model has no BOS token; in that "
+            "case, those of the prompt are of other positions.",
             "Use another server for this model, such as vLLM's.",
         )
     tokens = echo.tokens[:-1]  # the last one is generated
