@@ -100,6 +100,8 @@ SPENT_WORDS = {
     "reached your specified API usage limits": QUOTA,  # Anthropic, with status 400
     "Too many tokens per day": QUOTA,  # Bedrock, with status 429
     "reached its monthly spending limit": NO_CREDIT,  # xAI, with status 403 or 429
+    # LiteLLM's proxy, which drops the code. Google uses these words for limits per minute, too.
+    "OpenAIException - You exceeded your current quota": NO_CREDIT,
 }
 CROWDED = re.compile(
     r"concurrency|concurrent (connections|requests)|type: max_parallel_requests"
@@ -129,6 +131,7 @@ FILTER_WORDS = (
     "ContentPolicyViolationError",  # LiteLLM proxies
 )
 
+UNKNOWN_MODEL = "Invalid model name passed in model="  # LiteLLM's proxy, with status 400
 ACCOUNT = "Check the account, and model.base_url in the run file."
 MASK = "[key]"  # replaces a key that a server sends back
 LEAST_PART = 12  # characters; a shorter part of a key may be a word
@@ -219,6 +222,8 @@ def from_status(
     message = f"{asked.endpoint} answered {status}: {said}"
     if "API_KEY_INVALID" in google.reasons:
         status = 401
+    if UNKNOWN_MODEL in said:
+        status = 404
     if status == 429 and google.daily:
         return FatalCallError(message, QUOTA)
     spent = next((remedy for words, remedy in SPENT_WORDS.items() if words in said), None)

@@ -24,11 +24,25 @@ from tests.backends.stand_ins import until
 
 ROOT = Path(__file__).parents[3]
 HERE = Path(__file__).parent
-SECONDS = 240  # the servers load slowly on a busy machine
+SECONDS = 120  # of a run, and until a server is up: they load slowly on a busy machine
 LATENCY = 0.2
 
-SPENT = {"message": "You exceeded your current quota.", "code": "insufficient_quota"}
-FILTERED = {"message": "The prompt triggered our content policy.", "code": "content_filter"}
+# Errors of OpenAI, word for word
+SPENT = {
+    "message": "You exceeded your current quota, please check your plan and billing details. For "
+    "more information on this error, read the docs: "
+    "https://platform.openai.com/docs/guides/error-codes/api-errors.",
+    "type": "insufficient_quota",
+    "param": None,
+    "code": "insufficient_quota",
+}
+FILTERED = {
+    "message": "Invalid prompt: your prompt was flagged as potentially violating our usage policy. "
+    "Please try again with a different prompt.",
+    "type": "invalid_request_error",
+    "param": None,
+    "code": "invalid_prompt",
+}
 
 
 def python(name: str) -> Path:
@@ -158,7 +172,6 @@ class LlamaServer(Server):
         subprocess.run([program, HERE / "tiny_gguf.py", model], check=True)
         port = free_port()
         options = ["--model", str(model), "--host", "127.0.0.1", "--port", str(port)]
-        options += ["--n_ctx", "2048", "--logits_all", "true"]
         super().__init__(folder, port, [program, "-m", "llama_cpp.server", *options], {})
 
     def answered(self, path: str = "/v1/chat/completions", status: int = 200) -> int:

@@ -49,5 +49,5 @@ if __name__ == "__main__":
         _node_ip_address="127.0.0.1",
     )
     serve.start(http_options={"host": "127.0.0.1", "port": int(sys.argv[1])})
-    serve.run(Chat.bind(sys.argv[2]))  # type: ignore[attr-defined]
+    serve.run(Chat.bind(sys.argv[2]))
     signal.sigwait([signal.SIGTERM])

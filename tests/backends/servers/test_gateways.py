@@ -6,6 +6,7 @@ import pytest
 
 from harness.mock import MockServer
 from tests.backends.servers.conftest import (
+    SECONDS,
     Bench,
     LiteLLMProxy,
     RayServe,
@@ -49,7 +50,7 @@ def test_a_gateway_that_restarts(gateway: Server, upstream: MockServer, bench: B
     process = bench.begin(tree)
     until(lambda: len(bench.attempts()) >= 8, "some attempts")
     gateway.fail()
-    output, _ = process.communicate(timeout=240)
+    output, _ = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, output
     assert list(bench.outcomes().values()) == ["ok"] * 36
     assert 36 <= upstream.stats().answered <= 36 + CONCURRENCY
@@ -105,7 +106,7 @@ def test_an_unknown_model_ends_the_run(
     output = bench.run(run_file({"name": "nosuch", "base_url": litellm.url}, prompts=40), code=1)
     assert "Invalid model name passed in model=nosuch" in output
     assert not upstream.stats().requests
-    assert litellm.log.count(" 400 ") - rejected <= 20 + CONCURRENCY
+    assert litellm.log.count(" 400 ") - rejected <= 3 * CONCURRENCY
 
 
 @pytest.mark.parametrize("accepted", [1, 2])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.backends.servers.conftest import Bench, LlamaServer, run_file
+from tests.backends.servers.conftest import SECONDS, Bench, LlamaServer, run_file
 from tests.backends.stand_ins import until
 
 UNSAVED = 8  # calls in flight at a kill, and replies that are being saved
@@ -97,7 +97,7 @@ def test_a_server_that_restarts(llama: LlamaServer, bench: Bench) -> None:
     process = bench.begin(tree(llama, samples=12))
     until(lambda: len(bench.attempts()) >= 8, "some attempts")
     llama.fail()
-    output, _ = process.communicate(timeout=240)
+    output, _ = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, output
     assert len(bench.outcomes()) == 144
     assert set(bench.outcomes().values()) <= {"ok", "truncated"}
