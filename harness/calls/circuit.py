@@ -159,6 +159,19 @@ class Circuit:
 
     def _last_try(self, failures: list[_Failure]) -> _Failure | None:
         """Return the failure after which a call is given up, or None if it is to be retried."""
+        # A gateway may reject all calls for a while because of this one: LiteLLM's proxy does for
+        # some seconds after a 404. It then fails after every such outage.
+        outages = {
+            failure.streak: failure
+            for failure in failures
+            if failure.streak.outage and failure.streak is not self._streak
+        }
+        ended = list(outages.values())
+        denied = [failure for failure in ended if isinstance(failure.error, AccessDenied)]
+        if len(denied) > 1:
+            return denied[-1]
+        if len(ended) > self.tries:
+            return ended[-1]
         counted = [failure for failure in failures if not failure.streak.outage]
         if not counted:
             return None

@@ -501,3 +501,28 @@ async def test_a_call_that_is_always_crowded_out_is_given_up() -> None:
     assert isinstance(error, TransientError)
     assert reply.text == "2"
     assert world.now > 600
+
+
+@pytest.mark.parametrize("error", [AccessDenied("404", "Check it."), TransientError("500")])
+@pytest.mark.parametrize("cooldown_s", [1.0, 5.0, 20.0])
+async def test_a_call_that_makes_a_gateway_reject_all_others_is_given_up(
+    error: CallError, cooldown_s: float
+) -> None:
+    world = World(outage_s=3600)
+    until = 0.0
+
+    def answer(sent: Request) -> str | CallError:
+        nonlocal until
+        if world.now < until:
+            wait = until - world.now
+            return TransientError("cooling down", kind="rate_limited", retry_after=wait)
+        if sent.messages != request(1).messages:
+            return "2"
+        until = world.now + cooldown_s
+        return copied(error)
+
+    world.backend.answer = answer
+    failure, *replies = await world.all(*range(1, 30))
+    assert isinstance(failure, CallError)
+    assert not isinstance(failure, FatalCallError)
+    assert all(isinstance(reply, Reply) for reply in replies)
