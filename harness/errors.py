@@ -100,6 +100,7 @@ class ReplayMissing(UserError):
 
 FailureKind = Literal[
     "rate_limited",  # 429: too many requests or tokens
+    "crowded",  # 429: more calls in flight than the provider accepts
     "overloaded",  # 503 or 529: the provider is overloaded
     "server_failed",  # 409 or 5xx
     "interrupted",  # the provider abandoned a started answer (408, 504); may be billed

@@ -168,9 +168,17 @@ def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool, int
     Tokens that begin in the context, before its trailing whitespace, do not count: nearly always
     the tokens that lm-evaluation-harness leaves out.
     """
+    text = context + continuation
+    if echo.tokens[-1] and "".join(echo.tokens).lstrip() == text.lstrip():
+        raise RequestRejected(
+            "The server returns no log-probability for the generated token. llama-cpp-python's "
+            "server does that if the text ends there, or if the model has no BOS token; in that "
+            "case, those of the prompt are of other positions.",
+            "Use another server for this model, such as vLLM's.",
+        )
     tokens = echo.tokens[:-1]  # the last one is generated
     start = len(context.rstrip())
-    first = _first(tokens, context + continuation, start)
+    first = _first(tokens, text, start)
     if first == len(tokens):
         raise _no_token(continuation)
     scored = zip(echo.token_logprobs[first:-1], echo.top_logprobs[first:-1], strict=True)

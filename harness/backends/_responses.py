@@ -100,7 +100,19 @@ SPENT_WORDS = {
     "reached your specified API usage limits": QUOTA,  # Anthropic, with status 400
     "Too many tokens per day": QUOTA,  # Bedrock, with status 429
     "reached its monthly spending limit": NO_CREDIT,  # xAI, with status 403 or 429
+    # LiteLLM's proxy, which drops the code. Google uses these words for limits per minute, too.
+    "OpenAIException - You exceeded your current quota": NO_CREDIT,
 }
+CROWDED = re.compile(
+    r"concurrency|concurrent (connections|requests)|type: max_parallel_requests"
+    r"|max_parallel_requests=|(?<!/ )max parallel request",
+    re.IGNORECASE,
+)
+"""Words in messages, with status 429, about the number of calls in flight.
+
+Among others of Anthropic, Moonshot and LiteLLM's proxy. The proxy of before 2025 names all limits
+in one message, which is not meant.
+"""
 TOO_LONG = re.compile(
     r"(prompt|input|request|message) is too long|reduce (the length|your prompt)"
     r"|context[ _](length|window|size)|maximum (prompt|input|model) length|max_model_len"
@@ -119,6 +131,7 @@ FILTER_WORDS = (
     "ContentPolicyViolationError",  # LiteLLM proxies
 )
 
+UNKNOWN_MODEL = "Invalid model name passed in model="  # LiteLLM's proxy, with status 400
 ACCOUNT = "Check the account, and model.base_url in the run file."
 MASK = "[key]"  # replaces a key that a server sends back
 LEAST_PART = 12  # characters; a shorter part of a key may be a word
@@ -209,6 +222,8 @@ def from_status(
     message = f"{asked.endpoint} answered {status}: {said}"
     if "API_KEY_INVALID" in google.reasons:
         status = 401
+    if UNKNOWN_MODEL in said:
+        status = 404
     if status == 429 and google.daily:
         return FatalCallError(message, QUOTA)
     spent = next((remedy for words, remedy in SPENT_WORDS.items() if words in said), None)
@@ -242,6 +257,9 @@ def from_status(
         )
     if treatment == "fatal":
         return AccessDenied(message, remedy)
+    if status == 429 and CROWDED.search(said):
+        # LiteLLM's proxy always asks to wait for a minute: the end of any call is enough.
+        return TransientError(message, kind="crowded")
     wait = _retry_after(headers)
     return _error(treatment, message, remedy, google.retry_after if wait is None else wait)
 

@@ -134,7 +134,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
             messages = Message("user", context), Message("assistant", text)
             try:
                 replies.append(await super().generate(structs.replace(request, messages=messages)))
-            except CallError as error:
+            except TransientError as error:
                 raise refused or error from None
             self._takes_lists, refused = False, None
         usages = [reply.usage for reply in replies if reply.usage is not None]

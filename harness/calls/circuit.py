@@ -68,6 +68,14 @@ class _Failure(NamedTuple):
     at: float
 
 
+def _tries(counted: list[_Failure]) -> list[_Failure]:
+    """Return the failures that use up a call's tries.
+
+    Calls of other programs that use up what the provider accepts at once are not the call's fault.
+    """
+    return [failure for failure in counted if failure.error.kind != "crowded"]
+
+
 @dataclass(eq=False)
 class _Outage:
     """An open circuit. Waiting calls take turns in the order in which they arrived."""
@@ -131,20 +139,19 @@ class Circuit:
         while True:
             if self._given_up is not None:
                 raise self._given_up
-            counted = [failure for failure in failures if not failure.streak.outage]
-            used_up = self._used_up(counted)
+            last = self._last_try(failures)
             if self._outage is not None:
                 reply = await self._outlast(self._outage, request)
                 if reply is not None:
                     return reply
-            elif used_up and counted[-1].streak is not self._streak:  # another call has succeeded
-                error = counted[-1].error
-                raise CallError(error.message) if isinstance(error, AccessDenied) else error
-            elif used_up or self._is_doubtful(counted):
+            elif last is not None and last.streak is not self._streak:  # another call has succeeded
+                denied = isinstance(last.error, AccessDenied)
+                raise CallError(last.error.message) if denied else last.error
+            elif last is not None or self._is_doubtful(failures):
                 if self._sent:
                     await self._changed.wait()
                 else:
-                    self._open(request, counted[-1].error)
+                    self._open(request, failures[-1].error)
             elif (wait := retry_at - self.clock()) > 0:
                 retry_at = 0.0
                 await self.sleep(wait)
@@ -159,20 +166,36 @@ class Circuit:
                     longest = min(GROWTH ** len(failures) * FIRST_STEP_S / 2, LONGEST_BACKOFF_S)
                     retry_at = now + random.uniform(0, longest) + (error.retry_after or 0.0)
 
-    def _used_up(self, counted: list[_Failure]) -> bool:
-        """Return whether a call with these failures is not to be sent again."""
+    def _last_try(self, failures: list[_Failure]) -> _Failure | None:
+        """Return the failure after which a call is given up, or None if it is to be retried."""
+        # A gateway may reject all calls for a while because of this one: LiteLLM's proxy does for
+        # some seconds after a 404. It then fails after every such outage.
+        outages = {
+            failure.streak: failure
+            for failure in failures
+            if failure.streak.outage and failure.streak is not self._streak
+        }
+        ended = list(outages.values())
+        denied = [failure for failure in ended if isinstance(failure.error, AccessDenied)]
+        if len(denied) > 1:
+            return denied[-1]
+        if len(ended) > self.tries:
+            return ended[-1]
+        counted = [failure for failure in failures if not failure.streak.outage]
         if not counted:
-            return False
-        denied = isinstance(counted[-1].error, AccessDenied)
+            return None
+        last = counted[-1]
         late = self.clock() - counted[0].at > self.total_s
-        return denied or late or len(counted) >= self.tries
+        used_up = late or len(_tries(counted)) >= self.tries
+        return last if used_up or isinstance(last.error, AccessDenied) else None
 
-    def _is_doubtful(self, counted: list[_Failure]) -> bool:
+    def _is_doubtful(self, failures: list[_Failure]) -> bool:
         """Return whether a call has one try left, and no call has succeeded since its first one.
 
         Otherwise, an outage too short for `FAILURES_IN_A_ROW` could use up the call's tries.
         """
-        return 0 < len(counted) == self.tries - 1 and counted[0].streak is self._streak
+        tries = _tries([failure for failure in failures if not failure.streak.outage])
+        return 0 < len(tries) == self.tries - 1 and tries[0].streak is self._streak
 
     async def _send(self, request: Request, ask: Ask) -> Reply:
         self._sent += 1

@@ -7,6 +7,10 @@ The limit adapts by additive increase and multiplicative decrease (Chiu and Jain
 start as in TCP (RFC 5681): it doubles with each round of answers until the provider first pushes
 back. As in DCTCP (RFC 8257), the decrease is proportional to the share of calls pushed back, so a
 few of them do not halve the rate.
+
+A provider may also state that it accepts no more calls at once. The limit then falls to the number
+of calls that it has accepted, the rejected call waits for one of these to end, and one more call is
+tried ever more rarely, as in the search for a path's packet size (RFC 4821).
 """
 
 import asyncio
@@ -26,13 +30,15 @@ UNREFUSED_S = 1.0  # seconds between increases of a fully used limit, if no call
 ROOM_S = 0.25  # seconds between checks whether there is room for waiting calls
 TOLERATED = 0.2  # maximum share (0 to 1) of pushed-back calls for which the limit is not lowered
 FEWEST = 10  # minimum number of ended calls after which the limit may be lowered
+FIRST_SEARCH = 4  # rounds of answers until one more call is tried than were accepted at once
+LONGEST_SEARCH = 256
 NOTICE_S = 5.0  # seconds without admitting any call before the user is notified
 
 PUSHED_BACK: frozenset[FailureKind] = frozenset(
     {"rate_limited", "overloaded", "timed_out", "interrupted"}
 )
 """Failures that indicate an overloaded provider."""
-NOT_WORKED_ON: frozenset[FailureKind] = frozenset({"rate_limited", "unreachable"})
+NOT_WORKED_ON: frozenset[FailureKind] = frozenset({"rate_limited", "crowded", "unreachable"})
 """Failures of calls that the provider did not accept or never saw, and that used no tokens."""
 
 
@@ -48,6 +54,8 @@ class AdaptiveLimit:
         self._limit = float(min(self._start, self._most))
         self._doubling = True
         self._lowered_at = float("-inf")
+        self._search = 0  # rounds until one more call is tried; 0 if no number is known
+        self._answers = 0  # in these rounds
         self._begin_round()
 
     @property
@@ -66,7 +74,13 @@ class AdaptiveLimit:
             pushed_back: Whether the call failed in one of the ways in `PUSHED_BACK`.
             full: Whether the limit is fully used. Only then is the limit raised.
         """
-        if full and self._limit < self._most:
+        if full and self._search:
+            self._answers += 1
+            if self._answers >= self._search * int(self._limit):
+                self._answers = 0
+                self._search = max(1, self._search // 2)
+                self._limit = min(self._limit + 1, self._most)
+        elif full and self._limit < self._most:
             more = 1.0 if self._doubling else 1.0 / self._limit
             self._limit = min(self._limit + more, self._most)
         if sent < self._lowered_at:
@@ -81,6 +95,22 @@ class AdaptiveLimit:
             self._doubling = False
             self._lowered_at = now
         self._begin_round()
+
+    def crowded(self, sent: float, now: float, accepted: int) -> None:
+        """Lower the limit after the provider has rejected one more call than it accepts at once.
+
+        Args:
+            sent: When the rejected call was sent.
+            now: The current time.
+            accepted: The number of other calls in flight.
+        """
+        self._limit = float(max(1, min(self._limit, accepted)))
+        self._doubling = False
+        if sent >= self._lowered_at:  # a search has failed
+            self._lowered_at = now
+            self._answers = 0
+            self._search = min(4 * self._search, LONGEST_SEARCH) or FIRST_SEARCH
+            self._begin_round()
 
     def unrefused(self) -> None:
         """Raise the limit by half, unless it was lowered or a call of this round was pushed back.
@@ -105,6 +135,10 @@ class _Ticket:
     turn: asyncio.Future[None] | None = None
     let_in: bool = False
     reserved: Reservation | None = None
+
+
+class _Crowded(Exception):
+    """The provider rejected a call because of others in flight: it waits for one of them to end."""
 
 
 class ConcurrencyLimiter(Queue):
@@ -182,8 +216,18 @@ class ConcurrencyLimiter(Queue):
 
         Raises:
             NotSent: If the call is not sent, for example because the run stops.
+            CallError: If the call fails. A call that the provider rejects because of others in
+                flight fails only if none of these is a call of this limiter.
         """
-        ticket = await self._enter(request)
+        first = False
+        while True:
+            try:
+                return await self._send(request, first)
+            except _Crowded:
+                first = True
+
+    async def _send(self, request: Request, first: bool) -> Reply:
+        ticket = await self._enter(request, first)
         sent = time.perf_counter()
         usage: Usage | None = None
         used: Used = "all"
@@ -199,24 +243,34 @@ class ConcurrencyLimiter(Queue):
         except CallError as error:
             kind = error.kind
             self._failed += kind is not None
-            self._rate_limited += kind == "rate_limited"
-            self.limit.ended(sent, time.perf_counter(), pushed_back=kind in PUSHED_BACK)
+            self._rate_limited += kind in ("rate_limited", "crowded")
             used = "request" if kind in NOT_WORKED_ON else "all"
+            if kind != "crowded":
+                self.limit.ended(sent, time.perf_counter(), pushed_back=kind in PUSHED_BACK)
+                raise
+            others = self.in_flight - 1
+            self.limit.crowded(sent, time.perf_counter(), others)
+            if others:
+                raise _Crowded from None
             raise
         finally:
             self._rates.settle(ticket.reserved, request, usage, used)
             self.in_flight -= 1
             self.serve()
 
-    async def _enter(self, request: Request) -> _Ticket:
+    async def _enter(self, request: Request, first: bool) -> _Ticket:
+        """Wait for the request's turn, before all other calls if it is ``first``."""
         if self._stop.requested:
             raise Stopping
         if self._probing is not None and request is not self._probing:
             raise CircuitOpen
         ticket = _Ticket(request)
-        self._waiting.append(ticket)
+        if first:
+            self._waiting.appendleft(ticket)
+        else:
+            self._waiting.append(ticket)
         self.serve()
-        if self._waiting and self._waiting[-1] is ticket:
+        if not ticket.let_in:
             ticket.turn = asyncio.get_running_loop().create_future()
             try:
                 await ticket.turn

@@ -206,6 +206,13 @@ def test_a_first_token_without_a_log_probability_is_an_error_with_a_remedy() -> 
     assert "prefix_token" in raised.value.remedy
 
 
+def test_log_probabilities_of_other_positions_are_no_result() -> None:
+    """llama-cpp-python's, without a BOS: token i has the log-probability at position i + 1."""
+    prompt_alone = {name: values[:-1] for name, values in echo(["ab", "cd", "c"]).items()}
+    with pytest.raises(RequestRejected, match="no log-probability for the generated token"):
+        read(asked(("user", "ab"), ("assistant", "cdc")), [prompt_alone])
+
+
 def test_an_answer_is_greedy_if_each_of_its_tokens_is_the_likeliest() -> None:
     likeliest = echo(["ab", "c", "d"])
     other = {**likeliest, "top_logprobs": [None, {"c": -1.0}, {"d": -1.0, "e": -0.5}, {}]}

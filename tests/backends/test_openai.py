@@ -389,6 +389,27 @@ async def test_a_spent_account_is_not_a_rate_limit() -> None:
 
 
 @pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("Rate limit exceeded for api_key: 1. Limit type: max_parallel_requests.", "crowded"),
+        ("id=1 already has max_parallel_requests=2 requests in flight.", "crowded"),
+        ("Max parallel request limit reached Hit Global Limit: Limit=2", "crowded"),
+        ("Number of concurrent connections has exceeded your rate limit.", "crowded"),
+        ("max organization concurrency: 1, please try again after 1 seconds", "crowded"),
+        ("Rate limit exceeded for api_key: 1. Limit type: requests.", "rate_limited"),
+        ("Crossed TPM / RPM / Max Parallel Request Limit. rpm limit: 1", "rate_limited"),
+    ],
+)
+async def test_too_many_calls_at_once_are_no_rate_limit(message: str, kind: FailureKind) -> None:
+    body = json.dumps({"error": {"message": message}})
+    with answering(body, 429, "retry-after: 60\r\n") as (url, _), transient(kind) as caught:
+        await ask(url)
+    assert caught.value.retry_after == (None if kind == "crowded" else 60)
+    with answering(body, 400) as (url, _), pytest.raises(RequestRejected):
+        await ask(url)
+
+
+@pytest.mark.parametrize(
     ("headers", "seconds"),
     [
         ("retry-after: 3\r\n", 3.0),

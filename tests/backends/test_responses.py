@@ -73,13 +73,29 @@ def test_each_status_has_its_treatment(status: int, kind: type[CallError] | str)
      (400, "You have reached your specified API usage limits. You will regain access on"),
      (429, "Too many tokens per day, please wait before trying again."),
      (403, "Your team x has either used all available credits or reached its monthly spending "
-           "limit.")],
+           "limit."),
+     (429, "litellm.RateLimitError: RateLimitError: OpenAIException - You exceeded your current "
+           "quota, please check your plan and billing details.")],
 )  # fmt: skip
 def test_an_account_that_is_used_up_ends_the_run(status: int, message: str) -> None:
     error = from_status(status, {}, {"error": {"message": message}}, ASKED)
     assert type(error) is FatalCallError
     assert message in error.message
     assert error.remedy
+
+
+def test_googles_limits_a_minute_are_no_used_up_account() -> None:
+    message = "You exceeded your current quota, please check your plan and billing details."
+    error = from_status(429, {}, {"error": {"message": message}}, ASKED)
+    assert error.kind == "rate_limited"
+
+
+def test_a_model_that_a_gateway_does_not_know_is_no_rejected_prompt() -> None:
+    message = "/chat/completions: Invalid model name passed in model=nosuch. Call `/v1/models`"
+    error = from_status(400, {}, {"error": {"message": message}}, ASKED)
+    assert type(error) is AccessDenied
+    assert "answered 400" in error.message
+    assert "model.name" in error.remedy
 
 
 @pytest.mark.parametrize(

@@ -487,3 +487,50 @@ async def test_a_denial_during_an_outage_does_not_end_the_run() -> None:
     )
     answers = await world.all(*range(20))
     assert all(isinstance(answer, Reply) for answer in answers)
+
+
+async def test_calls_of_other_programs_use_up_no_tries() -> None:
+    world = World(tries=3)
+    tries = count()
+
+    def answer(sent: Request) -> str | CallError:
+        crowded_out = sent.messages == request(1).messages and next(tries) < 9
+        return TransientError("full", kind="crowded") if crowded_out else "2"
+
+    world.backend.answer = answer
+    assert [reply.text for reply in await world.all(1, 2)] == ["2", "2"]
+    assert next(tries) == 10
+
+
+async def test_a_call_that_is_always_crowded_out_is_given_up() -> None:
+    world = World(total_s=600)
+    world.fails_for(TransientError("full", kind="crowded"), 1)
+    error, reply = await world.all(1, 2)
+    assert isinstance(error, TransientError)
+    assert reply.text == "2"
+    assert world.now > 600
+
+
+@pytest.mark.parametrize("error", [AccessDenied("404", "Check it."), TransientError("500")])
+@pytest.mark.parametrize("cooldown_s", [1.0, 5.0, 20.0])
+async def test_a_call_that_makes_a_gateway_reject_all_others_is_given_up(
+    error: CallError, cooldown_s: float
+) -> None:
+    world = World(outage_s=3600)
+    until = 0.0
+
+    def answer(sent: Request) -> str | CallError:
+        nonlocal until
+        if world.now < until:
+            wait = until - world.now
+            return TransientError("cooling down", kind="rate_limited", retry_after=wait)
+        if sent.messages != request(1).messages:
+            return "2"
+        until = world.now + cooldown_s
+        return copied(error)
+
+    world.backend.answer = answer
+    failure, *replies = await world.all(*range(1, 30))
+    assert isinstance(failure, CallError)
+    assert not isinstance(failure, FatalCallError)
+    assert all(isinstance(reply, Reply) for reply in replies)

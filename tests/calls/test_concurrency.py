@@ -5,11 +5,19 @@ from itertools import count
 
 import pytest
 
-from harness.calls.concurrency import START, TOLERATED, AdaptiveLimit, ConcurrencyLimiter
+from harness.backends.openai import OpenAIBackend
+from harness.calls.concurrency import (
+    FIRST_SEARCH,
+    START,
+    TOLERATED,
+    AdaptiveLimit,
+    ConcurrencyLimiter,
+)
 from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop, Stopping
 from harness.calls.time_limit import Timed
 from harness.errors import PromptRefused, TransientError
+from harness.plugins.mock.server import MockServer
 from harness.records import Decoding, Message, Origin, Request
 from tests.conftest import Scripted
 
@@ -83,6 +91,45 @@ async def test_fewer_are_in_flight_where_the_provider_protests() -> None:
     assert ask.limit.now > 8
     ask.admit_all()
     assert ask.limit.now == 16
+
+
+@pytest.mark.parametrize("accepted", [1, 2, 7])
+async def test_a_key_for_fewer_calls_at_once_costs_few_rejections(accepted: int) -> None:
+    with MockServer(parallel_requests=accepted, latency=0.05, retry_after=60) as server:
+        backend = OpenAIBackend(None, server.base_url, secret=str, concurrency=20, timeout_s=60)
+        ask = ConcurrencyLimiter(backend.generate, Stop(), most=20, rates=RateLimits({}))
+        async with asyncio.timeout(60):
+            replies = await asyncio.gather(*(ask(REQUEST) for _ in range(80)))
+        await backend.aclose()
+        statuses = server.stats().by_status
+    assert all(reply.text for reply in replies)
+    assert statuses[200] == 80
+    assert START - accepted <= statuses[429] <= START - accepted + 6
+    assert ask.load.rate_limited == statuses[429]
+    assert ask.limit.now <= accepted + 1
+
+
+async def test_a_rejected_call_is_the_next_to_be_sent() -> None:
+    def answer(request: Request) -> str | Exception:
+        return TransientError("full", kind="crowded") if backend.in_flight > 2 else "2"
+
+    backend = Scripted(answer, delay=0.01)
+    ask = lane(backend, 3)
+    order: list[int] = []
+
+    async def call(number: int) -> None:
+        await ask(REQUEST)
+        order.append(number)
+
+    await asyncio.gather(*(call(number) for number in range(9)))
+    assert order[:4] == [1, 2, 0, 3]
+
+
+async def test_a_call_that_no_other_one_of_this_program_crowds_out_fails() -> None:
+    backend = Scripted(lambda _: TransientError("full", kind="crowded"))
+    with pytest.raises(TransientError, match="full"):
+        await lane(backend, 20)(REQUEST)
+    assert len(backend.requests) == 1
 
 
 async def test_the_load_says_what_waiting_calls_wait_for() -> None:
@@ -280,6 +327,36 @@ def test_it_never_falls_to_none() -> None:
     assert limit.now == 1
     rounds(limit, 30)
     assert limit.now > 1
+
+
+def test_one_more_is_tried_ever_more_rarely_while_it_is_rejected() -> None:
+    limit = AdaptiveLimit(64)
+    limit.crowded(float(next(SECONDS)), 0.0, accepted=3)
+    rejected = 0
+    for _ in range(1000):
+        sent = float(next(SECONDS))
+        if limit.now > 3:
+            limit.crowded(sent, sent, accepted=3)
+            rejected += 1
+        limit.ended(sent, sent + 1, full=True)
+    assert 5 <= rejected <= 10
+
+
+def test_a_number_that_rises_is_found() -> None:
+    limit = AdaptiveLimit(64)
+    limit.crowded(float(next(SECONDS)), 0.0, accepted=2)
+    rounds(limit, 70)
+    assert limit.now == 64
+
+
+def test_all_rejections_of_one_burst_count_as_one_failed_search() -> None:
+    limit = AdaptiveLimit(64)
+    sent = float(next(SECONDS))
+    for others in range(15, 1, -1):
+        limit.crowded(sent, sent + 1, others)
+    assert limit.now == 2
+    rounds(limit, FIRST_SEARCH)
+    assert limit.now == 3
 
 
 def test_a_few_stray_refusals_are_noise() -> None:

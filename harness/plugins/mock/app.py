@@ -11,6 +11,7 @@ apply.
 """
 
 from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from hashlib import blake2b
 
 import msgspec
@@ -102,7 +103,8 @@ class Provider:
             that depend on the request's body.
         api_key: The only valid key. By default, any key is accepted.
         models: The known models. If empty, any model is accepted.
-        retry_after: Seconds in the header retry-after of a drawn 429. None or 0 omits the header.
+        retry_after: Seconds in the header retry-after of a 429 that was drawn or due to the limit
+            ``parallel_requests``. None or 0 omits the header.
         reasoning: The form of reasoning in answers (see `wire.REASONING`). By default, there is
             none.
         refuse: Names of request parameters that every model rejects with a 400. ``schema:KEYWORD``
@@ -110,7 +112,7 @@ class Provider:
         batch_faults: Probability (0 to 1) of each fault of batches (see `batches.BATCH_FAULTS`).
         batch_latency: Seconds until a batch ends, in the form of ``latency``.
         enqueued_tokens: Maximum number of input tokens in OpenAI's unfinished batches.
-        limits: Rate limits per model, as the fields of `Limits`. They do not apply to batches.
+        limits: Limits per model, as the fields of `Limits`. They do not apply to batches.
 
     Raises:
         MockError: If an option is invalid.
@@ -176,7 +178,8 @@ class Provider:
         if body is None:
             return
         if scope["method"] == "POST" and (found := self._vendor(scope["path"])):
-            await self._serve(*found, headers, body, connection)
+            with ExitStack() as slot:
+                await self._serve(*found, headers, body, connection, slot)
         elif route == "GET /v1/models":
             await self._list_models(headers, connection)
         elif await self._serve_batch(scope, body, connection):
@@ -195,7 +198,13 @@ class Provider:
         return None
 
     async def _serve(
-        self, vendor: WireFormat, model: str, headers: Headers, body: bytes, connection: Connection
+        self,
+        vendor: WireFormat,
+        model: str,
+        headers: Headers,
+        body: bytes,
+        connection: Connection,
+        slot: ExitStack,
     ) -> None:
         digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
         count = self.stats.arrive(digest, vendor.path)
@@ -208,6 +217,9 @@ class Provider:
             self.stats.counts.by_model[request.model] += 1
             key = wire.header(headers, b"x-api-key") or wire.bearer(headers) or ""
             choices = self._choices(vendor, request, fault, key)
+            parallel = self._limits.limits.parallel_requests
+            if not slot.enter_context(self._limits.in_parallel(request.model)):
+                raise vendor.too_many(request.model, parallel, self._retry_after)
             self._limit(vendor, request, choices, fault)
             seconds = self._latency.seconds(for_latency)
             if seconds > 0 and await connection.left_within(seconds):

@@ -5,7 +5,8 @@ The windows are exact, because tests use them to judge clients.
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec import Struct, field
@@ -139,12 +140,13 @@ def _amounts(input_tokens: int, output_tokens: int) -> dict[Unit, int]:
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The rate limits of each model in any 60 seconds, by `Unit` (None: no limit)."""
+    """The limits of each model, most of them in any 60 seconds (None: no limit)."""
 
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     input_tokens_per_minute: int | None = None
     output_tokens_per_minute: int | None = None
+    parallel_requests: int | None = None  # at any moment
 
     def __post_init__(self) -> None:
         for name, limit in asdict(self).items():
@@ -188,7 +190,8 @@ class MockRateLimits:
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
         self._clock = clock
-        units = list(zip(UNITS, astuple(limits), strict=True))
+        self._parallel = Counter[str]()
+        units = list(zip(UNITS, astuple(limits), strict=False))  # without parallel_requests
         self._models: defaultdict[str, list[_SlidingWindow]] = defaultdict(
             lambda: [_SlidingWindow(unit, limit) for unit, limit in units if limit is not None]
         )
@@ -203,6 +206,17 @@ class MockRateLimits:
         for window in windows:
             window.take(amounts[window.unit], now)
         return None
+
+    @contextmanager
+    def in_parallel(self, model: str) -> Iterator[bool]:
+        """Count a request in the block. Yield whether its model may process one more."""
+        limit = self.limits.parallel_requests
+        admitted = limit is None or self._parallel[model] < limit
+        self._parallel[model] += admitted
+        try:
+            yield admitted
+        finally:
+            self._parallel[model] -= admitted
 
     def levels(self, model: str) -> list[Level]:
         """Return the current usage of each limit of a model, or [] if the model has no limits."""

@@ -25,6 +25,7 @@ def mock(
     tpm: Limit = None,
     input_tpm: Limit = None,
     output_tpm: Limit = None,
+    max_parallel: Limit = None,
     retry_after: Annotated[float, typer.Option(min=0)] = 1.0,
     reasoning: Annotated[str | None, typer.Option(metavar="FORM")] = None,
     refuse: Annotated[list[str] | None, typer.Option(metavar="PARAMETER")] = None,
@@ -56,7 +57,9 @@ def mock(
         tpm: Maximum tokens per model in any 60 seconds.
         input_tpm: Maximum input tokens per model in any 60 seconds.
         output_tpm: Maximum output tokens per model in any 60 seconds.
-        retry_after: Retry-After header of a simulated 429, in seconds; 0 sends none.
+        max_parallel: Maximum requests per model at any moment. Any other gets a 429 at once.
+        retry_after: Retry-After header of a 429 by --fault or --max-parallel, in seconds; 0 sends
+            none.
         reasoning: Return reasoning as: think (<think>…</think> in the text), field
             (reasoning_content and reasoning of a chat message) or blocks (Anthropic's).
         refuse: A parameter that the model rejects with a 400, or schema:KEYWORD for schemas
@@ -90,6 +93,7 @@ def mock(
             tokens_per_minute=tpm,
             input_tokens_per_minute=input_tpm,
             output_tokens_per_minute=output_tpm,
+            parallel_requests=max_parallel,
             retry_after=retry_after or None,
             reasoning=reasoning,
             refuse=refuse or (),

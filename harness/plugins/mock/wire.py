@@ -170,6 +170,13 @@ class WireFormat(ABC):
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
         """Return the error for exceeding a rate limit (``level``, if known)."""
 
+    def too_many(self, model: str, limit: int | None, retry_after: float | None) -> ApiError:
+        """Return the error for exceeding a limit of requests at any moment."""
+        message = f"Rate limit exceeded for model: {model}. Limit type: max_parallel_requests. "
+        error = self.fail(429, f"{message}Current limit: {limit}, Remaining: 0.")  # as in LiteLLM
+        error.retry_after = retry_after
+        return error
+
     @abstractmethod
     def fail(self, status: int, message: str, code: str | None = None) -> ApiError:
         """Return an error reply, with the vendor's ``code`` for the error, if any."""

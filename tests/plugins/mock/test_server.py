@@ -349,6 +349,23 @@ async def test_outage_that_ends(client: httpx2.AsyncClient) -> None:
         assert shown == weather | {"faults": {}}
 
 
+@pytest.mark.parametrize("retry_after", [None, 60.0])
+async def test_more_requests_at_once_than_allowed_get_a_429_at_once(
+    client: httpx2.AsyncClient, retry_after: float | None
+) -> None:
+    async def reply(model: str) -> httpx2.Response:
+        body = {"model": model, "messages": [{"role": "user", "content": "hi"}]}
+        return await client.post(f"{server.base_url}/chat/completions", json=body, timeout=60)
+
+    with MockServer(parallel_requests=2, latency=0.3, retry_after=retry_after) as server:
+        replies = await asyncio.gather(*map(reply, [*5 * ["m"], "other"]))
+        assert sorted(answer.status_code for answer in replies) == [200] * 3 + [429] * 3
+        refused = next(answer for answer in replies if answer.status_code == 429)
+        assert refused.headers.get("retry-after") == (None if retry_after is None else "60")
+        assert "max_parallel_requests. Current limit: 2" in refused.text
+        assert (await reply("m")).status_code == 200
+
+
 async def test_limits_that_change(client: httpx2.AsyncClient) -> None:
     with MockServer() as server:
         await post(client, server)
