@@ -2,17 +2,18 @@
 
 A run passes through these modules, in this order:
 
-1. `harness.cli.run` or `harness.api` calls the functions of `harness.run.job`.
+1. `harness.cli.run` or `harness.api` calls the functions of `harness.engine`.
 2. `read_runs` reads a run file, its overrides and variants with `harness.config`.
-3. `prepare_all` builds each run's task (`harness.tasks`) and models. A model's backend
-   (`harness.backends`) reads its key from the environment.
-4. `execute` reads the data (`harness.datasets`), and streams the unfinished samples to workers.
-   Each call goes through `harness.calls` (cache, retry, concurrency, budget) to the backend.
+3. `prepare_all` builds each run's task and models. A model's backend (`harness.backends`) reads its
+   key from the environment. Tasks and other parts may come from `harness.plugins`.
+4. `execute_all` executes the runs: it reads the data (`harness.datasets`), and streams the
+   unfinished samples to workers. Each call goes through `harness.calls` (cache, retry, concurrency,
+   budget) to the backend.
 5. The task scores each reply with `harness.scoring`, and `harness.store` appends the
    attempt to the run.
 6. `harness.analysis` measures the run, and `harness.report` shows it.
 
-The docstrings of `harness.run`, `harness.calls` and `harness.store` list their modules.
+The docstrings of `harness.engine`, `harness.calls` and `harness.store` list their modules.
 `harness.records` defines the data passed between them.
 
 From Python:
@@ -25,7 +26,6 @@ docs/python.md describes the functions that this module exports.
 """
 
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -67,21 +67,6 @@ DISTRIBUTION = "harness-instruct"
 """The name under which pip installs the harness. On PyPI, ``harness`` is another project."""
 
 
-class RunPackage(ModuleType):
-    """The class of the package `harness.run`: calling the package calls `harness.api.run`."""
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return import_module("harness.api").run(*arguments, **options)
-
-    @property
-    def __signature__(self) -> Any:
-        return import_module("harness.api").run.__signature__
-
-    @property
-    def __doc__(self) -> Any:  # type: ignore[override]
-        return import_module("harness.api").run.__doc__
-
-
 def __dir__() -> list[str]:
     return __all__
 
@@ -92,8 +77,6 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version(DISTRIBUTION)
-    if name == "run":
-        return import_module("harness.run")
     if name in __all__:
         return getattr(import_module("harness.api"), name)
     if name == "simple_evaluate":  # lm-eval's function

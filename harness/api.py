@@ -30,16 +30,16 @@ from harness.cli.live import Display
 from harness.cli.published import fetch_published
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
+from harness.engine.experiment import execute_all
+from harness.engine.models import Resources, ignored_urls
+from harness.engine.preparation import prepare_all
+from harness.engine.remote import set_copies_aside
+from harness.engine.run_files import read_runs, registered, run_named, runs_named, task_section
+from harness.engine.suite import eval_command, evaluation, write_suite
 from harness.errors import ConfigError, HarnessError, for_python
 from harness.execution import executing
 from harness.plugin_loader import register
 from harness.results import ComparisonResult, EvaluationResult, RunResult
-from harness.run.experiment import execute_all
-from harness.run.models import Resources, ignored_urls
-from harness.run.preparation import prepare_all
-from harness.run.remote import set_copies_aside
-from harness.run.run_files import read_runs, registered, run_named, runs_named, task_section
-from harness.run.suite import eval_command, evaluation, write_suite
 from harness.store.run_folder import RunFolder
 from harness.store.runs import set_aside
 

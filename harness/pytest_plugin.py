@@ -76,8 +76,8 @@ class RunFileCollector(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         """Yield a test for each run."""
         from harness.cli.check import bounds, section
+        from harness.engine.run_files import read_runs
         from harness.errors import HarnessError
-        from harness.run.run_files import read_runs
 
         option = self.config.getoption
         too_few = option("harness_too_few")
@@ -133,10 +133,10 @@ class RunItem(pytest.Item):
         from harness.cli.check import section
         from harness.cli.published import fetch_published
         from harness.config.settings import Settings
+        from harness.engine.checks import check_bounds
+        from harness.engine.models import Resources
+        from harness.engine.resolving import build_task, resolved
         from harness.execution import executing
-        from harness.run.checks import check_bounds
-        from harness.run.models import Resources
-        from harness.run.resolving import build_task, resolved
 
         asked = section(self.run, self.given)
         if asked == self.run.check:
@@ -165,7 +165,7 @@ class Broken(Exception):
 
 @pytest.fixture(scope="session")
 def harness_run() -> Callable[..., RunResult]:
-    """Return `harness.run` without its progress display: a function that runs a run file."""
+    """Return `harness.engine` without its progress display: a function that runs a run file."""
     from functools import partial
 
     from harness.api import run

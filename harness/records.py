@@ -319,8 +319,8 @@ WARNING = "warning"
 class Score(Struct, frozen=True):
     """A score of an answer, from a task, checker, validator or judge.
 
-    `harness.run.score_limits` defines which scores can be recorded. A number that is a share, such
-    as the part of the criteria that are met, says so: its interval is then within 0 and 1, and
+    `harness.engine.score_limits` defines which scores can be recorded. A number that is a share,
+    such as the part of the criteria that are met, says so: its interval is then within 0 and 1, and
     tables may show it in per cent. Any other number, such as a count or a rating, has no limits.
     """
 

@@ -22,6 +22,8 @@ from harness.analysis.summary import measure
 from harness.cli.check import section
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
+from harness.engine.run_files import run_named
+from harness.engine.task_answers import row_fields
 from harness.errors import ConfigError, nearest
 from harness.exchange.exported_run import ExportedRows, exported_run
 from harness.records import Attempt
@@ -32,8 +34,6 @@ from harness.report.run_tables import run_document
 from harness.report.table import TableDocument
 from harness.report.terminal import terminal
 from harness.report.text import interval, with_error
-from harness.run.run_files import run_named
-from harness.run.task_answers import row_fields
 from harness.store.run_folder import RunFolder
 
 WIDTH = 120  # of a table in a notebook, in characters

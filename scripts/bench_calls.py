@@ -199,7 +199,7 @@ def job(work: Work) -> Any:
     """The run that `harness run` would make of a run file."""
     from harness.config.run_file import RunFile
     from harness.config.settings import Settings
-    from harness.run.preparation import prepare
+    from harness.engine.preparation import prepare
 
     run = RunFile.model_validate(
         {
@@ -227,7 +227,7 @@ def harness(work: Work) -> Measured:
     """Run a run file from start to metrics."""
     import openai  # noqa: F401 (else imported at the first call)
 
-    from harness.run.executor import execute
+    from harness.engine.executor import execute
 
     async def main() -> int:
         return passed(await execute(job(work)))
@@ -257,7 +257,7 @@ def half(work: Work) -> Measured:
 
 def resume(work: Work) -> Measured:
     """Continue a run for two seconds."""
-    from harness.run.executor import execute
+    from harness.engine.executor import execute
 
     @contextmanager
     def watch(tally: Any, stop: Any, *others: Any) -> Iterator[None]:

@@ -110,8 +110,8 @@ def ours(task: str, folder: Path, url: str, concurrent: int, prompts: int) -> Me
 
     from harness.config.run_file import RunFile
     from harness.config.settings import Settings
-    from harness.run.executor import execute
-    from harness.run.preparation import prepare
+    from harness.engine.executor import execute
+    from harness.engine.preparation import prepare
 
     run = RunFile.model_validate(
         {

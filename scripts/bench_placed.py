@@ -26,11 +26,11 @@ from rich.table import Table
 
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
+from harness.engine.executor import execute
+from harness.engine.models import ModelBuilder, Resources
+from harness.engine.preparation import prepare
 from harness.ports import Startable
 from harness.records import Decoding, Message, Origin, Request
-from harness.run.executor import execute
-from harness.run.models import ModelBuilder, Resources
-from harness.run.preparation import prepare
 
 LATENCY_S = 0.05
 CONCURRENCY = 500

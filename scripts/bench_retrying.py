@@ -33,8 +33,8 @@ from harness.calls.keys import provider_seed
 from harness.config.loading import load
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
+from harness.engine.resolving import build_task
 from harness.records import Decoding, Message, Origin, Request
-from harness.run.resolving import build_task
 from harness.store.calls import NO_CALLS
 from harness.store.columns import AttemptTable, InstanceTable, name_digest
 

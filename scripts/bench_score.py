@@ -29,8 +29,8 @@ from typing import NamedTuple
 
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
+from harness.engine.resolving import build_task
 from harness.records import Attempt, Usage
-from harness.run.resolving import build_task
 from harness.store.files import write_json
 from harness.store.json_lines import encode
 from harness.store.run_folder import SCORES, RunFolder

@@ -20,13 +20,13 @@ import pandas
 import pytest
 
 import harness
+from harness.engine.run_files import read_runs
 from harness.errors import BudgetBroken, ConfigError, DataMissing, FatalCallError, RunConflict
 from harness.plugin_loader import _registered
 from harness.plugins.mock.server import MockServer
 from harness.records import Reply, Score, Usage
 from harness.report.runs import runs_document
 from harness.report.table import as_markdown
-from harness.run.run_files import read_runs
 from harness.store.run_folder import RunFolder
 from tests.conftest import Sums
 

@@ -19,7 +19,7 @@ LAYERS = [
     {"api"},
     {"results", "api_options"},
     {"cli", "testing"},
-    {"run", "view"},
+    {"engine", "view"},
     {"report", "exchange"},
     {"analysis"},
     {"tasks"},

@@ -7,5 +7,5 @@ limits (`concurrency`, with `rate_limits` and `sliding_window`), `claimed_calls`
 `time_limit`, `code_errors` and the backend. All layers pass on a `Request`, and share the types in
 `signals`. The cache is `reply_cache`, which uses `database`, `background` and the locks in
 `claims`, or a team's cache in PostgreSQL (`team`). `batch_ledger` records batches.
-`harness.run.call_stack` builds each model's stack.
+`harness.engine.call_stack` builds each model's stack.
 """

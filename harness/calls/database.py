@@ -244,7 +244,7 @@ def _readable_payments(damaged: Path) -> Iterator[PaymentRow]:
     for row in _readable_rows(damaged, "payments"):
         match row:
             case (str(), bytes(name), float(usd), float()) if 0 <= usd < math.inf:
-                if not name.startswith(SESSION):  # see `harness.run.session`
+                if not name.startswith(SESSION):  # see `harness.engine.session`
                     yield row
 
 

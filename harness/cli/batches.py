@@ -66,7 +66,7 @@ def cancel(batch: str, force: bool = False) -> None:
 
 
 def _cache() -> ReplyCache:
-    from harness.run.replies import open_cache
+    from harness.engine.replies import open_cache
 
     return open_cache(Settings(), lambda text: say(text) if text else None)
 
@@ -115,8 +115,8 @@ async def _give_up(replies: ReplyCache, batch: RecordedBatch) -> None:
 async def _cancel(replies: ReplyCache, batch: RecordedBatch, name: str) -> None:
     from harness.calls.batch_ledger import CANCELLING, BatchLedger
     from harness.config.sections import LimitsSection, ModelSection
+    from harness.engine.models import ModelBuilder, Resources
     from harness.ports import Batched
-    from harness.run.models import ModelBuilder, Resources
 
     settings = Settings()
     ledger = BatchLedger(replies, batch.backend, batch.endpoint, batch.model)

@@ -17,10 +17,10 @@ import typer
 from harness.cli.console import JsonFormat, agreed, output, say, show, show_facts, show_listing
 from harness.cli.verbs import VerbGroup
 from harness.config.settings import Settings
+from harness.engine.replies import replies_path, team_secrets
 from harness.errors import ConfigError, StoreFailed, UserError
 from harness.report.listings import CachedReplies, cache_table
 from harness.report.text import date_text, size_text
-from harness.run.replies import replies_path, team_secrets
 
 cache = VerbGroup("cache")
 

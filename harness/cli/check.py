@@ -17,10 +17,10 @@ from harness.config.sections import CheckSection
 from harness.config.settings import Settings
 from harness.config.validation import validated
 from harness.datasets.folder import DataFolder
+from harness.engine.run_files import RUN_FILE, find_runs_and_files, run_named
 from harness.errors import ConfigError
 from harness.report.gate import cached_lines, decision_line, gate_document, unjudged_line
 from harness.report.text import printable
-from harness.run.run_files import RUN_FILE, find_runs_and_files, run_named
 
 CODES: Mapping[Outcome, int] = {"passed": 0, "failed": 4, "too few to tell": 5}
 LISTED = 20  # instances beyond a bound, in JUnit XML

@@ -21,6 +21,7 @@ from harness.analysis.suite import suite
 from harness.analysis.summary import latencies, measure
 from harness.cli.console import Baseline, By, Cluster, Format, Round, Runs, Score, output, say, show
 from harness.config.settings import Settings
+from harness.engine.run_files import baseline_name, runs_named, variants_named
 from harness.errors import ConfigError, nearest
 from harness.report.ablation import ablation_document
 from harness.report.comparison import comparison_document
@@ -29,7 +30,6 @@ from harness.report.pair_matrix import matrix_document
 from harness.report.runs import cost_table
 from harness.report.table import joined
 from harness.report.text import inert
-from harness.run.run_files import baseline_name, runs_named, variants_named
 from harness.store.calls import MILLISECONDS, TOKENS, read_latencies, with_call_scores
 from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex, read_attempts, read_names

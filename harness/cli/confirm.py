@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from harness.cli.console import agreed, say
 from harness.config.prices import FREE
 from harness.config.settings import Settings
+from harness.engine.job import Job
+from harness.engine.models import Model
 from harness.errors import UserError
 from harness.records import Usage
 from harness.report.text import usd
-from harness.run.job import Job
-from harness.run.models import Model
 
 if TYPE_CHECKING:
-    from harness.run.call_bounds import EstimateRange
-    from harness.run.later_judge import LaterJudge
+    from harness.engine.call_bounds import EstimateRange
+    from harness.engine.later_judge import LaterJudge
     from harness.store.judgements import JudgementOutcome
 
 ASSUMED_TOKENS = 1_000  # of an answer whose length is not limited, to decide whether to ask
@@ -37,8 +37,8 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
     paid = [job for job in priced if not _confirmed(job)]
     if not paid:
         return
-    from harness.run.call_bounds import EstimateRange  # not for a free run
-    from harness.run.dry_run import estimate_run
+    from harness.engine.call_bounds import EstimateRange  # not for a free run
+    from harness.engine.dry_run import estimate_run
 
     total, most, made = EstimateRange(), 0.0, set[str]()
     for job in paid:
@@ -76,7 +76,7 @@ def confirm_judging(
     _say_unknown([model] if model else [])
     if model is None or model.price in (None, FREE):
         return
-    from harness.run.dry_run import estimate_judge  # not needed for a free judge
+    from harness.engine.dry_run import estimate_judge  # not needed for a free judge
 
     calls, cost = estimate_judge(job, retried)
     cap = inf if job.usd is None else job.usd

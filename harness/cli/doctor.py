@@ -30,12 +30,12 @@ from harness.cli.listings import key_state
 from harness.config.settings import Settings, cloud_credentials, secret, visible_gpus
 from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.fetch import in_nltk_folder, summary
+from harness.engine.replies import team_secrets
 from harness.errors import ConfigError, FatalCallError, HarnessError
 from harness.extras import install_command
 from harness.report.listings import CheckupFinding as Finding
 from harness.report.listings import State, checkup
 from harness.report.text import size_text
-from harness.run.replies import team_secrets
 
 SECONDS = 1.0  # time limit for all endpoints together
 DRIVER_SECONDS = 5.0  # time limit for nvidia-smi

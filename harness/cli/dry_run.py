@@ -11,12 +11,12 @@ from harness.cli.confirm import cost_text
 from harness.cli.console import output, show_facts
 from harness.config.run_file import RunFile
 from harness.config.settings import shown_url
+from harness.engine.call_bounds import CallEstimate, EstimateRange
+from harness.engine.dry_run import DryRun, batch_hours, estimate_run, estimate_waves
+from harness.engine.job import Job
+from harness.engine.judges import judge_warnings
 from harness.ports import Conversing
 from harness.report.text import inert_text, usd
-from harness.run.call_bounds import CallEstimate, EstimateRange
-from harness.run.dry_run import DryRun, batch_hours, estimate_run, estimate_waves
-from harness.run.job import Job
-from harness.run.judges import judge_warnings
 from harness.store.runs import run_name
 
 

@@ -9,9 +9,9 @@ from harness.analysis import error_labels
 from harness.cli.console import ExactOutput, JsonFormat, Runs, show
 from harness.cli.verbs import VerbGroup
 from harness.config.settings import Settings
+from harness.engine.run_files import runs_named
 from harness.errors import ConfigError
 from harness.report.judges import error_document
-from harness.run.run_files import runs_named
 
 errors = VerbGroup("errors")
 

@@ -11,6 +11,8 @@ import typer
 
 from harness.cli.console import ExactOutput, Runs, say
 from harness.config.settings import Settings
+from harness.engine.run_files import runs_named
+from harness.engine.task_answers import row_fields, task_of
 from harness.errors import ConfigError, DataInvalid
 from harness.exchange.exported_run import (
     ExportedRows,
@@ -23,8 +25,6 @@ from harness.exchange.imported_run import refuse_existing, write_run
 from harness.exchange.inspect_export import write_inspect
 from harness.exchange.inspect_import import is_inspect_log, read_inspect
 from harness.exchange.lm_eval import is_lm_eval, read_lm_eval, write_lm_eval
-from harness.run.run_files import runs_named
-from harness.run.task_answers import row_fields, task_of
 from harness.store.files import output_file
 from harness.store.run_folder import RunFolder
 

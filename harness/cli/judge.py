@@ -25,13 +25,13 @@ from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
 from harness.config.validation import validated
 from harness.config.yaml_text import read
+from harness.engine import later_judge
+from harness.engine.judges import published_prompts
+from harness.engine.run_files import run_named, runs_named
 from harness.errors import ConfigError, DataMissing, StoreFailed, nearest
 from harness.report.figure import PICTURES
 from harness.report.judges import judges_document, validation_document
 from harness.report.run_tables import run_document
-from harness.run import later_judge
-from harness.run.judges import published_prompts
-from harness.run.run_files import run_named, runs_named
 from harness.store.index import AttemptIndex
 from harness.store.judgements import JudgementOutcome
 from harness.store.run_folder import RunFolder

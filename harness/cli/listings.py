@@ -107,7 +107,7 @@ def tasks(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "table
     Args:
         name: Show this task only.
     """
-    from harness.run.suite import PREFIXES  # other listings do not need it
+    from harness.engine.suite import PREFIXES  # other listings do not need it
 
     prefix, _, own = name.partition(":")
     prefixed = own != "" and prefix in PREFIXES

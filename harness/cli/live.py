@@ -24,9 +24,9 @@ from rich.text import Text
 from harness.calls.budget import Budget
 from harness.calls.signals import Notices, Stop
 from harness.cli.console import messages, say
+from harness.engine.progress import Ending, Tally
 from harness.errors import HarnessError
 from harness.report.text import inert, inert_text, percent, usd
-from harness.run.progress import Ending, Tally
 from harness.wording import truncated
 
 T = TypeVar("T")

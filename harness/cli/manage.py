@@ -7,13 +7,13 @@ import typer
 from harness.cli.console import Run, Runs, agreed, say, show
 from harness.cli.listings import run_metrics
 from harness.config.settings import Settings
+from harness.engine.merging import find_shards
+from harness.engine.merging import merge as merge_shards
+from harness.engine.remote import remote_runs, synchronise
+from harness.engine.run_files import run_named, runs_named
 from harness.errors import UserError
 from harness.report.run_tables import run_document
 from harness.report.runs import runs_document
-from harness.run.merging import find_shards
-from harness.run.merging import merge as merge_shards
-from harness.run.remote import remote_runs, synchronise
-from harness.run.run_files import run_named, runs_named
 from harness.store.run_folder import REPORT, RunFolder
 from harness.store.runs import run_name, run_path
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from harness.cli.console import say
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
+from harness.engine.models import ModelBuilder, Resources, build_models
 from harness.errors import DataMissing, HarnessError
-from harness.run.models import ModelBuilder, Resources, build_models
 from harness.store.run_folder import RunFolder
 from harness.store.runs import run_name
 
@@ -27,7 +27,7 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
     asked = {(run.task.name, run.task.options.get("dataset", "builtin")) for run in runs.values()}
     named = {pair for pair in asked if pair[1] != "builtin"}
     if judges := [judge for run in runs.values() for judge in run.judges]:
-        from harness.run.judges import published_prompts  # not imported for a run without judges
+        from harness.engine.judges import published_prompts  # not imported for a run without judges
 
         fetch_prompts(published_prompts(judges), settings)
     if not named or not settings.fetch:

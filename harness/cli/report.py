@@ -11,13 +11,13 @@ import typer
 from harness.analysis.run_comparison import ComparisonOptions
 from harness.cli.console import Baseline, By, Round, Runs, Score, messages, say
 from harness.config.settings import Settings
+from harness.engine.run_files import baseline_name, runs_named
+from harness.engine.task_answers import task_of
 from harness.errors import ConfigError, ExtraMissing
 from harness.extras import import_extra
 from harness.report.figure import Figure, image
 from harness.report.runs import report_on, run_title
 from harness.report.text import printable
-from harness.run.run_files import baseline_name, runs_named
-from harness.run.task_answers import task_of
 from harness.store.files import check_output, replacing
 from harness.store.run_folder import REPORT, RunFolder
 

@@ -14,13 +14,13 @@ from harness.cli.live import Display, attended, early_end
 from harness.cli.published import fetch_published
 from harness.config import shipped
 from harness.config.settings import Settings
+from harness.engine import reproduction
+from harness.engine.experiment import execute_all
+from harness.engine.job import Job
+from harness.engine.models import Resources
+from harness.engine.reproduction import StudyRecord, cautions, facts, record, study_jobs
 from harness.errors import ConfigError
 from harness.report.study import study_document, study_page
-from harness.run import reproduction
-from harness.run.experiment import execute_all
-from harness.run.job import Job
-from harness.run.models import Resources
-from harness.run.reproduction import StudyRecord, cautions, facts, record, study_jobs
 from harness.store.files import check_output, write_json, write_whole
 
 MOST = 20  # maximum number of differences to print

@@ -27,21 +27,21 @@ from harness.cli.published import fetch_published
 from harness.config.loading import parse_override
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
+from harness.engine.checks import LOOKED_AT
+from harness.engine.executor import Result
+from harness.engine.experiment import Execution, execute_all
+from harness.engine.job import Job
+from harness.engine.models import Resources, ignored_urls
+from harness.engine.preparation import prepare_all
+from harness.engine.progress import OTHER_ERRORS, Tally
+from harness.engine.remote import set_copies_aside
+from harness.engine.run_files import read_runs
+from harness.engine.turns import assessed_references
 from harness.errors import ConfigError, HarnessError, RunConflict, SecretMissing
 from harness.plugin_loader import kind
 from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
 from harness.report.text import usd
-from harness.run.checks import LOOKED_AT
-from harness.run.executor import Result
-from harness.run.experiment import Execution, execute_all
-from harness.run.job import Job
-from harness.run.models import Resources, ignored_urls
-from harness.run.preparation import prepare_all
-from harness.run.progress import OTHER_ERRORS, Tally
-from harness.run.remote import set_copies_aside
-from harness.run.run_files import read_runs
-from harness.run.turns import assessed_references
 from harness.store.judgements import FAILED
 from harness.store.run_folder import RunFolder
 from harness.store.runs import fresh_base, run_name, set_aside, shard_base
@@ -140,7 +140,7 @@ def evaluate(
         yes: Do not ask before runs that may cost more than HARNESS_ASK_ABOVE_USD.
     """
     # Not imported for `harness run`: reading the catalogue takes longer than the rest.
-    from harness.run.suite import evaluation, write_suite
+    from harness.engine.suite import evaluation, write_suite
 
     settings = Settings()
     named, models = _names_in("task", tasks, kind("tasks").names()), _names_in("model", model)

@@ -19,16 +19,16 @@ from harness.analysis.rescoring import VerdictChange, VerdictChanges, line
 from harness.analysis.run_display import recorded_display
 from harness.cli.console import Engine, Jobs, Run, messages, output, pool, say, show
 from harness.config.settings import Settings
+from harness.engine.assessment import ScoreWarnings, warning_lines
+from harness.engine.checks import check_splitter
+from harness.engine.reasoning import mark_warnings
+from harness.engine.rescoring import Rescorer, ScoredBatch, batches
+from harness.engine.resolving import build_task
+from harness.engine.run_files import run_named
 from harness.errors import DataMissing, option
 from harness.execution import executing
 from harness.records import SCHEMA_VERSION
 from harness.report.transcript import change_line, changes_document
-from harness.run.assessment import ScoreWarnings, warning_lines
-from harness.run.checks import check_splitter
-from harness.run.reasoning import mark_warnings
-from harness.run.rescoring import Rescorer, ScoredBatch, batches
-from harness.run.resolving import build_task
-from harness.run.run_files import run_named
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
 from harness.store.manifest import package_versions
@@ -88,7 +88,7 @@ def score(
     work: Callable[[Any], ScoredBatch] = rescorer.score
     pieces: Iterable[object] = batches(task, recorded)
     if engine == "ray":
-        from harness.run.cluster_rescoring import ClusterRescorer
+        from harness.engine.cluster_rescoring import ClusterRescorer
 
         remote = ClusterRescorer.of(task, config, settings, recorded)
         work, pieces = remote.score, map(remote.read, batches(task, recorded))

@@ -14,13 +14,13 @@ from harness.analysis.summary import measure
 from harness.cli.console import Runs, say, show_listing
 from harness.cli.console import show as show_document
 from harness.config.settings import Settings
+from harness.engine.run_files import runs_named
+from harness.engine.task_answers import row_fields
 from harness.errors import ConfigError, DataMissing
 from harness.report.constraints import constraint_document, constraint_shares, rejection_document
 from harness.report.run_tables import headed, run_document
 from harness.report.table import Note, Table, TableDocument
 from harness.report.transcript import Rows, answers_document, failed_document, transcript
-from harness.run.run_files import runs_named
-from harness.run.task_answers import row_fields
 from harness.store.index import AttemptIndex, read_instance
 from harness.store.run_folder import RunFolder
 

@@ -12,8 +12,8 @@ import typer
 from harness.cli.completion import run_names
 from harness.cli.console import RUNS, say, write
 from harness.config.settings import Settings, has_display
+from harness.engine.run_files import runs_named
 from harness.report.runs import TaskAnswers
-from harness.run.run_files import runs_named
 from harness.store.run_folder import RunFolder
 from harness.view.app import LiveView, listen, serve
 
@@ -41,7 +41,7 @@ def view(
     listener = listen(port)
 
     def answers_of(folder: RunFolder) -> TaskAnswers | None:
-        from harness.run.task_answers import task_of  # not needed before a sample is opened
+        from harness.engine.task_answers import task_of  # not needed before a sample is opened
 
         return task_of(folder, settings)
 

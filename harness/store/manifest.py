@@ -121,7 +121,7 @@ class Manifest:
         self._content["owed"] = owed
 
     def end(self, how: str, problem: str = "") -> None:
-        """Record how the session ended (`harness.run.progress.Ending`) and, if it failed, why."""
+        """Record how the session ended (`harness.engine.progress.Ending`), and why if it failed."""
         self._sessions[-1] |= {"ended_at": self._clock(), "ended": how}
         if problem:
             self._sessions[-1]["problem"] = problem

@@ -20,10 +20,10 @@ from typing import Any, get_origin, get_type_hints
 import msgspec
 
 from harness import ports
+from harness.engine.score_limits import recordable
 from harness.errors import ConfigError, Unparseable, UserError, nearest
 from harness.plugin_interface import problems
 from harness.records import Score
-from harness.run.score_limits import recordable
 
 # Texts that models write, or might write, and that must not crash a scorer.
 HOSTILE_TEXTS = (

@@ -17,6 +17,8 @@ from harness.backends._joint_prompts import JointPrompts, shares
 from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
+from harness.engine.executor import execute
+from harness.engine.preparation import prepare
 from harness.errors import (
     CallError,
     ConfigError,
@@ -27,8 +29,6 @@ from harness.errors import (
 from harness.plugins.mock.server import MockServer
 from harness.plugins.mock.wire import MockRequest
 from harness.records import Attempt, Decoding, Message, Origin, Reply, Request, Usage
-from harness.run.executor import execute
-from harness.run.preparation import prepare
 from harness.store.json_lines import lines
 from tests.backends.answering import answering
 

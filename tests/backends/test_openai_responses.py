@@ -7,10 +7,10 @@ import pytest
 
 from harness.backends.openai import OpenAIBackend
 from harness.backends.openai_responses import OpenAIResponsesBackend
+from harness.engine.resolving import named_model
 from harness.errors import ConfigError, FatalCallError, PromptRefused, RequestRejected
 from harness.plugins.mock.server import MockServer
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request, Usage
-from harness.run.resolving import named_model
 from tests.backends.answering import answering, transient
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}

@@ -15,12 +15,12 @@ from harness.calls.concurrency import ConcurrencyLimiter
 from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop
 from harness.calls.time_limit import Timed
+from harness.engine.models import WORKERS_PER_SLOT
+from harness.engine.pool import work_off
 from harness.errors import CallError, FatalCallError
 from harness.plugins.mock.server import MockServer
 from harness.plugins.mock.wire import MockRequest
 from harness.records import Decoding, Message, Origin, Reply, Request
-from harness.run.models import WORKERS_PER_SLOT
-from harness.run.pool import work_off
 
 TRIES = 6
 SPEED = 1000  # pauses last a thousandth of their time

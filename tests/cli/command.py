@@ -120,7 +120,12 @@ def _process_state(env: Mapping[str, str], cwd: Path) -> Iterator[None]:
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
-        *("tests.cli.command", "harness.cli.run", "harness.scoring.punkt", "harness.run.samples"),
+        *(
+            "tests.cli.command",
+            "harness.cli.run",
+            "harness.scoring.punkt",
+            "harness.engine.samples",
+        ),
         *(
             "harness.plugins.benchmarks.collie.task",
             "harness.backends.openai",

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.engine.models import WORKERS_PER_SLOT
 from harness.plugins.mock.server import MockServer
 from harness.plugins.mock.wire import MockRequest
-from harness.run.models import WORKERS_PER_SLOT
 from tests.cli.command import begun, harness, mistake
 from tests.cli.test_run import attempts, timeless, wait_until
 from tests.report.html.pages import data

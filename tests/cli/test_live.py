@@ -10,8 +10,8 @@ from rich.console import Console
 from harness.calls.signals import Load, Notices, Stop
 from harness.cli import live
 from harness.cli.live import Display
+from harness.engine.progress import Tally
 from harness.records import Attempt
-from harness.run.progress import Tally
 
 
 def begun(tally: Tally) -> Tally:

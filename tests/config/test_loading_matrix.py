@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from harness.config.loading import expand, load
 from harness.config.run_file import expand_matrix
 from harness.config.yaml_text import parse_yaml
+from harness.engine.resolving import named_model
 from harness.errors import ConfigError
-from harness.run.resolving import named_model
 
 RUN = "task: {name: collie}\nmodel: {backend: simulated}\n"
 

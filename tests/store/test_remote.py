@@ -8,9 +8,9 @@ import pytest
 
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
+from harness.engine.executor import execute
+from harness.engine.preparation import prepare
 from harness.errors import ConfigError, RunConflict
-from harness.run.executor import execute
-from harness.run.preparation import prepare
 from harness.store.remote import RemoteRuns, Uploads
 from harness.store.run_folder import RunFolder
 

@@ -14,18 +14,18 @@ import pytest
 
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
+from harness.engine.executor import execute
+from harness.engine.preparation import prepare
+from harness.engine.task_answers import RecordedTask, task_of
 from harness.errors import FatalCallError
 from harness.plugins.mock.server import MockServer
-from harness.run.executor import execute
-from harness.run.preparation import prepare
-from harness.run.task_answers import RecordedTask, task_of
 from harness.store.run_folder import RunFolder
 from harness.store.run_status import STATUS, STOP, RunStatus, write_status
 from harness.view.app import LiveView, listen, serve
 from harness.view.chosen import QUICK_TEXTS
 from tests.cli.command import harness
 from tests.cli.test_compare import QUICK, on
-from tests.run.test_heartbeat import run_file, running, settings
+from tests.engine.test_heartbeat import run_file, running, settings
 
 
 class Page(NamedTuple):

@@ -13,8 +13,8 @@ from playwright.async_api import Browser, async_playwright, expect
 from playwright.async_api import Page as Tab
 
 from harness.plugins.mock.server import MockServer
+from tests.engine.test_heartbeat import run_file, running
 from tests.report.html.test_browser import ARGUMENTS, AXE, CHROMIUM
-from tests.run.test_heartbeat import run_file, running
 from tests.view.test_app import Page, made, opened
 
 __all__ = ["made"]

@@ -26,6 +26,7 @@ from harness.cli.published import fetch_prompts
 from harness.cli.verbs import VerbGroup
 from harness.config.settings import Settings
 from harness.datasets.folder import CURATION_PROMPTS, DataFolder
+from harness.engine.models import Resources
 from harness.plugins.benchmarks.collie.task import read_items
 from harness.plugins.builders import collie as collie_builder
 from harness.plugins.builders import concodeeval as concodeeval_builder
@@ -44,7 +45,6 @@ from harness.plugins.builders.wildifeval.curation_file import load_curation
 from harness.plugins.builders.wildifeval.pipeline import StageEstimate
 from harness.report.table import Cell, Column, table
 from harness.report.text import printable, usd
-from harness.run.models import Resources
 from harness.workers import Workers, cores
 
 LIKELY = 0.5  # minimum probability of yes for a model's answer to count as yes

@@ -49,7 +49,7 @@ class OpenTelemetry:
         self._tracer = provider.get_tracer("harness", run.version)
         self._session = self._tracer.start_span(
             f"evaluate {run.task}",
-            attributes={**self._common, "harness.task": run.task, "harness.run.id": run.id},
+            attributes={**self._common, "harness.task": run.task, "harness.engine.id": run.id},
         )
         self._context = self._api.set_span_in_context(self._session)
 

@@ -11,16 +11,16 @@ import pytest
 
 from harness.backends._ray_tasks import RayTasks
 from harness.config.settings import Settings
+from harness.engine.cluster_rescoring import ClusterRescorer
+from harness.engine.rescoring import batches
+from harness.engine.resolving import build_task
 from harness.errors import ConfigError, DataInvalid
-from harness.run.cluster_rescoring import ClusterRescorer
-from harness.run.rescoring import batches
-from harness.run.resolving import build_task
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
 from harness.workers import Workers
 from tests.backends.ray.conftest import RayCluster
 from tests.backends.ray.runs import PlacedRun
-from tests.run.test_rescoring_processes import record, run_of_rows, scored
+from tests.engine.test_rescoring_processes import record, run_of_rows, scored
 
 pytestmark = pytest.mark.usefixtures("executing_code")
 

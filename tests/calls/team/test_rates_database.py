@@ -15,7 +15,7 @@ from harness.calls.sliding_window import BURST_S
 from harness.calls.team.database import TeamDatabase
 from harness.calls.team.rates import SharedUse, TeamRates
 from harness.config.settings import Settings
-from harness.run.models import Resources
+from harness.engine.models import Resources
 from tests.calls.test_concurrency import REQUEST
 from tests.conftest import Scripted
 from tests.postgres import Postgres

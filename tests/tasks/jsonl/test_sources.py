@@ -21,9 +21,9 @@ import yaml
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
 from harness.datasets.rows import reread_rows, rows, rows_sha256
+from harness.engine.resolving import build_task
+from harness.engine.run_files import read_runs
 from harness.errors import ConfigError, DataInvalid, ExtraMissing
-from harness.run.resolving import build_task
-from harness.run.run_files import read_runs
 from harness.tasks.jsonl import JsonlTask
 
 Row = dict[str, Any]

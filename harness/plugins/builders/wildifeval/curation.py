@@ -16,6 +16,12 @@ from harness.calls.keys import provider_seed
 from harness.calls.signals import Notices, Stop, Stopping
 from harness.config.settings import Settings
 from harness.datasets.folder import CURATION_PROMPTS, is_there
+from harness.engine.assessment import reply_outcome
+from harness.engine.call_stack import bind
+from harness.engine.models import Model, ModelBuilder, Resources, check_prices, worker_count
+from harness.engine.pool import work_off
+from harness.engine.progress import Ending, Tally
+from harness.engine.session import Session, open_session
 from harness.errors import (
     CallError,
     ConfigError,
@@ -36,12 +42,6 @@ from harness.plugins.builders.wildifeval.asking import (
 from harness.plugins.builders.wildifeval.curation_file import Curation, StageName
 from harness.plugins.builders.wildifeval.pipeline import StageEstimate, estimate
 from harness.records import Decoding, Message, Origin, Request, Usage, messages_hash
-from harness.run.assessment import reply_outcome
-from harness.run.call_stack import bind
-from harness.run.models import Model, ModelBuilder, Resources, check_prices, worker_count
-from harness.run.pool import work_off
-from harness.run.progress import Ending, Tally
-from harness.run.session import Session, open_session
 from harness.workers import Pool
 
 T = TypeVar("T")

@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from harness.datasets.folder import DataFolder
+from harness.engine.assessment import assess
 from harness.errors import DataInvalid, DataMissing
 from harness.plugins.benchmarks.collie.task import LONG_WORDS, CollieTask, read_words
 from harness.records import Reply, verdict
-from harness.run.assessment import assess
 
 
 def test_case_and_punctuation_do_not_count(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from harness.datasets.folder import DataFolder, read_jsonl
+from harness.engine.assessment import assess
 from harness.plugins.benchmarks.jsonschemabench.task import (
     ALWAYS_REFUSED,
     JSONSchemaBenchTask,
     deciding_keyword,
 )
 from harness.records import Reply
-from harness.run.assessment import assess
 from harness.scoring.validators import UnparseableDocument, schemas, validator
 from harness.scoring.validators.official import OfficialValidator, is_json, read
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harness.datasets.folder import DataFolder
+from harness.engine.assessment import assess
 from harness.errors import ConfigError, DataInvalid
 from harness.plugins.benchmarks.jsonschemabench.task import (
     JSONSchemaBenchTask,
@@ -17,7 +18,6 @@ from harness.plugins.benchmarks.jsonschemabench.task import (
     read_items,
 )
 from harness.records import CONSTRAINT_REFUSED, DecodingConstraint, Instance, Reply, Score
-from harness.run.assessment import assess
 from harness.testing import check_task
 
 NOWHERE = DataFolder(Path("nowhere"))

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from harness.datasets.folder import DataFolder
+from harness.engine.assessment import assess
 from harness.errors import ConfigError, DataMissing, Unparseable
 from harness.plugin_loader import kind
 from harness.plugins.benchmarks.last_letter.task import MOST_EXAMPLES, LastLetterTask
 from harness.records import Instance, Message, Reply, Score
-from harness.run.assessment import assess
 
 NOWHERE = DataFolder(Path("nowhere"))
 ARMS: list[dict[str, Any]] = [

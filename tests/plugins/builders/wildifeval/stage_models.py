@@ -11,12 +11,12 @@ from harness.calls.reply_cache import ReplyCache
 from harness.calls.signals import Notices, Stop
 from harness.config.prices import Price
 from harness.config.sections import LimitsSection, ModelSection
+from harness.engine import models
+from harness.engine.session import Session
 from harness.plugins.builders.wildifeval.asking import StageQuestion
 from harness.plugins.builders.wildifeval.curation import StageCalls
 from harness.plugins.builders.wildifeval.curation_file import StageName
 from harness.records import Reply, Request, Usage
-from harness.run import models
-from harness.run.session import Session
 
 STAGES: tuple[StageName, ...] = ("toxicity", "filter", "decompose", "categories", "domains")
 FEATURES = frozenset({"temperature", "max_tokens", "seed"})

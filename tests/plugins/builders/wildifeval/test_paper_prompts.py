@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from harness.config.settings import Settings
 from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.fetch import fetch, prompt_files
+from harness.engine.models import Resources
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugins.benchmarks.wildifeval.task import CATEGORIES
 from harness.plugins.builders.wildifeval.asking import CurationPrompts
@@ -20,7 +21,6 @@ from harness.plugins.builders.wildifeval.curation_file import PUBLISHED, load_cu
 from harness.plugins.builders.wildifeval.replies import category, chosen, decomposition, numbering
 from harness.plugins.mock.answers import verdict
 from harness.records import Instance
-from harness.run.models import Resources
 from harness.scoring.judges.yes_no import YesNo
 from tests.cli.command import harness, mistake
 from tests.datasets.file_server import FileServer

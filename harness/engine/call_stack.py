@@ -1,0 +1,210 @@
+"""Builds a model's call stack: the layers of `harness.calls` between workers and a backend."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from uuid import uuid4
+
+from harness.calls.batch_jobs import BatchJobs
+from harness.calls.batch_lane import BatchLane
+from harness.calls.batch_ledger import BatchLedger
+from harness.calls.budget import Budgeted
+from harness.calls.calls import CachedCalls, Calls, UncachedCalls
+from harness.calls.circuit import Circuit
+from harness.calls.claimed_calls import ClaimedCalls
+from harness.calls.code_errors import CodeErrors, ModelAnswers
+from harness.calls.concurrency import START, ConcurrencyLimiter
+from harness.calls.joint_draws import JointDraws
+from harness.calls.prompt_cache import PromptCaching
+from harness.calls.rejections import RejectionLimit
+from harness.calls.reply_cache import Payment
+from harness.calls.retry_waits import RetryWaits
+from harness.calls.signals import Ask, Load
+from harness.calls.startup import Startup
+from harness.calls.time_limit import Timed, timed_out
+from harness.config.prices import FREE
+from harness.config.sections import BatchSection
+from harness.engine.models import Model
+from harness.engine.reasoning import SeparatedCalls
+from harness.engine.session import BoundModel, Session
+from harness.errors import keys_of
+from harness.ports import Batched, CachesPrompts, Elastic, PreferredConcurrency, Startable
+from harness.records import Reply, Request
+
+
+def bind(session: Session, model: Model) -> BoundModel:
+    """Return a model with its call stack, which is built once per session."""
+    if id(model) not in session.bound:
+        session.bound[id(model)] = BoundModel(model, call_stack(model, session))
+    return session.bound[id(model)]
+
+
+def call_stack(model: Model, session: Session) -> Calls:
+    """Build the call stack between the workers and a model's backend.
+
+    A request passes through these layers, from the top down: reasoning, cache, rejections, batches
+    (if the provider has them), joint draws (if several samples are drawn with one call), prompt
+    caching (if the backend supports it), circuit with retries, waits for retries, startup (if the
+    backend has to start), limiter, claim, budget (if the run has one and the model has a price),
+    time limit, code errors. Simulated and recorded models have no cache, claim or budget
+    (`UncachedCalls`).
+    """
+    limits, stop, backend, price = model.limits, session.stop, model.backend, model.price
+    name, replies, budget = model.section.backend, session.replies, session.budget
+    source = model.section.name or name
+    status = session.notices.status(source)
+    key = model.key(session.run_id)
+    answered = session.answered if model.evaluated else ModelAnswers()
+    code = CodeErrors(backend, session.first, model.counts_crashes, answered)
+    hung = code.hung if model.counts_crashes else timed_out
+    asking: Ask = Timed(code, limits.timeout_s, hung)
+    claim = budgeted = ledger = None
+    if backend.cacheable and replies is not None:
+        if budget is not None and price not in (None, FREE):
+
+            def charge(usd: float) -> asyncio.Future[None]:
+                return replies.charge(uuid4().hex, Payment(session.account, usd))
+
+            # The provider may answer in the standard tier instead of the one asked for.
+            prices = [price, price.tier(model.tier) or price]
+
+            def most(read: int, written: int) -> float:
+                return max(one.most(read, written) for one in prices)
+
+            asking = budgeted = Budgeted(
+                asking, budget, most=most, cost_of=model.cost, charge=charge
+            )
+        asking = claim = ClaimedCalls(asking, replies, key, stop.sleep)
+        if isinstance(backend, Batched) and backend.batch_limits is not None:
+            ledger = batched = BatchLedger(replies, name, backend.endpoint, model.section.name)
+            claim.in_batch = lambda key: batched.tag(key) is not None
+    limiter = ConcurrencyLimiter(
+        asking,
+        stop,
+        most=limits.concurrency,
+        rates=model.rates,
+        # Our own server queues what it cannot process yet, and refuses no call.
+        start=backend.preferred_concurrency if isinstance(backend, PreferredConcurrency) else START,
+        room=(lambda: backend.capacity) if isinstance(backend, Elastic) else None,
+        status=session.notices.status(f"{source}, limits"),
+    )
+    session.limiters.append(limiter)
+    session.notices.loads[model.where] = lambda: limiter.load
+    started: Ask = limiter
+    if isinstance(backend, Startable):
+        started = Startup(limiter, backend, stop, status)
+
+    waits = RetryWaits(
+        started,
+        longest_s=limits.outage_s,
+        wait=stop.sleep,
+        status=session.notices.status(f"{source}, retries"),
+        paused=partial(session.notices.pauses.__setitem__, model.where),
+    )
+
+    async def control(request: Request) -> Reply:
+        try:
+            reply = await waits(request)
+            if budgeted is not None:
+                await budgeted.charge(budgeted.cost(request, reply))
+                budgeted.settle(request, reply)
+            return reply
+        finally:
+            if claim is not None:
+                claim.release(key(request))
+
+    circuit = Circuit(
+        waits,
+        control,
+        tries=limits.attempts,
+        outage_s=limits.outage_s,
+        sleep=waits.sleep,
+        status=status,
+        opened=limiter.admit_only,
+        restored=limiter.admit_all,
+        program=not backend.endpoint,
+    )
+    top: Ask = circuit
+    if isinstance(backend, CachesPrompts) and backend.prompt_caching:
+        saved = price.saved if price is not None else lambda usage: 0.0
+        top = PromptCaching(top, model.beginnings, saved)
+    if limits.samples_per_call > 1 and limits.batch is None:
+        top = JointDraws(top, limits.samples_per_call)
+
+    async def ask(request: Request) -> Reply:
+        with keys_of(model.where):
+            return await rejections(request)
+
+    if ledger is not None:
+        top = _lane(model, session, top, ledger, key, budgeted is not None)
+    rejections = RejectionLimit(top)
+    if claim is None:
+        return _separated(UncachedCalls(ask, key), model, session)
+    cached = CachedCalls(
+        ask,
+        claim,
+        backend=name,
+        cost=model.cost,
+        run=session.run_id,
+        unused=session.unused,
+        budgeted=budgeted,
+        answered=answered,
+        on_cached=rejections.clear,
+    )
+    return _separated(cached, model, session)
+
+
+def _separated(calls: Calls, model: Model, session: Session) -> Calls:
+    marks = session.unknown_marks.setdefault(model.where, Counter())
+    reasons = session.unknown_reasons.setdefault(model.where, Counter())
+    return SeparatedCalls(calls, model.reasoning, model.evaluated, marks, reasons)
+
+
+def _lane(
+    model: Model,
+    session: Session,
+    ask: Ask,
+    ledger: BatchLedger,
+    key: Callable[..., str],
+    priced: bool,
+) -> BatchLane:
+    """Build the layer of a model's batches, and start work on earlier batches."""
+    limits, backend = model.limits, model.backend
+    assert isinstance(backend, Batched)
+    limiter = session.limiters[-1]
+    batching = limits.batch or BatchSection()
+    section = model.section.model_copy(update={"price": model.price})
+    jobs = BatchJobs(
+        backend,
+        ledger,
+        batching,
+        run=session.run_id,
+        section=section.model_dump_json(exclude={"limits", "on_error"}, context="cache").encode(),
+        price=model.price,
+        budget=session.budget if priced else None,
+        outage_s=limits.outage_s,
+    )
+    lane = BatchLane(
+        ask,
+        jobs,
+        key,
+        session.stop,
+        batching=limits.batch is not None,
+        tries=limits.attempts,
+        busy=session.busy,
+        report=session.notices.status(f"{model.section.name}, batches"),
+        on_settled=session.detach if batching.detach else lambda: None,
+    )
+    session.lanes.append(lane)
+    session.notices.loads[model.where] = lambda: _sum(limiter.load, lane.load)
+    lane.start()
+    return lane
+
+
+def _sum(calls: Load, batches: Load) -> Load:
+    flying, waiting = calls.in_flight + batches.in_flight, calls.waiting + batches.waiting
+    reason = calls.limited_by or batches.limited_by
+    return Load(flying, waiting, calls.failed, calls.rate_limited, reason)

@@ -1,0 +1,296 @@
+"""The judges of a run file (``judges:``, ``panels:``), and the requests that they make."""
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from harness.config.run_file import RunFile
+from harness.config.sections import JudgeSection, PanelSection
+from harness.config.settings import Settings
+from harness.datasets.folder import JUDGE_PROMPTS, DataFolder
+from harness.engine.assessment import UNANSWERED, judged_outcomes, reply_outcome
+from harness.engine.models import Model, ModelBuilder
+from harness.engine.other_runs import answers_of
+from harness.errors import ConfigError
+from harness.plugin_loader import kind
+from harness.ports import (
+    LOGPROBS,
+    PARAMETERS,
+    Advising,
+    Conversing,
+    Fingerprinted,
+    HasWarnings,
+    Judge,
+    JudgeRouting,
+    Simulatable,
+    Task,
+    decides_by_criteria,
+)
+from harness.prompts import is_path
+from harness.records import (
+    SCHEMA_VERSION,
+    Attempt,
+    Call,
+    Instance,
+    Origin,
+    Question,
+    Reply,
+    Request,
+    Score,
+)
+from harness.store.judgements import Register, RegisteredJudge, read_register, write_register
+from harness.store.run_folder import RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeModel:
+    """A configured judge, its model, and the task whose answers it scores."""
+
+    section: JudgeSection
+    judge: Judge
+    model: Model
+    task: Task[Any]
+
+    @property
+    def name(self) -> str:
+        """The judge's name within its run."""
+        return self.section.as_
+
+    @property
+    def decides(self) -> bool:
+        """Whether the judge's scores can help to decide which answers pass."""
+        return not isinstance(self.judge, Advising) or self.judge.verdicts
+
+    @property
+    def fingerprint(self) -> Mapping[str, str]:
+        """Hashes, by name, of data that judgements depend on."""
+        found: dict[str, str] = {}
+        for part in (self.judge, self.model.backend):
+            found |= part.fingerprint() if isinstance(part, Fingerprinted) else {}
+        return found
+
+    def scores(self, instance: Instance[Any]) -> bool:
+        """Return whether the task lets this judge score an instance."""
+        return not isinstance(self.task, JudgeRouting) or self.task.judged_by(instance, self.name)
+
+    def requests(
+        self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call] = (), redraw: int = 0
+    ) -> list[Request]:
+        """Return the requests that the judge makes next about an attempt.
+
+        The list may be empty. ``calls`` are the judge's calls about the attempt so far. ``redraw``
+        is the number of earlier judgements of the attempt, whose replies are not reused.
+        """
+        text, model = attempt.text or "", self.model
+        questions: Sequence[Question] = ()
+        if not calls and self.scores(instance):
+            questions = self.judge.questions(instance, text)
+        elif calls and isinstance(self.judge, Conversing):
+            questions = self.judge.next_questions(instance, text, _replies(calls))
+        origin = Origin(attempt.instance, attempt.sample, attempt.round)
+        remedy = "Use another model, or set model.preset to its server (harness docs providers)."
+        requests = []
+        for one in questions:
+            decoding = model.supported(one.decoding, f"The judge {self.name!r}", remedy)
+            requests += [
+                Request(model.section.name, one.messages, decoding, sample, origin, redraw=redraw)
+                for sample in range(one.samples)
+            ]
+        return requests
+
+    def about(self, instance: Instance[Any], text: str, sample: int = 0) -> list[Request]:
+        """Return the first requests that the judge makes about an answer."""
+        attempt = Attempt(
+            *(SCHEMA_VERSION, instance.id, sample, 1, {}, "", {}, "ok", 0.0, 0.0), text=text
+        )
+        return self.requests(instance, attempt)
+
+    def parse(
+        self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]
+    ) -> Mapping[str, Score]:
+        """Return the scores in the replies, or {} if the judge does not score the instance.
+
+        Raises:
+            Unparseable: If the replies contain no verdict.
+        """
+        if not self.scores(instance):
+            return {}
+        takes_text = "text" in inspect.signature(self.judge.parse).parameters
+        text = {"text": attempt.text or ""} if takes_text else {}
+        return self.judge.parse(instance, _replies(calls), **text)
+
+
+def _replies(calls: Sequence[Call]) -> list[Reply]:
+    # "No, I will not" is a refusal, not a verdict: the judge receives it as empty.
+    return [
+        replace(reply, text="", logprobs=None) if reply_outcome(reply) in UNANSWERED else reply
+        for reply in (call.reply for call in calls)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Judges:
+    """Judges and panels that score the answers to a task."""
+
+    task: Task[Any]
+    models: Sequence[JudgeModel]
+    panels: Sequence[PanelSection] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the judges, followed by those of the panels."""
+        return [*(one.name for one in self.models), *(panel.as_ for panel in self.panels)]
+
+    @property
+    def deciding(self) -> list[str]:
+        """The names of the deciding judges that are in no panel, and of the panels."""
+        members = {name for panel in self.panels for name in panel.of}
+        judges = [one.name for one in self.models if one.decides and one.name not in members]
+        return [*judges, *(panel.as_ for panel in self.panels)]
+
+    def register(self, folder: RunFolder, *, later: bool = False) -> None:
+        """Record judges and panels in ``judges.json``. Those added ``later`` do not decide."""
+        before = read_register(folder.path)
+        known = dict(before.judges)
+        deciding = {*self.deciding}
+        if later:
+            deciding = {name for name, one in known.items() if one.decides}
+        for judge in self.models:
+            known[judge.name] = registered_judge(judge, decides=judge.name in deciding)
+        for panel in self.panels:
+            simulated = any(known[name].simulated for name in panel.of)
+            section = panel.model_dump(mode="json")
+            known[panel.as_] = RegisteredJudge(section, panel.as_ in deciding, simulated)
+        register = Register(judged=judged_outcomes(self.task), judges=known)
+        if register != before:
+            write_register(folder.path, register)
+
+
+def published_prompts(sections: Iterable[JudgeSection]) -> list[str]:
+    """Return the names of the data sets of prompts that the given judges use."""
+    prompts = [section.options.get("prompt") for section in sections]
+    return [name for prompt, name in JUDGE_PROMPTS.items() if prompt in prompts]
+
+
+def build_judge(
+    section: JudgeSection, task_name: str, task: Task[Any], builder: ModelBuilder
+) -> JudgeModel:
+    """Build a judge and its model from its section in a run file."""
+    where = f"judges.{section.as_}"
+
+    def reply(request: Request) -> str:  # only called once the judge below is built
+        assert isinstance(judge, Simulatable)
+        return judge.simulated(request)
+
+    simulates = isinstance(kind("judges").load(section.name), Simulatable)
+    model = builder.build(section.model, f"{where}.model", reply if simulates else None)
+    settings, features = builder.resources.settings, model.backend.features
+    data = DataFolder(settings.data_dir, builder.beside)
+    try:
+        judge = _plugin(section, task, settings, data, features, simulated=model.simulated)
+    except ConfigError as error:
+        about = f"{where}: " if task_name not in error.message else f"{where} (task {task_name}): "
+        raise ConfigError(f"{about}{error.message}", error.remedy) from None
+    if model.backend.cacheable and not section.model.name:
+        raise ConfigError(f"{where}.model.name is missing.", "Name the model that judges.")
+    if model.simulated and not isinstance(judge, Simulatable):
+        raise ConfigError(
+            f"{where}: the judge {section.name!r} cannot be simulated.", "Give it a model."
+        )
+    return JudgeModel(section, judge, model, task)
+
+
+def _plugin(
+    section: JudgeSection,
+    task: Task[Any],
+    settings: Settings,
+    data: DataFolder,
+    features: frozenset[str],
+    *,
+    simulated: bool,
+) -> Judge:
+    options = dict(section.options)
+    prompt = options.get("prompt")
+    if isinstance(prompt, str) and is_path(prompt):
+        options["prompt"] = data.own(prompt)
+    if published := published_prompts([section]):
+        from harness.datasets.fetch import prompt_files  # reading the catalogue takes a while
+
+        [file] = prompt_files(published[0], settings.data_dir).values()
+        options["prompt"] = str(file)
+    judge: Judge = kind("judges").build(
+        section.name,
+        options,
+        task=task.for_judge(section.as_) if isinstance(task, JudgeRouting) else task,
+        model=section.model.name,
+        features=features,
+        answers=lambda name: answers_of(settings.runs_dir, name, task, simulated=simulated),
+    )
+    return judge
+
+
+def judge_fingerprint(
+    section: JudgeSection, task: Task[Any], settings: Settings, data: DataFolder, *, simulated: bool
+) -> Mapping[str, str]:
+    """Return the hashes, by name, of a judge's own inputs, such as its prompt, without its model.
+
+    Raises:
+        ConfigError, DataMissing: If the judge cannot be built.
+    """
+    features = PARAMETERS | {LOGPROBS}
+    judge = _plugin(section, task, settings, data, features, simulated=simulated)
+    return judge.fingerprint() if isinstance(judge, Fingerprinted) else {}
+
+
+def build_judges(run: RunFile, task: Task[Any], builder: ModelBuilder) -> tuple[JudgeModel, ...]:
+    """Build the judges of a run file, and check that they fit its panels."""
+    judges = tuple(build_judge(one, run.task.name, task, builder) for one in run.judges)
+    check_panels(run.panels, {one.name: registered_judge(one, decides=True) for one in judges})
+    return judges
+
+
+def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
+    """Return a judge's entry for ``judges.json``."""
+    return RegisteredJudge(
+        judge.section.model_dump(mode="json"),
+        decides,
+        judge.model.simulated,
+        judge.fingerprint,
+        judge.decides,
+        decides_by_criteria(judge.judge),
+    )
+
+
+def check_panels(panels: Sequence[PanelSection], judges: Mapping[str, RegisteredJudge]) -> None:
+    """Raise ConfigError if a panel does not fit the kinds of its judges' scores."""
+    for panel in panels:
+        members = {name: judges[name] for name in panel.of}
+        without = [name for name, one in members.items() if not one.verdicts]
+        marked = [name for name, one in members.items() if one.verdicts and not one.by_criteria]
+        problem = ""
+        if panel.by == "majority" and without:
+            problem = f"{', '.join(without)} gives no verdicts to count."
+            remedy = "Set 'by: mean', or set passes_from for these judges."
+        elif len({one.by_criteria for one in members.values()}) > 1:
+            problem = "some of its judges decide on criteria, and others do not."
+            remedy = "Define one panel for each kind."
+        elif panel.by == "mean" and panel.passes_from is None and marked:
+            decides = f"{', '.join(marked)} decides what passes"
+            problem = f"{decides}, but a mean without passes_from does not."
+            remedy = "Set the panel's passes_from, or remove it from the judges."
+        if problem:
+            raise ConfigError(f"panels.{panel.as_}: {problem}", remedy)
+
+
+def judge_warnings(
+    judges: Sequence[JudgeModel], instances: Iterable[Instance[Any]]
+) -> Iterator[tuple[str, str]]:
+    """Yield (judge name, warning) for each judge that warns about its instances."""
+    for one in judges:
+        if isinstance(one.judge, HasWarnings):
+            text = one.judge.warnings(filter(one.scores, instances))
+            if text:
+                yield one.name, text

@@ -1,0 +1,453 @@
+"""Builds the models of a run from the sections of its run file."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from msgspec import UNSET
+
+from harness.backends._model_files import Hashes
+from harness.backends._processes import OwnedServers
+from harness.calls.budget import reply_cost
+from harness.calls.keys import backend_key
+from harness.calls.prompt_cache import SharedBeginnings
+from harness.calls.rate_limits import LIMIT_KEYS, RateLimits
+from harness.calls.sliding_window import Unit
+from harness.config.prices import FREE, Price, load_prices
+from harness.config.run_file import RunFile, Shard
+from harness.config.sections import (
+    VARIABLE,
+    EvaluatedModelSection,
+    LimitsSection,
+    ModelSection,
+    SecondModelSection,
+)
+from harness.config.settings import Settings, is_set, secret, shown_url
+from harness.datasets.folder import DataFolder
+from harness.datasets.rows import rows
+from harness.engine.turns import answers_by_id
+from harness.errors import ConfigError, keys_of
+from harness.plugin_interface import parameters
+from harness.plugin_loader import kind
+from harness.ports import (
+    SAMPLES_PER_CALL,
+    Backend,
+    Batched,
+    Fallible,
+    PreferredConcurrency,
+    SharesReplies,
+    Task,
+)
+from harness.records import (
+    Allowance,
+    Decoding,
+    DecodingConstraint,
+    Instance,
+    Reply,
+    Request,
+    content_hash,
+)
+from harness.scoring.reasoning import Reasoning
+
+if TYPE_CHECKING:
+    from harness.calls.team.database import TeamDatabase
+
+# Decoding parameters that a judge, paraphraser or builder stage can do without.
+OPTIONAL = ("temperature", "max_tokens")
+# Workers per concurrent call: a worker that backs off or awaits an identical call needs no slot.
+WORKERS_PER_SLOT = 4
+MOST_WORKERS = 50_000  # a call that waits for a batch takes 3.3 KB, without its prompt
+
+
+class Resources:
+    """Servers (stopped on exit), rate limits, prices and secrets that runs share."""
+
+    def __init__(self, settings: Settings, secret: Callable[[str], str] = secret) -> None:
+        self.settings = settings
+        self.secret = secret
+        self.prices = load_prices(settings.prices)
+        self.servers = OwnedServers(settings.vllm_words())
+        self._rate_limits: dict[str, RateLimits] = {}
+
+    @cached_property
+    def team(self) -> TeamDatabase | None:
+        """The team's database, or None if ``HARNESS_CACHE_URL`` is not set."""
+        if self.settings.cache_url is None:
+            return None
+        from harness.calls.team.database import TeamDatabase
+
+        return TeamDatabase(self.settings.cache_url.get_secret_value())
+
+    def rate_limits(
+        self,
+        backend: str,
+        endpoint: str,
+        model: str,
+        shard: str = "",
+        provider_keys: Sequence[str] = (),
+    ) -> RateLimits:
+        """Return the rate limits of a model. Repeated calls return the same object.
+
+        Without a team, a shard has its own part of the limits. In a team, all processes with the
+        same provider keys share them. The database has only a hash of the keys.
+        """
+        if self.team is None:
+            id_ = content_hash((backend, endpoint, model, *([shard] if shard else [])))
+        else:  # servers at a loopback address are those of one machine
+            from harness.backends._http import past_proxies
+
+            host = platform.node() if past_proxies(endpoint) else ""
+            id_ = content_hash((backend, endpoint, model, host, *provider_keys))
+        if id_ not in self._rate_limits:
+            self._rate_limits[id_] = self._new_rate_limits(id_)
+        return self._rate_limits[id_]
+
+    def _new_rate_limits(self, id_: str) -> RateLimits:
+        if self.team is None:
+            return RateLimits({}, share=self.settings.cache_dir / "rates" / id_)
+        from harness.calls.team.rates import TeamRates
+
+        return RateLimits({}, team=TeamRates(self.team, id_))
+
+    def __enter__(self) -> Self:
+        self.servers.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.servers.__exit__(*error)
+        if "team" in self.__dict__ and self.team is not None:
+            self.team.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model with its backend, limits and price."""
+
+    section: ModelSection
+    backend: Backend
+    limits: LimitsSection
+    rates: RateLimits  # which other runs may share
+    price: Price | None  # None: unknown
+    where: str = "model"  # key of the section in the run file
+    beginnings: SharedBeginnings = field(default_factory=SharedBeginnings)  # of its prompts
+    reasoning: Reasoning = field(default_factory=Reasoning)  # the marks around it
+    evaluated: bool = True  # whether it is the run's model, and not a judge or a stage of a build
+
+    def cost(self, reply: Reply) -> float | None:
+        """Return a reply's recorded cost, or else its cost at the current price."""
+        recorded = reply.cost_usd
+        return reply_cost(reply, self.price) if recorded is UNSET else recorded
+
+    @property
+    def caching(self) -> Literal["shared", "run", False]:
+        """Which runs may use the model's cached replies, as set by its section or else its backend.
+
+        - ``shared``: all runs.
+        - ``run``: only the run that made the call. Its instances that share a prompt share a reply.
+          This is the default for the user's own code, whose answers may depend on more than the
+          harness knows, such as other files.
+        - ``False``: only the attempt for which the call was made, when its run is resumed.
+        """
+        if self.section.cache is not None:
+            return self.section.cache
+        if isinstance(self.backend, SharesReplies):
+            return "shared" if self.backend.shares_replies else "run"
+        return "run" if kind("backends").is_own_code(self.section.backend) else "shared"
+
+    def key(self, run_id: str) -> Callable[..., str]:
+        """Return a function that computes the id of a request's call, under which it is cached."""
+        by_instance = "by_instance" in self.backend.features or self.caching is False
+        return backend_key(
+            self.section.backend,
+            self.backend,
+            by_instance=by_instance,
+            version=self.section.version,
+            run=run_id if self.backend.cacheable and self.caching != "shared" else "",
+        )
+
+    @property
+    def tier(self) -> str | None:
+        """The service tier that the run file asks for, or None for the standard one."""
+        return self.section.options.get("service_tier")
+
+    @property
+    def usual_price(self) -> Price | None:
+        """The price of most calls, or None if it is unknown."""
+        if self.price is None:
+            return None
+        return self.price.batch if self.limits.batch else self.price.tier(self.tier)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the model's answers are simulated."""
+        return "simulated" in self.backend.features
+
+    @property
+    def is_application(self) -> bool:
+        """Whether the model is the application that is tested, so that its calls may crash."""
+        return isinstance(self.section, EvaluatedModelSection) and self.section.on_error is not None
+
+    @property
+    def counts_crashes(self) -> bool:
+        """Whether the model is the application that is tested, and its crashes are failures."""
+        return isinstance(self.section, EvaluatedModelSection) and self.section.on_error == "fail"
+
+    @property
+    def host(self) -> str:
+        """The host name of the model's endpoint, or "". Prices are found by host."""
+        return urlsplit(self.backend.endpoint).hostname or ""
+
+    def supported(self, decoding: Decoding, asker: str, remedy: str) -> Decoding:
+        """Return ``decoding`` without unsupported `OPTIONAL` parameters.
+
+        Other unsupported parameters raise ConfigError.
+        """
+        features = self.backend.features
+        wanted = set(decoding.given()) - {*OPTIONAL, "constraint"}
+        if isinstance(decoding.constraint, DecodingConstraint):
+            wanted.add(decoding.constraint.kind)
+        if refused := sorted(wanted - features):
+            raise ConfigError(
+                f"{asker} asks for {', '.join(refused)}, which the backend "
+                f"{self.section.backend!r} of its model does not accept.",
+                remedy,
+            )
+        dropped: dict[str, Any] = {name: None for name in OPTIONAL if name not in features}
+        return replace(decoding, **dropped)
+
+
+def worker_count(models: Collection[Model], owed: int = 0) -> int:
+    """Return how many workers keep the models busy. Batches need one per ``owed`` item."""
+    asked = sum(one.limits.concurrency * one.limits.samples_per_call for one in models)
+    busy = min(WORKERS_PER_SLOT * max(1, asked), MOST_WORKERS)
+    batched = any(model.limits.batch for model in models)
+    return max(busy, min(owed, MOST_WORKERS)) if batched else busy
+
+
+@dataclass(frozen=True, slots=True)
+class ModelBuilder:
+    """A builder of the models of a run or of a data-set build."""
+
+    resources: Resources
+    limits: LimitsSection  # the run's; a second model's section may override them
+    logs: Path  # folder for the output of servers that are started
+    # Simulated models answer with the references and wrong answers of a task.
+    task: Task[Any] | None = None
+    instances: Iterable[Instance[Any]] = ()
+    beside: Path | None = None  # the folder of the run file
+    shard: Shard | None = None  # its share of the rate limits is the same for each model
+
+    def build(
+        self,
+        section: ModelSection,
+        where: str = "model",
+        reply: Callable[[Request], str] | None = None,
+    ) -> Model:
+        """Build a model from its section, which has the key ``where`` in the run file.
+
+        ``reply`` returns a simulated model's reply to a request (default: from the task's
+        instances).
+        """
+        resources, settings = self.resources, self.resources.settings
+        data, limits = DataFolder(settings.data_dir, self.beside), self._limits(section)
+        path = section.options.get("path")
+        own = {"path": data.own(path)} if path and isinstance(path, str) else {}
+
+        beginnings = SharedBeginnings()
+        keys: list[str] = []
+
+        def secret(variable: str) -> str:
+            keys.append(resources.secret(variable))
+            return keys[-1]
+
+        def observe(found: tuple[Allowance, ...]) -> None:
+            rates.observe(found)
+
+        wrong_answer = self.task.wrong_answer if isinstance(self.task, Fallible) else None
+        reference = self.task.reference if self.task else None
+        with keys_of(where):
+            supplied: dict[str, Any] = {
+                "secret": secret,
+                "read": lambda name: (row for _, row in rows(data.file(name))),
+                "gold": answers_by_id(self.task, self.instances, reference),
+                "wrong": answers_by_id(self.task, self.instances, wrong_answer),
+                "reply": reply,
+                "concurrency": limits.concurrency,
+                "timeout_s": limits.timeout_s,
+                "reply_mb": limits.reply_mb,
+                "model": section.name,
+                "on_allowances": observe,
+                "prompt_cut": beginnings,
+                "servers": resources.servers,
+                "logs": self.logs / where.removesuffix(".model"),
+                "hashes": Hashes(settings.cache_dir / "model_files.json"),
+            }
+            names = parameters(kind("backends").load(section.backend), given=False)
+            options = {**section.plugin_options(names), **own}
+            backend: Backend
+            stated = "concurrency" in limits.model_fields_set
+            if section.placement is None:
+                backend = kind("backends").build(section.backend, options, **supplied)
+            else:
+                from harness.backends._placed import placed  # not imported for most runs
+
+                if stated:  # each copy takes its share
+                    supplied["concurrency"] = -(-limits.concurrency // section.placement.replicas)
+                backend = placed(section.backend, options, section.placement, supplied)
+            reasoning = Reasoning(section.reasoning)
+            if section.headers:
+                _add_headers(section.headers, section.backend, backend, secret)
+        shard = str(self.shard or "")
+        rates = resources.rate_limits(section.backend, backend.endpoint, section.name, shard, keys)
+        if isinstance(backend, PreferredConcurrency) and not stated:
+            limits = limits.model_copy(update={"concurrency": backend.preferred_concurrency})
+        limits = _supported_limits(section, limits, backend, where)
+        price = section.price
+        if not backend.cacheable or (price is None and "free" in backend.features):
+            price = FREE
+        evaluated = where == "model" and self.task is not None
+        model = Model(
+            section, backend, limits, rates, price, where, beginnings, reasoning, evaluated
+        )
+        if price is None:
+            return replace(model, price=resources.prices.find(model.host, section.name))
+        return model
+
+    def _limits(self, section: ModelSection) -> LimitsSection:
+        """Return a model's limits.
+
+        A second model has the run's limits, except for rate limits and limits that it sets itself.
+        """
+        limits = self.limits
+        if isinstance(section, SecondModelSection):
+            own: LimitsSection = section.limits or LimitsSection()
+            changes: dict[str, Any] = dict.fromkeys(LIMIT_KEYS.values(), None)
+            changes |= {name: getattr(own, name) for name in own.model_fields_set}
+            limits = limits.model_copy(update=changes)
+        if self.shard is None or self.resources.team is not None:
+            return limits
+        stated = {key: whole for key in LIMIT_KEYS.values() if (whole := getattr(limits, key))}
+        for key, whole in stated.items():
+            if whole < (of := self.shard.of):
+                problem = f"limits.{key} is {whole:,}, which {of:,} shards cannot share."
+                raise ConfigError(problem, "Raise it, or use fewer shards.")
+        parts = {key: self.shard.part(whole) for key, whole in stated.items()}
+        return limits.model_copy(update=parts)
+
+
+def _add_headers(
+    headers: Mapping[str, str], name: str, backend: Backend, secret: Callable[[str], str]
+) -> None:
+    """Make a backend send headers, with the variables in their values replaced."""
+    from harness.backends import HttpBackend
+
+    if not isinstance(backend, HttpBackend):
+        problem = f"The backend {name!r} sends no headers of a run file (model.headers)."
+        raise ConfigError(problem, "Remove them, or use a backend for HTTP, such as openai.")
+    values = {one: secret(one) for text in headers.values() for one in VARIABLE.findall(text)}
+    filled = {
+        key: VARIABLE.sub(lambda found: values[found[1]], text) for key, text in headers.items()
+    }
+    backend.client.add_headers(filled, values.values())
+
+
+def _supported_limits(
+    section: ModelSection, limits: LimitsSection, backend: Backend, where: str
+) -> LimitsSection:
+    """Drop batches and joint draws that the backend lacks, or refuse them if set for this model."""
+    own = section.limits if isinstance(section, SecondModelSection) else limits
+    changes: dict[str, Any] = {}
+    if limits.batch and not (isinstance(backend, Batched) and backend.batch_limits):
+        changes["batch"] = None
+        if own is not None and own.batch is not None:
+            raise ConfigError(
+                f"{where}: the backend {section.backend!r} has no batches, or not those of this "
+                "provider (limits.batch).",
+                "'harness docs batches' lists the providers that have them. Remove limits.batch or "
+                "--batch.",
+            )
+    joint = SAMPLES_PER_CALL in backend.features
+    if limits.samples_per_call > 1 and (not joint or section.cache is False):
+        changes["samples_per_call"] = 1
+        if own is not None and own.samples_per_call > 1:
+            problem = (
+                f"{where}: the backend {section.backend!r} draws one sample per call, or its "
+                "provider is not known to draw more (limits.samples_per_call)."
+            )
+            remedy = "'harness docs providers' lists those that do. Remove limits.samples_per_call."
+            if joint:
+                problem = (
+                    f"{where}: cache: false makes a call for each attempt, and "
+                    "limits.samples_per_call draws several with one call."
+                )
+                remedy = "Remove one of them."
+            raise ConfigError(problem, remedy)
+    return limits.model_copy(update=changes) if changes else limits
+
+
+def build_models(run: RunFile, builder: ModelBuilder) -> None:
+    """Build a run's models, so that errors such as a missing API key occur before data is read."""
+    builder.build(run.model)
+    if run.polish:
+        builder.build(run.polish, "polish")
+    if run.user:
+        builder.build(run.user.model, "user.model")
+    for judge in run.judges:
+        builder.build(judge.model, f"judges.{judge.as_}.model")
+
+
+# By backend, the variable in which its provider's SDK looks for a base URL.
+URL_VARIABLES = {
+    **dict.fromkeys(("openai", "openai_completions", "openai_responses"), "OPENAI_BASE_URL"),
+    "anthropic": "ANTHROPIC_BASE_URL",
+}
+
+
+def ignored_urls(models: Iterable[Model]) -> Iterator[str]:
+    """Yield a warning for each model that ignores an environment variable with a URL."""
+    for model in models:
+        variable = URL_VARIABLES.get(model.section.backend, "")
+        options = model.section.options
+        default = model.host == "api.anthropic.com" or not options.get("base_url")
+        if default and is_set(variable) and not options.get("preset"):
+            own = f"-o model.base_url=${variable}"
+            how = own if model.where == "model" else f"set {model.where}.base_url."
+            said = f"{variable} is not used: {model.section.name} is called at"
+            yield f"{said} {shown_url(model.backend.endpoint)}. To use it: {how}"
+
+
+def apply_limits(models: Sequence[Model]) -> None:
+    """Apply the run file's rate limits. The lowest applies to models that share their limits."""
+    for model in models:
+        sharing = [other.limits for other in models if other.rates is model.rates]
+        stated: dict[Unit, int] = {}
+        for unit, key in LIMIT_KEYS.items():
+            figures = [figure for limits in sharing if (figure := getattr(limits, key)) is not None]
+            if figures:
+                stated[unit] = min(figures)
+        model.rates.set_limits(stated)
+
+
+def check_prices(models: Iterable[Model], resources: Resources) -> None:
+    """Raise ConfigError if a model's price is unknown: a budget needs it."""
+    for model in models:
+        if model.price is None:
+            raise ConfigError(
+                f"budget.usd is set, but the price of {model.section.name!r}"
+                f" at {model.backend.endpoint} is not known. "
+                + resources.prices.nearest(model.host, model.section.name),
+                f"State it in the run file ({model.where}.price: {{input: …, output: …}}, US "
+                "dollars per million tokens) or in the file that HARNESS_PRICES names.",
+            )
+        if (tier := model.tier) and model.price != FREE and model.price.tier(tier) is None:
+            raise ConfigError(
+                f"budget.usd is set, but the price of {model.section.name!r} in the service tier "
+                f"{tier!r} is not known.",
+                f"Set it in the run file: {model.where}.price.tiers.{tier} (harness docs prices).",
+            )

@@ -1,0 +1,67 @@
+"""Paraphrasing: a second model rewrites the user's messages, as in COLLIE's published code.
+
+A paraphrase is used only if it is complete, and keeps those of the checker's values that occur in
+the original text. (In run files and attempts the key is ``polish``.)
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from harness.engine.session import BoundModel
+from harness.errors import CallError, FatalCallError
+from harness.ports import Paraphrasable, Task
+from harness.prompts import conversation, read
+from harness.records import Decoding, Instance, Origin, Request, Rewriting
+
+DECODING = Decoding(temperature=0.0, max_tokens=2000)
+
+
+def keeps(text: str, values: Iterable[str]) -> bool:
+    """Return whether a string contains every value.
+
+    >>> keeps("at least 11 letters", ["11"]), keeps("at least 110 letters", ["11"])
+    (True, False)
+    """
+    return all(
+        bool(re.search(rf"(?<!\d){value}(?!\d)", text)) if value.isdecimal() else value in text
+        for value in values
+    )
+
+
+class Paraphraser:
+    """A second model that rewrites instructions and feedback."""
+
+    def __init__(self, task: Task[Any], bound: BoundModel, prompt: str = "own") -> None:
+        assert isinstance(task, Paraphrasable), "refused before any work"
+        self._task, self._prompt = task, read(f"polish/{prompt}")
+        self._bound, remedy = bound, "Choose another model."
+        self._decoding = bound.model.supported(DECODING, "Paraphrasing", remedy)
+
+    async def rewrite(
+        self,
+        text: str,
+        kind: Literal["instruction", "feedback"],
+        instance: Instance[Any],
+        origin: Origin,
+    ) -> tuple[str, Rewriting]:
+        """Return the paraphrase, or else the original text, and a record of the call.
+
+        Raises:
+            FatalCallError: If the call fails in a way that ends the run.
+        """
+        messages = conversation(self._prompt, {"text": text})
+        request = Request(self._bound.model.section.name, messages, self._decoding, 0, origin)
+        try:
+            call = await self._bound.call(request)
+        except FatalCallError:
+            raise
+        except CallError as error:
+            return text, Rewriting(kind, False, error=f"{type(error).__name__}: {error}")
+        reply = call.reply
+        rewritten = reply.text.strip()
+        wanted = [value for value in self._task.must_keep(instance) if keeps(text, [value])]
+        used = bool(rewritten) and reply.finish_reason == "stop" and keeps(rewritten, wanted)
+        cost = self._bound.model.cost(reply)
+        rewriting = Rewriting(kind, used, call.id, reply.usage, cost, call.cached)
+        return rewritten if used else text, rewriting

@@ -1,0 +1,340 @@
+"""The unfinished work of a run: its instances, and the next missing round of each sample.
+
+A sample is *owed* if it has no answer yet, its call failed, its last round needs a further
+round, or the user asked to retry its outcome.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import structs
+
+from harness.calls.keys import provider_seed
+from harness.config.run_file import RunFile, Shard
+from harness.config.sections import MOST
+from harness.engine.assessment import FINAL, UNANSWERED
+from harness.engine.progress import NO_VERDICTS, Verdicts
+from harness.engine.turns import most_turns, user_role
+from harness.errors import ConfigError
+from harness.ports import OWN_DRAWS, Constraining, Requesting, Task
+from harness.records import (
+    OUTCOMES,
+    Decoding,
+    Instance,
+    Message,
+    Origin,
+    Request,
+    messages_hash,
+)
+
+if TYPE_CHECKING:
+    from harness.engine.shots import Shots  # not imported for a zero-shot run
+    from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
+
+MAX_HELD = 20_000  # data sets of up to this many instances are kept in memory once read
+
+
+class HeldInstances:
+    """A task's instances, kept in memory if there are at most ``most``.
+
+    ConfigError is raised if one of the first ``most`` has an invalid id or group.
+    """
+
+    def __init__(self, task: Task[Any], most: int = MAX_HELD) -> None:
+        self.task = task
+        self._most = most
+        self._held: list[Instance[Any]] | None = None
+
+    def __iter__(self) -> Iterator[Instance[Any]]:
+        return self._read() if self._held is None else iter(self._held)
+
+    def release(self) -> None:
+        """Free the memory. The next iteration reads the instances again."""
+        self._held = None
+
+    def _read(self) -> Iterator[Instance[Any]]:
+        held: list[Instance[Any]] | None = []
+        ids = set[str]()
+        for instance in self.task.instances():
+            if held is not None:
+                _check(instance, ids)
+                held.append(instance)
+                if len(held) > self._most:
+                    held = None
+            yield instance
+        self._held = held
+
+
+def _check(instance: Instance[Any], ids: set[str]) -> None:
+    problem = ""
+    if not isinstance(instance.id, str):
+        problem = "has an id that is not text"
+    elif instance.id in ids:
+        problem = "occurs twice"
+    elif not all(isinstance(one, str) for pair in instance.groups.items() for one in pair):
+        problem = f"has a group that is not text: {instance.groups!r:.80}"
+    if problem:
+        remedy = "Correct the task, then check it with harness.testing.check_task."
+        raise ConfigError(f"The task's instance {instance.id!r} {problem}.", remedy)
+    ids.add(instance.id)
+
+
+class LimitedInstances:
+    """The instances of a run with a limit, in a seeded order, round-robin over their groups.
+
+    The first N instances of a file often belong to one group. A larger limit only adds instances.
+    """
+
+    def __init__(
+        self, instances: Iterable[Instance[Any]], limit: int, seed: int | None = None
+    ) -> None:
+        self._instances, self._limit, self._seed = instances, limit, seed
+        self._chosen: list[Instance[Any]] | None = None
+
+    def __iter__(self) -> Iterator[Instance[Any]]:
+        if self._chosen is None:
+            self._chosen = self._choose()
+        return iter(self._chosen)
+
+    def _choose(self) -> list[Instance[Any]]:
+        # One heap per group, largest rank on top, so that a smaller rank replaces it.
+        groups: dict[str, list[tuple[int, str]]] = {}
+        for instance in self._instances:
+            heap = groups.setdefault(next(iter(instance.groups.values()), ""), [])
+            name = f"{self._seed}/{instance.id}".encode()
+            rank = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest())
+            if len(heap) < self._limit:
+                heapq.heappush(heap, (-rank, instance.id))
+            else:
+                heapq.heappushpop(heap, (-rank, instance.id))
+        in_order = [sorted(groups[name], reverse=True) for name in sorted(groups)]
+        turns = (place[1] for turn in zip_longest(*in_order) for place in turn if place)
+        order = {name: number for number, name in zip(range(self._limit), turns, strict=False)}
+        chosen = [instance for instance in self._instances if instance.id in order]
+        return sorted(chosen, key=lambda instance: order[instance.id])
+
+
+class ShardInstances:
+    """The instances of one shard. Instances with the same prompt share calls, and so a shard."""
+
+    def __init__(self, instances: Iterable[Instance[Any]], task: Task[Any], shard: Shard) -> None:
+        self._instances, self._task, self._shard = instances, task, shard
+        self._ids: set[str] | None = None
+
+    def __iter__(self) -> Iterator[Instance[Any]]:
+        if self._ids is None:
+            self._ids = {one.id for one in self._instances if self._is_own(one)}
+        return (one for one in self._instances if one.id in self._ids)
+
+    def _is_own(self, instance: Instance[Any]) -> bool:
+        prompt = prompt_hash(self._task, instance)
+        return int(prompt, 16) % self._shard.of == self._shard.number - 1
+
+
+def prompt_hash(task: Task[Any], instance: Instance[Any]) -> str:
+    """Return the hash of an instance's prompt without shots, which is its default cluster."""
+    return messages_hash(task.messages(instance, ()))
+
+
+def run_instances(run: RunFile, data: HeldInstances) -> Iterable[Instance[Any]]:
+    """Return a run's instances in order: round-robin over groups if it has a limit or budget."""
+    limit, instances = run.limit, data
+    if limit is None and run.budget.usd is not None:
+        limit = MOST
+    chosen = instances if limit is None else LimitedInstances(instances, limit, run.seed)
+    return chosen if run.part is None else ShardInstances(chosen, data.task, run.part)
+
+
+TOOLS = ("tools", "functions", "toolConfig", "tool_config")  # fields of providers' requests
+
+
+def refuse_tools(decoding: Decoding, conversation: str) -> None:
+    """Raise ConfigError if a conversation's requests would offer tools to the model.
+
+    ``conversation`` says what makes it one: "rounds.max is 3".
+    """
+    for key in TOOLS:
+        if key in decoding.extra:
+            problem = f"decoding.extra.{key} offers tools to the model, and {conversation}."
+            remedy = "The results of tool calls cannot be sent: remove the tools, or use one turn."
+            raise ConfigError(problem, remedy)
+
+
+class OwedSample(NamedTuple):
+    """An unfinished sample and its first missing round."""
+
+    instance: Instance[Any]
+    sample: int
+    round: int
+    redraw: int = 0  # number of earlier answers to that round, which are not reused
+    turns: int = 1  # of the user, at most; if there are several, the rounds are these turns
+
+
+class Opening(NamedTuple):
+    """The messages of an instance's round 1, and its statistical cluster."""
+
+    messages: tuple[Message, ...]
+    cluster: str
+
+
+class Work(NamedTuple):
+    """The amount of work in a run, in samples."""
+
+    total: int
+    owed: int  # unfinished, plus the judgements that earlier sessions left unmade
+    later: int = 0  # unfinished, but not worked on in this session
+
+    @property
+    def already(self) -> int:
+        """The number of samples finished earlier, minus the judgements still missing."""
+        return self.total - self.owed - self.later
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """The plan of a run: its unfinished samples, with their prompts and requests."""
+
+    task: Task[Any]
+    run: RunFile
+    instances: Iterable[Instance[Any]]  # iterated several times
+    index: AttemptIndex | None  # existing attempts with their verdicts; None for a new run
+    features: Collection[str] = frozenset({"seed", "conversation"})
+    retried: Collection[str] = frozenset({"error"})  # outcomes and finish reasons
+    shots: Shots | None = None
+    adapting: Requesting[Any] | None = field(init=False)  # the task, if it adapts its requests
+    # the rows of attempts with a finish reason in ``retried``
+    retried_rows: Collection[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        adapting = self.task if isinstance(self.task, Requesting) else None  # takes 10 microseconds
+        object.__setattr__(self, "adapting", adapting)
+        reasons = set(self.retried).difference(OUTCOMES)
+        rows = self.index.ended_with(reasons) if self.index else ()
+        object.__setattr__(self, "retried_rows", rows)
+
+    def opening(self, instance: Instance[Any]) -> Opening:
+        """Return the messages of an instance's round 1, and its cluster.
+
+        By default the cluster is the hash of the prompt without shots, so that zero-shot and
+        few-shot runs can be paired.
+        """
+        bare = self.task.messages(instance, ())
+        cluster = instance.cluster or messages_hash(bare)
+        return Opening(self.shots.messages(instance) if self.shots else bare, cluster)
+
+    def owed(self) -> Iterator[OwedSample]:
+        """Yield the unfinished samples lazily, instance by instance."""
+        for instance in self.instances:
+            turns = self.turns(instance)
+            for sample in range(self.run.samples):
+                number = self._owed_round(instance.id, sample, turns)
+                if number is not None:
+                    redraw = self.index.answers(instance.id, sample, number) if self.index else 0
+                    yield OwedSample(instance, sample, number, redraw, turns)
+
+    def verdicts(self, owed: OwedSample) -> Verdicts:
+        """Return the recorded verdicts of a sample's first and latest rounds so far."""
+        index = self.index
+        if index is None or not (rows := index.rows_of(owed.instance.id, owed.sample)):
+            return NO_VERDICTS
+        first, latest = (int(index.attempts.passed[row]) for row in (rows[0], rows[-1]))
+        return Verdicts(*(None if one < 0 else one == 1 for one in (first, latest)))
+
+    def turn_verdicts(self, owed: OwedSample) -> list[bool | None]:
+        """Return the recorded verdicts on a conversation's turns so far (None: missing).
+
+        Turns that were judged without a verdict are left out.
+        """
+        if self.index is None or (table := self.index.attempts.turns) is None:
+            return []
+        rows = self.index.rows_of(owed.instance.id, owed.sample)[: owed.round - 1]
+        counting = [row for row in rows if not self.index.neutral[row]]
+        return [None if table.passed[row] < 0 else bool(table.passed[row]) for row in counting]
+
+    def count(self) -> tuple[int, int]:
+        """Return the total number of the run's samples, and the number of unfinished samples."""
+        total = owed = 0
+        for instance in self.instances:
+            turns = self.turns(instance)
+            for sample in range(self.run.samples):
+                total += 1
+                owed += self._owed_round(instance.id, sample, turns) is not None
+        return total, owed
+
+    def turns(self, instance: Instance[Any]) -> int:
+        """Return an instance's number of user turns, or the maximum for a played user."""
+        found = most_turns(self.task, instance)
+        if found > 1:
+            self._refuse_turns(instance)
+        return found
+
+    def _refuse_turns(self, instance: Instance[Any]) -> None:
+        run, of = self.run, f"{instance.id!r:.60} is a conversation of several turns"
+        if run.user is None and user_role(self.task, instance) is not None:
+            problem = f"{instance.id!r:.60} has a user that a model plays, and there is no model."
+            raise ConfigError(problem, "Add user: {model: …} to the run file (harness docs jsonl).")
+        if run.rounds.max > 1:
+            problem = f"{of}, and rounds.max asks for feedback: they cannot be combined."
+            raise ConfigError(problem, "Set rounds.max to 1, or give each row one turn.")
+        if run.task.shots.n:
+            raise ConfigError(f"{of}, which takes no shots.", "Remove task.shots.")
+        refuse_tools(run.decoding, of)
+        if run.polish is not None:
+            raise ConfigError(f"{of}, which is not paraphrased.", "Remove polish.")
+        if "conversation" not in self.features:
+            problem = f"{of}, but the backend {run.model.backend!r} accepts a single prompt."
+            raise ConfigError(problem, "Use a backend with a chat API (harness docs providers).")
+
+    def _owed_round(self, instance: str, sample: int, turns: int) -> int | None:
+        rounds = self.run.rounds
+        if self.index is None:
+            return 1
+        return self.index.next_round(
+            instance,
+            sample,
+            rounds=max(turns, rounds.max),
+            stop_on_pass=rounds.stop_on_pass and turns == 1,
+            retried=self.retried,
+            retried_rows=self.retried_rows,
+            final=FINAL | UNANSWERED if turns > 1 else FINAL,
+        )
+
+    def request(
+        self, owed: OwedSample, number: int, messages: tuple[Message, ...], prompt: str
+    ) -> Request:
+        """Build a sample's request for a round. ``prompt`` is the messages' hash."""
+        instance, sample = owed.instance, owed.sample
+        # Later rounds follow a different answer anyway.
+        redraw = owed.redraw if number == owed.round else 0
+        decoding = self.run.decoding
+        if decoding.constraint == "task":
+            assert isinstance(self.task, Constraining), "refused before any work"
+            decoding = replace(decoding, constraint=self.task.constraint(instance))
+        seed, unsent = None, self.run.seed
+        if self.run.seed is not None and "seed" in self.features:
+            unsent = None
+            # Greedy answers to a prompt are the same whatever the seed, so they share a call.
+            own = OWN_DRAWS in self.features and decoding.temperature != 0
+            seed = provider_seed(
+                self.run.seed, prompt, sample, redraw, instance.id if own else None
+            )
+        origin = Origin(instance.id, sample, number, owed.turns if owed.turns > 1 else 0)
+        asked = (self.run.model.name, messages, decoding, sample, origin, seed, redraw)
+        request = Request(*asked, unsent_seed=unsent)
+        if self.adapting is None:
+            return request
+        request = self.adapting.adapted_request(instance, request)
+        dropped: dict[str, Any] = {
+            name: () if name == "stop" else None
+            for name in ("temperature", "top_p", "max_tokens", "stop")
+            if name not in self.features
+        }
+        if not dropped:
+            return request
+        return structs.replace(request, decoding=replace(request.decoding, **dropped))

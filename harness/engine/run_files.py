@@ -1,0 +1,358 @@
+"""Reads run files, which users give as a path, the name of a shipped file, or a mapping."""
+
+import inspect
+import json
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from harness.config import shipped
+from harness.config.loading import expand, parse_override
+from harness.config.run_file import RunFile
+from harness.config.settings import Settings
+from harness.config.yaml_text import read
+from harness.datasets.folder import DataFolder
+from harness.datasets.rows import differing_rows, items
+from harness.engine.inline_rows import own_rows, written
+from harness.engine.recordings import if_grown, recording_hashes
+from harness.engine.resolving import (
+    build_task,
+    code_hashes,
+    named_model,
+    refuse_other_address,
+    resolved,
+)
+from harness.errors import ConfigError, DataMissing, RunConflict
+from harness.execution import executing, in_run_folder
+from harness.plugin_loader import FILE, kind, register
+from harness.store.run_folder import HASH, ROWS, RunFolder, change, input_change
+from harness.store.runs import find_run, find_runs, find_variants, in_run_name, run_name, run_path
+from harness.user_code import checker_of
+
+logger = logging.getLogger("harness")
+
+Functions = dict[str, Callable[..., Any]]  # the functions given as checks in one call, by name
+
+RUN_FILE = (".yaml", ".yml")  # suffixes
+
+
+def read_runs(
+    file: str | Path | Mapping[str, Any],
+    *,
+    model: str = "",
+    overrides: Sequence[str] = (),
+    further: Mapping[str, Any] | None = None,
+    limit: int | None = None,
+) -> tuple[str, dict[str, RunFile]]:
+    """Read a run file. Return a base name for its runs, and the runs by variant.
+
+    Args:
+        file: A run file's path, the name of a shipped run file, or a run file's content.
+            ``task.rows`` may be a list of rows, and a model may be given by its name. In content
+            and in ``further``, ``task.checks`` may contain functions, which are registered as
+            checkers under their names.
+        model: Replaces the file's model (see `named_model`) and is added to the base name.
+        overrides: ``KEY=VALUE`` overrides.
+        further: More overrides: values by dotted key.
+        limit: Overrides the file's limit.
+    """
+    changes = [f"model={json.dumps(named_model(model))}"] if model else []
+    own: Functions = {}
+    further = {**_plain(further or {}, own), **({} if limit is None else {"limit": limit})}
+    if isinstance(file, Mapping):
+        base, where, tree = "run", "the run file", _plain(file, own)
+    else:
+        path = _found(str(file))
+        base, where = path.stem, str(path)
+        tree = _plain(read(path), own, where=where)
+        if path == Path(file):  # a shipped file has no files next to it
+            tree = _located(tree, path.parent.absolute())
+    suffix = f".{in_run_name(model)}" if model else ""
+    if model:
+        refuse_other_address(tree, where, model, [*overrides, *(f"{key}=" for key in further)])
+    of_rows = [text for text in overrides if text.startswith("task.rows=")]
+    others = [text for text in overrides if text not in of_rows]
+    further = {**_plain(dict(map(parse_override, of_rows)), own), **further}
+    runs = expand(tree, where, [*changes, *others], further, _named)
+    return base + suffix, runs
+
+
+def _named(model: str) -> dict[str, Any]:
+    if "/" not in model and model not in kind("backends").names():  # not shown: it may be a key
+        problem = "A model is neither a section nor the name of one."
+        raise ConfigError(problem, "Write BACKEND/NAME, as in model: openai/gpt-4o-mini.")
+    return named_model(model)
+
+
+def _found(file: str) -> Path:
+    try:
+        return shipped.find(file, "configs")
+    except ConfigError as error:
+        if file not in kind("tasks").names():
+            raise
+        remedy = f"It is a task: harness eval {file} --model MODEL, or task: {{name: {file}}}."
+        raise ConfigError(error.message, remedy) from None
+
+
+def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Add the run file's folder, and look up plug-ins' Python files relative to it."""
+    _place(tree, DataFolder(folder, folder).own)
+    return {**tree, "folder": str(folder / str(tree.get("folder") or "."))}
+
+
+def _place(section: Any, own: Callable[[str], str]) -> None:
+    """Apply ``own`` to each path of a plug-in, except in checks."""
+    for key, value in section.items() if isinstance(section, dict) else enumerate(section):
+        last = str(key).rpartition(".")[2]
+        if isinstance(value, dict | list) and last != "checks":
+            _place(value, own)
+        elif isinstance(value, str) and value.endswith(FILE) and last in ("backend", "name"):
+            section[key] = own(value)
+
+
+_TASK = re.compile(r"task|matrix\.task\.[^.]+|variants\.[^.]+\.task")  # keys of tasks' sections
+
+
+def _plain(
+    tree: Mapping[Any, Any], own: Functions, section: str = "", where: str = ""
+) -> dict[str, Any]:
+    """Return a run file's content with functions replaced by their names, and rows by a path."""
+    found: dict[str, Any] = {}
+    for key, value in tree.items():
+        name = registered(key, own)
+        if _TASK.fullmatch(section) and name == "rows":
+            if "path" in tree:
+                raise ConfigError("task.rows and task.path are both given.", "Keep one of them.")
+            found = {"name": "jsonl"} | found | {"path": written(value, where)}
+        elif section == "task" and name == "path":
+            found = {"name": "jsonl"} | found | {"path": value}
+        elif name == "task.rows":
+            found["task.path"] = written(value, where)
+        elif isinstance(value, Mapping):
+            found[name] = _plain(value, own, f"{section}.{name}".lstrip("."), where)
+        elif isinstance(value, list | tuple):
+            found[name] = [
+                _plain(one, own) if isinstance(one, Mapping) else registered(one, own)
+                for one in value
+            ]
+        else:
+            found[name] = registered(value, own) if name == "checks" else value
+    return found
+
+
+def task_section(tree: Mapping[str, Any], own: Functions) -> dict[str, Any]:
+    """Return a section ``task`` with functions replaced by their names, and rows by a path.
+
+    This section's functions are added to ``own``.
+    """
+    if not tree.keys() & {"name", "rows", "path"}:
+        remedy = 'For a list of rows: {"rows": rows, "checks": "exact_match"}.'
+        raise ConfigError("A task has neither a name nor rows.", remedy)
+    return _plain(tree, own, "task")
+
+
+def registered(checker: Any, own: Functions | None = None, version: str = "") -> Any:
+    """Register a function as a checker under its name, and return the name.
+
+    A value that cannot be called is returned unchanged. A function that is registered already keeps
+    its version.
+    """
+    if not callable(checker):
+        return checker
+    if not inspect.isfunction(checker):
+        problem = f"A check is not a function, but of the type {type(checker).__name__!r}."
+        remedy = "Define it with def. Give options as {function: {option: value}}."
+        raise ConfigError(problem, remedy)
+    name = checker.__name__
+    if name == "<lambda>":
+        raise ConfigError("A check is a lambda, which has no name.", "Define it with def.")
+    if own is not None and own.setdefault(name, checker) is not checker:
+        remedy = f"Give one of them a name of its own: function.__name__ = '{name}_2'."
+        raise ConfigError(f"Two functions among the checks are named {name!r}.", remedy)
+    if version or not kind("checkers").is_registered(name, checker):
+        register("checkers", name, checker_of(checker, name), version)
+    return name
+
+
+def find_runs_and_files(
+    names: Iterable[str], settings: Settings
+) -> list[tuple[RunFolder, RunFile]]:
+    """Return runs as `runs_named` does, each with its run file: the named one, or the recorded one.
+
+    If a run file is named, the code of its plug-ins and checks must be the same as in its runs. So
+    must the rows of its task, if this machine has them. All of its runs must exist.
+    """
+    return [
+        (folder, now.get(folder.name) or folder.read_config())
+        for folders, now in _found_runs(names, settings, inputs=True)
+        for folder in folders
+    ]
+
+
+def runs_named(
+    names: Iterable[str], settings: Settings, *, removed: bool = False
+) -> list[RunFolder]:
+    """Return the named runs. The name or path of a run file stands for the runs of its variants.
+
+    If the path is given, the file's present variants count, and the runs must agree with its
+    present content. ``removed`` is as in `find_variants`.
+    """
+    found = _found_runs(names, settings, removed=removed)
+    return [folder for folders, _ in found for folder in folders]
+
+
+def run_named(name: str, settings: Settings, *, inputs: bool = False) -> RunFolder:
+    """Return one run, named as in `runs_named`.
+
+    With ``inputs``, code and rows must agree, too (see `find_runs_and_files`).
+    """
+    now = _in_file(name, settings)
+    folder = find_run(settings.runs_dir, name, listed=now)
+    _refuse_others([folder], now, name, settings, inputs=inputs)
+    return folder
+
+
+def baseline_name(named: str, settings: Settings) -> str:
+    """Return the name of a baseline run that is named as in `runs_named`, or "" for ""."""
+    if _is_run_file(named):
+        return run_named(named, settings).name
+    return named and run_path(settings.runs_dir, named).name
+
+
+def variants_named(name: str, settings: Settings) -> list[RunFolder]:
+    """Return the runs of a run file's variants, of which there must be at least two."""
+    now = _in_file(name, settings)
+    folders = find_variants(settings.runs_dir, name, listed=now)
+    _refuse_others(folders, now, name, settings)
+    _say_missing(folders, now, name)
+    return folders
+
+
+def _found_runs(
+    names: Iterable[str], settings: Settings, *, inputs: bool = False, removed: bool = False
+) -> list[tuple[list[RunFolder], dict[str, RunFile]]]:
+    """Return the runs for each name, and the named file's content by the name of its run.
+
+    With ``inputs``, all runs of a named file must exist. Otherwise, a warning names missing ones.
+    """
+    found: list[tuple[list[RunFolder], dict[str, RunFile]]] = []
+    known = set[str]()
+    for name in names:
+        now = _in_file(name, settings)
+        folders = find_runs(settings.runs_dir, name, listed=now, removed=removed)
+        for folder in folders:
+            if folder.name in known:
+                raise ConfigError(f"{folder.name!r} is named twice.", "Name each run once.")
+            known.add(folder.name)
+        own = [one for one in folders if one.name in (now or ())] if removed else folders
+        _refuse_others(own, now, name, settings, inputs=inputs)
+        if not removed:
+            _say_missing(folders, now, name, refuse=inputs)
+        found.append((folders, now or {}))
+    return found
+
+
+def _in_file(name: str, settings: Settings) -> dict[str, RunFile] | None:
+    """Return the runs of a run file by name, or None if ``name`` is not the path of one."""
+    root = settings.runs_dir
+    if not _is_run_file(name) or run_path(root, name) != root / Path(name).stem:
+        return None  # a name, or a file in a run's folder
+    base, runs = read_runs(name)
+    return {run_name(base, variant): run for variant, run in runs.items()}
+
+
+def _refuse_others(
+    folders: Iterable[RunFolder],
+    now: Mapping[str, RunFile] | None,
+    file: str,
+    settings: Settings,
+    *,
+    inputs: bool = False,
+) -> None:
+    """Refuse runs that do not agree with their run file's present content, if it was named."""
+    if now is None:
+        return
+    # A run file that the user names may name code, unless it comes with a run.
+    with executing("refused" if in_run_folder(file) else "allowed"):
+        for folder in folders:
+            _refuse_other(folder, now.get(folder.name), file, settings, inputs)
+
+
+def _say_missing(
+    folders: Iterable[RunFolder],
+    now: Mapping[str, RunFile] | None,
+    file: str,
+    *,
+    refuse: bool = False,
+) -> None:
+    """Warn of, or refuse, runs of a named run file that do not exist."""
+    existing = {folder.name for folder in folders}
+    if missing := [name for name in now or () if name not in existing]:
+        verb = "has" if len(missing) == 1 else "have"
+        problem, remedy = f"{', '.join(missing)} {verb} not been run", f"harness run {file}"
+        if refuse:
+            raise DataMissing(f"{problem}.", f"Run the file: {remedy}.")
+        logger.warning(f"{problem}: run the file with {remedy}")
+
+
+def _is_run_file(name: str) -> bool:
+    path = Path(name)
+    # A missing file without a folder may be meant as the name of a run.
+    return path.suffix in RUN_FILE and (path.exists() or bool(path.parent.name))
+
+
+def _refuse_other(
+    folder: RunFolder, run: RunFile | None, file: str, settings: Settings, inputs: bool
+) -> None:
+    problem = f"The run {folder.name!r} is not a run of {file}"
+    if run is not None:
+        run = resolved(run)
+        hashes = _hashes(folder, run, settings) if inputs else {}
+        changes = folder.differences(run, hashes, resolved)
+        # A larger limit is no difference. With a smaller one, the run has more than is asked for.
+        found = {key: values for key, values in changes.settings.items() if key != "limit"}
+        differing = [change(key, *values) for key, values in found.items()]
+        rows, recorded = own_rows(run, settings), folder.path / ROWS
+        if rows and recorded.exists() and rows.read_bytes() != recorded.read_bytes():
+            differing.append(f"task.rows ({items(differing_rows(recorded, rows))})")
+        problem += " as it is now: it was "
+        if differing:
+            problem += f"started with different values: {', '.join(differing)}"
+        elif versions := [input_change(key, *values) for key, values in changes.inputs.items()]:
+            problem += f"made with another version of {', '.join(versions)}"
+        else:
+            return
+    remedy = (
+        f"To use that run as it was started, leave out the file and name it: {folder.name}. "
+        f"To run the file: harness run {file}"
+    )
+    scored = " (or --rescore, if only checks or expected answers have changed)"
+    raise RunConflict(f"{problem}.", f"{remedy} --fresh{scored}.")
+
+
+def _hashes(folder: RunFolder, run: RunFile, settings: Settings) -> Mapping[str, str]:
+    """Return the hashes, by name in a fingerprint, of a run's plug-ins and of its rows' inputs."""
+    found = code_hashes(run)
+    with suppress(DataMissing):
+        found |= recording_hashes(run, settings)
+        if "path" not in run.task.options and not run.judges:
+            return found
+        task = build_task(run, settings)
+        own = task.fingerprint() if "path" in run.task.options else {}
+        from harness.store.index import is_scored  # NumPy takes 0.2 s to import
+
+        if not is_scored(folder, own):
+            found |= own
+        if run.judges:
+            from harness.engine.judges import judge_fingerprint  # not imported without judges
+
+            simulated = bool(folder.read_manifest().get("simulated"))
+            data = DataFolder(settings.data_dir, run.folder)
+            for judge in run.judges:
+                own = judge_fingerprint(judge, task, settings, data, simulated=simulated)
+                found |= {f"judge_{judge.as_}_{key}": value for key, value in own.items()}
+    hashes = {name: text for name, text in found.items() if name.endswith(HASH)}
+    return if_grown(hashes, folder, run, settings)

@@ -1,0 +1,356 @@
+"""The rounds of a sample: build messages, call, assess, judge, write, then start the next round."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import UNSET, UnsetType, convert
+from msgspec.structs import replace
+
+from harness.calls.calls import ReplyUnsaved
+from harness.calls.signals import Stop, Stopping
+from harness.engine.assessment import (
+    UNANSWERED,
+    AnswerVerdict,
+    Assessment,
+    assess,
+    crashed,
+    feedback,
+    refuses_constraint,
+    reply_outcome,
+)
+from harness.engine.long_answers import LONG, LongAnswers
+from harness.engine.plan import OwedSample, RunPlan
+from harness.engine.progress import Verdicts
+from harness.engine.reasoning import RecordedAnswers
+from harness.engine.session import BoundModel
+from harness.engine.turns import (
+    as_of,
+    at_played_turn,
+    continued,
+    turn_verdicts,
+    user_role,
+    user_turn,
+    verdict_on_all,
+)
+from harness.errors import CallError, Crashed, FatalCallError
+from harness.ports import ScoresRefusedConstraint
+from harness.records import (
+    CONSTRAINT_REFUSED,
+    CRASH_VERSION,
+    SCHEMA_VERSION,
+    TOOL_CALLS,
+    Attempt,
+    Call,
+    Instance,
+    Message,
+    Origin,
+    PlayedTurn,
+    Reply,
+    Request,
+    Rewriting,
+    Usage,
+    content_hash,
+    messages_hash,
+)
+
+if TYPE_CHECKING:
+    from harness.engine.judging import Judging  # not imported for a run without judges
+    from harness.engine.paraphrase import Paraphraser
+    from harness.engine.played_user import PlayedUser
+
+CALLED_A_TOOL = "The model called a tool, so the conversation cannot continue without its result."
+
+Messages = tuple[Message, ...]
+Rewritings = tuple[Rewriting, ...]
+
+
+@dataclass(slots=True)
+class Samples:
+    """Runs the rounds of unfinished samples, for all workers of a run."""
+
+    plan: RunPlan
+    bound: BoundModel
+    # Writes and counts an attempt, given its verdict and the sample's verdicts before it.
+    record: Callable[[Attempt, bool | None, Verdicts], None]
+    stop: Stop  # once requested, no further round starts
+    judging: Judging | None = None  # None: the rules alone decide
+    paraphraser: Paraphraser | None = None  # None: send the user's turns unchanged
+    long_answers: LongAnswers | None = None  # None: score long answers in this process too
+    user: PlayedUser | None = None  # None: no model plays the user
+
+    async def work(self, owed: OwedSample) -> int:
+        """Run a sample's missing rounds, and return how many were recorded.
+
+        A call that fails for this sample alone is recorded as an attempt and ends the sample.
+
+        `Stopping`, and any failure that affects more than this sample, is raised only after the
+        replies received so far have been recorded.
+        """
+        instance, task, rounds = owed.instance, self.plan.task, self.plan.run.rounds
+        opening, cluster = self.plan.opening(instance)
+        done: list[Attempt] = []  # the sample's attempts before its first missing round
+        if (index := self.plan.index) is not None:
+            answers_before = RecordedAnswers(index, self.bound.model.reasoning)
+            done = answers_before.rounds(instance.id, owed.sample, owed.round)
+        messages, rewritings = await self._conversation(owed, opening, done)
+        if not messages:
+            return 0
+        before, scripted = self.plan.verdicts(owed), owed.turns > 1
+        played = self.user is not None and user_role(task, instance) is not None
+        last, answers = max(owed.turns, rounds.max), [one.text or "" for one in done]
+        said = self.plan.turn_verdicts(owed) if scripted else []
+        for number in range(owed.round, last + 1):
+            if self.stop.requested:
+                raise Stopping
+            prompt = messages_hash(messages)
+            asked = as_of(task, instance, answers)
+            request = self.plan.request(owed._replace(instance=asked), number, messages, prompt)
+            begun = Attempt(
+                v=SCHEMA_VERSION,
+                instance=instance.id,
+                sample=owed.sample,
+                round=number,
+                groups=instance.groups,
+                cluster=cluster,
+                request=_as_recorded(request, prompt),
+                outcome="error",
+                started_at=time.time(),
+                ended_at=0.0,
+                polish=rewritings,
+                turns=number + 1 if played else owed.turns if scripted else UNSET,
+            )
+            try:
+                call = await self.bound.call(request)
+            except ReplyUnsaved as error:
+                if played:  # what the user would say is unknown
+                    found = Assessment("error", None, {}, "The reply could not be saved.")
+                else:
+                    found = await self._assess(asked, error.call.reply)
+                self.record(self._answered(begun, error.call, found), None, before)
+                raise
+            except FatalCallError:
+                raise
+            except CallError as error:
+                refusal = self._refusal(error, request, begun)
+                if isinstance(error, Crashed):
+                    self.record(self._crash(begun, asked, error), False, before)
+                    break
+                if refusal is None:
+                    problem = f"{type(error).__name__}: {error}"
+                    partial, now = error.partial or UNSET, time.time()
+                    crashes = bool(error.exception) and self.bound.model.is_application
+                    failed = replace(
+                        begun,
+                        ended_at=now,
+                        error=problem,
+                        partial=partial,
+                        latency_s=error.latency_s if crashes else None,
+                        exception=error.exception or UNSET,
+                    )
+                    self.record(failed, None, before)
+                    break
+                call = refusal
+            if number < last and call.reply.finish_reason in TOOL_CALLS:
+                unanswerable = Assessment("error", None, {}, CALLED_A_TOOL)
+                self.record(self._answered(begun, call, unanswerable), None, before)
+                break
+            turn: str | None = None  # the user's next turn; without one, the sample ends
+            if played:
+                said_next = await self._said_next(instance, messages, call, request.origin)
+                turn, record, problem = said_next
+                over = turn is None and not problem
+                user = UNSET if record is None else (record,)
+                begun = replace(begun, feedback=turn, turns=number + (not over), user=user)
+                if problem:
+                    failed_too = Assessment("error", None, {}, problem)
+                    self.record(self._answered(begun, call, failed_too), None, before)
+                    break
+                asked = at_played_turn(task, instance, messages, last=over)
+            found = await self._assess(asked, call.reply)
+            attempt = self._answered(begun, call, found)
+            answers.append(call.reply.text)
+            verdict = AnswerVerdict(
+                None if self.judging else attempt.passed, pending=self.judging is not None
+            )
+            ended = number == last or (scripted and found.outcome in UNANSWERED)
+            ended |= played and turn is None
+            try:
+                if self.judging is not None:
+                    verdict = await self.judging.judge(asked, attempt)
+                passed = verdict.passed is True and rounds.stop_on_pass
+                if not ended and scripted:
+                    turn = turn or user_turn(task, instance, answers)
+                elif not (ended or passed or found.unscored):
+                    turn = await self._feedback(instance, call.reply, found, verdict)
+                if turn is not None:
+                    turn, more = await self._rewritten(turn, "feedback", instance, request.origin)
+                    attempt = replace(attempt, feedback=turn, polish=(*attempt.polish, *more))
+            finally:  # The reply was paid for; the next session adds what is missing.
+                decided = verdict.passed
+                if scripted:
+                    said += turn_verdicts(attempt, verdict)
+                    decided = verdict_on_all(said) if ended else None
+                self.record(attempt, decided, before)
+                if self.judging is not None:
+                    self.judging.record(verdict)
+                before = before._replace(latest=decided)
+            if turn is None:
+                break
+            state = call.reply.reasoning_state
+            messages, rewritings = continued(messages, call.reply.text, turn, state), ()
+        return number - owed.round + 1
+
+    async def _conversation(
+        self, owed: OwedSample, opening: Messages, done: Sequence[Attempt]
+    ) -> tuple[Messages, Rewritings]:
+        """Return the messages of a sample's next round, and the paraphrases made for them.
+
+        Both are empty if the round cannot start yet because a score or verdict is missing.
+        """
+        instance = owed.instance
+        if not done:
+            origin = Origin(instance.id, owed.sample, 1)
+            asked = opening[-1].content
+            text, rewritings = await self._rewritten(asked, "instruction", instance, origin)
+            return (*opening[:-1], replace(opening[-1], content=text)), rewritings
+        # The messages as sent: a second model may have paraphrased them.
+        messages = convert(done[0].request["messages"], Messages)
+        rewritings = ()
+        for number, attempt in enumerate(done, start=1):
+            text, reason = attempt.text or "", attempt.finish_reason or ""
+            reply = Reply(text, reason, reasoning_state=attempt.reasoning_state or None)
+            turn = attempt.feedback
+            if owed.turns > 1:
+                answers = [one.text or "" for one in done[:number]]
+                turn = turn or user_turn(self.plan.task, instance, answers)
+            if turn is None:  # fewer rounds were set then, or the run stopped before the feedback
+                found = await self._assess(instance, reply)
+                if found.unscored:
+                    return (), ()
+                verdict = AnswerVerdict(None)
+                if self.judging is not None and self.plan.index is not None:
+                    # Its judgements are found by the text as it was recorded.
+                    recorded = self.plan.index.rounds(instance.id, owed.sample, owed.round)
+                    verdict = self.judging.recorded(recorded[number - 1])
+                turn = await self._feedback(instance, reply, found, verdict)
+                if turn is None:
+                    return (), ()
+                origin = Origin(instance.id, owed.sample, attempt.round)
+                turn, more = await self._rewritten(turn, "feedback", instance, origin)
+                rewritings = (*rewritings, *more)
+            messages = continued(messages, text, turn, reply.reasoning_state)
+        return messages, rewritings
+
+    async def _assess(self, instance: Instance[Any], reply: Reply) -> Assessment:
+        if self.long_answers is None or len(reply.text) < LONG:
+            return assess(self.plan.task, instance, reply)
+        return await asyncio.to_thread(self.long_answers.assess, instance, reply)
+
+    async def _feedback(
+        self, instance: Instance[Any], reply: Reply, found: Assessment, verdict: AnswerVerdict
+    ) -> str | None:
+        if self.long_answers is None or len(reply.text) < LONG:
+            by_rules = feedback(self.plan.task, instance, reply, found)
+        else:
+            by_rules = await asyncio.to_thread(self.long_answers.feedback, instance, reply, found)
+        return self.judging.feedback(by_rules, found, verdict) if self.judging else by_rules
+
+    async def _rewritten(
+        self,
+        text: str,
+        kind: Literal["instruction", "feedback"],
+        instance: Instance[Any],
+        origin: Origin,
+    ) -> tuple[str, Rewritings]:
+        if self.paraphraser is None:
+            return text, ()
+        rewritten, rewriting = await self.paraphraser.rewrite(text, kind, instance, origin)
+        return rewritten, (rewriting,)
+
+    async def _said_next(
+        self, instance: Instance[Any], messages: Messages, call: Call, origin: Origin
+    ) -> tuple[str | None, PlayedTurn | None, str]:
+        """Return the played user's turn after an answer, as `PlayedUser.next_turn` does."""
+        assert self.user is not None
+        if origin.round == origin.turns or reply_outcome(call.reply) in UNANSWERED:
+            return None, None, ""
+        said = (*messages, Message("assistant", call.reply.text))
+        return await self.user.next_turn(instance, said, origin)
+
+    def _refusal(self, error: CallError, request: Request, begun: Attempt) -> Call | None:
+        """Return a call that records a refused constraint, or None if there is none to record."""
+        measures = isinstance(self.plan.task, ScoresRefusedConstraint)
+        if not (measures and refuses_constraint(error, request)):
+            return None
+        reply = Reply(error.message, CONSTRAINT_REFUSED, Usage(), request.model)
+        name = content_hash([begun.request, begun.instance, begun.sample, begun.round])
+        return Call(name, reply, False, begun.started_at, time.time())
+
+    def _crash(self, begun: Attempt, instance: Instance[Any], error: Crashed) -> Attempt:
+        found = crashed(self.plan.task, instance, str(error))
+        return replace(
+            begun,
+            v=CRASH_VERSION,
+            outcome=found.outcome,
+            passed=found.passed,
+            scores=found.scores,
+            ended_at=time.time(),
+            latency_s=error.latency_s,
+            error=found.problem,
+            exception=error.exception or UNSET,
+        )
+
+    def _answered(self, begun: Attempt, call: Call, found: Assessment) -> Attempt:
+        reply = call.reply
+        sent = begun.request["decoding"]
+        several = begun.turns is not UNSET or self.plan.run.rounds.max > 1
+        return replace(
+            begun,
+            text=reply.text,
+            reasoning=reply.reasoning,
+            finish_reason=reply.finish_reason,
+            outcome=found.outcome,
+            passed=found.passed,
+            scores=found.scores,
+            call_id=call.id,
+            usage=reply.usage,
+            cost_usd=self.bound.model.cost(reply),
+            latency_s=None if reply.batch else reply.latency_s,
+            cached=call.cached,
+            started_at=call.started_at,
+            ended_at=call.ended_at,
+            error=found.problem or None,
+            reasoning_state=(several and reply.reasoning_state) or UNSET,
+            answered_by=_answered_by(begun.request["model"], reply),
+            without_logprobs=("logprobs" in sent and reply.logprobs is None) or UNSET,
+        )
+
+
+def _answered_by(requested: str, reply: Reply) -> str | UnsetType:
+    """Return the model that answered, if it is another one than requested."""
+    if not requested or not reply.model or reply.model == requested:
+        return UNSET
+    return reply.model
+
+
+def _as_recorded(request: Request, prompt: str) -> dict[str, Any]:
+    number = request.origin.round
+    kept: dict[str, Any] = {
+        "model": request.model,
+        "decoding": request.decoding.given(),
+        "seed": request.seed,
+        "messages_hash": prompt,
+    }
+    if request.redraw:
+        kept["redraw"] = request.redraw
+    if request.loglikelihoods:
+        kept["loglikelihoods"] = True
+    if request.window:
+        kept["window"] = request.window
+    # Later rounds' messages follow from those of round 1, the answers and the feedback.
+    return kept | ({"messages": request.messages} if number == 1 else {"follows": number - 1})
