@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 from warnings import warn
 
 from harness.analysis.comparable import read_run
+from harness.analysis.exported_run import ExportedRows, exported_run
 from harness.analysis.gate import Decision, Gate, Outcome, check_runs
 from harness.analysis.metrics import Metrics
 from harness.analysis.run_comparison import RunComparison
@@ -25,7 +26,6 @@ from harness.config.settings import Settings
 from harness.engine.run_files import run_named
 from harness.engine.task_answers import row_fields
 from harness.errors import ConfigError, nearest
-from harness.exchange.exported_run import ExportedRows, exported_run
 from harness.records import Attempt
 from harness.report.comparison import comparison_document
 from harness.report.cross_table import suite_document

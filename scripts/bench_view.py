@@ -34,11 +34,11 @@ from harness.analysis.metrics import to_json
 from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
 from harness.plugins.mock.server import MockServer
+from harness.plugins.view.followed import SAVED
 from harness.records import Attempt, Score, Usage
 from harness.store.files import write_json, write_whole
 from harness.store.json_lines import encode
 from harness.store.run_folder import RunFolder
-from harness.view.followed import SAVED
 
 CALLS = 20_000
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -45,12 +45,6 @@ CORE: Mapping[str, Verb] = {
         heading="Run",
         place="harness.cli.listings:configs",
     ),
-    "reproduce": Verb(
-        summary="Reproduce the tables and figures of a paper.",
-        heading="Run",
-        place="harness.cli.reproduce:reproduce",
-        executes=True,
-    ),
     "ls": Verb(
         summary="List the runs.",
         heading="Look at runs",
@@ -60,11 +54,6 @@ CORE: Mapping[str, Verb] = {
         summary="Show a run's metrics, its failures, or one instance in full.",
         heading="Look at runs",
         place="harness.cli.show:show",
-    ),
-    "view": Verb(
-        summary="Follow runs in progress in the browser, and read finished ones.",
-        heading="Look at runs",
-        place="harness.cli.view:view",
     ),
     "report": Verb(
         summary="Write a report you can share: one HTML file that works offline.",
@@ -185,17 +174,6 @@ CORE: Mapping[str, Verb] = {
         summary="Inspect and clear the cache of paid replies.",
         heading="Data and tools",
         place="harness.cli.cache:cache",
-    ),
-    "export": Verb(
-        summary="Export runs for other tools.",
-        heading="Data and tools",
-        place="harness.cli.exchange:export",
-        former_options={"-o": "--output"},
-    ),
-    "import": Verb(
-        summary="Import another tool's results as a run.",
-        heading="Data and tools",
-        place="harness.cli.exchange:import_",
     ),
 }
 """The verbs of the core."""

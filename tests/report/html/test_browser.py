@@ -18,13 +18,13 @@ from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect, sy
 
 from harness.analysis.metrics import JudgeFacts
 from harness.analysis.run_comparison import ComparisonOptions
-from harness.analysis.study import Exhibit, Finding, ReferenceValue, Study
 from harness.analysis.summary import latencies
+from harness.plugins.reproduce.page import study_page
+from harness.plugins.reproduce.study import Exhibit, Finding, ReferenceValue, Study
 from harness.records import Score
 from harness.report.figure import config
 from harness.report.figures import figures
 from harness.report.runs import ReportedRun
-from harness.report.study import study_page
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgements import (

@@ -1,1 +1,0 @@
-"""Converts runs to and from other tools' files. Such files are untrusted and never executed."""

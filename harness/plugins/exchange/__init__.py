@@ -1,0 +1,20 @@
+"""Export of runs for other tools, and import of their results."""
+
+from harness.plugin import Plugin, Verb
+
+plugin = Plugin(
+    summary="Export of runs for other tools, and import of their results.",
+    verbs={
+        "export": Verb(
+            summary="Export runs for other tools.",
+            heading="Data and tools",
+            place=".verbs:export",
+            former_options={"-o": "--output"},
+        ),
+        "import": Verb(
+            summary="Import another tool's results as a run.",
+            heading="Data and tools",
+            place=".verbs:import_",
+        ),
+    },
+)

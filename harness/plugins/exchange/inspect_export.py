@@ -1,0 +1,224 @@
+"""Writes a run as an Inspect log (``.eval`` or ``.json``), using Inspect's own library.
+
+A log shows the last round of each sample. The sample's metadata holds all attempts, unchanged,
+under the key ``harness``, which `harness import` reads. Inspect writes a log as a whole, so all
+samples of the run must fit in memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.analysis.exported_run import ExportedRun, conversation, prompt
+from harness.analysis.metrics import Mean, Metrics, Rate
+from harness.errors import ConfigError
+from harness.extras import import_extra
+from harness.records import Attempt, Score, Usage
+from harness.store.files import output_file
+from harness.store.index import read_names
+
+SUFFIXES = (".eval", ".json")
+HARNESS = "harness"  # the key in the metadata of a log and of a sample that `harness import` reads
+VERDICT = "passed"  # the scorer with the harness's verdict, in addition to the task's
+STOP_REASONS = {"stop": "stop", "length": "max_tokens"}
+STOP_REASONS |= dict.fromkeys(("content_filter", "refusal"), "content_filter")
+
+# Keys of a manifest to export with a run; those about the machine are omitted.
+MANIFEST_KEYS = (
+    *("task", "model", "backend", "simulated", "measure", "variant", "fingerprint", "seed"),
+    *("samples", "owed", "packages", "python", "started_at", "ended_at"),
+)
+
+
+def write_inspect(run: ExportedRun, path: Path) -> None:
+    """Write a run as an Inspect log, to a path that ends in ``.eval`` or ``.json``.
+
+    On failure, an existing file is unchanged.
+    """
+    if path.suffix not in SUFFIXES:
+        message = f"--output {path}: an Inspect log ends with .eval or .json."
+        raise ConfigError(message, "Inspect reads no other suffix.")
+    inspect_log = import_extra("inspect_ai.log", "exchange")
+    tree = _header(run)
+    model, log_id = tree["eval"]["model"], tree["eval"]["eval_id"]
+    with output_file(path) as temporary:
+        tree["samples"] = [
+            inspect_log.EvalSample.model_validate(_sample(rounds, model, f"{log_id}-{number}"))
+            for number, rounds in enumerate(run.samples(Attempt))
+        ]
+        log = inspect_log.EvalLog.model_validate(tree)
+        inspect_log.write_eval_log(log, temporary, format=path.suffix[1:])
+
+
+def _sample(rounds: Sequence[Attempt], model: str, uuid: str) -> dict[str, Any]:
+    last = rounds[-1]
+    content: Any = last.text or ""
+    if last.reasoning:
+        reasoning = {"type": "reasoning", "reasoning": last.reasoning}
+        content = [reasoning, {"type": "text", "text": last.text or ""}]
+    answer = {"role": "assistant", "content": content, "source": "generate", "model": model}
+    stop = STOP_REASONS.get(last.finish_reason or "", "unknown")
+    answered = last.text is not None
+    usages = [attempt.usage for attempt in rounds if attempt.usage is not None]
+    costs = [attempt.cost_usd for attempt in rounds]
+    cost = None if None in costs else math.fsum(cost or 0.0 for cost in costs)
+    error = None
+    if last.outcome == "error":  # a crash is a failed sample with a score
+        message = last.error or "the call failed"
+        error = {"message": message, "traceback": message, "traceback_ansi": message}
+    return {
+        "id": _sample_id(last.instance),
+        "epoch": last.sample + 1,
+        "input": prompt(rounds),
+        "target": "",
+        "messages": [*conversation(rounds), *([answer] if answered else [])],
+        "output": {
+            "model": model,
+            "choices": [{"message": answer, "stop_reason": stop}] if answered else [],
+            "completion": last.text or "",
+            "usage": _usage(last.usage, last.cost_usd) if last.usage else None,
+            "time": last.latency_s,
+        },
+        "scores": _scores(last),
+        "metadata": {
+            "groups": last.groups,
+            "cluster": last.cluster,
+            "outcome": last.outcome,
+            "passed": last.passed,
+            "rounds": last.round,
+            HARNESS: {"v": 1, "attempts": msgspec.to_builtins(rounds)},
+        },
+        "model_usage": {model: _usage(sum(usages[1:], usages[0]), cost)} if usages else {},
+        "started_at": _date(rounds[0].started_at),
+        "completed_at": _date(last.ended_at),
+        "total_time": max(last.ended_at - rounds[0].started_at, 0.0),
+        "uuid": uuid,
+        "error": error,
+        "turn_count": len(rounds),
+    }
+
+
+def _scores(attempt: Attempt) -> dict[str, dict[str, Any]]:
+    found = {name: score for name, score in attempt.scores.items() if score.value is not None}
+    if attempt.passed is not None:
+        reasons = (score.reason for score in attempt.scores.values() if score.reason)
+        reason = attempt.error or "; ".join(reasons)
+        found[_verdict_name(attempt.scores)] = Score(attempt.passed, reason=reason)
+    grade = {True: "C", False: "I"}
+    return {
+        name: {
+            "value": grade[score.value] if isinstance(score.value, bool) else score.value,
+            "answer": attempt.text,
+            "explanation": score.reason or None,
+            "metadata": dict(score.details) or None,
+        }
+        for name, score in found.items()
+    }
+
+
+def _header(run: ExportedRun) -> dict[str, Any]:
+    config, manifest, metrics = run.config, run.manifest, run.metrics
+    instances = list(read_names(run.index.path).values())
+    backend, name = config.model.backend, config.model.name
+    model = f"{backend}/{name}" if name else backend
+    started, ended = (_date(manifest.get(key)) for key in ("started_at", "ended_at"))
+    measured: dict[str, Rate | Mean] = {_verdict_name(metrics.scores): metrics.overall}
+    scores = [_result(name, found, metrics) for name, found in (measured | metrics.scores).items()]
+    scores = [one for one in scores if one["metrics"]]
+    fingerprint = manifest.get("fingerprint", {})
+    given = config.decoding.given()
+    names = {"temperature": "temperature", "max_tokens": "max_tokens", "top_p": "top_p"}
+    names["stop"] = "stop_seqs"
+    decoding = {theirs: given[ours] for ours, theirs in names.items() if ours in given}
+    run_id = manifest.get("id", metrics.run)
+    usage = _usage(metrics.usage, metrics.cost_usd) if metrics.usage else None
+    kept = {key: manifest[key] for key in MANIFEST_KEYS if key in manifest}
+    own = {"v": 1, "config": config.model_dump(mode="json"), "manifest": kept}
+    return {
+        "status": "success" if metrics.complete else "cancelled",
+        "eval": {
+            "eval_id": run_id,
+            "run_id": run_id,
+            "created": started or _date(0),
+            "task": metrics.task,
+            "task_id": f"{metrics.task}-{metrics.run}",
+            "task_display_name": f"{metrics.task} SIMULATED" if metrics.simulated else metrics.task,
+            "task_args": config.task.model_dump(mode="json", exclude={"name"}),
+            "solver": "generate",
+            "tags": ["SIMULATED"] if metrics.simulated else None,
+            "dataset": {
+                "name": str(fingerprint.get("dataset") or metrics.task),
+                "samples": len(instances),
+                "sample_ids": [_sample_id(name) for name in instances],
+                "shuffled": False,
+            },
+            "model": model,
+            "model_generate_config": decoding,
+            "config": {"epochs": config.samples, "log_samples": True},
+            "packages": {"harness": str(manifest.get("packages", {}).get("harness", ""))},
+            "metadata": {HARNESS: own},
+            "scorers": [{"name": one["name"]} for one in scores],
+        },
+        "plan": {"steps": [{"solver": "generate"}], "config": decoding},
+        "results": {
+            "total_samples": metrics.n_samples,
+            "completed_samples": metrics.n_samples - metrics.overall.missing,
+            "scores": scores,
+        },
+        "stats": {
+            "started_at": started or "",
+            "completed_at": ended or "",
+            "model_usage": {model: usage} if usage else {},
+        },
+    }
+
+
+def _result(name: str, found: Rate | Mean, metrics: Metrics) -> dict[str, Any]:
+    values: dict[str, float | None] = {"mean": found.mean}
+    if isinstance(found, Rate):
+        values = {"pass_rate": found.mean}
+        values |= {f"pass_at_{k}": value for k, value in metrics.pass_at_k.items()}
+    low, high = found.ci95 or (None, None)
+    values |= {"stderr": found.stderr, "ci95_low": low, "ci95_high": high}
+    return {
+        "name": name,
+        "scorer": name,
+        "scored_samples": found.n,
+        "unscored_samples": found.missing,
+        "metrics": {k: {"name": k, "value": v} for k, v in values.items() if v is not None},
+    }
+
+
+def _verdict_name(scores: Iterable[str]) -> str:
+    """Return a name for the verdict that no score has."""
+    return f"{HARNESS}_{VERDICT}" if VERDICT in scores else VERDICT
+
+
+def _sample_id(instance: str) -> str:
+    return instance.replace("\0", "\ufffd")  # the names of zip members must not contain NUL
+
+
+def _usage(usage: Usage, cost: float | None) -> dict[str, Any]:
+    new = usage.input_tokens - usage.cached_input_tokens - usage.cache_write_tokens
+    return {
+        "input_tokens": max(new, 0),  # without those read from or written to a cache
+        "output_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+        "input_tokens_cache_read": usage.cached_input_tokens or None,
+        "input_tokens_cache_write": usage.cache_write_tokens or None,
+        "reasoning_tokens": usage.reasoning_tokens or None,
+        "total_cost": cost,
+    }
+
+
+def _date(seconds: float | None) -> str | None:
+    try:
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat()
+    except (OverflowError, ValueError, OSError):
+        return None

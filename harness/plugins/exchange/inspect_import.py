@@ -1,0 +1,357 @@
+"""Reads an Inspect log as a run, using Inspect's own library.
+
+Each sample becomes one attempt, in round 1. A log that the harness exported is restored with all
+attempts, unless a score is named.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+from pydantic import ValidationError
+
+from harness.config.run_file import RunFile
+from harness.config.validation import problems
+from harness.extras import import_extra
+from harness.plugins.exchange import imported_run
+from harness.plugins.exchange.imported_run import (
+    MAX_BYTES,
+    FoundScore,
+    Imported,
+    Placed,
+    invalid,
+    opened,
+)
+from harness.plugins.exchange.inspect_export import HARNESS, MANIFEST_KEYS
+from harness.records import (
+    SCHEMA_VERSION,
+    Attempt,
+    Message,
+    Outcome,
+    Usage,
+    encodable,
+    messages_hash,
+)
+
+EvalLog = Any
+EvalSample = Any  # Inspect's types: the library is an extra, which type checking does not need
+
+MAX_UNPACKED = 1 << 35  # size limit of a log's unpacked samples: 32 GiB
+MAX_WHOLE = 1 << 30  # size limit of a ``.json`` log, which has to be read as a whole
+MAX_MISSING = 200_000  # samples that a log names but lacks: a header can easily name millions
+UNUSED = {"store", "events", "timelines"}  # fields of a sample that are not read
+# A metadata field is a label if it has at most this many values, all texts of at most this length.
+MAX_GROUPS, MAX_GROUP_LENGTH = 50, 60
+NO_LABEL = ""  # stands for any other value
+
+GRADES = {"C": 1.0, "I": 0.0, "N": 0.0, "P": 0.5}
+WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+OUTCOMES: Mapping[str, Outcome] = {
+    "max_tokens": "truncated",
+    "model_length": "truncated",
+    "content_filter": "refused",
+}
+FINISH_REASONS = {"max_tokens": "length", "model_length": "length"}
+
+
+def is_inspect_log(path: Path) -> bool:
+    """Return whether a file begins like an Inspect log. The rest of it may be malformed."""
+    with opened(path) as file:
+        begins = file.read(1 << 16)
+    if begins[:4] == b"PK\x03\x04":
+        return True
+    return begins.lstrip()[:1] == b"{" and b'"eval"' in begins and b'"doc_id"' not in begins
+
+
+def _read_log(path: Path) -> EvalLog:
+    reader = import_extra("inspect_ai.log", "exchange")
+    with opened(path) as file:
+        zipped = file.read(4) == b"PK\x03\x04"
+    if zipped:
+        _refuse_bomb(path)
+    elif path.stat().st_size > MAX_WHOLE:
+        remedy = "'inspect log convert --to eval' makes a .eval"
+        raise invalid(str(path), f"longer than {MAX_WHOLE:,} bytes; {remedy}")
+    options = {"resolve_attachments": "core", "format": "eval" if zipped else "json"}
+    try:
+        return reader.read_eval_log(path, **options, exclude_fields=UNUSED)
+    except Exception as error:  # Inspect raises anything on a malformed log
+        reason = " ".join(str(error).split())[:160]
+        raise invalid(str(path), f"not a readable Inspect log ({reason})") from None
+
+
+def _samples(path: Path, log: EvalLog) -> Iterator[tuple[str, EvalSample]]:
+    place = {str(name): n for n, name in enumerate(log.eval.dataset.sample_ids or ())}
+    samples = log.samples or ()  # sorted by epoch first
+    for sample in sorted(samples, key=lambda one: (place.get(str(one.id), len(place)), one.epoch)):
+        where = f"{path}, sample {str(sample.id)[:200]!r}, epoch {sample.epoch}"
+        if not 1 <= sample.epoch < 2**31 or not str(sample.id):
+            raise invalid(where, "a sample needs an id, and an epoch from 1")
+        yield where, sample
+
+
+def _refuse_bomb(path: Path) -> None:
+    """Raise DataInvalid for a zip archive that is broken, or too large when unpacked."""
+    try:
+        with zipfile.ZipFile(path) as log:
+            sizes = {member.filename: member.file_size for member in log.infolist()}
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise invalid(str(path), f"not a complete zip ({error})") from None
+    for name, size in sizes.items():
+        if size > MAX_BYTES:
+            raise invalid(f"{path}, {name[:200]}", f"more than {MAX_BYTES:,} bytes when unpacked")
+    if sum(sizes.values()) > MAX_UNPACKED:
+        raise invalid(str(path), f"more than {MAX_UNPACKED:,} bytes when unpacked")
+
+
+def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
+    """Read an Inspect log as a run of ``task`` (default: the log's own task).
+
+    ``score`` decides whether an answer passes (default: see `imported_run.judged`).
+    """
+    log = _read_log(path)
+    spec, samples = log.eval, _samples(path, log)
+    own = (spec.metadata or {}).get(HARNESS)
+    if isinstance(own, dict) and "config" in own and not score:
+        return _exported(path, samples, own, task)
+    task = task or encodable(spec.task) or "imported"
+    model = encodable(spec.model)
+    settings = log.plan.config.merge(spec.model_generate_config)
+    decoding = settings.model_dump(include={"temperature", "max_tokens", "top_p"})
+    stats, results = log.stats, log.results
+    begun = _seconds(stats.started_at) or _seconds(spec.created) or 0.0
+    data: dict[str, str] = {}
+    found = []
+    for where, sample in samples:
+        attempt = _attempt(sample, where, model, begun)
+        asked = sample.target or sample.input
+        if not isinstance(asked, str) and asked is sample.input:
+            asked = msgspec.to_builtins(_conversation(sample.input))
+        hashed = hashlib.sha256(repr((asked, sample.choices)).encode(errors="replace"))
+        data[attempt.instance] = hashed.hexdigest()
+        scores = {} if sample.error else dict(_grades(sample, where))
+        found.append(((where, attempt), scores))
+    headline = results.headline.scorer if results and results.headline else ""
+    attempts, measure = imported_run.judged(found, _is_accuracy(log), score, headline or "")
+    errors = sum(attempt.outcome == "error" for _, attempt in attempts)
+    notes = [f"{errors:,} samples have an error: not judged."] if errors else []
+    attempts = _with_groups(attempts)
+    epochs = max([spec.config.epochs or 1, *(attempt.sample + 1 for _, attempt in attempts)])
+    if missing := _missing(path, log, attempts, epochs, model, begun):
+        notes.append(f"{len(missing):,} samples are named but missing: not judged.")
+    others: dict[str, Any] = {"simulated": model.startswith("mockllm/"), "started_at": begun}
+    others["ended_at"] = _seconds(stats.completed_at)
+    return Imported(
+        format="inspect",
+        config=imported_run.config(task, model, epochs, decoding),
+        manifest=imported_run.manifest(task, model, data, measure, **others),
+        attempts=attempts + missing,
+        notes=notes,
+    )
+
+
+def _exported(
+    path: Path, samples: Iterator[tuple[str, EvalSample]], own: Mapping[str, Any], task: str
+) -> Imported:
+    try:
+        run = RunFile.model_validate(own["config"])
+    except ValidationError as error:
+        problem = f"its run file is not valid ({problems(error, RunFile)[0]})"
+        raise invalid(str(path), problem) from None
+    kept = own.get("manifest")
+    found = {key: kept[key] for key in MANIFEST_KEYS if isinstance(kept, dict) and key in kept}
+    for key in ("started_at", "ended_at"):
+        found[key] = imported_run.number(found.get(key), str(path))
+    if task:
+        run = run.model_copy(update={"task": run.task.model_copy(update={"name": task})})
+        found["task"] = task
+
+    def attempts() -> Iterator[tuple[str, Attempt]]:
+        for where, sample in samples:
+            try:
+                for attempt in sample.metadata[HARNESS]["attempts"]:
+                    yield where, msgspec.convert(attempt, Attempt)
+            except (KeyError, TypeError, msgspec.ValidationError, RecursionError) as error:
+                problem = f"not a sample that the harness exported ({str(error)[:160]})"
+                raise invalid(where, problem) from None
+
+    return Imported(format="inspect", config=run, manifest=found, attempts=attempts())
+
+
+def _with_groups(attempts: list[Placed]) -> list[Placed]:
+    """Return the attempts without the labels whose values are many or long."""
+    values: dict[str, set[Any]] = {}
+    for _, attempt in attempts:
+        for label, value in attempt.groups.items():
+            values.setdefault(label, set()).add(value)
+    few = {label for label, some in values.items() if len(some) <= MAX_GROUPS}
+    groups = {label for label in few if NO_LABEL not in values[label]}
+    return [
+        (where, replace(one, groups={k: v for k, v in one.groups.items() if k in groups}))
+        for where, one in attempts
+    ]
+
+
+def _missing(
+    path: Path, log: EvalLog, attempts: list[Placed], epochs: int, model: str, begun: float
+) -> list[Placed]:
+    """Return an attempt with the outcome ``error`` for each sample that the log lacks."""
+    clusters = {attempt.instance: attempt.cluster for _, attempt in reversed(attempts)}
+    seen = {(attempt.instance, attempt.sample) for _, attempt in attempts}
+    listed = [encodable(str(name)) for name in log.eval.dataset.sample_ids or ()]
+    if len(listed) * epochs > len(seen) + MAX_MISSING:
+        names = f"it names {len(listed):,} samples of {epochs:,} epochs"
+        raise invalid(str(path), f"{names} but holds {len(seen):,} of them")
+
+    def missing(name: str, number: int) -> Attempt:
+        return Attempt(
+            v=SCHEMA_VERSION,
+            instance=name,
+            sample=number,
+            round=1,
+            groups={},
+            cluster=clusters.get(name) or messages_hash((Message("user", name),)),
+            request={"model": model},
+            outcome="error",
+            started_at=begun,
+            ended_at=begun,
+            error="the log names this sample but does not contain it",
+        )
+
+    wanted = ((name, number) for name in listed for number in range(epochs))
+    return [(str(path), missing(*one)) for one in wanted if one not in seen]
+
+
+def _attempt(sample: EvalSample, where: str, model: str, begun: float) -> Attempt:
+    name = encodable(str(sample.id))
+    choice = sample.output.choices[0] if sample.output.choices else None
+    content = choice.message.content if choice else sample.output.completion
+    answer = _text(content)
+    turns = _conversation(sample.messages)
+    answers = [place for place, turn in enumerate(turns) if turn.role == "assistant"]
+    given = _conversation(sample.input)
+    asked = (turns[: answers[-1]] if answers else turns) or given
+    stop = choice.stop_reason if choice else ""
+    outcome = OUTCOMES.get(stop, "ok") if answer.strip() else "empty"
+    error = sample.error
+    usage, cost = _usage(sample, where)
+    started = _seconds(sample.started_at) or begun
+    call = f"{sample.uuid}/{name}/{sample.epoch}/{started}".encode(errors="replace")
+    return Attempt(
+        v=SCHEMA_VERSION,
+        instance=name,
+        sample=sample.epoch - 1,
+        round=1,
+        groups={label: _label(value) for label, value in sample.metadata.items()},
+        cluster=messages_hash(given),
+        request={"model": model, "messages_hash": messages_hash(asked), "messages": asked},
+        outcome="error" if error else outcome,
+        started_at=started,
+        ended_at=_seconds(sample.completed_at) or started,
+        text=None if error and not answer else answer,
+        reasoning=_reasoning(content),
+        finish_reason=FINISH_REASONS.get(stop, stop) or None,
+        call_id=hashlib.blake2b(call, digest_size=16).hexdigest(),
+        usage=usage,
+        cost_usd=cost,
+        latency_s=imported_run.number(sample.output.time, where),
+        cached=True,  # not paid for by this run
+        error=(encodable(error.message) or "an error") if error else None,
+    )
+
+
+def _label(value: Any) -> str:
+    short = isinstance(value, str) and 0 < len(value) <= MAX_GROUP_LENGTH
+    return encodable(value) if short else NO_LABEL
+
+
+def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
+    total, costs = Usage(), []
+    for usage in sample.model_usage.values():
+        read, written = usage.input_tokens_cache_read or 0, usage.input_tokens_cache_write or 0
+        given, reasoning = usage.input_tokens + read + written, usage.reasoning_tokens or 0
+        counts = (given, usage.output_tokens, read, reasoning, written)
+        total += Usage(*[count if 0 <= count < 2**31 else 0 for count in counts])
+        costs.append(imported_run.number(usage.total_cost, where))
+    known = [cost for cost in costs if cost is not None and cost >= 0]
+    complete = bool(costs) and len(known) == len(costs)
+    return (total if sample.model_usage else None), (sum(known) if complete else None)
+
+
+def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
+    """Return a function that says whether the score of a name may be an accuracy."""
+    metrics: dict[str, set[str]] = {}
+    for score in header.results.scores if header.results else ():
+        full = score.name if score.name == score.scorer else f"{score.scorer}.{score.name}"
+        metrics.setdefault(full, set()).update(score.metrics)
+    return lambda name: name not in metrics or "accuracy" in metrics[name]
+
+
+def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
+    for scorer, score in (sample.scores or {}).items():
+        answer, metadata = encodable(score.answer or ""), score.metadata
+        given = {"answer": answer, "metadata": metadata}
+        details = {name: value for name, value in given.items() if value}
+        values = score.value.items() if isinstance(score.value, Mapping) else [("", score.value)]
+        for key, value in values:
+            name = encodable(f"{scorer}.{key}" if key else scorer)
+            yield name, _grade(value, where, encodable(score.explanation or ""), details)
+
+
+def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> FoundScore:
+    """Convert a grade, boolean or number. Any other value is kept in the details."""
+    if isinstance(value, bool):
+        return FoundScore(float(value), True, reason, details)
+    if isinstance(value, str):
+        if value in GRADES:
+            return FoundScore(GRADES[value], True, reason, details | {"grade": value})
+        if value.lower() in WORDS:
+            return FoundScore(WORDS[value.lower()], True, reason, details)
+        try:
+            value = float(value)
+        except ValueError:
+            value, details = None, details | {"value": encodable(value)}
+    if isinstance(value, list | dict):
+        details = details | {"value": value}
+    return FoundScore(imported_run.number(value, where), False, reason, details)
+
+
+def _conversation(given: Any) -> tuple[Message, ...]:
+    """Convert Inspect's messages, or one string."""
+    if isinstance(given, str):
+        return (Message("user", encodable(given)),)
+    return tuple(
+        Message(one.role if one.role in ("system", "assistant") else "user", _text(one.content))
+        for one in given
+    )
+
+
+def _text(content: Any) -> str:
+    """Return a message's text without reasoning, with ``[TYPE]`` for other content."""
+    if isinstance(content, str):
+        return encodable(content)
+    parts = [part for part in content if part.type != "reasoning"]
+    shown = (part.text if part.type == "text" else f"[{part.type}]" for part in parts)
+    return encodable("\n".join(shown))
+
+
+def _reasoning(content: Any) -> str | None:
+    parts = () if isinstance(content, str) else content
+    thoughts = [part.reasoning for part in parts if part.type == "reasoning"]
+    return encodable("\n".join(filter(None, thoughts))) or None
+
+
+def _seconds(date: str | None) -> float | None:
+    try:
+        found = datetime.fromisoformat(date or "").timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
+    return found if math.isfinite(found) else None

@@ -1,0 +1,329 @@
+"""Reads lm-eval's samples (``--log_samples``) as a run, and writes a run in the same format.
+
+When read, several extractions (filters) of a document's answer become scores of one attempt, named
+``METRIC,FILTER``.
+
+When written, each of several samples of an instance is a filter: ``sample-0``, ``sample-1`` and so
+on. Only a sample's last round is written, with the earlier rounds as part of its prompt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.analysis.exported_run import ExportedRun, conversation
+from harness.errors import HarnessError
+from harness.plugins.exchange import imported_run
+from harness.plugins.exchange.imported_run import MAX_BYTES, FoundScore, Imported, invalid, opened
+from harness.records import SCHEMA_VERSION, Attempt, Message, encodable, messages_hash
+from harness.store.files import output_file
+from harness.tasks._likelihoods import ACCURACY
+
+VERDICT = "acc"  # the metric that says whether a sample passed
+SIMULATED = "simulated"  # marks a document whose answers are simulated
+# Keys of a line that are not metrics.
+NOT_METRICS = frozenset(
+    {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
+    | {"doc_hash", "prompt_hash", "target_hash"}
+)
+
+# Decoding settings with lm-eval's names.
+DECODING = {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_gen_toks"}
+NAME = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
+HEADLINES = ("exact_match", "acc")
+SAMPLE = re.compile(r"sample-(\d{1,9})")  # the filter of one of k exported samples
+
+
+def is_lm_eval(path: Path) -> bool:
+    """Return whether a file begins like lm-eval's samples."""
+    with opened(path) as file:
+        begins = file.read(1 << 16).lstrip()
+    return begins[:1] == b"{" and b'"doc_id"' in begins
+
+
+def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
+    """Read lm-eval's samples as a run.
+
+    ``task`` is the task's name (default: the one in the file's name, or ``imported``). ``score``
+    decides whether an answer passes.
+    """
+    named = NAME.fullmatch(path.name)
+    task = task or (encodable(named[1]) if named else "imported")
+    results: Mapping[str, Any] = {}
+    if named:
+        beside = path.with_name(f"results_{named[2]}.json")
+        with contextlib.suppress(HarnessError), opened(beside) as file:  # it may be missing
+            results = _parsed(file.read(MAX_BYTES), str(beside))
+    model = encodable(_text(results.get("model_name")) or _text(results.get("model_source")))
+    documents = _documents(path)
+    ids = Counter(doc_id for doc_id, _ in {(one.doc_id, one.doc_hash) for one in documents})
+    several = len({reading for one in documents for reading in one.readings}) > 1
+    data: dict[str, str] = {}
+    found = []
+    for one in documents:
+        name = one.doc_id if ids[one.doc_id] == 1 else f"{one.doc_id}-{one.doc_hash[:8]}"
+        data[name] = one.doc_hash
+        scores = {
+            f"{metric},{reading or 'none'}" if several else metric: value
+            for reading, metrics in one.readings.items()
+            for metric, value in metrics.items()
+        }
+        found.append(((one.where, _attempt(path, name, one)), scores))
+    every = dict.fromkeys(name for _, scores in found for name in scores)
+    headlines = [name for wanted in HEADLINES for name in every if name.split(",")[0] == wanted]
+    attempts, measure = imported_run.judged(
+        found, lambda name: bool(ACCURACY.fullmatch(name)), score, next(iter(headlines), "")
+    )
+    first = documents[0] if documents else None
+    simulated = bool(first and first.simulated) or results.get("model_source") == "dummy"
+    samples = 1 + max((one.sample for one in documents), default=0)
+    return Imported(
+        format="lm-eval",
+        config=imported_run.config(task, model, samples, first.decoding() if first else {}),
+        manifest=imported_run.manifest(task, model, data, measure, simulated=simulated),
+        attempts=attempts,
+    )
+
+
+def _documents(path: Path) -> list[_Line]:
+    """Return the first line of each sample, with the readings of all its metrics."""
+    documents: dict[tuple[str, str, int], _Line] = {}
+    with opened(path) as file:
+        contents = iter(lambda: file.readline(MAX_BYTES + 1), b"")
+        for number, content in enumerate(contents, start=1):
+            where = f"{path}, line {number}"
+            if len(content) > MAX_BYTES:
+                raise invalid(where, f"longer than {MAX_BYTES:,} bytes")
+            if not content.strip():
+                continue
+            line = _Line(_parsed(content, where), where, number)
+            key = (line.doc_id, line.doc_hash, line.sample)
+            readings = documents.setdefault(key, line).readings
+            if line.filter in readings:  # it is unknown which one counts
+                raise invalid(where, f"the document {line.doc_id[:80]!r} occurs twice")
+            readings[line.filter] = line.metrics()
+    return list(documents.values())
+
+
+def _attempt(path: Path, name: str, line: _Line) -> Attempt:
+    asked, answer = line.messages(), line.answer()
+    written = path.stat().st_mtime
+    call = hashlib.blake2b(f"{path.name}/{line.number}".encode(), digest_size=16)
+    return Attempt(
+        v=SCHEMA_VERSION,
+        instance=name,
+        sample=line.sample,
+        round=1,
+        groups={},
+        cluster=messages_hash(asked),
+        request={"messages_hash": messages_hash(asked), "messages": asked},
+        outcome="empty" if answer is not None and not answer.strip() else "ok",
+        started_at=written,
+        ended_at=written,
+        text=answer,
+        call_id=call.hexdigest(),
+        cached=True,  # not paid for by this run
+    )
+
+
+def _parsed(content: bytes, where: str) -> dict[str, Any]:
+    try:
+        found = json.loads(content)  # unlike msgspec, it reads NaN, which lm-eval writes
+    except (ValueError, RecursionError) as error:
+        raise invalid(where, f"not JSON ({str(error)[:160]})") from None
+    if not isinstance(found, dict):
+        raise invalid(where, "not a mapping")
+    return found
+
+
+class _Line:
+    """A line of lm-eval's samples; ``filter`` is the extraction, or "" for the answer as it is."""
+
+    def __init__(self, tree: Mapping[str, Any], where: str, number: int) -> None:
+        self._tree, self.where, self.number = tree, where, number
+        self.readings: dict[str, dict[str, FoundScore]] = {}  # metrics by filter
+        doc_id = tree.get("doc_id")
+        if not isinstance(doc_id, str | int) or isinstance(doc_id, bool) or not str(doc_id):
+            raise invalid(where, "not a sample of lm-eval: it has no doc_id")
+        if not isinstance(tree.get("resps"), list):
+            raise invalid(where, "not a sample of lm-eval: it has no resps")
+        self.doc_id = encodable(str(doc_id))
+        hashed = f"{tree.get('doc_hash')}/{tree.get('target_hash')}"
+        if not isinstance(tree.get("doc_hash"), str):
+            hashed = json.dumps([tree.get("doc"), tree.get("target")], default=str)
+        self.doc_hash = hashlib.sha256(hashed.encode()).hexdigest()
+        reading = encodable(_text(tree.get("filter")))
+        sampled = SAMPLE.fullmatch(reading)
+        self.sample = int(sampled[1]) if sampled else 0
+        self.filter = "" if sampled or reading == "none" else reading
+        doc = tree.get("doc")
+        self.simulated = isinstance(doc, dict) and doc.get(SIMULATED) is True
+
+    def metrics(self) -> dict[str, FoundScore]:
+        """Return the line's metrics by name. A metric that is not a number has the value None."""
+        listed = self._tree.get("metrics")
+        names = map(str, listed) if isinstance(listed, list) else self._tree
+        return {
+            encodable(name): self._found(self._tree[name])
+            for name in names
+            if name in self._tree and name not in NOT_METRICS
+        }
+
+    def _found(self, value: Any) -> FoundScore:
+        if isinstance(value, str):  # a numpy value, written as text
+            value = {"true": True, "false": False}.get(value.lower(), value)
+            try:
+                value = float(value)
+            except ValueError:
+                return FoundScore(None, details={"value": encodable(value)})
+        if isinstance(value, list | dict):
+            return FoundScore(None, details={"value": value})
+        return FoundScore(imported_run.number(value, self.where))
+
+    def messages(self) -> tuple[Message, ...]:
+        arguments = self._arguments()
+        asked = arguments[0][0] if arguments and arguments[0] else ""
+        if isinstance(asked, list) and len(asked) == 1:  # some versions wrap a chat
+            asked = asked[0]
+        turns = asked if isinstance(asked, list) else _chat(_text(asked))
+        if turns is None:
+            return (Message("user", encodable(_text(asked))),)
+        return tuple(_message(turn if isinstance(turn, dict) else {}) for turn in turns)
+
+    def answer(self) -> str | None:
+        """Return the first reply or, in multiple choice, the likeliest option, if any."""
+        first = next(iter(self._tree["resps"]), None)
+        while isinstance(first, list) and first:
+            if len(first) == 2 and str(first[1]) in ("True", "False"):  # a likelihood
+                break
+            first = first[0]
+        if isinstance(first, str):
+            return encodable(first)
+        likelihoods = [_likelihood(reply) for reply in _list(self._tree.get("filtered_resps"))]
+        arguments = self._arguments()
+        if len(likelihoods) != len(arguments) or len(arguments) < 2:
+            return None
+        best = arguments[max(range(len(likelihoods)), key=likelihoods.__getitem__)]
+        return encodable(best[1]) if len(best) > 1 and isinstance(best[1], str) else None
+
+    def decoding(self) -> dict[str, Any]:
+        arguments = self._arguments()
+        options = arguments[0][1] if arguments and len(arguments[0]) > 1 else None
+        if not isinstance(options, dict):
+            return {}
+        stop = [one for one in _list(options.get("until")) if isinstance(one, str)]
+        found = {ours: options[theirs] for ours, theirs in DECODING.items() if theirs in options}
+        return found | ({"stop": stop} if stop else {})
+
+    def _arguments(self) -> list[list[Any]]:
+        arguments = self._tree.get("arguments")
+        if not isinstance(arguments, dict):
+            return [_list(one) for one in _list(arguments)]
+        names = sorted(arguments, key=lambda name: (len(name), name))  # gen_args_10 after _9
+        requests = [arguments[name] for name in names]
+        return [[one[k] for k in sorted(one)] if isinstance(one, dict) else [] for one in requests]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _chat(asked: str) -> list[Any] | None:
+    """Return the messages in a prompt if it is a chat encoded as JSON, otherwise None."""
+    with contextlib.suppress(ValueError, RecursionError):
+        turns = json.loads(asked) if asked.startswith('[{"') else []
+        if turns and all(isinstance(turn, dict) and _text(turn.get("role")) for turn in turns):
+            return list(turns)
+    return None
+
+
+def _message(turn: Mapping[str, Any]) -> Message:
+    content = turn.get("content")
+    if not isinstance(content, str):
+        parts = [part.get("text") for part in _list(content) if isinstance(part, dict)]
+        content = "\n".join(map(_text, parts))
+    role = turn.get("role")
+    return Message(role if role in ("system", "assistant") else "user", encodable(content))
+
+
+def _likelihood(reply: Any) -> float:
+    try:
+        found = float(reply[0] if isinstance(reply, list) else reply)
+    except (TypeError, ValueError, IndexError):
+        return float("-inf")
+    return found if found == found else float("-inf")
+
+
+def write_lm_eval(
+    run: ExportedRun, path: Path, target: Callable[[str], str | None] = lambda _: None
+) -> tuple[int, int]:
+    """Write a run's samples in lm-eval's format, atomically.
+
+    ``target`` returns the expected answer to an instance, given its id. Return how many samples
+    were written, and how many had neither a verdict nor a score.
+    """
+    several = bool((run.index.attempts.sample > 0).any())
+    given = run.config.decoding.given()
+    options = {theirs: given[ours] for ours, theirs in DECODING.items() if ours in given}
+    options = {"until": list(given.get("stop", ())), **options}
+    encode = msgspec.json.Encoder().encode
+    numbers: dict[str, int] = {}
+    written = left_out = 0
+    with output_file(path) as temporary, temporary.open("wb") as file:
+        for rounds in run.samples(Attempt):
+            last = rounds[-1]
+            doc_id = numbers.setdefault(last.instance, len(numbers))
+            metrics = _written_metrics(last)
+            if not metrics:  # lm-eval has no failed calls
+                left_out += 1
+                continue
+            written += 1
+            marks = {SIMULATED: True} if run.simulated else {}
+            doc = {"id": last.instance, **last.groups, **marks}
+            turns = conversation(rounds)
+            alone = len(turns) == 1 and turns[0]["role"] == "user"
+            asked = turns[0]["content"] if alone else json.dumps(turns, ensure_ascii=False)
+            text, wanted = last.text or "", target(last.instance) or ""
+            line = {
+                "doc_id": doc_id,
+                "doc": doc,
+                "filter": f"sample-{last.sample}" if several else "none",
+                "target": wanted,
+                "arguments": {"gen_args_0": {"arg_0": asked, "arg_1": options}},
+                "resps": [[text]],
+                "filtered_resps": [text],
+                "metrics": list(metrics),
+                "doc_hash": _hash(json.dumps(doc, indent=2, ensure_ascii=False)),
+                "prompt_hash": _hash(asked),
+                "target_hash": _hash(wanted),
+            }
+            file.write(encode(line | metrics) + b"\n")
+    return written, left_out
+
+
+def _written_metrics(attempt: Attempt) -> dict[str, float]:
+    """Return the verdict, as ``acc``, and the scores. A reserved name becomes ``score_NAME``."""
+    verdict = {} if attempt.passed is None else {VERDICT: float(attempt.passed)}
+    reserved = NOT_METRICS | {VERDICT}
+    return verdict | {
+        f"score_{name}" if name in reserved else name: float(score.value)
+        for name, score in attempt.scores.items()
+        if score.value is not None
+    }
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

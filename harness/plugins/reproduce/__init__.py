@@ -1,0 +1,15 @@
+"""Reproduction of the tables and figures of papers."""
+
+from harness.plugin import Plugin, Verb
+
+plugin = Plugin(
+    summary="Reproduction of the tables and figures of papers.",
+    verbs={
+        "reproduce": Verb(
+            summary="Reproduce the tables and figures of a paper.",
+            heading="Run",
+            place=".verb:reproduce",
+            executes=True,
+        )
+    },
+)

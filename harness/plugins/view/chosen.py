@@ -1,0 +1,382 @@
+"""The data of the live page about some runs: overview, grid of cases, and entries."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from msgspec.json import decode
+from msgspec.structs import replace
+
+from harness.analysis.failures import FailedLine, read_deciding, reasons_told
+from harness.analysis.run_comparison import ComparisonOptions
+from harness.errors import HarnessError
+from harness.extras import import_extra
+from harness.plugins.view.cases import MISSING, CaseFilter, CaseTable, Findings
+from harness.plugins.view.followed import Followed, in_thread, timed
+from harness.plugins.view.runs import FILES, stamp, why_ended
+from harness.plugins.view.text_search import TextSearch
+from harness.records import OUTCOMES
+from harness.report.html.archive import snippet
+from harness.report.html.entries import entry, judges_of, read_texts
+from harness.report.html.page import drawable
+from harness.report.overview import overview, score_kind
+from harness.report.parts import Headline, Overview
+from harness.report.runs import Reported, TaskAnswers, common_start, report_on, run_title
+from harness.store.attempt_lines import ATTEMPT
+from harness.store.columns import NOT_JUDGED, name_digest
+from harness.store.index import AttemptIndex
+from harness.store.json_lines import decoded_at
+from harness.store.run_folder import RunFolder
+from harness.store.run_status import read_status
+
+MOST_TEXTS = 200_000  # attempts up to which reasons, constraints and costs are computed
+QUICK_TEXTS = 5_000  # attempts up to which the first overview has everything
+SHARE = 0.05  # of a processor's time, for computing the overview again while a run works
+PATIENCE_S = 0.7  # until a page shows that its overview is still being computed
+SEARCH_S = 0.4  # of searching before a request is answered
+_FIELDS = Overview.__struct_fields__
+
+
+AnswersOf = Callable[[RunFolder], TaskAnswers | None]
+
+
+class _Computed(NamedTuple):
+    overview: Overview
+    findings: Findings
+    kinds: Mapping[str, str]  # of scores
+    round: int | None  # that was compared
+    changes: list[dict[str, object]]
+    quick: bool  # without what takes long
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    folder: RunFolder
+    name: str  # without the common prefix
+    index: AttemptIndex
+
+
+class _Line(FailedLine, kw_only=True, gc=False):
+    groups: dict[str, str]
+
+
+class LiveOverview(Overview, frozen=True, kw_only=True):
+    """The overview of a live page."""
+
+    indexed: float  # share of the runs' files that is indexed, 0 to 1
+
+
+class Chosen:
+    """The runs of one page, in the order in which they were named."""
+
+    def __init__(
+        self, followed: Sequence[Followed], answers_of: AnswersOf = lambda _: None
+    ) -> None:
+        self.followed = followed
+        self._answers_of = answers_of
+        names = [one.folder.name for one in followed]
+        self._prefix = common_start(names)
+        self._names = [name.removeprefix(self._prefix) for name in names]
+        self._title = run_title(names)
+        self._table: CaseTable | None = None
+        self._table_of: tuple[int, ...] = ()
+        self._computed: _Computed | None = None
+        self._computed_of: tuple[int, ...] = ()
+        self._computing: asyncio.Task[None] | None = None
+        self._first = asyncio.Event()  # set when there is an overview
+        self._computed_n = 0
+        self._rest_until = 0.0
+        self._problem = ""
+        self._searches: dict[tuple[str, str], TextSearch] = {}
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """A value that changes whenever the page should request its data again."""
+        return (self._computed_n, *(one.version for one in self.followed))
+
+    async def changes(self, seen: object) -> tuple[object, object] | None:
+        """Return the current state and an event's data, or None if the state is still ``seen``."""
+        self._refresh()
+        paths = [one.folder.path / name for one in self.followed for name in FILES]
+        stamps = await in_thread(lambda: [stamp(path) for path in paths])
+        state = self.version, self._indexed, stamps
+        told = {"version": self.version, "indexed": self._indexed}
+        return None if seen == state else (state, told)
+
+    async def ready(self) -> None:
+        """Wait until the first part of each run is indexed."""
+        for one in self.followed:
+            await one.ready.wait()
+
+    async def overview(self) -> LiveOverview:
+        """Return the latest overview. An outdated one is renewed in the background."""
+        await self.ready()
+        self._refresh()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._first.wait(), PATIENCE_S)
+        indexed = self._indexed
+        reads = indexed < 1 or any(len(one.index) for one in self.followed)
+        found = self._computed.overview if self._computed else _nothing(self._title, reads)
+        warnings, works = [*found.warnings], self.works
+        for name, one in zip(self._names, self.followed, strict=True):
+            ended = "" if works else why_ended(one.folder.read_manifest())
+            if told := one.problem or ended:
+                warnings.append(f"{name}: {told}")
+        if self._problem:
+            warnings.append(self._problem)
+        changed = {"warnings": warnings, "live": works, "indexed": indexed}
+        return LiveOverview(**{name: getattr(found, name) for name in _FIELDS} | changed)
+
+    @property
+    def _indexed(self) -> float:
+        if not any(one.behind for one in self.followed):
+            return 1.0
+        return sum(one.indexed for one in self.followed) / sum(one.size for one in self.followed)
+
+    @property
+    def works(self) -> bool:
+        """Whether a session of one of the runs is in progress."""
+        found = (read_status(one.folder.path) for one in self.followed)
+        return any(status is not None and status.works() for status in found)
+
+    def _refresh(self) -> None:
+        """Start computing a new overview if the latest one is outdated."""
+        of = tuple(one.version for one in self.followed)
+        busy = self._computing is not None and not self._computing.done()
+        partly = any(one.behind for one in self.followed)
+        rests = (self.works or partly) and time.monotonic() < self._rest_until
+        unfinished = not partly and self._computed is not None and self._computed.quick
+        if busy or rests or (of == self._computed_of and not unfinished):
+            return
+        self._computed_of = of
+        self._computing = asyncio.create_task(self._compute(partly))
+
+    async def _compute(self, partly: bool) -> None:
+        took = 0.0
+        named = zip(self._names, self.followed, strict=True)
+        runs = [_Run(one.folder, name, one.index) for name, one in named]
+        n = sum(len(run.index) for run in runs)
+        quick = partly or (self._computed is None and n > QUICK_TEXTS)
+        try:
+            if n:
+                figures = not quick and not self.works
+                work = partial(_computed, runs, self._title, figures, quick)
+                self._computed, took = await in_thread(partial(timed, work), yielding=True)
+                self._first.set()
+            self._problem = ""
+        except HarnessError as error:
+            self._problem = error.message
+        except Exception as error:  # must not end the page, which shows it
+            self._problem = f"The overview failed: {type(error).__name__}: {error}"
+        self._rest_until = time.monotonic() + max(1.0, took / SHARE)
+        self._computed_n += 1
+
+    async def _cases(self) -> CaseTable:
+        await self.ready()
+        indexes = [one.index for one in self.followed]
+        of = tuple(one.version for one in self.followed)
+        if self._table is None or of != self._table_of:
+            self._table = await in_thread(lambda: CaseTable(self._names, indexes))
+            self._table_of = of
+        return self._table
+
+    async def index(self) -> dict[str, object]:
+        """Return the columns of the grid of cases, and its filters with their choices."""
+        await self.ready()
+        computed = self._computed
+        tables = [one.index.attempts for one in self.followed]
+        labels = dict.fromkeys(label for one in tables for label in one.labels())
+        groupings = [groups for one in tables for groups in one.instances.groupings]
+        scores = {name: one.scores[name] for one in tables for name in one.scores}
+        marks = {run.name: run.marks for run in computed.overview.runs} if computed else {}
+        kinds = computed.kinds if computed else {}
+        return {
+            "runs": [
+                {
+                    "name": name,
+                    "marks": marks.get(name, []),
+                    "recorded": one.recorded,
+                    "judges": judges_of(one.index),
+                }
+                for name, one in zip(self._names, self.followed, strict=True)
+            ],
+            "outcomes": OUTCOMES,
+            "labels": [
+                {"name": label, "groups": sorted({g[label] for g in groupings if label in g})}
+                for label in labels
+            ],
+            "scores": [
+                {"name": name, "kind": kinds.get(name, ""), "verdict": values.dtype == np.int8}
+                for name, values in scores.items()
+            ],
+            "reasons": [{"text": text} for text in computed.findings.reasons] if computed else [],
+            "rounds": max((one.most_rounds for one in tables), default=0),
+            "samples": max((int(one.sample.max(initial=-1)) + 1 for one in tables), default=0),
+            "changes": computed.changes if computed else [],
+            "compared": {"round": computed.round} if computed else None,
+        }
+
+    async def cases(self, asked: CaseFilter, start: int, end: int) -> dict[str, object]:
+        """Return the cases ``start`` to ``end`` (exclusive) that a filter selects, at most 1,000.
+
+        The result also has the numbers of selected cases and instances, and the share of the files
+        that has been searched.
+        """
+        table = await self._cases()
+        known = self._computed.findings if self._computed else Findings()
+        done = 1.0
+        if asked.q:
+            hits, done = await self._search(asked.q, table.indexes)
+            known = Findings(known.reasons, known.changes, hits)
+        compared = self._computed.round if self._computed else None
+        changed = [
+            {kind: known.changes.get(f"{kind}:{name}", ()) for kind in ("better", "worse")}
+            for name in self._names
+        ]
+        found = await in_thread(lambda: table.find(asked, known, compared))
+        shown = slice(max(0, start), max(0, min(end, start + 1000)))
+        cells: list[list[object]] = []
+        named: dict[int, _Line] = {}
+        for at, index in enumerate(table.indexes):
+            rows = found.cells[at, shown]
+            has = np.flatnonzero(rows != MISSING)
+            cells.append([None] * len(rows))
+            lines = read_deciding(index, _Line, rows[has].astype(np.intp))
+            for place, row, line in zip(has.tolist(), rows[has].tolist(), lines, strict=True):
+                named.setdefault(place, line)
+                values = found.values[at]
+                value = None if values is None or np.isnan(values[row]) else float(values[row])
+                failed = index.attempts.passed[row] == 0
+                cells[at][place] = {
+                    "round": line.round,
+                    "verdict": int(found.verdicts[at][row]),
+                    "outcome": OUTCOMES.index(line.outcome),
+                    "value": value,
+                    "snippet": snippet(line.text, line.error),
+                    "told": reasons_told(line, index) if failed else [],
+                    "match": bool(found.matches[at][row]),
+                }
+        labels = dict.fromkeys(label for one in table.indexes for label in one.attempts.labels())
+        page = [
+            {
+                "instance": line.instance,
+                "sample": line.sample,
+                "groups": [line.groups.get(label) for label in labels],
+                "cells": [of[place] for of in cells],
+                "changes": [
+                    next((kind for kind, own in of.items() if digest in own), None)
+                    for of in changed
+                ],
+            }
+            for place, line in sorted(named.items())
+            for digest in [name_digest(line.instance)]
+        ]
+        counts = {"cases": len(found), "instances": found.instances}
+        return {**counts, "done": done, "page": page}
+
+    async def _search(self, query: str, indexes: Sequence[AttemptIndex]) -> tuple[Any, float]:
+        """Continue a search briefly. Return the offsets by run, and the share searched."""
+        searches = []
+        for one, index in zip(self.followed, indexes, strict=True):
+            name = (one.folder.name, query)
+            if name not in self._searches and len(self._searches) > 20:
+                self._searches.clear()
+            searches.append(self._searches.setdefault(name, TextSearch(index.path, query)))
+        until = time.monotonic() + SEARCH_S
+        sizes = [one.indexed for one in self.followed]
+        for search, size in zip(searches, sizes, strict=True):
+            if search.size < size:
+                await in_thread(partial(search.search_on, size, until), yielding=True)
+        done = sum(min(search.size, size) for search, size in zip(searches, sizes, strict=True))
+        return [search.hits for search in searches], done / max(1, sum(sizes))
+
+    @cached_property
+    def _answers(self) -> list[TaskAnswers | None]:
+        return [self._answers_of(one.folder) for one in self.followed]
+
+    async def entry(self, instance: str) -> dict[str, object] | None:
+        """Return all attempts on an instance with their texts, or None if there are none."""
+        table = await self._cases()
+        found = []
+        for run, index in enumerate(table.indexes):
+            rows = np.array(index.rows_of(instance), np.intp)
+            found += [(run, *pair) for pair in zip(read_texts(index, rows), rows, strict=True)]
+        found.sort(key=lambda one: (one[1].sample, one[0], one[1].round))
+        if not found:
+            return None
+        told = await in_thread(lambda: entry(found, answers=self._answers))
+        for attempt, (run, line, _) in zip(told["attempts"], found, strict=True):
+            verdict = NOT_JUDGED if line.passed is None else int(line.passed)
+            attempt |= {"run": run, "sample": line.sample, "round": line.round, "verdict": verdict}
+            attempt["outcome"] = OUTCOMES.index(line.outcome)
+        labels = dict.fromkeys(label for one in table.indexes for label in one.attempts.labels())
+        return told | {"groups": [found[0][1].groups.get(label) for label in labels]}
+
+    async def line(
+        self, run: str, instance: str, sample: int, round_: int
+    ) -> dict[str, object] | None:
+        """Return an attempt's line in the run's file, or None."""
+        await self.ready()
+        if run not in self._names:
+            return None
+        index = self.followed[self._names.index(run)].index
+        rows = index.rows_of(instance, sample)
+        offsets = [int(index.offset[at]) for at in rows if index.attempts.round[at] == round_]
+        found = decoded_at(index.path, offsets, partial(decode, type=dict[str, object]), ATTEMPT)
+        return await in_thread(lambda: next(found, None))
+
+
+def _computed(runs: Sequence[_Run], title: str, figures: bool, quick: bool) -> _Computed:
+    begun = [at for at, run in enumerate(runs) if len(run.index)]
+    indexes = [runs[at].index for at in begun]
+    few = sum(map(len, indexes)) <= MOST_TEXTS
+    folders, asked = [runs[at].folder for at in begun], ComparisonOptions(score="")
+    reported = report_on(folders, asked, indexes=indexes, texts=few, quick=quick)
+    pictures = _figures(reported) if figures else ()
+    told = overview(reported, title, datetime.now(UTC), figures=pictures)
+    if not few:
+        limit = f"With more than {MOST_TEXTS:,} attempts, this page leaves out reasons, "
+        told = replace(told, warnings=[*told.warnings, f"{limit}constraints, tokens and panels."])
+    reasons: dict[str, list[list[int]]] = {}
+    for at, run in zip(begun, reported.runs, strict=True):
+        for row, places in run.failures.of.items():
+            for reason in {run.failures.reasons[place] for place in places}:
+                of = reasons.setdefault(reason, [[] for _ in runs])
+                of[at].append(int(run.index.offset[row]))
+    place = {run.folder.name: at for at, run in enumerate(runs)}
+    digests: dict[str, frozenset[int]] = {}
+    changes: list[dict[str, object]] = []
+    if (comparison := reported.comparison) is not None:
+        for one in comparison.others:
+            at = place[one.run]
+            better, worse = frozenset(one.better_digests), frozenset(one.worse_digests)
+            digests |= {f"better:{runs[at].name}": better, f"worse:{runs[at].name}": worse}
+            sizes = {"better": len(better), "worse": len(worse)}
+            changes.append({"run": at, "baseline": place[comparison.baseline], **sizes})
+    offsets = {text: [np.array(own, np.int64) for own in of] for text, of in reasons.items()}
+    kinds = {name: score_kind(run, name) for run in reported.runs for name in run.attempts.scores}
+    compared = comparison.asked.round if comparison else None
+    return _Computed(drawable(told), Findings(offsets, digests), kinds, compared, changes, quick)
+
+
+def _figures(reported: Reported) -> Sequence[Any]:
+    try:
+        import_extra("altair", "report")
+    except HarnessError:
+        return ()
+    from harness.report.figures import figures
+
+    return figures(reported.runs, reported.comparison, reported.matrix, reported.rankings)
+
+
+def _nothing(title: str, reads: bool) -> Overview:
+    told = Headline("The attempts are being read." if reads else "No attempts yet.", [])
+    return Overview(title=title, made_at=datetime.now(UTC), live=True, digits=0, answer=told)

@@ -1,0 +1,191 @@
+"""Samples in lm-eval's format: its own, exported ones, and hostile ones."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.analysis.exported_run import exported_run
+from harness.analysis.summary import measure
+from harness.errors import DataInvalid
+from harness.plugins.exchange import lm_eval
+from harness.plugins.exchange.imported_run import write_run
+from harness.plugins.exchange.lm_eval import read_lm_eval, write_lm_eval
+from harness.records import Attempt, Score
+from harness.store.index import AttemptIndex
+from harness.store.run_folder import RunFolder
+from tests.plugins.exchange.made import attempt, whole_run
+
+RECORDED = Path(__file__).parent / "recorded"
+
+
+def line(doc_id: Any = 0, **changes: Any) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "doc_id": doc_id,
+        "doc": {"q": "?"},
+        "target": "a",
+        "arguments": {"gen_args_0": {"arg_0": f"Q{doc_id}", "arg_1": {"until": ["\n"]}}},
+        "resps": [["a"]],
+        "filtered_resps": ["a"],
+        "filter": "none",
+        "metrics": ["exact_match"],
+        "doc_hash": f"doc {doc_id}",
+        "target_hash": "t",
+        "exact_match": 1.0,
+    }
+    return made | changes
+
+
+def file(path: Path, *lines: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    return path
+
+
+def imported(path: Path, **wanted: str) -> tuple[RunFolder, list[Attempt]]:
+    folder = write_run(path.parent / "runs", "x", path, read_lm_eval(path, **wanted))
+    return folder, list(AttemptIndex(folder.attempts).read(Attempt))
+
+
+@pytest.mark.parametrize(
+    ("task", "measured", "text"),
+    [("tiny_sums", {"exact_match": 0.5}, "lol"), ("tiny_choice", {"acc": 0.75}, " 0")],
+)
+def test_samples_written_by_lm_eval(
+    task: str, measured: dict[str, float], text: str, tmp_path: Path
+) -> None:
+    (recorded,) = RECORDED.glob(f"samples_{task}_*.jsonl")
+    path = tmp_path / recorded.name
+    path.write_bytes(recorded.read_bytes())
+    folder, found = imported(path)
+    metrics = measure(folder)
+    assert metrics.task == task
+    assert metrics.overall.pass_rate == next(iter(measured.values()))
+    for name, value in measured.items():
+        assert metrics.scores[name].mean == value
+    assert (found[0].instance, found[0].text) == ("0", text)
+    assert found[0].request["messages"] == [{"role": "user", "content": "Q: 0+0?\nA:"}]
+    assert metrics.cost_usd is None
+
+
+def test_several_readings_are_scores_of_one_attempt(tmp_path: Path) -> None:
+    strict = [line(n, filter="strict", exact_match=float(n)) for n in (0, 1)]
+    loose = [line(n, filter="loose", exact_match=1.0) for n in (0, 1)]
+    path = file(tmp_path / "s.jsonl", *strict, *loose)
+    _, found = imported(path)
+    assert [one.passed for one in found] == [False, True]
+    assert set(found[0].scores) == {"exact_match,strict", "exact_match,loose"}
+    (tmp_path / "runs" / "x").rename(tmp_path / "before")
+    assert [one.passed for one in imported(path, score="exact_match,loose")[1]] == [True, True]
+
+
+def test_metrics_that_are_not_verdicts(tmp_path: Path) -> None:
+    path = file(
+        tmp_path / "s.jsonl",
+        line(0, metrics=["rougeL", "inst"], rougeL=0.5, inst=[True, False]),
+        line(1, metrics=["rougeL", "inst"], rougeL=1.0, inst=[True]),
+    )
+    folder, found = imported(path)
+    assert [one.passed for one in found] == [None, None]
+    assert folder.read_manifest()["measure"] == "rougeL"
+    assert found[0].scores["inst"] == Score(None, details={"value": [True, False]})
+    assert folder.read_manifest()["task"] == "imported"
+
+
+def test_older_formats(tmp_path: Path) -> None:
+    old = line(arguments=[["Q", {"until": []}]], acc="True")
+    for key in ("metrics", "filter", "exact_match", "doc_hash"):
+        del old[key]
+    (found,) = imported(file(tmp_path / "s.jsonl", old))[1]
+    assert (found.passed, found.text) == (True, "a")
+    assert found.request["messages"] == [{"role": "user", "content": "Q"}]
+
+
+def test_a_chat_becomes_turns(tmp_path: Path) -> None:
+    turns = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
+    asked = {"gen_args_0": {"arg_0": json.dumps(turns), "arg_1": {}}}
+    (found,) = imported(file(tmp_path / "s.jsonl", line(arguments=asked)))[1]
+    assert found.request["messages"] == turns
+
+
+def test_ids_shared_by_several_documents(tmp_path: Path) -> None:
+    path = file(tmp_path / "s.jsonl", line(0), line(0, doc_hash="other"), line(1))
+    names = [one.instance for one in imported(path)[1]]
+    assert len(set(names)) == 3
+    assert "1" in names
+    assert all(name.startswith("0-") for name in names if name != "1")
+
+
+def test_an_exported_run_can_be_imported(tmp_path: Path) -> None:
+    found = [
+        attempt("a", 0, passed=True),
+        attempt("a", 1, passed=False, text="no\n🙂"),
+        attempt("b", 0, 1, passed=False, feedback="Wrong."),
+        attempt("b", 0, 2, text="", scores={"exact": Score(True), "doc": Score(0.5)}),
+        attempt("c", passed=None, text=None, outcome="error", scores={}),
+    ]
+    path = tmp_path / "s.jsonl"
+    before = exported_run(whole_run(tmp_path, "r", found, simulated=True))
+    assert write_lm_eval(before, path, {"a": "42"}.get) == (3, 1)
+    lines = [json.loads(one) for one in path.read_text("utf-8").splitlines()]
+    assert [one["target"] for one in lines] == ["42", "42", ""]
+    assert lines[0]["target_hash"] != lines[2]["target_hash"]
+    folder, after = imported(path)
+    assert [(one.instance, one.sample, one.passed, one.text) for one in after] == [
+        ("0", 0, True, "done"),
+        ("0", 1, False, "no\n🙂"),
+        ("1", 0, True, ""),
+    ]
+    assert after[2].scores["score_doc"].value == 0.5
+    turns = after[2].request["messages"]
+    assert [turn["role"] for turn in turns] == ["user", "assistant", "user"]
+    assert folder.read_manifest()["simulated"] is True
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"doc_id": 1, "resps": [', "line 2: not JSON"),
+        ('{"doc_id": 1}', "line 2: not a sample of lm-eval: it has no resps"),
+        ('{"resps": []}', "line 2: not a sample of lm-eval: it has no doc_id"),
+        ("[1]", "line 2: not a mapping"),
+        ("[" * 100_000, "line 2: not JSON"),
+        (json.dumps(line(1, exact_match=1e300)), "line 2: a number that is too large"),
+        (json.dumps(line(x="y" * 2000)), "line 2: longer than 1,000 bytes"),
+    ],
+)
+def test_broken_lines(
+    text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "longer" in said:
+        monkeypatch.setattr(lm_eval, "MAX_BYTES", 1000)
+    path = tmp_path / "s.jsonl"
+    path.write_text(json.dumps(line()) + "\n" + text)
+    with pytest.raises(DataInvalid, match=rf"s\.jsonl, {said}"):
+        imported(path)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["s.jsonl"]
+
+
+@pytest.mark.parametrize("shape", [None, 1, "x", [], {}, [[]], {"a": {}}, [[[1, 2]]], [None]])
+def test_any_shape_is_an_import_or_an_error(shape: Any, tmp_path: Path) -> None:
+    for key in line():
+        try:
+            imported(file(tmp_path / "s.jsonl", line(**{key: shape})))
+            (tmp_path / "runs" / "x").rename(tmp_path / f"runs-{key}")
+        except DataInvalid:
+            pass
+
+
+def test_a_document_that_occurs_twice(tmp_path: Path) -> None:
+    twice = file(tmp_path / "s.jsonl", line(), line(1), line(0, exact_match=0.0))
+    with pytest.raises(DataInvalid, match=r"line 3: the document '0' occurs twice"):
+        imported(twice)
+
+
+def test_an_infinite_metric_is_not_measured(tmp_path: Path) -> None:
+    lines = [line(0, perplexity=2.0), line(1, perplexity=float("inf"))]
+    for one in lines:
+        one["metrics"] = ["exact_match", "perplexity"]
+    folder, _ = imported(file(tmp_path / "s.jsonl", *lines))
+    found = measure(folder).scores["perplexity"]
+    assert (found.mean, found.n, found.not_measured) == (2.0, 1, 1)
