@@ -174,22 +174,22 @@ def test_an_outage_costs_no_prompt_its_tries(tmp_path: Path, fault: str, left: i
         assert len(run.outcomes()) == N
 
 
-@pytest.mark.parametrize("failures", [3, 6])
+@pytest.mark.parametrize("attempts", [2, 3])
 def test_a_short_outage_of_a_small_run_costs_no_prompt_its_tries(
-    tmp_path: Path, failures: int
+    tmp_path: Path, attempts: int
 ) -> None:
     requests = itertools.count(1)
 
     def answer_after_outage(request: MockRequest, index: int) -> str:
-        if next(requests) == failures:
+        if next(requests) == attempts:
             server.change(faults={})  # of later requests
         return answer(request, index)
 
     with MockServer(answers=answer_after_outage, faults={"503": 1}) as server:
-        run = Run(tmp_path, server, limits={"attempts": 2}, limit=3)
+        run = Run(tmp_path, server, limits={"attempts": attempts}, limit=1)
         ended = harness("run", run.file, env=run.environment)
     assert ended.returncode == 0, ended.stderr
-    assert [*run.outcomes().values()] == ["ok"] * 3
+    assert [*run.outcomes().values()] == ["ok"]
 
 
 @pytest.mark.parametrize("left", [N, 2])
@@ -250,12 +250,15 @@ def test_many_prompts_that_are_rejected_alike_end_the_run(tmp_path: Path) -> Non
         assert server.stats().requests <= 23
 
 
-def test_any_number_of_prompts_that_a_filter_refuses_do_not(tmp_path: Path) -> None:
-    with MockServer(faults={"refused_completion": 1}) as server:
+@pytest.mark.parametrize(("fault", "outcome"), [("filtered", "refused"), ("too_long", "error")])
+def test_any_number_of_prompts_that_are_filtered_or_too_long_do_not(
+    tmp_path: Path, fault: str, outcome: str
+) -> None:
+    with MockServer(faults={fault: 1}) as server:
         run = Run(tmp_path, server, limits={"concurrency": 2})
         ended = harness("run", run.file, env=run.environment)
     assert "Results in" in ended.stderr
-    assert Counter(run.outcomes().values()) == {"refused": N}
+    assert Counter(run.outcomes().values()) == {outcome: N}
 
 
 @pytest.mark.parametrize("fault", ["401", "403", "404"])

@@ -210,6 +210,8 @@ FAULTS = {
     "key_part_in_error": ("error", "[key]"),
 }
 """The outcome of an attempt whose request meets a fault, and a text in its line."""
+FINAL = {"error_body:403", "error_body:404", "latin_1", "key_in_error", "key_part_in_error"}
+"""Errors after which a call is not tried again."""
 
 
 def run_rows(
@@ -235,6 +237,8 @@ def test_a_fault_of_one_prompt_has_its_outcome(tmp_path: Path, fault: str) -> No
         if fault == "usage_openrouter":
             model["preset"] = "openrouter"
         stderr, rows = run_rows(tmp_path, model, limits={"attempts": 2})
+        tries = server.stats().by_fault[fault]
+    assert tries == (2 if outcome == "error" and fault not in FINAL else 1)
     assert {name: row["outcome"] for name, row in rows.items()} == {
         **dict.fromkeys(("good", "fine"), "ok"),
         "bad": outcome,

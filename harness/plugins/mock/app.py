@@ -60,6 +60,10 @@ WIRE_FORMATS: tuple[type[WireFormat], ...] = (
 CONSTRAINTS = ("response_format", "text", "structured_outputs", "output_config")
 DEFAULT_MODEL = "mock-model"  # the only model listed by a server that accepts any model
 _FALSE_LEVEL = wire.Level("requests", limit=10, used=10, reset_s=60)
+_REJECTED: Mapping[Fault, str] = {
+    "too_long": "prompt is too long: 213462 tokens > 200000 maximum",
+    "filtered": "Output blocked by content filtering policy",
+}
 # Well-formed answers that are not what was requested.
 _FAULTY_CHOICES = {
     "empty": ReplyChoice(""),
@@ -377,6 +381,8 @@ class Provider:
             raise vendor.invalid(f"The key {key[:20]}… may not do this.")
         if fault == "no_credit":
             raise vendor.no_credit()
+        if fault in _REJECTED:
+            raise vendor.invalid(_REJECTED[fault])
         if fault == "429":
             raise vendor.rate_limited(request.model, None, self._retry_after)
         if fault in STATUSES:

@@ -37,7 +37,9 @@ STATUSES = (
     *("400", "401", "402", "403", "404", "408", "425", "429", "498", "500", "502", "503"),
     "529",
 )
-REJECTIONS = ("no_credit", "key_in_error", "key_part_in_error")  # errors with their own messages
+REJECTIONS = (  # errors with their own messages
+    *("no_credit", "too_long", "filtered", "key_in_error", "key_part_in_error"),
+)
 BROKEN = (
     *("reset", "stall", "stall_body", "trickle", "truncated_body", "invalid_json"),
     *("error_body", "error_in_choice", "no_choices", "latin_1", "refused_completion"),
