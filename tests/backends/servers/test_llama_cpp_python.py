@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from harness.calls.reply_cache import ReplyCache
 from tests.backends.servers.conftest import SECONDS, Bench, LlamaServer, run_file
 from tests.backends.stand_ins import until
 
@@ -121,6 +122,10 @@ def test_a_grammar_is_enforced(llama: LlamaServer, bench: Bench) -> None:
 
 def test_log_probabilities_are_recorded(llama: LlamaServer, bench: Bench) -> None:
     output = bench.run(tree(llama, decoding={**SAMPLED, "logprobs": 2}, samples=1))
+    calls = [attempt["call_id"] for attempt in bench.attempts()]
+    with ReplyCache(bench.folder / "cache" / "replies.sqlite") as cache:
+        replies = [cache.get(call) for call in calls]
+    assert all(reply is not None and reply.logprobs for reply in replies)
     assert "log-probabilities" not in output
 
 
