@@ -3,8 +3,8 @@
     python scripts/bench_view.py                   # 1,000,000 attempts
     python scripts/bench_view.py --attempts 100000 --pairs 5
 
-The server is a process of its own. Openings are in Chromium, with and without the run's saved index
-and metrics.json. The throughput is that of runs against the
+The server is a process of its own. Openings are in Chromium, with and without the run's
+metrics.json. The throughput is that of runs against the
 simulated provider, in pairs: one alone, and one with a page open that asks for everything that the
 real page asks for, whenever an event announces a change.
 """
@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +34,6 @@ from harness.analysis.metrics import to_json
 from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
 from harness.plugins.mock.server import MockServer
-from harness.plugins.view.followed import SAVED
 from harness.records import Attempt, Score, Usage
 from harness.store.files import write_json, write_whole
 from harness.store.json_lines import encode
@@ -156,27 +155,17 @@ def opening(root: Path, folder: RunFolder, count: int, times: int) -> None:
     from playwright.sync_api import sync_playwright
 
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    metrics, saved = folder.metrics.read_bytes(), folder.path / SAVED
-
-    def first() -> None:
-        saved.unlink(missing_ok=True)
-
-    states: dict[str, Callable[[], object]] = {
-        "first time": first,
-        "saved index": lambda: None,
-        "saved index, no metrics.json": folder.metrics.unlink,
-        "first time, no metrics.json": first,
-    }
+    metrics = folder.metrics.read_bytes()
     print(f"Least of {times} openings: seconds (and of the server's processor), MB")
     heads = ("address", "figures", "(cpu)", "all", "(cpu)", "memory")
     print(" " * 30 + "".join(f"{head:>9}" for head in heads))
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
-        for state, before in states.items():
+        for state in ("finished run", "no metrics.json"):
+            if state == "no metrics.json":
+                folder.metrics.unlink()
             found: list[Opening] = []
             for _ in range(times):
-                if state != "saved index, no metrics.json" or not found:
-                    before()
                 tab = chromium.new_page()
                 tab.set_default_timeout(120_000)
                 found.append(open_in_browser(root, folder, count, tab))

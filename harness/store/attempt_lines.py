@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import mmap
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 from itertools import groupby
 from math import nan
 from operator import itemgetter
@@ -24,13 +22,11 @@ from harness.records import LARGEST, Usage
 from harness.store.columns import (
     AttemptTable,
     Bools,
-    InstanceTable,
     Ints,
-    ScoreKinds,
     TableBuilder,
     TableLine,
 )
-from harness.store.files import open_file, replacing
+from harness.store.files import open_file
 from harness.store.json_lines import UNREADABLE, LineKind, decoded, reading
 from harness.store.judgement_index import judged_key
 from harness.store.rows import Rows
@@ -38,7 +34,6 @@ from harness.workers import Workers, cores
 
 LARGE = 1 << 26  # above this many bytes of new lines (a second's work), all cores read
 PART = 1 << 23  # bytes that a process reads at a time
-TAIL_BYTES = 1 << 16  # at the end of a file; their hash shows whether the file was rewritten
 
 ATTEMPT = LineKind("an attempt", "Remove the line and run again: its attempt is then repeated.")
 
@@ -71,32 +66,6 @@ _BY_KIND: Mapping[str, tuple[type[TableLine], dict[str, str]]] = {
 }
 
 
-class _Array(msgspec.Struct):
-    name: str
-    dtype: str
-    size: int  # bytes
-
-
-class _LinesState(msgspec.Struct):
-    size: int  # of the indexed part of the file
-    modified_ns: int
-    tail: bytes  # hash of its end
-    number: int
-    groupings: list[bytes]  # of the builder
-    kinds: list[ScoreKinds]
-    shares: dict[str, bool]
-    rows: list[int]  # of each table of numbers
-    arrays: list[_Array]  # of the attempts that count
-    counted_groupings: list[dict[str, str]]
-    version: int
-
-
-_VERSION = 7
-_ALIGNED = 8  # bytes, at a multiple of which every saved array begins
-_COLUMNS = ("instance", "sample", "round", "outcome", "passed")
-_OF_INSTANCES = ("digest", "cluster", "grouping")
-
-
 @dataclass(frozen=True, slots=True)
 class CountedAttempts:
     """The n attempts of a file that count, sorted by instance, sample and round."""
@@ -105,43 +74,12 @@ class CountedAttempts:
     answers: Ints  # see `AttemptIndex.answers`
     columns: Mapping[str, NDArray[Any]]  # "offset", and what else their lines hold
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return everything but the groupings, as arrays by name, for `restored`."""
-        table = self.table
-        return {
-            **{name: getattr(table, name) for name in _COLUMNS},
-            **{name: getattr(table.instances, name) for name in _OF_INSTANCES},
-            "answers": self.answers,
-            **{f"line {name}": values for name, values in self.columns.items()},
-            **{f"score {name}": values for name, values in table.scores.items()},
-        }
-
-    @classmethod
-    def restored(
-        cls,
-        arrays: Mapping[str, NDArray[Any]],
-        groupings: Sequence[Mapping[str, str]],
-        shares: Mapping[str, bool],
-    ) -> CountedAttempts:
-        """Rebuild the attempts from their `arrays`, their instances' groupings, and ``shares``."""
-
-        def named(kind: str) -> dict[str, NDArray[Any]]:
-            start = f"{kind} "
-            return {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
-
-        of_instances: dict[str, Any] = {name: arrays[name] for name in _OF_INSTANCES}
-        instances = InstanceTable(**of_instances, groupings=tuple(groupings))
-        columns: dict[str, Any] = {name: arrays[name] for name in _COLUMNS}
-        columns |= {"scores": named("score"), "shares": shares}
-        table = AttemptTable(**columns, instances=instances)
-        return cls(table, arrays["answers"], named("line"))
-
 
 class AttemptLines:
     """The lines of an attempts file, which may grow, in the form that `AttemptIndex` needs.
 
     ``kind`` selects the data to read: "" (outcomes and the rules' scores), "judged" (also the data
-    that links lines to judgements) or "followed" (also `CALLS`, and can be restored).
+    that links lines to judgements) or "followed" (also `CALLS`).
     """
 
     def __init__(self, path: Path, kind: Literal["", "judged", "followed"]) -> None:
@@ -223,78 +161,6 @@ class AttemptLines:
         if keep:
             self._counted = found
         return found
-
-    def save(self, path: Path) -> None:
-        """Write the lines that were read to the file ``path``, from which `restored` reads them."""
-        counted = self.resolved()
-        arrays = counted.arrays()
-        state = _LinesState(
-            size=self.size,
-            modified_ns=self.path.stat().st_mtime_ns,
-            tail=self._tail(),
-            number=self.number,
-            groupings=self.builder.groupings,
-            kinds=self.builder.kinds,
-            shares=self.builder.shares,
-            rows=[rows.n for rows in self._every_rows()],
-            arrays=[_Array(name, one.dtype.str, one.nbytes) for name, one in arrays.items()],
-            counted_groupings=[dict(groups) for groups in counted.table.instances.groupings],
-            version=_VERSION,
-        )
-        head = msgspec.msgpack.encode(state)
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            file.write(len(head).to_bytes(4) + head)
-            for rows in self._every_rows():
-                file.writelines(rows.parts)
-            for values in arrays.values():
-                file.write(bytes(-file.tell() % _ALIGNED))
-                file.write(np.ascontiguousarray(values).data)
-
-    @classmethod
-    def restored(cls, path: Path, saved: Path) -> AttemptLines:
-        """Return the lines of the file ``path`` that were saved in the file ``saved``.
-
-        There are none if ``saved`` is unusable, or if ``path`` has changed other than by growing.
-        """
-        lines, fresh = cls(path, "followed"), cls(path, "followed")
-        with contextlib.suppress(*UNREADABLE, OSError, ValueError, KeyError, struct.error):
-            with open_file(saved) as file:
-                mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-            at = 4 + int.from_bytes(mapped[:4])
-            state = msgspec.msgpack.decode(mapped[4:at], type=_LinesState)
-            now = path.stat()
-            lines.size, lines.number = state.size, state.number
-            same = now.st_size > state.size or now.st_mtime_ns == state.modified_ns
-            same &= now.st_size >= state.size and lines._tail() == state.tail
-            if same and state.version == _VERSION:
-
-                def take(size: int) -> memoryview:
-                    nonlocal at
-                    at += size
-                    if at > len(mapped):
-                        raise ValueError("The file is cut.")
-                    return mapped[at - size : at]
-
-                lines.builder = TableBuilder(state.groupings, state.kinds, state.shares)
-                for rows, n in zip(lines._every_rows(), state.rows, strict=True):
-                    rows.restore(n, take)
-                arrays = {}
-                for one in state.arrays:
-                    take(-at % _ALIGNED)
-                    arrays[one.name] = np.frombuffer(take(one.size), one.dtype)
-                lines._counted = CountedAttempts.restored(
-                    arrays, state.counted_groupings, state.shares
-                )
-                return lines
-        return fresh
-
-    def _every_rows(self) -> list[Rows]:
-        return [*self.builder.rows, self.rows]
-
-    def _tail(self) -> bytes:
-        with open_file(self.path) as file:
-            file.seek(max(0, self.size - TAIL_BYTES))
-            return blake2b(file.read(min(self.size, TAIL_BYTES))).digest()
 
 
 def _parts(path: Path, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -6,11 +6,10 @@ Each attempt takes tens of bytes, because texts are left out and names become 64
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
-from types import MappingProxyType
 from typing import Annotated, Any
 
 import msgspec
@@ -189,42 +188,13 @@ ScoreKinds = tuple[tuple[str, bool], ...]
 
 
 class TableBuilder:
-    """A builder of an `AttemptTable`, line by line.
+    """A builder of an `AttemptTable`, line by line."""
 
-    To restore a saved builder, construct one with its ``groupings``, ``kinds`` and ``shares``, and
-    restore its tables (`rows`).
-    """
-
-    def __init__(
-        self,
-        groupings: Iterable[bytes] = (),
-        kinds: Iterable[ScoreKinds] = (),
-        shares: Mapping[str, bool] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self) -> None:
         wide, narrow = {"digest": "q", "cluster": "q"}, {"outcome": "b", "passed": "b"}
         self._rows = Rows(**wide, grouping="i", sample="i", round="i", **narrow)
-        self._groupings = {text: number for number, text in enumerate(groupings)}
-        self._scores = ScoreColumns(kinds, shares)
-
-    @property
-    def groupings(self) -> list[bytes]:
-        """The distinct ``groups`` of the lines so far, as JSON."""
-        return list(self._groupings)
-
-    @property
-    def kinds(self) -> list[ScoreKinds]:
-        """The distinct kinds of scores of the lines so far."""
-        return self._scores.kinds
-
-    @property
-    def shares(self) -> dict[str, bool]:
-        """Whether a score of the lines so far is a share, as in `AttemptTable`."""
-        return self._scores.shares
-
-    @property
-    def rows(self) -> list[Rows]:
-        """The tables that hold the data of all lines."""
-        return [self._rows, *self._scores.rows]
+        self._groupings: dict[bytes, int] = {}  # numbers of the distinct ``groups``, as JSON
+        self._scores = ScoreColumns()
 
     def add(self, line: TableLine) -> None:
         """Add an attempt's line.
@@ -257,7 +227,7 @@ class TableBuilder:
         """
         self._scores.extend(other._scores)
         known = self._groupings
-        number = [known.setdefault(text, len(known)) for text in other.groupings]
+        number = [known.setdefault(text, len(known)) for text in other._groupings]
         columns = {name: other._rows.column(name) for name in other._rows.fields}
         columns["grouping"] = np.array(number, np.int32)[columns["grouping"]]
         self._rows.extend(columns)
@@ -315,27 +285,11 @@ def _decoded(groups: bytes) -> dict[str, str]:
 class ScoreColumns:
     """The scores as columns."""
 
-    def __init__(
-        self,
-        kinds: Iterable[ScoreKinds] = (),
-        shares: Mapping[str, bool] = MappingProxyType({}),
-    ) -> None:
-        self.shares = dict(shares)  # by name, as in `AttemptTable`
+    def __init__(self) -> None:
+        self.shares: dict[str, bool] = {}  # by name, as in `AttemptTable`
         self._tables: dict[ScoreKinds, tuple[int, Rows]] = {}
         self._table_of = Rows(table="h")  # of each line
         self._names: dict[str, tuple[int, bool]] = {}  # first place in a line; holds numbers
-        for one in kinds:
-            self._add_table(one)
-
-    @property
-    def kinds(self) -> list[ScoreKinds]:
-        """The distinct kinds of scores of the lines so far."""
-        return list(self._tables)
-
-    @property
-    def rows(self) -> list[Rows]:
-        """The tables that hold the data of all lines."""
-        return [self._table_of, *(rows for _, rows in self._tables.values())]
 
     def _add_table(self, kinds: ScoreKinds) -> tuple[int, Rows]:
         for place, (name, number) in enumerate(kinds):

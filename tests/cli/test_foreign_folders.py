@@ -267,7 +267,7 @@ LINKS = (
         "judges.json",
     ),
     *("scores.jsonl", "judgements.jsonl", "aggregates.json", "status.json", "stop.json", ".lock"),
-    *("report.html", ".view-index", "labels", "servers", "gold"),
+    *("report.html", "labels", "servers", "gold"),
 )
 
 

@@ -1,9 +1,8 @@
-"""A file that grows is read on, and what was read is saved and restored."""
+"""A file that grows is read on."""
 
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from harness.records import Score, Usage
 from harness.store.attempt_lines import AttemptLines
@@ -79,42 +78,3 @@ def test_calls_have_columns(tmp_path: Path) -> None:
     assert sorted(calls["tokens"].tolist()) == [0, 0, 7]
     assert np.isnan(calls["latency_s"]).all()
     assert calls["ended_at"].tolist() == [2.0] * 3
-
-
-def test_saved_lines_are_restored_and_continued(tmp_path: Path) -> None:
-    path, saved = add(tmp_path / "attempts.jsonl", *FIRST), tmp_path / "saved"
-    lines = AttemptLines(path, "followed")
-    lines.read_on()
-    lines.save(saved)
-    restored = AttemptLines.restored(path, saved)
-    assert restored.number == 2
-    assert not restored.read_on()
-    assert_same(restored, path)
-    add(path, *MORE)
-    restored = AttemptLines.restored(path, saved)
-    assert restored.number == 2
-    assert restored.read_on()
-    assert_same(restored, path)
-
-
-@pytest.mark.parametrize("fault", ["missing", "damaged", "cut", "file changed", "file shorter"])
-def test_saved_lines_that_do_not_fit_are_ignored(tmp_path: Path, fault: str) -> None:
-    path, saved = add(tmp_path / "attempts.jsonl", *FIRST), tmp_path / "saved"
-    lines = AttemptLines(path, "followed")
-    lines.read_on()
-    lines.save(saved)
-    match fault:
-        case "missing":
-            saved.unlink()
-        case "damaged":
-            saved.write_bytes(b"\xc1" * 100)
-        case "cut":
-            saved.write_bytes(saved.read_bytes()[:-9])
-        case "file changed":
-            path.write_bytes(path.read_bytes().replace(b"an answer", b"AN ANSWER"))
-        case "file shorter":
-            path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
-    restored = AttemptLines.restored(path, saved)
-    assert restored.number == 0
-    restored.read_on()
-    assert_same(restored, path)

@@ -3,14 +3,16 @@
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from harness.errors import DataInvalid
 from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Score
-from harness.store.attempt_lines import LARGE, PART, AttemptLines
+from harness.store.attempt_lines import LARGE, PART, AttemptLines, CountedAttempts
 from harness.store.columns import MOST_SCORES
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import encode
@@ -54,6 +56,18 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def arrays(counted: CountedAttempts) -> dict[str, NDArray[Any]]:
+    table = counted.table
+    columns = ("instance", "sample", "round", "outcome", "passed")
+    return {
+        **{name: getattr(table, name) for name in columns},
+        **{name: getattr(table.instances, name) for name in ("digest", "cluster", "grouping")},
+        "answers": counted.answers,
+        **{f"line {name}": values for name, values in counted.columns.items()},
+        **{f"score {name}": values for name, values in table.scores.items()},
+    }
+
+
 @pytest.mark.parametrize("keep", [True, False])
 def test_the_index_is_that_of_one_process(path: Path, *, keep: bool) -> None:
     here, parts = AttemptLines(path, "followed"), AttemptLines(path, "followed")
@@ -64,7 +78,7 @@ def test_the_index_is_that_of_one_process(path: Path, *, keep: bool) -> None:
     assert not parts.read_on()
     one, other = here.resolved(), parts.resolved(keep=keep)
     assert other.table.instances.groupings == one.table.instances.groupings
-    expected, found = one.arrays(), other.arrays()
+    expected, found = arrays(one), arrays(other)
     assert list(found) == list(expected)
     for name, values in expected.items():
         np.testing.assert_array_equal(found[name], values, name)

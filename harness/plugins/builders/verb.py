@@ -81,7 +81,6 @@ def collie(
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1)] = 0,
     targets: Annotated[int, typer.Option(min=1)] = 100,
     documents: Limit = None,
-    strings: Limit = None,
     jobs: Jobs = None,
     engine: Engine = "processes",
     report: Report = False,
@@ -95,12 +94,10 @@ def collie(
         seed: Random seed; the same seed gives the same files.
         targets: Maximum instances per structure and source.
         documents: Maximum documents per source (default: the source's setting, or 300).
-        strings: Maximum texts per level and document (default: the source's setting, or 100).
     """
     began = perf_counter()
-    limits = {"documents": documents, "strings": strings}
-    given = {key: value for key, value in limits.items() if value is not None}
-    sources = [find_source(one, given) for one in source]
+    changes = {} if documents is None else {"documents": documents}
+    sources = [find_source(one, changes) for one in source]
     found = find_structures(structures or [PAPER])
     available = {level for one in sources for level in one.levels}
     left_out = [one for one in found if one.level not in available]

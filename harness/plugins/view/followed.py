@@ -21,8 +21,6 @@ T = TypeVar("T")
 
 POLL_S = 0.5  # between looks at a file
 PART_BYTES = 16 << 20  # of a file, read at a time
-CACHED_BYTES = 64 << 20  # the index of a larger file is saved beside the file
-SAVED = ".view-index"
 NICE = 10  # priority of work in the background: a tenth of a run's share of a busy processor
 SHARE = 0.1  # of a processor's time, for indexing what is new
 
@@ -82,7 +80,6 @@ class Followed:
         self._lines: AttemptLines | None = None
         self._state: tuple[object, ...] = ()
         self._rest_until = 0.0
-        self._saved = 0  # size of the part whose index is saved
         self._task = asyncio.create_task(self._follow())
 
     @property
@@ -107,17 +104,13 @@ class Followed:
         self.size = path.stat().st_size if path.exists() else 0
         judgements = self.folder.path / JUDGEMENTS
         judged = judgements.stat().st_size if judgements.exists() else 0
-        saved = self.folder.path / SAVED
         if self._lines is None or self.size < self._lines.size:
-            self._lines = await in_thread(lambda: AttemptLines.restored(path, saved))
-            self._saved = self._lines.size
+            self._lines = AttemptLines(path, "followed")
         lines = self._lines
         before = lines.size
         if self.size > before:
             await in_thread(lambda: lines.read_on(PART_BYTES), yielding=True)
         behind = lines.size > before and self.size > lines.size
-        if not behind and lines.size > max(CACHED_BYTES, 1.1 * self._saved):
-            lines = self._lines = await self._save(lines)
         state = (lines.size, judged)
         at_end = self.behind and not behind
         if state != self._state and (at_end or time.monotonic() >= self._rest_until):
@@ -127,17 +120,3 @@ class Followed:
             self._state = state
             self.version += 1
         self.behind = behind
-
-    async def _save(self, lines: AttemptLines) -> AttemptLines:
-        """Save lines to a file. If that succeeds, return them mapped from it, to save memory."""
-        self._saved, saved = lines.size, self.folder.path / SAVED
-
-        def save() -> AttemptLines:
-            lines.save(saved)
-            return AttemptLines.restored(lines.path, saved)
-
-        with contextlib.suppress(HarnessError, OSError):  # a folder that cannot be written
-            mapped = await in_thread(save, yielding=True)
-            if mapped.size == lines.size:
-                return mapped
-        return lines

@@ -115,7 +115,7 @@ def test_collie_from_all_formats(builds: Builds) -> None:
 @pytest.mark.parametrize("fault", ["process", "node", "build"])
 def test_collie_while_something_is_killed(fault: str, builds: Builds, machines: RayCluster) -> None:
     write_rows(builds.folder / "rows", 24)
-    command = ["collie", "--source=rows", "--documents=1000", "--strings=40", "--targets=10"]
+    command = ["collie", "--source=rows", "--documents=1000", "--targets=10"]
     builds.said(*command, "--output=one", "--jobs=1")
     command += ["--output=two", "--engine=ray"]
     process = builds.begun(*command)
