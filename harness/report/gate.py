@@ -173,7 +173,7 @@ def unjudged_line(one: Unjudged, gate: Gate, named: bool = False) -> str:
         "failed or missing judgement": one.no_judgement,
         "inconclusive judgement": one.final,
     }
-    why = ", ".join(f"{n:,} {kind}{'s' * (n != 1)}" for kind, n in kinds.items() if n)
+    why = ", ".join(count_of(n, kind) for kind, n in kinds.items() if n)
     of = f" of {one.run}" if gate.baseline or named else ""
     them = "the failed or missing ones" if one.final else "them"
     remedies = [f"run the run file again to retry {them}"] if retried else []
