@@ -48,7 +48,7 @@ class ListedConstraint(Struct, gc=False):
     reason: str = ""
     probability: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None  # of yes, by a judge
     rule: Any = None  # a rule checker's verdict on a judge's criterion
-    decided_by: Any = None  # "rule" if a rule decided, and the judge was not called
+    decided_by: Any = None  # "rule" if a rule decided instead of the judge, in earlier runs
     groups: Any = None  # the constraint's groups by label
 
     @property

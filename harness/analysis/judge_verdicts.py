@@ -29,7 +29,7 @@ from harness.store.rows import Rows
 from harness.store.run_folder import JUDGEMENTS
 from harness.wording import truncated
 
-BY_RULE = "rule"  # `decided_by` of a criterion for which the judge was not called
+BY_RULE = "rule"  # `decided_by` of a criterion that a rule decided, in runs of version 0.1
 
 RULES = "rules"  # The reference is the rules' verdicts
 JUDGE = "judge"  # The reference is another judge, the second of an answer's judges

@@ -104,23 +104,24 @@ def compare_runs(
     others = [run for number, run in enumerate(runs) if number != place]
     for option, label in (("--by", asked.by), ("--cluster", asked.cluster)):
         refuse_unknown_label(option, label, {base.name: table})  # pairs use the baseline's groups
-    further = score, asked, names or {}, findings or {}
+    options = score, asked, names or {}, findings or {}
     replies = base.replies()
-    found = [
-        _against((base, table), run, replies.same_as(run[0].replies()), *further) for run in others
+    compared = [
+        _against((base, table), run, replies.same_as(run[0].replies()), *options) for run in others
     ]
-    overall = adjusted([one.overall for one in found])
-    by_group = [comparison for one in found for comparison in one.groups.values()]
-    waiting = iter(adjusted(by_group, planned=len(found) == 1))
+    overall = adjusted([against.overall for against in compared])
+    by_group = [comparison for against in compared for comparison in against.groups.values()]
+    group_comparisons = iter(adjusted(by_group, planned=len(compared) == 1))
+    with_p_values = []
+    for against, comparison in zip(compared, overall, strict=True):
+        groups = {name: next(group_comparisons) for name in against.groups}
+        with_p_values.append(replace(against, overall=comparison, groups=groups))
     return RunComparison(
         task=base.metrics.task,
         baseline=base.name,
         marks=base.marks,
         asked=asked,
-        others=[
-            replace(one, overall=comparison, groups={name: next(waiting) for name in one.groups})
-            for one, comparison in zip(found, overall, strict=True)
-        ],
+        others=with_p_values,
         notes=list(differing(base, [variant for variant, _ in others], score)),
     )
 
@@ -169,16 +170,17 @@ def _against(
 
 def with_planned(matrix: PairMatrix, comparison: RunComparison) -> PairMatrix:
     """Return a matrix whose pairs with the baseline have the p values of ``comparison``."""
-    planned = {one.run: one.overall.p_adjusted for one in comparison.others}
+    planned = {against.run: against.overall.p_adjusted for against in comparison.others}
     planned[comparison.baseline] = None
     names = [row.run for row in matrix.rows]
     pairs = []
-    for one in matrix.pairs:
-        both = names[one.first], names[one.second]
-        if comparison.baseline in both:
-            p = planned[both[both[0] == comparison.baseline]]
-            one = replace(one, comparison=replace(one.comparison, p_adjusted=p))
-        pairs.append(one)
+    for run_pair in matrix.pairs:
+        first, second = names[run_pair.first], names[run_pair.second]
+        if comparison.baseline in (first, second):
+            p_adjusted = planned[second if first == comparison.baseline else first]
+            compared = replace(run_pair.comparison, p_adjusted=p_adjusted)
+            run_pair = replace(run_pair, comparison=compared)
+        pairs.append(run_pair)
     return replace(matrix, pairs=pairs)
 
 
@@ -213,7 +215,10 @@ class PairMatrix(Struct, frozen=True, kw_only=True):
     notes: list[str]
 
     def pair(self, baseline: str, run: str) -> Comparison:
-        """Return the comparison of two runs, as ``run`` minus ``baseline``."""
+        """Return the comparison of two runs, as ``run`` minus ``baseline``.
+
+        Only its ``difference`` and ``ci95`` depend on the order: other fields are the pair's.
+        """
         names = [row.run for row in self.rows]
         first, second = names.index(baseline), names.index(run)
         (pair,) = (pair for pair in self.pairs if {pair.first, pair.second} == {first, second})
@@ -236,35 +241,38 @@ def pair_matrix(
     """
     base, others = runs[0][0], [variant for variant, _ in runs[1:]]
     refuse_incomparable(base, others)
-    places = list(combinations(range(len(runs)), 2))
+    index_pairs = list(combinations(range(len(runs)), 2))
     runs, measures, score = scored_runs(runs, score, round_)
     tables = [table for _, table in runs]
     refuse_unknown_label("--cluster", cluster, {variant.name: table for variant, table in runs})
     verdicts = all(is_verdict(table, score) for table in tables)
     replies = [variant.replies() for variant, _ in runs]
-    found = []
-    for one, other in places:
-        pairs = pair(tables[one], tables[other], score=score).clustered_by(cluster)
-        found.append(compare(pairs.sharing(replies[one].same_as(replies[other]))))
-    comparisons = adjusted(found)
+    unadjusted = []
+    for first, second in index_pairs:
+        pairs = pair(tables[first], tables[second], score=score).clustered_by(cluster)
+        unadjusted.append(compare(pairs.sharing(replies[first].same_as(replies[second]))))
+    rows = []
+    for variant, table in runs:
+        by = [f"by {variant.score}"] if variant.score != measures else []
+        rows.append(
+            MatrixRow(
+                run=variant.name,
+                model=variant.metrics.model or "",
+                marks=[*variant.marks, *by],
+                value=value_of(table, score),
+            )
+        )
+    run_pairs = []
+    for (first, second), comparison in zip(index_pairs, adjusted(unadjusted), strict=True):
+        starred = comparison.p_value is not None and comparison.p_value < STARRED
+        run_pairs.append(RunPair(first, second, comparison, starred))
     return PairMatrix(
         task=base.metrics.task,
         score=measures,
         verdicts=verdicts,
         round=round_,
         cluster=cluster,
-        rows=[
-            MatrixRow(
-                run=one.name,
-                model=one.metrics.model or "",
-                marks=[*one.marks, *([f"by {one.score}"] if one.score != measures else [])],
-                value=value_of(table, score),
-            )
-            for one, table in runs
-        ],
-        pairs=[
-            RunPair(*both, one, one.p_value is not None and one.p_value < STARRED)
-            for both, one in zip(places, comparisons, strict=True)
-        ],
+        rows=rows,
+        pairs=run_pairs,
         notes=list(differing(base, others, score)),
     )

@@ -72,11 +72,11 @@ def install(found: DataSet, root: Path, mirror: str | None = None) -> list[str]:
     columns = TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn()
     with Progress(*columns, console=messages, disable=not messages.is_terminal) as bars:
 
-        def shown(original: Original) -> fetch.Progress:
+        def progress_bar(original: Original) -> fetch.Progress:
             bar = bars.add_task(original.name, total=original.size)
             return lambda there, total: bars.update(bar, completed=there, total=total)
 
-        return fetch.fetch(found, root, mirror, shown)
+        return fetch.fetch(found, root, mirror, progress_bar)
 
 
 @data.verb("ls")

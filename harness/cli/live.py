@@ -58,7 +58,10 @@ class Display:
     def __enter__(self) -> Self:
         if self._wanted and messages.is_terminal:
             self._live = Live(
-                get_renderable=self._shown, console=messages, refresh_per_second=5, transient=True
+                get_renderable=self._rendered,
+                console=messages,
+                refresh_per_second=5,
+                transient=True,
             )
             with contextlib.suppress(OSError):
                 self._live.start()
@@ -106,7 +109,7 @@ class Display:
                 if self._wanted:
                     notices.listen = notice
 
-    def _shown(self) -> RenderableType:
+    def _rendered(self) -> RenderableType:
         now, tallies = self._now, self.tallies.copy()  # the run's own thread may change them
         rows = Table.grid(padding=(0, 2, 0, 0))
         rows.add_column(no_wrap=True, overflow="fold" if messages.width < NARROW else "ellipsis")

@@ -184,7 +184,7 @@ class Shots:
         """
         shots, form = self.of(instance), self.section.form
         asked = self.task.messages(instance, ())
-        parts = [self._shown(instance, asked, shot) for shot in shots]
+        parts = [self._example(instance, asked, shot) for shot in shots]
         if form == "task":
             if (own := self.task.messages(instance, shots)) == asked and shots:
                 raise ConfigError("The task has no few-shot form.", "Set task.shots.form to turns.")
@@ -215,7 +215,7 @@ class Shots:
                 digest.update(msgspec.json.encode([names[number] for number in order]))
         return digest.hexdigest()
 
-    def _shown(
+    def _example(
         self, instance: Instance[Any], asked: Messages, shot: Instance[Any]
     ) -> tuple[Messages, str]:
         """Return a shot's prompt and answer. Raise ShotLeaks if it shows the instance's answer."""

@@ -51,8 +51,10 @@ def headline_of(
 
 def _value(value: float | None, score: str, unit: ShownUnit) -> str:
     """Format a value of a score, such as ``50%`` or ``f1 0.500``."""
-    name = "" if score == PASS_RATE else f"{score_name(score)} "
-    return name + unit.show(value, Column("", rate=True))
+    text = unit.show(value, Column("", rate=True))
+    if " and " in score:
+        return f"{text} by its own measure"
+    return text if score == PASS_RATE else f"{score_name(score)} {text}"
 
 
 def _without_unit(figure: float | Interval | None, unit: ShownUnit) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from harness.analysis.gate import Decision, Gate, Outcome, worst
 from harness.analysis.metrics import all_from_cache
@@ -10,7 +10,7 @@ from harness.analysis.unjudged import Unjudged
 from harness.config.sections import COST, COST_PER_SAMPLE, LATENCY
 from harness.report.comparison import bounds_line
 from harness.report.run_tables import WITHOUT_SCORE, of_groups
-from harness.report.table import Cell, Column, Note, TableDocument, flat, table
+from harness.report.table import Cell, Column, Note, Table, TableDocument, flat, table
 from harness.report.text import UNKNOWN, clusters_text, interval, number, percent, printable, usd
 from harness.wording import count_of
 
@@ -23,10 +23,28 @@ _TOO_FEW = " Too few are judged to tell, whatever max_unjudged allows."
 
 def gate_document(gates: Sequence[Gate]) -> TableDocument:
     """Build the document of gates."""
-    found = [(gate, one) for gate in gates for one in gate.decisions]
-    decisions = [one for _, one in found]
-    grouped = any(one.group for one in decisions)
-    needed = any(one.needed for one in decisions)
+    outcome = worst({gate.outcome for gate in gates})
+    result = worst({gate.result for gate in gates})
+    title = _title(gates[0])
+    if len(gates) > 1:
+        title = f"{len(gates):,} runs: {_decided(outcome, result)}"
+    return TableDocument(
+        title=title,
+        marks=list(dict.fromkeys(mark for gate in gates for mark in _marks(gate))),
+        parts=[_decision_table(gates), *map(Note, dict.fromkeys(_notes(gates)))],
+        records=[
+            {"run": gate.run.name, **flat(decision)}
+            for gate in gates
+            for decision in gate.decisions
+        ],
+        data={"outcome": outcome, "result": result, "runs": list(map(_gate_data, gates))},
+    )
+
+
+def _decision_table(gates: Sequence[Gate]) -> Table:
+    decisions = [decision for gate in gates for decision in gate.decisions]
+    grouped = any(decision.group for decision in decisions)
+    needed = any(decision.needed for decision in decisions)
     columns = [
         Column("run", text=True) if len(gates) > 1 else None,
         Column("score", text=True),
@@ -41,98 +59,98 @@ def gate_document(gates: Sequence[Gate]) -> TableDocument:
     rows = [
         [
             gate.run.name,
-            one.what,
-            one.group or ("all" if grouped else ""),
-            one.n,
-            Cell(one.value, figure_text(one, one.value)),
-            Cell(one.ci95, _interval(one)),
-            Cell(one.bound, bound(one)),
-            Cell(one.outcome, style=_STYLES[one.outcome]),
-            Cell("") if one.needed is None else one.needed,
+            decision.what,
+            decision.group or ("all" if grouped else ""),
+            decision.n,
+            Cell(decision.value, figure_text(decision, decision.value)),
+            Cell(decision.ci95, _interval(decision)),
+            Cell(decision.bound, bound(decision)),
+            Cell(decision.outcome, style=_STYLES[decision.outcome]),
+            Cell("") if decision.needed is None else decision.needed,
         ]
-        for gate, one in found
+        for gate in gates
+        for decision in gate.decisions
     ]
-    exact = [one for one in decisions if one.method == "exact"]
-    notes = []
-    if len(exact) < len(decisions):
-        notes.append("passed or failed: the whole interval is within or beyond the bound.")
-    if len(decisions) - len(exact) > 1:
-        notes.append("The intervals are adjusted for the number of decisions.")
-    if any(one.what not in (COST, COST_PER_SAMPLE) for one in exact):
-        notes.append("The runs have the same answers, so the score has not changed.")
-    if needed:
-        notes.append("needed: instances that decide in 80% of cases if the true value is this one.")
-    unsure = [one for one in decisions if one.outcome == "too few to tell" and not one.group]
-    if few := [one for one in unsure if 0 < 10 * one.n_clusters <= one.n]:
-        n, units = few[0].n, clusters_text(few[0].n, few[0].n_clusters)
-        notes.append(f"Intervals count clusters, not instances: {n:,} instances in {units}.")
-    notes += [
-        f"{one.what}: {bounds_line(one.not_judged, one.n, one.bounds)}" + _TOO_FEW * one.biased
-        for one in decisions
-        if one.bounds is not None
-    ]
-    if any(LATENCY.fullmatch(one.what) for one in decisions):
-        notes.append("Latencies are those of calls that were made: cached replies have none.")
+    return table(columns, rows)
+
+
+def _notes(gates: Sequence[Gate]) -> Iterator[str]:
+    """Yield the notes below the table of decisions, which may repeat."""
+    decisions = [decision for gate in gates for decision in gate.decisions]
+    several = len(gates) > 1
+    exact = [decision for decision in decisions if decision.method == "exact"]
+    n_uncertain = len(decisions) - len(exact)
+    if n_uncertain:
+        yield "passed or failed: the whole interval is within or beyond the bound."
+    if n_uncertain > 1:
+        yield "The intervals are adjusted for the number of decisions."
+    if any(decision.what not in (COST, COST_PER_SAMPLE) for decision in exact):
+        yield "The runs have the same answers, so the score has not changed."
+    if any(decision.needed for decision in decisions):
+        yield "needed: instances that decide in 80% of cases if the true value is this one."
+    for decision in decisions:
+        few_clusters = 0 < 10 * decision.n_clusters <= decision.n
+        if decision.outcome == "too few to tell" and not decision.group and few_clusters:
+            units = clusters_text(decision.n, decision.n_clusters)
+            yield (f"Intervals count clusters, not instances: {decision.n:,} instances in {units}.")
+            break
+    for decision in decisions:
+        if decision.bounds is not None:
+            line = bounds_line(decision.not_judged, decision.n, decision.bounds)
+            yield f"{decision.what}: {line}" + _TOO_FEW * decision.biased
+    if any(LATENCY.fullmatch(decision.what) for decision in decisions):
+        yield "Latencies are those of calls that were made: cached replies have none."
         for gate in gates:
-            notes += latency_lines(gate, len(gates) > 1)
-    if any(_leaves_out(one, gate) for gate, one in found):
-        notes.append(WITHOUT_SCORE)
+            yield from latency_lines(gate, several)
+    if any(_leaves_out(decision, gate) for gate in gates for decision in gate.decisions):
+        yield WITHOUT_SCORE
     for gate in gates:
-        notes += [unjudged_line(one, gate, len(gates) > 1) for one in gate.unjudged]
-        notes += [*cached_lines(gate, len(gates) > 1), *gate.notes]
+        for unjudged in gate.unjudged:
+            yield unjudged_line(unjudged, gate, several)
+        yield from cached_lines(gate, several)
+        yield from gate.notes
         if gate.outcome == "failed":
-            notes.append(f"What fails: harness show {gate.run.name} --failed")
-    outcome, overall = worst({one.outcome for one in gates}), worst({one.result for one in gates})
-    return TableDocument(
-        title=_title(gates[0])
-        if len(gates) == 1
-        else f"{len(gates):,} runs: {_decided(outcome, overall)}",
-        marks=list(dict.fromkeys(mark for gate in gates for mark in _marks(gate))),
-        parts=[table(columns, rows), *map(Note, dict.fromkeys(notes))],
-        records=[{"run": gate.run.name, **flat(one)} for gate, one in found],
-        data={
-            "outcome": outcome,
-            "result": overall,
-            "runs": [
-                {
-                    "run": gate.run.name,
-                    "baseline": gate.baseline.name if gate.baseline else None,
-                    "outcome": gate.outcome,
-                    "result": gate.result,
-                    "decisions": list(gate.decisions),
-                    "unjudged": list(gate.unjudged),
-                    "calls": gate.n_calls,
-                    "cached_calls": gate.n_cached_calls,
-                    "crashed_calls": gate.n_crashed_calls,
-                    "notes": list(gate.notes),
-                }
-                for gate in gates
-            ],
-        },
-    )
+            yield f"What fails: harness show {gate.run.name} --failed"
 
 
-def figure_text(one: Decision, value: float | None) -> str:
+def _gate_data(gate: Gate) -> dict[str, object]:
+    return {
+        "run": gate.run.name,
+        "baseline": gate.baseline.name if gate.baseline else None,
+        "outcome": gate.outcome,
+        "result": gate.result,
+        "decisions": list(gate.decisions),
+        "unjudged": list(gate.unjudged),
+        "calls": gate.n_calls,
+        "cached_calls": gate.n_cached_calls,
+        "crashed_calls": gate.n_crashed_calls,
+        "notes": list(gate.notes),
+    }
+
+
+def figure_text(decision: Decision, value: float | None) -> str:
     """Format the value of a decision's figure (``n/a`` for None)."""
     if value is None:
         return UNKNOWN
-    if one.what in (COST, COST_PER_SAMPLE):
+    if decision.what in (COST, COST_PER_SAMPLE):
         return usd(value)
-    return f"{number(value, 3)} s" if LATENCY.fullmatch(one.what) else number(value, 4)
+    return f"{number(value, 3)} s" if LATENCY.fullmatch(decision.what) else number(value, 4)
 
 
-def bound(one: Decision) -> str:
+def bound(decision: Decision) -> str:
     """Format a decision's bound, such as ``≥ 0.9000``."""
-    return f"{'≤' if one.at_most else '≥'} {figure_text(one, one.bound)}"
+    return f"{'≤' if decision.at_most else '≥'} {figure_text(decision, decision.bound)}"
 
 
-def _interval(one: Decision) -> str:
-    return interval(one.ci95, 3 if LATENCY.fullmatch(one.what) else 4)
+def _interval(decision: Decision) -> str:
+    return interval(decision.ci95, 3 if LATENCY.fullmatch(decision.what) else 4)
 
 
-def _leaves_out(one: Decision, gate: Gate) -> bool:
-    whole = not one.group and one.what in gate.run.metrics.scores
-    return whole and one.n < gate.run.metrics.n_instances and not of_groups(gate.run.metrics)
+def _leaves_out(decision: Decision, gate: Gate) -> bool:
+    is_overall = not decision.group and decision.what in gate.run.metrics.scores
+    return (
+        is_overall and decision.n < gate.run.metrics.n_instances and not of_groups(gate.run.metrics)
+    )
 
 
 def gate_line(gate: Gate) -> str:
@@ -140,52 +158,55 @@ def gate_line(gate: Gate) -> str:
 
     Warnings about the runs follow in brackets, such as ``(NAME: SIMULATED)``.
     """
-    behind = [one for one in gate.decisions if one.outcome == gate.outcome]
-    marks = "".join(f" ({one})" for one in _marks(gate))
-    unjudged = [unjudged_line(one, gate) for one in gate.unjudged]
-    more = [f"and {len(behind) - 3} more"] if len(behind) > 3 else []
-    own = [] if gate.decisions else ["the run is the baseline"]
-    said = [*own, *map(decision_line, behind[:3]), *more, *unjudged]
-    return f"{_title(gate)}: {'; '.join(said)}{marks}"
+    reasons = [
+        decision_line(decision) for decision in gate.decisions if decision.outcome == gate.outcome
+    ]
+    n_more = len(reasons) - 3
+    if n_more > 0:
+        reasons = [*reasons[:3], f"and {n_more} more"]
+    if not gate.decisions:
+        reasons = ["the run is the baseline"]
+    reasons += [unjudged_line(unjudged, gate) for unjudged in gate.unjudged]
+    marks = "".join(f" ({mark})" for mark in _marks(gate))
+    return f"{_title(gate)}: {'; '.join(reasons)}{marks}"
 
 
-def decision_line(one: Decision) -> str:
+def decision_line(decision: Decision) -> str:
     """Return a decision on one line."""
-    needed = f" ({one.needed:,} needed to tell)" if one.needed else ""
-    uncertain = "" if one.method == "exact" else f" (95% {_interval(one)})"
-    more = ""
-    if one.bounds is not None and one.biased:
-        more = f"; {bounds_line(one.not_judged, one.n, one.bounds)}{_TOO_FEW}"
-    return (
-        f"{printable(f'{one.what} {one.group}'.strip())} {figure_text(one, one.value)}{uncertain}, "
-        f"bound {bound(one)}, n = {one.n:,}{needed}{more}"
-    )
+    needed = f" ({decision.needed:,} needed to tell)" if decision.needed else ""
+    uncertain = "" if decision.method == "exact" else f" (95% {_interval(decision)})"
+    bias = ""
+    if decision.bounds is not None and decision.biased:
+        bias = f"; {bounds_line(decision.not_judged, decision.n, decision.bounds)}{_TOO_FEW}"
+    name = printable(f"{decision.what} {decision.group}".strip())
+    value = figure_text(decision, decision.value)
+    return f"{name} {value}{uncertain}, bound {bound(decision)}, n = {decision.n:,}{needed}{bias}"
 
 
-def unjudged_line(one: Unjudged, gate: Gate, named: bool = False) -> str:
+def unjudged_line(unjudged: Unjudged, gate: Gate, named: bool = False) -> str:
     """Return one line on how many samples have no verdict, why, and what to do about it.
 
     It names the run if there is a baseline or ``named`` is true.
     """
-    retried = one.failed_calls + one.no_judgement
+    retried = unjudged.failed_calls + unjudged.no_judgement
     kinds = {
-        "failed call": one.failed_calls,
-        "failed or missing judgement": one.no_judgement,
-        "inconclusive judgement": one.final,
+        "failed call": unjudged.failed_calls,
+        "failed or missing judgement": unjudged.no_judgement,
+        "inconclusive judgement": unjudged.final,
     }
-    why = ", ".join(f"{n:,} {kind}{'s' * (n != 1)}" for kind, n in kinds.items() if n)
-    of = f" of {one.run}" if gate.baseline or named else ""
-    them = "the failed or missing ones" if one.final else "them"
-    remedies = [f"run the run file again to retry {them}"] if retried else []
-    if one.final:
+    why = ", ".join(count_of(n, kind) for kind, n in kinds.items() if n)
+    of_run = f" of {unjudged.run}" if gate.baseline or named else ""
+    retried_ones = "the failed or missing ones" if unjudged.final else "them"
+    remedies = [f"run the run file again to retry {retried_ones}"] if retried else []
+    if unjudged.final:
         final = "inconclusive judgements are final"
         remedies.append(f"{final}: to judge differently, change the judge and run with --fresh")
     remedy = f"{'; '.join(remedies)}, or allow a share with --max-unjudged"
-    if one.allowed:
+    if unjudged.allowed:
         remedy = "allowed by max_unjudged"
-    n = retried + one.final
+    n = retried + unjudged.final
     have = "has" if n == 1 else "have"
-    return f"{n:,} of {one.n_samples:,} samples{of} {have} no verdict ({why}): {remedy}."
+    return f"{n:,} of {unjudged.n_samples:,} samples{of_run} {have} no verdict ({why}): {remedy}."
 
 
 def latency_lines(gate: Gate, named: bool = False) -> list[str]:

@@ -13,8 +13,14 @@ from typing import Any, NamedTuple, Protocol
 from msgspec.structs import replace as replaced
 
 from harness.analysis.breakdown import is_share, scored
-from harness.analysis.comparable import refuse_unknown_score, variant_of
-from harness.analysis.constraints import NO_FINDINGS, ConstraintKind, kinds, read_findings
+from harness.analysis.comparable import Run, Variant, refuse_unknown_score, variant_of
+from harness.analysis.constraints import (
+    NO_FINDINGS,
+    ConstraintFindings,
+    ConstraintKind,
+    kinds,
+    read_findings,
+)
 from harness.analysis.failures import NO_FAILURES, Failures, merged, read_failures
 from harness.analysis.judge_validation import JudgeValidation, against_people, against_rules
 from harness.analysis.metrics import PASS_RATE, Metrics, all_from_cache, from_json
@@ -151,67 +157,85 @@ def report_on(
         texts: Whether to read the attempts' texts, which takes long for large runs.
         quick: Whether to omit texts, groups and comparisons.
     """
-    variants, runs, findings = [], [], {}
+    variants: list[Run] = []
+    runs: list[ReportedRun] = []
+    findings: dict[str, ConstraintFindings] = {}
     texts = texts and not quick
-    for at, folder in enumerate(folders):
-        index = indexes[at] if indexes else AttemptIndex(folder.attempts)
-        found = read_findings(index, asked.round) if texts else NO_FINDINGS
-        findings[folder.name] = found
-        metrics = None if texts else _saved(folder, index)
-        if metrics is None:
-            calls = None if texts else CallTotals(n_without_cost=1)
-            metrics = measure(folder, index.attempts, calls, grouped=not quick, score=asked.score)
-        variant = variant_of(folder, metrics)
-        if asked.score:
-            refuse_unknown_score(variant, index.attempts, asked.score)
+    for place, folder in enumerate(folders):
+        index = indexes[place] if indexes else AttemptIndex(folder.attempts)
+        variant, run, run_findings = _read(folder, index, asked, texts=texts, quick=quick)
         variants.append((variant, index.attempts))
-        runs.append(
-            ReportedRun(
-                name=folder.name,
-                metrics=metrics,
-                marks=variant.marks,
-                index=index,
-                settings=variant.settings,
-                manifest=folder.read_manifest(),
-                latencies=latencies(read_latencies(index)) if texts else None,
-                sample_times=latencies(sample_seconds(index))
-                if texts and (index.attempts.round > 1).any()
-                else None,
-                constraints=kinds(found),
-                effects=variant.display.effects,
-                without_constraints=found.without,
-                failures=read_failures(index) if texts else NO_FAILURES,
-                panels=read_panels(index) if texts else (),
-                validations=_validations(index, folder.name) if texts else (),
-                explanations=variant.display.group_meanings,
-            )
-        )
-    alike = merged([run.failures for run in runs])
-    runs = [replace(run, failures=own) for run, own in zip(runs, alike, strict=True)]
+        runs.append(run)
+        findings[folder.name] = run_findings
+    failures = merged([run.failures for run in runs])
+    runs = [
+        replace(run, failures=run_failures)
+        for run, run_failures in zip(runs, failures, strict=True)
+    ]
     if quick or len(runs) < 2:
         return Reported(runs)
     if len({run.metrics.task for run in runs}) > 1 and not (baseline or asked.by):
         return Reported(runs, suite=suite(variants))
     groups = [run.metrics.groups for run in runs]
-    shared = (label for label in groups[0] if all(label in own for own in groups))
+    shared = (label for label in groups[0] if all(label in run_groups for run_groups in groups))
     asked = replaced(asked, by=asked.by or next(shared, ""))
-    known = findings if all(len(one.table) for one in findings.values()) else {}
-    comparison = compare_runs(variants, asked, baseline, findings=known)
-    every = pair_matrix(variants, asked.score, round_=asked.round, cluster=asked.cluster)
-    matrix = with_planned(every, comparison)
+    if not all(len(run_findings.table) for run_findings in findings.values()):
+        findings = {}
+    comparison = compare_runs(variants, asked, baseline, findings=findings)
+    pairs = pair_matrix(variants, asked.score, round_=asked.round, cluster=asked.cluster)
     rankings = None  # for three runs, tau-b has few possible values
     if len(runs) > 3 and 1 < len(groups[0].get(asked.by, ())) <= MOST_RANKED:
         rankings = induced_rankings(variants, asked.score, asked.by, round_=asked.round)
-    return Reported(runs, comparison, matrix, rankings)
+    return Reported(runs, comparison, with_planned(pairs, comparison), rankings)
+
+
+def _read(
+    folder: RunFolder, index: AttemptIndex, asked: ComparisonOptions, *, texts: bool, quick: bool
+) -> tuple[Variant, ReportedRun, ConstraintFindings]:
+    """Return a run to compare and to report, and the findings on its constraints."""
+    metrics = None if texts else _saved(folder, index)
+    if metrics is None:
+        calls = None if texts else CallTotals(n_without_cost=1)
+        metrics = measure(folder, index.attempts, calls, grouped=not quick, score=asked.score)
+    variant = variant_of(folder, metrics)
+    if asked.score:
+        refuse_unknown_score(variant, index.attempts, asked.score)
+    run = ReportedRun(
+        name=folder.name,
+        metrics=metrics,
+        marks=variant.marks,
+        index=index,
+        settings=variant.settings,
+        manifest=folder.read_manifest(),
+        latencies=None,
+        constraints=(),
+        effects=variant.display.effects,
+        explanations=variant.display.group_meanings,
+    )
+    if not texts:
+        return variant, run, NO_FINDINGS
+    findings = read_findings(index, asked.round)
+    several_rounds = (index.attempts.round > 1).any()
+    run = replace(
+        run,
+        latencies=latencies(read_latencies(index)),
+        sample_times=latencies(sample_seconds(index)) if several_rounds else None,
+        constraints=kinds(findings),
+        without_constraints=findings.without,
+        failures=read_failures(index),
+        panels=read_panels(index),
+        validations=_validations(index, folder.name),
+    )
+    return variant, run, findings
 
 
 def _validations(index: AttemptIndex, run: str) -> list[JudgeValidation]:
-    found: list[JudgeValidation] = []
+    validations: list[JudgeValidation] = []
     if index.judgements is not None:
         with contextlib.suppress(ConfigError):  # no criterion that both decided on
-            found += against_rules(index, run)
-        found += against_people(index, run)
-    return found
+            validations += against_rules(index, run)
+        validations += against_people(index, run)
+    return validations
 
 
 def _saved(folder: RunFolder, index: AttemptIndex) -> Metrics | None:

@@ -14,6 +14,6 @@ def is_blank(text: str) -> bool:
     return all(unicodedata.category(char) in _INVISIBLE or char in _FILLERS for char in text)
 
 
-def quoted_list(texts: Sequence[str], limit: int = 8) -> str:
-    """Return the first ``limit`` texts, quoted and truncated, and the number of further texts."""
-    return first_few([repr(truncated(text, 60)) for text in texts], limit)
+def quoted_list(texts: Sequence[str]) -> str:
+    """Return the first eight texts, quoted and truncated, and the number of further texts."""
+    return first_few([repr(truncated(text, 60)) for text in texts], 8)

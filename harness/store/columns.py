@@ -24,8 +24,6 @@ Bools = NDArray[np.bool_]
 Values = NDArray[np.float64] | NDArray[np.int8]
 """The values of a score: numbers (NaN if missing), or verdicts (1, 0 or `NOT_JUDGED`)."""
 
-Value = bool | float | None  # a score's value in an attempt's line; None if missing
-
 NOT_JUDGED = -1  # a missing verdict, which is not a failure
 MOST_SCORES = 200  # maximum number of score names in a run: each has a column as long as the run
 _TOO_MANY = f"more than {MOST_SCORES} score names"

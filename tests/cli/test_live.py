@@ -81,7 +81,7 @@ async def test_a_narrow_terminal_breaks_lines_between_facts(
     notices = Notices()
     notices.loads["model"] = lambda: Load(16, 4, 3, 2, "limits.concurrency (16)")
     with display.watch("r", begun(Tally(30, rounds=4)), Stop(), notices):
-        told.print(display._shown())
+        told.print(display._rendered())
     lines = told.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert "limited by limits.concurrency (16)" in lines
     assert any(one.startswith("first answers 6.7% of 15") for one in lines)
@@ -104,7 +104,7 @@ def test_a_narrow_terminal_keeps_the_names_of_runs(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(live, "messages", told)
     display = Display({"a": "a_rather_long_name_of_a_run", "b": "another_one_as_long"})
     display.tallies["a"] = begun(Tally(30))
-    told.print(display._shown())
+    told.print(display._rendered())
     said = told.file.getvalue()  # type: ignore[attr-defined]
     assert "a_rather_long_name_of_a_run  1/30" in said
     assert "another_one_as_long" in said

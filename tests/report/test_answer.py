@@ -46,8 +46,9 @@ def as_variants(runs: Sequence[ReportedRun], *, replies: bool = False) -> list[R
 
 def compared(runs: Sequence[ReportedRun], variants: list[Run], **options: Any) -> Overview:
     """The overview of runs, compared as `report_on` does."""
-    comparison = compare_runs(variants, ComparisonOptions(**options))
-    pairs = pair_matrix(variants, comparison.asked.score, round_=comparison.asked.round)
+    asked = ComparisonOptions(**options)
+    comparison = compare_runs(variants, asked)
+    pairs = pair_matrix(variants, asked.score, round_=asked.round)
     matrix = with_planned(pairs, comparison)
     return overview(Reported(list(runs), comparison, matrix), "title", MADE_AT)
 
@@ -342,6 +343,13 @@ def test_a_mean_that_is_no_share_is_a_number(tmp_path: Path) -> None:
     assert [run.unit for run in found.runs] == ["", ""]
     assert found.comparison
     assert found.comparison.unit == ""
+
+
+def test_a_value_by_another_measure_says_so(runs_passing: Runs) -> None:
+    plain, best = runs_passing({"plain": 3, "best": 16})
+    best = replace(best, metrics=replaced(best.metrics, measure="pass@1"))
+    sentence = answer([plain, best], score="").sentence
+    assert "best scored highest: 80% by its own measure, 65 points above plain" in sentence
 
 
 def test_hostile_names_are_escaped(runs_passing: Runs) -> None:

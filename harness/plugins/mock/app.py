@@ -239,7 +239,7 @@ class Provider:
             reply = self._encode(vendor.error(error, request_id))
             await connection.answer(error.status, reply, sent)
             return
-        request = self._prompt_cache.counted(request)
+        request = self._prompt_cache.with_cached_tokens(request)
         answer = altered(vendor.answer(request, choices), fault, key)
         reply = self._encode(answer)
         wrong = [_FALSE_LEVEL] if fault == "wrong_limits" else None

@@ -19,7 +19,7 @@ class PromptCache:
     def __init__(self) -> None:
         self._until: dict[tuple[str, str], float] = {}
 
-    def counted(self, request: MockRequest) -> MockRequest:
+    def with_cached_tokens(self, request: MockRequest) -> MockRequest:
         """Keep a request's marked beginning, and return the request with cached tokens counted.
 
         A beginning with fewer than `LEAST_TOKENS` tokens is not kept. Call this when the answer is

@@ -123,7 +123,7 @@ class CaseTable:
         chosen = matching[counts].any(axis=0) & self._in_groups(cells, asked.groups)
         if asked.differ and any(shown):
             seen = (at for at in runs if shown[at])
-            compared = np.array([_shown(cells[at], verdicts[at], values[at]) for at in seen])
+            compared = np.array([_cell_values(cells[at], verdicts[at], values[at]) for at in seen])
             most = np.nanmax(compared, 0, initial=-np.inf)
             chosen &= most != np.nanmin(compared, 0, initial=np.inf)
         if asked.change:
@@ -132,7 +132,9 @@ class CaseTable:
         found = np.flatnonzero(chosen)
         instances = int(changes(self.cases[found] >> 31).sum())
         if asked.sort:
-            compared = np.array([_shown(cells[at, found], verdicts[at], values[at]) for at in runs])
+            compared = np.array(
+                [_cell_values(cells[at, found], verdicts[at], values[at]) for at in runs]
+            )
             found = found[self._order(asked.sort, compared, shown)]
         return FoundCases(cells[:, found], matches, verdicts, values, instances)
 
@@ -232,7 +234,7 @@ class CaseTable:
         return np.argsort(-key if sort.startswith("-") else key, kind="stable")
 
 
-def _shown(
+def _cell_values(
     rows: NDArray[np.int32], verdicts: NDArray[np.int8], values: Values | None
 ) -> NDArray[np.float64]:
     """Return the values in a run's cells: numbers or else verdicts, and NaN where missing."""
