@@ -385,6 +385,11 @@ def _modules(package: str) -> list[str]:
 
 def _broken(kind_name: str, name: str) -> str:
     """Return what to do if an installed package may declare a name in a way that is not read."""
+    if not any(declaration.package == DISTRIBUTION for declaration in declarations()):
+        return (
+            "The harness was installed before its benchmarks became plug-ins: install it again "
+            "(in a checkout: pip install -e . or uv sync)."
+        )
     for declaration in declarations():
         if declaration.problem:
             return (

@@ -30,6 +30,7 @@ from harness.cli.listings import key_state
 from harness.config.settings import Settings, cloud_credentials, secret, visible_gpus
 from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.fetch import in_nltk_folder, summary
+from harness.declarations import DISTRIBUTION, declarations
 from harness.engine.replies import team_secrets
 from harness.errors import ConfigError, FatalCallError, HarnessError
 from harness.extras import install_command
@@ -64,6 +65,7 @@ def doctor(
     keys = {key: key_state(key) for key in sorted(variables)}
     sections = {
         "Installed": [*_packages(), *_vllm_command(settings.vllm_command), *_gpus()],
+        "Plug-ins": list(_plugins()),
         "Extras": list(_extras()),
         "Folders": [
             _folder("runs", settings.runs_dir, "broken"),
@@ -126,6 +128,16 @@ def _cluster(file: Path | None) -> Iterator[Finding]:
         remedy = "The others wait for machines that join: model.placement (harness docs cluster)."
         fits = copies == placement.replicas
         yield Finding("ok" if fits else "lack", label, said, "" if fits else remedy)
+
+
+def _plugins() -> Iterator[Finding]:
+    for declaration in sorted(declarations(), key=lambda one: one.name):
+        if declaration.problem:
+            remedy = f"Fix or uninstall {declaration.package}."
+            yield Finding("broken", declaration.name, declaration.problem, remedy)
+        else:
+            package = "" if declaration.package == DISTRIBUTION else f" ({declaration.package})"
+            yield Finding("ok", declaration.name, f"{declaration.plugin.summary}{package}")
 
 
 def _packages() -> Iterator[Finding]:
