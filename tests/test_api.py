@@ -277,7 +277,9 @@ def test_benchmarks_by_name_are_evaluated_as_by_the_command() -> None:
     command = Path("runs/two.yaml").read_text().partition("\n")[0]
     assert command.startswith("# harness eval ifeval,collie --model simulated/0.8,simulated/0.2")
     assert "-o samples=2" in command
-    with pytest.raises(ConfigError, match=r"harness eval FILE\.jsonl -o task\.preset=gsm8k"):
+    with pytest.raises(
+        ConfigError, match=r"no task named 'gsm8k'\. Valid names: .*harness eval FILE\.jsonl"
+    ):
         harness.evaluate("gsm8k", "simulated/0.8")
 
 
