@@ -27,7 +27,14 @@ from harness.calls.batch_ledger import (
 from harness.calls.budget import ROUNDING, Budget, bounds, plausible_usage, reply_cost
 from harness.config.prices import Price
 from harness.config.sections import BatchSection
-from harness.errors import BudgetBroken, CallError, FatalCallError, PromptRefused, TransientError
+from harness.errors import (
+    BudgetBroken,
+    CallError,
+    FatalCallError,
+    PromptRefused,
+    RequestRejected,
+    TransientError,
+)
 from harness.ports import Batched, BatchState, BatchUnsure
 from harness.ports.batches import Outcome
 from harness.records import Reply, Request, Usage, account_of, encodable
@@ -257,6 +264,8 @@ class BatchJobs:
             return await self._search(batch)
         try:
             state = await self.backend.poll_batch(batch.id)
+        except RequestRejected as error:  # too large, for example: the batch goes on
+            raise FatalCallError(f"The batch {batch.id}: {error.message}", error.remedy) from None
         except FatalCallError as error:
             raise FatalCallError(
                 f"The batch {batch.id}: {error.message}",

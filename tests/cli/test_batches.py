@@ -384,11 +384,17 @@ def test_a_damaged_result_blocks_no_other(runs: Path, provider: str) -> None:
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_answers_about_batches_are_read_up_to_the_limit(runs: Path, provider: str) -> None:
+def test_a_too_large_answer_about_a_batch_ends_the_run_and_keeps_the_batch(runs: Path, provider: str) -> None:
     with MockServer(batch_faults={"gzip_bomb": 1}) as server:
-        ended = harness(*command(server, provider, **{"limits.reply_mb": 1, "limit": 3}))
-    assert ended.returncode == 1
-    assert "has more than 1 MB: not read" in ended.stderr
+        arguments = command(server, provider, **{"limits.reply_mb": 1, "limit": 3})
+        ended = harness(*arguments)
+        assert ended.returncode == 1
+        assert "has more than 1 MB: not read" in ended.stderr
+        assert not attempts(runs, "gpt4_collie"), "the batch may still give the answers"
+        server.change(batch_faults={})
+        ended = harness(*arguments)
+        assert ended.returncode == 0, ended.stderr
+        assert server.stats().batches == 1
 
 
 @pytest.mark.parametrize("provider", ["mistral", "together", "gemini"])
