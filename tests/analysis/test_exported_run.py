@@ -12,9 +12,9 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 
+from harness.analysis import exported_run
 from harness.analysis.exported_run import ExportedRows, write_csv, write_parquet
 from harness.errors import ConfigError, StoreFailed
-from harness.plugins.exchange import exported_run
 from harness.records import Attempt, Score, Usage
 from harness.store.files import output_file
 from harness.store.index import AttemptLine

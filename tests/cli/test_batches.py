@@ -384,7 +384,9 @@ def test_a_damaged_result_blocks_no_other(runs: Path, provider: str) -> None:
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_a_too_large_answer_about_a_batch_ends_the_run_and_keeps_the_batch(runs: Path, provider: str) -> None:
+def test_a_too_large_answer_about_a_batch_ends_the_run_and_keeps_the_batch(
+    runs: Path, provider: str
+) -> None:
     with MockServer(batch_faults={"gzip_bomb": 1}) as server:
         arguments = command(server, provider, **{"limits.reply_mb": 1, "limit": 3})
         ended = harness(*arguments)

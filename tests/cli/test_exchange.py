@@ -18,7 +18,7 @@ import pytest
 
 from tests.cli.command import COMMAND, harness, mistake
 
-RECORDED = Path(__file__).parents[1] / "exchange" / "recorded"
+RECORDED = Path(__file__).parents[1] / "plugins" / "exchange" / "recorded"
 
 
 def on(runs: Path) -> dict[str, str]:
