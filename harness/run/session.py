@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import fsum
@@ -21,7 +21,7 @@ from harness.calls.reply_cache import Payment, ReplyCache
 from harness.calls.signals import Notices, Stop
 from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed
-from harness.records import account_of
+from harness.records import Request, account_of
 from harness.run.models import Model, apply_limits
 from harness.run.reasoning import mark_warnings
 from harness.run.replies import open_cache
@@ -57,6 +57,9 @@ class Session:
     unknown_marks: dict[str, Counter[str]] = field(default_factory=dict)
     # Replies with an unknown finish reason, by reason, for each model's key in the run file.
     unknown_reasons: dict[str, Counter[str]] = field(default_factory=dict)
+    # For each model's key in the run file, a function that returns a request that was answered in
+    # an earlier session, or None.
+    earlier: dict[str, Callable[[], Request | None]] = field(default_factory=dict)
     bound: dict[int, BoundModel] = field(default_factory=dict)  # by the id of the model
 
     @property

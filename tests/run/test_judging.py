@@ -32,6 +32,7 @@ from harness.run.plan import OwedSample
 from harness.run.pool import work_off
 from harness.run.progress import Tally, Verdicts
 from harness.run.samples import Samples
+from harness.run.session import Session
 from harness.scoring.reasoning import Reasoning
 from harness.store.calls import read_calls
 from harness.store.columns import NOT_JUDGED
@@ -109,7 +110,7 @@ class Setting:
             judging = Judging(
                 found, lambda model: bind[id(model)], self.path, said, tally, Reasoning()
             )
-            await judging.catch_up(owed.instances, 4, stop)
+            await judging.catch_up(owed.instances, 4, Session("", stop, Notices()))
             if judging.decides:
                 owed = replace(owed, index=AttemptIndex(self.path))
 
