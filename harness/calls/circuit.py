@@ -79,6 +79,11 @@ class _Failure(NamedTuple):
     streak: _Streak
     at: float
 
+    @property
+    def counts(self) -> bool:
+        """Whether the call itself may be at fault."""
+        return not (self.streak.outage or self.error.shared)
+
 
 def _tries(counted: list[_Failure]) -> list[_Failure]:
     """Return the failures that use up a call's tries.
@@ -191,7 +196,9 @@ class Circuit:
         outages = {
             failure.streak: failure
             for failure in failures
-            if failure.streak.outage and failure.streak is not self._streak
+            if failure.streak.outage
+            and failure.streak is not self._streak
+            and not failure.error.shared
         }
         ended = list(outages.values())
         denied = [failure for failure in ended if isinstance(failure.error, AccessDenied)]
@@ -199,7 +206,7 @@ class Circuit:
             return denied[-1]
         if len(ended) > self.tries:
             return ended[-1]
-        counted = [failure for failure in failures if not failure.streak.outage]
+        counted = [failure for failure in failures if failure.counts]
         if not counted:
             return None
         last = counted[-1]
@@ -212,7 +219,7 @@ class Circuit:
 
         Otherwise, an outage too short for `FAILURES_IN_A_ROW` could use up the call's tries.
         """
-        tries = _tries([failure for failure in failures if not failure.streak.outage])
+        tries = _tries([failure for failure in failures if failure.counts])
         return 0 < len(tries) == self.tries - 1 and tries[0].streak is self._streak
 
     def learn(self, request: Request) -> None:
@@ -224,7 +231,7 @@ class Circuit:
         try:
             reply = await (self.control if control else self.ask)(request)
         except (AccessDenied, TransientError) as error:
-            if isinstance(error, AccessDenied) and not control:
+            if isinstance(error, AccessDenied) and not (control or error.shared):
                 self._streak.denied.add(request.messages)
             self._fail(request, error)
             raise
