@@ -151,6 +151,9 @@ async def _open_budget(
     account = session.account
     payer = uuid4().hex
     own = await _paid(folder, replies, account)
+    if folder is not None and own[0] > folder.read_spending().usd:
+        # What a deleted run of this name has spent is otherwise known to the cache alone.
+        await asyncio.to_thread(folder.write_spending, payer, own[0])
     others = []
     for run in sharing:
         sharing_account = account_of(run.run_id())
