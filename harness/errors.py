@@ -121,6 +121,7 @@ class CallError(HarnessError):
     kind: FailureKind | None = None  # None if no retry can help
     retry_after: float | None = None
     partial = ""
+    shared = False  # whether it failed other calls, too, which may be at fault
     billed = False  # whether the provider has answered, so that it may bill the call
     exception = ""  # in a backend's code: its type and place, such as "KeyError at app.py:12"
     latency_s: float | None = None  # None if never sent, or if it shares the call of another one

@@ -20,6 +20,7 @@ Outcome = Reply | CallError
 @dataclass(eq=False, slots=True)
 class _Group:
     requests: list[Request]
+    most: int
     answers: list[asyncio.Future[Outcome | None]] = field(default_factory=list)
     full: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -29,7 +30,8 @@ class JointPrompts:
     """Sends calls of one kind together.
 
     If a server rejects a joint request because of one prompt, each prompt is sent alone. Any other
-    failure of the request fails all of its calls.
+    failure of the request fails all of its calls. Because one prompt may be its cause, a prompt is
+    then sent with half as many others as before, and alone after a time-out.
 
     Args:
         most: Maximum number of prompts per HTTP request.
@@ -43,15 +45,35 @@ class JointPrompts:
 
     def __post_init__(self) -> None:
         self._open: dict[Hashable, _Group] = {}
+        self._fewer: dict[Hashable, int] = {}
+        """The maximum number of prompts per request for those whose last request has failed."""
 
     async def __call__(self, kind: Hashable, request: Request) -> Reply:
+        call = request.messages, request.sample, request.redraw
+        most = self._fewer.get(call, self.most)
+        if most == 1:
+            reply = await self.alone(request)
+        else:
+            try:
+                reply = await self._answer((kind, most), request, most)
+            except asyncio.CancelledError:
+                self._fewer[call] = 1
+                raise
+            except CallError as error:
+                if error.shared:
+                    self._fewer[call] = most // 2
+                raise
+        self._fewer.pop(call, None)
+        return reply
+
+    async def _answer(self, kind: Hashable, request: Request, most: int) -> Reply:
         if (group := self._open.get(kind)) is None:
-            outcome = await self._lead(kind, request)
+            outcome = await self._lead(kind, request, most)
         else:
             group.requests.append(request)
             answer: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
             group.answers.append(answer)
-            if len(group.requests) == self.most:
+            if len(group.requests) == group.most:
                 del self._open[kind]
                 group.full.set()
             outcome = await answer
@@ -61,9 +83,9 @@ class JointPrompts:
             raise outcome
         return outcome
 
-    async def _lead(self, kind: Hashable, request: Request) -> Outcome | None:
+    async def _lead(self, kind: Hashable, request: Request, most: int) -> Outcome | None:
         """Gather and send calls. Return this call's outcome, or None if it must be sent alone."""
-        group = self._open[kind] = _Group([request])
+        group = self._open[kind] = _Group([request], most)
         outcomes: Sequence[Outcome | None] = [None]
         try:
             try:
@@ -78,10 +100,13 @@ class JointPrompts:
         except RequestRejected:
             outcomes = [None] * len(group.requests)
         except CallError as error:
+            error.shared = True
             outcomes = [error] * len(group.requests)
         except BaseException:  # such as a time limit: whether the server answers is unknown
             problem = "The HTTP request was abandoned by another call that it was sent for."
-            outcomes = [TransientError(problem, kind="interrupted")] * len(group.requests)
+            abandoned = TransientError(problem, kind="interrupted")
+            abandoned.shared = True
+            outcomes = [abandoned] * len(group.requests)
             raise
         finally:
             for answer, outcome in zip(group.answers, outcomes[1:], strict=True):

@@ -77,7 +77,7 @@ class CachedCalls:
         unused: The replies that the run has paid for, but not used. None if it has none.
         budgeted: The budget layer among these layers, or None without a budget.
         answered: Learns of replies from the cache: code that has answered is not wrong.
-        on_cached: Called when a reply comes from the cache.
+        on_cached: Called with each request whose reply comes from the cache.
     """
 
     ask: Ask
@@ -89,7 +89,7 @@ class CachedCalls:
     unused: Unused | None = None
     budgeted: Budgeted | None = None
     answered: ModelAnswers = field(default_factory=ModelAnswers)
-    on_cached: Callable[[], None] = lambda: None
+    on_cached: Callable[[Request], None] = lambda _: None
 
     async def __call__(self, request: Request) -> Call:
         """Return the call. Its reply may come from the cache or an identical call in flight.
@@ -116,7 +116,7 @@ class CachedCalls:
             return Call(call.id, call.reply, True, call.started_at, call.ended_at)
         with contextlib.suppress(StoreBusy):  # it is looked up again once the call is claimed
             if (reply := replies.get(key)) is not None:
-                return self._cached(key, reply)
+                return self._cached(key, request, reply)
         shared: asyncio.Future[Call] = asyncio.get_running_loop().create_future()
         in_flight[key] = shared
         try:
@@ -133,10 +133,10 @@ class CachedCalls:
         finally:
             del in_flight[key]
 
-    def _cached(self, key: str, reply: Reply) -> Call:
+    def _cached(self, key: str, request: Request, reply: Reply) -> Call:
         now = time.time()
         self.answered.any = True
-        self.on_cached()
+        self.on_cached(request)
         return Call(key, reply, not (self.unused and self.unused.take(key)), now, now)
 
     async def _made(self, key: str, request: Request) -> Call:
@@ -145,7 +145,7 @@ class CachedCalls:
         saving: asyncio.Future[None] | None = None
         try:
             if (shared := replies.shared) and (found := await shared.fetch(key)) is not None:
-                return self._cached(key, found)
+                return self._cached(key, request, found)
             started = time.time()
             while True:
                 try:
@@ -154,7 +154,7 @@ class CachedCalls:
                 except PaidElsewhere as paid:
                     found = paid.reply or await self.claim.wait(key)
                 if found is not None:
-                    return self._cached(key, found)
+                    return self._cached(key, request, found)
             reply = replace(reply, cost_usd=self.cost(reply))
             payment = None
             if self.budgeted is not None and not reply.batch:  # batches record their payments

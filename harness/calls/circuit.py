@@ -8,6 +8,9 @@ its last try, the circuit opens: all calls wait, except a short control call.
 - If it fails too, the provider is down, and the failures of the streak count for no prompt. The
   control and the waiting calls, one after another, are sent in turn until one succeeds. After
   ``outage_s`` seconds without any success, the run ends and can be resumed.
+
+A gateway may answer a model's prompts, but not the control. If the control fails, a request of the
+run that was answered before is therefore sent as a second control, and its result counts.
 """
 
 import asyncio
@@ -33,6 +36,7 @@ FIRST_STEP_S = 0.5  # of both kinds of pauses
 GROWTH = 2.0  # of both, from one pause to the next
 NEVER_REACHED: frozenset[FailureKind] = frozenset({"unreachable", "malformed"})
 """Failures that a wrong address may cause. They do not prove that the provider was reached."""
+DENIED_PROMPTS = 3  # if none was ever answered, the run ends once this many are denied
 CONTROL = "Reply with OK."
 
 
@@ -51,6 +55,13 @@ def control_of(request: Request) -> Request:
     )
 
 
+def second_control_of(answered: Request) -> Request:
+    """Return a request like one that was answered, with a random number at its end."""
+    *messages, last = answered.messages
+    last = replace(last, content=f"{last.content} ({random.getrandbits(32)})")
+    return replace(answered, messages=(*messages, last), others=())
+
+
 @dataclass(eq=False)
 class _Streak:
     """The failures, over all calls, since the last success."""
@@ -58,6 +69,7 @@ class _Streak:
     failures: int = 0
     error: CallError | None = None  # the last one
     outage: bool = False  # whether the control has failed, too: they count for no call
+    denied: set[tuple[Message, ...]] = field(default_factory=set)  # the prompts
 
 
 class _Failure(NamedTuple):
@@ -66,6 +78,11 @@ class _Failure(NamedTuple):
     error: AccessDenied | TransientError
     streak: _Streak
     at: float
+
+    @property
+    def counts(self) -> bool:
+        """Whether the call itself may be at fault."""
+        return not (self.streak.outage or self.error.shared)
 
 
 def _tries(counted: list[_Failure]) -> list[_Failure]:
@@ -84,6 +101,8 @@ class _Outage:
     streak: _Streak
     error: CallError  # the last one of the control, or of a call whose turn it was
     step: float = 0.0  # until the next call
+    denied: bool = False  # whether the last two calls were
+    passed: set[tuple[Message, ...]] = field(default_factory=set)  # denied prompts not sent again
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     pause: asyncio.Future[None] | None = None
 
@@ -102,6 +121,7 @@ class Circuit:
 
     Attributes:
         control: Sends a control call, which is no call of the run.
+        earlier: Returns a request that was answered in an earlier session, or None.
         program: Whether the backend is a program with no server, which may hang.
     """
 
@@ -113,6 +133,7 @@ class Circuit:
     total_s: float = RETRYING_S
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     status: Report = lambda _: None
+    earlier: Callable[[], Request | None] = lambda: None
     opened: Callable[[Request], None] = lambda _: None
     restored: Callable[[], None] = lambda: None
     clock: Callable[[], float] = time.monotonic
@@ -124,6 +145,8 @@ class Circuit:
         self._streak = _Streak()
         self._outage: _Outage | None = None  # while the circuit is open
         self._given_up: FatalCallError | None = None
+        self._answered: Request | None = None  # the last request of the run that was answered
+        self._control_fails = False  # although other calls are answered
         self._changed = asyncio.Event()  # of `_streak`, `_outage`, or of `_sent` to 0
 
     async def __call__(self, request: Request) -> Reply:
@@ -157,7 +180,7 @@ class Circuit:
                 await self.sleep(wait)
             else:
                 try:
-                    return await self._send(request, self.ask)
+                    return await self._send(request)
                 except CircuitOpen:
                     continue
                 except (AccessDenied, TransientError) as error:
@@ -173,7 +196,9 @@ class Circuit:
         outages = {
             failure.streak: failure
             for failure in failures
-            if failure.streak.outage and failure.streak is not self._streak
+            if failure.streak.outage
+            and failure.streak is not self._streak
+            and not failure.error.shared
         }
         ended = list(outages.values())
         denied = [failure for failure in ended if isinstance(failure.error, AccessDenied)]
@@ -181,7 +206,7 @@ class Circuit:
             return denied[-1]
         if len(ended) > self.tries:
             return ended[-1]
-        counted = [failure for failure in failures if not failure.streak.outage]
+        counted = [failure for failure in failures if failure.counts]
         if not counted:
             return None
         last = counted[-1]
@@ -194,14 +219,20 @@ class Circuit:
 
         Otherwise, an outage too short for `FAILURES_IN_A_ROW` could use up the call's tries.
         """
-        tries = _tries([failure for failure in failures if not failure.streak.outage])
+        tries = _tries([failure for failure in failures if failure.counts])
         return 0 < len(tries) == self.tries - 1 and tries[0].streak is self._streak
 
-    async def _send(self, request: Request, ask: Ask) -> Reply:
+    def learn(self, request: Request) -> None:
+        """Remember a request that was answered, such as one whose reply is in the cache."""
+        self._answered = request
+
+    async def _send(self, request: Request, *, control: bool = False) -> Reply:
         self._sent += 1
         try:
-            reply = await ask(request)
+            reply = await (self.control if control else self.ask)(request)
         except (AccessDenied, TransientError) as error:
+            if isinstance(error, AccessDenied) and not (control or error.shared):
+                self._streak.denied.add(request.messages)
             self._fail(request, error)
             raise
         except CallError:  # the provider has processed the call
@@ -212,6 +243,8 @@ class Circuit:
             if not self._sent and self._streak.failures:
                 self._notify()
         self._succeed()
+        if not control:
+            self.learn(request)
         return reply
 
     def _succeed(self) -> None:
@@ -236,39 +269,90 @@ class Circuit:
         self.opened(request)
         self._notify()
 
+    def _controls(self, request: Request) -> list[Request]:
+        """Return the requests, one or two, that show whether the provider works.
+
+        It does if any of them succeeds.
+        """
+        if self._answered is None:
+            self._answered = self.earlier()
+        if self._answered is None:
+            return [control_of(request)]
+        second = second_control_of(self._answered)
+        if self._control_fails or self._streak.outage:
+            return [second]
+        return [control_of(request), second]
+
     async def _outlast(self, outage: _Outage, request: Request) -> Reply | None:
-        """When it is the request's turn, send the control and, if that fails, the request.
+        """When it is the request's turn, send the controls and, if they fail, the request.
 
         Returns:
             The reply to the request, or None if the request must be sent again.
         """
-        control = control_of(request)
         async with outage.turn:
-            for sent in (control, request):
-                if not await self._is_due(outage, sent):
+            controls = [] if outage.denied else self._controls(request)
+            for control in controls:
+                second = control is not controls[0]
+                if not await self._is_due(outage, control, at_once=second):
                     return None
                 try:
-                    reply = await self._send(sent, self.ask if sent is request else self.control)
+                    await self._send(control, control=True)
                 except (AccessDenied, TransientError) as error:
-                    outage.streak.outage = True
-                    previous = outage.error
+                    outage.denied = _are_denied(outage.error, error)
                     outage.error = error
-                    if isinstance(error, AccessDenied) and isinstance(previous, AccessDenied):
-                        self._give_up(outage, error)
-                except CallError as error:
-                    if sent is request or isinstance(error, FatalCallError):
-                        raise
+                    continue
+                except FatalCallError:
+                    raise
+                except CallError:
                     return None
-                else:
-                    return reply if sent is request else None
+                self._control_fails = self._control_fails or second
+                return None
+            outage.streak.outage = True
+            if outage.denied and await self._is_denied(outage, request):
+                return None
+            if not await self._is_due(outage, request, at_once=outage.denied):
+                return None
+            try:
+                return await self._send(request)
+            except (AccessDenied, TransientError) as error:
+                outage.denied = _are_denied(outage.error, error)
+                outage.error = error
+                if outage.denied:
+                    await self._is_denied(outage, request)
         return None
 
-    async def _is_due(self, outage: _Outage, request: Request) -> bool:
-        """Wait for the next step, and return whether the circuit is still open for the request."""
-        wait = outage.step and max(outage.step, outage.error.retry_after or 0.0)
-        gone = self.clock() - outage.began
-        if gone + wait > (self.outage_s if self._reached else FIRST_CONTACT_S):
-            self._give_up(outage, _down(outage.error, gone, wait))
+    async def _is_denied(self, outage: _Outage, request: Request) -> bool:
+        """Return whether a request is denied, so that another one must be sent.
+
+        The run is given up if this is true of all requests. As long as none was ever answered, a
+        gateway may deny the control and some prompts, but not all.
+        """
+        if self._answered is None:
+            while self._sent and self._outage is outage:  # one of them may be answered
+                await self._changed.wait()
+            few = len(outage.streak.denied) < DENIED_PROMPTS
+            if few and request.messages not in outage.passed:
+                if request.messages not in outage.streak.denied:
+                    return False
+                outage.passed.add(request.messages)
+                return True
+        if isinstance(outage.error, FatalCallError):
+            self._give_up(outage, outage.error)
+        return True
+
+    async def _is_due(self, outage: _Outage, request: Request, *, at_once: bool = False) -> bool:
+        """Wait for the next step, and return whether the circuit is still open for the request.
+
+        The last step is shorter than the others, so that it ends with the time for the outage.
+        """
+        wait = 0.0
+        if not at_once:
+            gone = self.clock() - outage.began
+            left = (self.outage_s if self._reached else FIRST_CONTACT_S) - gone
+            requested = (outage.step and outage.error.retry_after) or 0.0
+            if outage.step and (left <= 0 or requested > left):
+                self._give_up(outage, _down(outage.error, gone, requested))
+            wait = min(max(outage.step, requested), left)
         if self._outage is not outage:
             return False
         if wait:
@@ -283,7 +367,8 @@ class Circuit:
             outage.pause.result()  # raises Stopping if the run stops
         if self._outage is not outage:
             return False
-        outage.step = min(max(FIRST_STEP_S, GROWTH * outage.step), LONGEST_STEP_S)
+        if not at_once:
+            outage.step = min(max(FIRST_STEP_S, GROWTH * outage.step), LONGEST_STEP_S)
         self.opened(request)
         return True
 
@@ -305,6 +390,10 @@ class Circuit:
     def _notify(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
+
+
+def _are_denied(*errors: CallError) -> bool:
+    return all(isinstance(error, AccessDenied) for error in errors)
 
 
 def _down(error: CallError, gone: float, wait: float) -> FatalCallError:

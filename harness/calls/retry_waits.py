@@ -54,10 +54,11 @@ class RetryWaits:
             if seconds > max(self.longest_s, SHORTEST_S):
                 then = time_after(seconds)
                 problem = f"{error.message} It asks to wait until {then}."
-                raise AccessDenied(
-                    problem,
-                    "Run again then; limits.outage_s is the longest wait in seconds.",
-                ) from error
+                denied = AccessDenied(
+                    problem, "Run again then; limits.outage_s is the longest wait in seconds."
+                )
+                denied.shared = error.shared
+                raise denied from error
             if (task := asyncio.current_task()) is not None:
                 self._errors[task] = error
             raise

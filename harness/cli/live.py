@@ -163,7 +163,7 @@ def _exact_usd(cost: float) -> str:
 def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int:
     """If a session ended early, print why and how to resume it. Return the exit code."""
     if ended == "budget" and budget is not None:
-        calls = "calls of unknown cost (failed, cut off or without token counts)"
+        calls = "calls without a recorded cost (failed, cut off, uncounted or of a deleted run)"
         unsure = f", {_exact_usd(budget.unsure)} of it for {calls}"
         spent = f"{_exact_usd(budget.spent)} is spent{unsure if budget.unsure else ''}"
         call = f"the next call, which may cost {_exact_usd(budget.wanted)}"

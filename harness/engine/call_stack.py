@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from uuid import uuid4
 
 from harness.calls.batch_jobs import BatchJobs
@@ -123,6 +123,7 @@ def call_stack(model: Model, session: Session) -> Calls:
         outage_s=limits.outage_s,
         sleep=waits.sleep,
         status=status,
+        earlier=cache(lambda: session.earlier.get(model.where, lambda: None)()),
         opened=limiter.admit_only,
         restored=limiter.admit_all,
         program=not backend.endpoint,
@@ -133,6 +134,10 @@ def call_stack(model: Model, session: Session) -> Calls:
         top = PromptCaching(top, model.beginnings, saved)
     if limits.samples_per_call > 1 and limits.batch is None:
         top = JointDraws(top, limits.samples_per_call)
+
+    def learn(request: Request) -> None:
+        rejections.clear()
+        circuit.learn(request)
 
     async def ask(request: Request) -> Reply:
         with keys_of(model.where):
@@ -152,7 +157,7 @@ def call_stack(model: Model, session: Session) -> Calls:
         unused=session.unused,
         budgeted=budgeted,
         answered=answered,
-        on_cached=rejections.clear,
+        on_cached=learn,
     )
     return _separated(cached, model, session)
 

@@ -212,6 +212,7 @@ async def _work(
 
         if plan.index is not None and plan.index.attempts.replied.any():
             session.answered.any = True
+            session.earlier[job.model.where] = plan.answered
         crashes = HeldCrashes(write, session.answered)
         try:
             watching = listener(tally, stop, session.notices) if listener else None

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 from msgspec.structs import replace
 
 from harness.calls.calls import ReplyUnsaved
-from harness.calls.signals import Notices, Stop
+from harness.calls.signals import Notices
 from harness.engine.assessment import (
     UNANSWERED,
     AnswerVerdict,
@@ -96,6 +96,24 @@ class OwedJudgements:
             for row, recorded, answer in zip(rows, attempts, answers, strict=True):
                 turn = answered(task, instance, answer, self._answers)
                 yield AttemptToJudge(turn, answer, recorded, self._owed[row])
+
+    def answered(self, judge: JudgeModel, instances: Iterable[Instance[Any]]) -> Request | None:
+        """Return the first request of a judgement that an earlier session has made, or None."""
+        if (judgements := self._index.judgements) is None:
+            return None
+        judged = judgements.judged(self._index.attempts)
+        for instance in instances:
+            rows = [
+                row
+                for row in self._index.rows_of(instance.id)
+                if judged[row] and judge.name not in self._owed.get(row, ())
+            ]
+            attempts = self._index.read(Attempt, rows, judged=False)
+            for answer in self._answers.of(list(attempts)):
+                turn = answered(judge.task, instance, answer, self._answers)
+                for request in judge.requests(turn, answer):
+                    return request
+        return None
 
 
 class Judging:
@@ -242,20 +260,25 @@ class Judging:
         """Judge attempts left unjudged. Return the plan, renewed if verdicts may have changed."""
         for name, text in judge_warnings(job.judges, job.instances):
             session.notices.status(f"judge {name}")(text)
-        await self.catch_up(job.data, workers, session.stop)
+        await self.catch_up(job.data, workers, session)
         if not self.decides or plan.index is None:
             return plan
         index = AttemptIndex(self._attempts)
         self._tally.record_earlier(index)
         return dataclasses.replace(plan, index=index)
 
-    async def catch_up(self, instances: Iterable[Instance[Any]], workers: int, stop: Stop) -> int:
+    async def catch_up(
+        self, instances: Iterable[Instance[Any]], workers: int, session: Session
+    ) -> int:
         """Judge attempts that earlier sessions left unjudged.
 
         Returns:
             The number of attempts that no panel could judge because a member's judgement is
             missing.
         """
+        for model in self._judges:
+            answered = partial(self.late.answered, model, instances)
+            session.earlier.setdefault(model.model.where, answered)
         if not len(self.late):
             return 0
         # A panel may still owe a judgement although its members gave theirs in an earlier session.
@@ -285,7 +308,8 @@ class Judging:
                 waiting += 1
 
         workers = min(workers, len(self.late))
-        await work_off(self.late.work(self._task, instances), judge, workers=workers, stop=stop)
+        work = self.late.work(self._task, instances)
+        await work_off(work, judge, workers=workers, stop=session.stop)
         return waiting
 
     async def _ask_all(

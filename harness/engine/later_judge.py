@@ -251,7 +251,7 @@ async def judge_later(
                 tally.owed = len(judging.late)
                 with listener(tally, session.stop, session.notices) if listener else nullcontext():
                     workers = worker_count(models, tally.owed)
-                    waiting = await judging.catch_up(job.data, workers, session.stop)
+                    waiting = await judging.catch_up(job.data, workers, session)
         finally:
             metrics = measure(folder)
             write_whole(folder.metrics, to_json(metrics))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import structs
+from msgspec import convert, structs
 
 from harness.calls.keys import provider_seed
 from harness.config.run_file import RunFile, Shard
@@ -25,6 +25,7 @@ from harness.errors import ConfigError
 from harness.ports import OWN_DRAWS, Constraining, Requesting, Task
 from harness.records import (
     OUTCOMES,
+    Attempt,
     Decoding,
     Instance,
     Message,
@@ -237,6 +238,25 @@ class RunPlan:
                 if number is not None:
                     redraw = self.index.answers(instance.id, sample, number) if self.index else 0
                     yield OwedSample(instance, sample, number, redraw, turns)
+
+    def answered(self) -> Request | None:
+        """Return the first request about a sample that was answered in an earlier session."""
+        if self.index is None:
+            return None
+        table = self.index.attempts
+        rows = (table.replied & (table.round == 1)).nonzero()[0]
+        for attempt in self.index.read(Attempt, rows[-1:], judged=False):
+            record = attempt.request
+            return Request(
+                self.run.model.name,
+                convert(record["messages"], tuple[Message, ...]),
+                convert(record["decoding"], Decoding),
+                attempt.sample,
+                Origin(attempt.instance, attempt.sample, 1),
+                loglikelihoods=record.get("loglikelihoods", False),
+                window=record.get("window", 0),
+            )
+        return None
 
     def verdicts(self, owed: OwedSample) -> Verdicts:
         """Return the recorded verdicts of a sample's first and latest rounds so far."""

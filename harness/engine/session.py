@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import fsum
@@ -24,7 +24,7 @@ from harness.engine.models import Model, apply_limits
 from harness.engine.reasoning import mark_warnings
 from harness.engine.replies import open_cache
 from harness.errors import ConfigError, StoreFailed
-from harness.records import account_of
+from harness.records import Request, account_of
 from harness.store.run_folder import RunFolder, Spending
 from harness.wording import count_of
 
@@ -57,6 +57,9 @@ class Session:
     unknown_marks: dict[str, Counter[str]] = field(default_factory=dict)
     # Replies with an unknown finish reason, by reason, for each model's key in the run file.
     unknown_reasons: dict[str, Counter[str]] = field(default_factory=dict)
+    # For each model's key in the run file, a function that returns a request that was answered in
+    # an earlier session, or None.
+    earlier: dict[str, Callable[[], Request | None]] = field(default_factory=dict)
     bound: dict[int, BoundModel] = field(default_factory=dict)  # by the id of the model
 
     @property
@@ -148,6 +151,9 @@ async def _open_budget(
     account = session.account
     payer = uuid4().hex
     own = await _paid(folder, replies, account)
+    if folder is not None and own[0] > folder.read_spending().usd:
+        # What a deleted run of this name has spent is otherwise known to the cache alone.
+        await asyncio.to_thread(folder.write_spending, payer, own[0])
     others = []
     for run in sharing:
         sharing_account = account_of(run.run_id())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -110,6 +111,17 @@ async def test_a_key_is_masked_behind_escapes_too() -> None:
             reply = await backend.generate(ASK)
     assert (reply.text, reply.reasoning, reply.model) == ("a [key]", "[key]", "[key]")
     assert reply.finish_reason == "[key]"
+
+
+@pytest.mark.parametrize("escape", ["\\u002d", "\\\\u002D", "\\x2d", "%2D"])
+async def test_a_key_that_is_escaped_in_a_message_is_masked(escape: str) -> None:
+    long = "sk-test-SECRETKEY-1234567890abcdef"
+    body = json.dumps({"error": {"message": f"Not a key: {long.replace('-', escape)}."}})
+    with answering(body, status=403) as (url, _):
+        client = HttpClient(url, key=long)
+        with pytest.raises(CallError, match=r"Not a key: \[key\]\."):
+            await client.post("", {})
+        await client.aclose()
 
 
 @pytest.mark.parametrize("part", [slice(0, 20), slice(5, 20), slice(-12, None)])

@@ -5,6 +5,7 @@ import json
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -205,7 +206,7 @@ def by_prompt(request: MockRequest, index: int) -> str:
     return f"{len(request.prompt)}: {request.prompt[-40:]}"
 
 
-async def run(folder: Path, url: str, most: int) -> list[Attempt]:
+async def run(folder: Path, url: str, most: int, **more: Any) -> list[Attempt]:
     """The attempts of a run, in the order of its instances."""
     model = {"backend": "openai_completions", "name": "m", "base_url": url}
     given = {
@@ -214,7 +215,7 @@ async def run(folder: Path, url: str, most: int) -> list[Attempt]:
         "limits": {"concurrency": 20, "attempts": 9},
         "samples": 40,
         "seed": None,
-    }
+    } | more
     folders = dict.fromkeys(("runs_dir", "cache_dir", "data_dir"), folder)
     job = prepare(RunFile.model_validate(given), "run", Settings(**folders))
     result = await execute(job)
@@ -251,3 +252,23 @@ async def test_a_run_gets_over_failures_of_its_joint_requests(tmp_path: Path) ->
         joint = await run(tmp_path / "joint", server.base_url, 8)
         assert server.stats().by_fault
     assert recorded(joint) == recorded(alone)
+
+
+@pytest.mark.parametrize(
+    ("fault", "tries"),
+    [*product(("500", "503", "429", "403", "reset", "truncated_body"), (1, 2)), ("stall", 2)],
+)
+async def test_a_faulty_prompt_costs_the_others_of_its_requests_no_tries(
+    tmp_path: Path, fault: str, tries: int
+) -> None:
+    rows = tmp_path / "rows.jsonl"
+    texts = [f"row {number:02}." for number in range(40)]
+    rows.write_text("".join(f'{{"question": "{text}", "target": "row"}}\n' for text in texts))
+    task = {"name": "jsonl", "path": str(rows), "prompt": "{{ question }}", "checks": ["contains"]}
+    limits = {"concurrency": 16, "attempts": tries, "timeout_s": 1 if fault == "stall" else 60}
+    conditions: dict[str, Any] = {"faults": {fault: 1.0}, "fault_on": [texts[5]]}
+    with MockServer(answers=by_prompt, retry_after=0.01, **conditions) as server:
+        attempts = await run(tmp_path, server.base_url, 8, task=task, limits=limits, samples=1)
+        assert server.stats().requests < len(texts)
+    failed = [one.request["messages"][0]["content"] for one in attempts if not one.text]
+    assert failed == [texts[5]]

@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import time
 from collections import Counter
 from pathlib import Path
@@ -18,7 +19,7 @@ import pytest
 
 from harness.calls.circuit import CONTROL, FAILURES_IN_A_ROW
 from harness.plugins.mock.server import MockServer
-from harness.plugins.mock.wire import MockRequest
+from harness.plugins.mock.wire import ApiError, MockRequest
 from tests.cli.command import begun, harness
 from tests.cli.test_run import wait_until
 
@@ -215,20 +216,77 @@ def test_an_outage_that_lasts_ends_the_run(tmp_path: Path, left: int) -> None:
         assert len(run.outcomes()) == N
 
 
-@pytest.mark.parametrize(
-    ("fault", "message"), [("503", "All calls have failed"), ("403", "answered 403")]
-)
-def test_a_gateway_that_answers_all_but_the_control_call_and_some_prompts(
-    tmp_path: Path, fault: str, message: str
+CONTROL_FAULTS = ("403", "404", "429", "500", "stall", "finish:abort")
+CONTROL_MATRIX = [
+    pytest.param(
+        control,
+        status,
+        shape,
+        marks=()
+        if (control, status, shape) in {("403", 500, "run"), ("stall", 403, "judge")}
+        else pytest.mark.exhaustive,
+    )
+    for control, status, shape in itertools.product(CONTROL_FAULTS, (500, 403), ("run", "judge"))
+]
+
+
+@pytest.mark.parametrize(("control", "status", "shape"), CONTROL_MATRIX)
+def test_a_gateway_that_never_answers_the_control_call_and_a_prompt(
+    tmp_path: Path, control: str, status: int, shape: str
 ) -> None:
-    prompts = [f"row {number:02}." for number in range(N - 12, N)]
-    with MockServer(answers=answer, faults={fault: 1}, fault_on=[CONTROL, *prompts]) as server:
-        limits = {"attempts": 2, "concurrency": 4, "outage_s": 4}
+    judged = shape == "judge"
+    faulty = "answer to row 07." if judged else "row 07."
+
+    def answer_others(request: MockRequest, index: int) -> str:
+        if faulty in request.prompt and (request.model == "judge") == judged:
+            raise ApiError(status, {"message": "blocked"})
+        return answer(request, index)
+
+    limits = {"attempts": 2, "concurrency": 4, "outage_s": 20, "timeout_s": 1}
+    faults = {"faults": {control: 1.0}, "fault_on": [CONTROL]}
+    with MockServer(answers=answer_others, retry_after=0.01, **faults) as server:
+        run = Run(tmp_path, server, judged, limits=limits)
+        # The first session has answers of its own, the second one those of the first, and the third
+        # one those in the cache.
+        for session in range(3):
+            ended = harness("run", run.file, env=run.environment)
+            assert "Results in" in ended.stderr, ended.stderr
+            outcomes = run.outcomes("judgements.jsonl" if judged else "attempts.jsonl")
+            assert Counter(outcomes.values()) == {"ok": N - 1, "error": 1}
+            assert "key" not in ended.stderr
+            if session == 1:
+                shutil.rmtree(run.folder)
+
+
+def test_an_outage_of_a_gateway_that_never_answers_the_control_call_ends_the_run(
+    tmp_path: Path,
+) -> None:
+    answered = itertools.count(1)
+
+    def answer_until_outage(request: MockRequest, index: int) -> str:
+        if next(answered) > N - 12:
+            raise ApiError(503, {"message": "overloaded"})
+        return answer(request, index)
+
+    with MockServer(answers=answer_until_outage, faults={"403": 1}, fault_on=[CONTROL]) as server:
+        limits = {"attempts": 2, "concurrency": 4, "outage_s": 3}
         run = Run(tmp_path, server, limits=limits)
         ended = harness("run", run.file, env=run.environment)
     assert ended.returncode == 1
-    assert message in ended.stderr
+    assert "All calls have failed for 3 s" in ended.stderr
     assert Counter(run.outcomes().values()) == {"ok": N - 12}
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_prompt_that_is_denied_first_does_not_end_the_run(
+    tmp_path: Path, concurrency: int
+) -> None:
+    faulty = ["row 00.", "row 01."]
+    with MockServer(answers=answer, faults={"403": 1}, fault_on=[CONTROL, *faulty]) as server:
+        run = Run(tmp_path, server, limits={"concurrency": concurrency})
+        ended = harness("run", run.file, env=run.environment)
+    assert "Results in" in ended.stderr, ended.stderr
+    assert Counter(run.outcomes().values()) == {"ok": N - 2, "error": 2}
 
 
 @pytest.mark.parametrize("fault", ["401", "403", "404"])

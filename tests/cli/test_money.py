@@ -89,7 +89,7 @@ def test_the_cap_holds_in_spite_of_kill_9(runs: Path, kills: int, deleted: str) 
         if deleted == "nothing":
             ended = harness(*command(server))
             assert ended.returncode == 3, said
-            assert "of it for calls of unknown cost (failed, " in ended.stderr
+            assert "of it for calls without a recorded cost (failed, " in ended.stderr
 
 
 def test_a_session_that_ends_releases_what_it_has_not_used(runs: Path) -> None:
@@ -151,6 +151,18 @@ def test_a_fresh_run_has_the_whole_budget(runs: Path) -> None:
         assert server.stats().requests > before
         (kept,) = runs.glob("gpt4_collie-20*")
         assert f"The earlier run is kept as {kept.name}" in again.stderr
+
+
+def test_deleting_the_run_and_then_the_cache_does_not_reset_the_budget(runs: Path) -> None:
+    with MockServer(answers=lambda *_: "one two three") as server:
+        assert harness(*command(server)).returncode == 3
+        requests = server.stats().requests
+        for folder in (runs / "gpt4_collie", cache_folder(), runs / "gpt4_collie", cache_folder()):
+            shutil.rmtree(folder)
+            ended = harness(*command(server, seed=7))  # no reply is cached
+            assert ended.returncode == 3, ended.stderr
+            assert "or of a deleted run" in ended.stderr
+        assert server.stats().requests == requests
 
 
 def test_a_closed_terminal_ends_a_run_like_sigterm(runs: Path) -> None:
@@ -398,7 +410,7 @@ def test_a_text_with_a_usage_of_zero_is_unsure_and_not_free(runs: Path) -> None:
     with arrivals(completion("some text", 0, 0)) as (url, times):
         ended = harness(*command(url))
         assert ended.returncode == 3, ended.stderr
-        assert "$2.0000 of it for calls of unknown cost (failed, " in ended.stderr
+        assert "$2.0000 of it for calls without a recorded cost (failed, " in ended.stderr
         assert len(times) == 40
     assert {a.get("cost_usd") for a in attempts(runs, "gpt4_collie").values()} == {None}
 

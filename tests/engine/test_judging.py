@@ -20,6 +20,7 @@ from harness.engine.plan import OwedSample
 from harness.engine.pool import work_off
 from harness.engine.progress import Tally, Verdicts
 from harness.engine.samples import Samples
+from harness.engine.session import Session
 from harness.errors import ConfigError, FatalCallError, RequestRejected, Unparseable
 from harness.records import (
     Attempt,
@@ -109,7 +110,7 @@ class Setting:
             judging = Judging(
                 found, lambda model: bind[id(model)], self.path, said, tally, Reasoning()
             )
-            await judging.catch_up(owed.instances, 4, stop)
+            await judging.catch_up(owed.instances, 4, Session("", stop, Notices()))
             if judging.decides:
                 owed = replace(owed, index=AttemptIndex(self.path))
 
