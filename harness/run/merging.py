@@ -25,7 +25,7 @@ from harness.store.files import make_folder, read_file, write_json, write_whole
 from harness.store.index import read_attempts
 from harness.store.json_lines import lines
 from harness.store.judgements import read_register, write_register
-from harness.store.lost_attempts import KEY, attempts_state, lost_message, lost_samples
+from harness.store.lost_lines import KEYS, file_states, find_loss
 from harness.store.run_folder import JUDGEMENTS, REFERENCES, ROWS, RunFolder, read_prices
 from harness.store.runs import all_runs, run_name, shard_base
 
@@ -87,7 +87,7 @@ def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
             _write(new, folders)
             _aggregate(new, name, settings)
             metrics = measure(new)
-            new.update_manifest(attempts_state(new, metrics.n_attempts))
+            new.update_manifest(file_states(new, metrics.n_attempts))
             write_whole(new.metrics, to_json(metrics))
             return new.rename(name)
         except BaseException:
@@ -115,10 +115,10 @@ def _check(folders: Sequence[RunFolder]) -> None:
     verdicts: Verdicts = {}
     for folder in folders:
         attempts = read_attempts(folder.attempts)
-        lost = lost_samples(folder, attempts)
-        if lost or not folder.progress()[0]:
+        if loss := find_loss(folder, attempts):
+            raise RunConflict(loss.message, f"{loss.remedy} Then merge again.")
+        if not folder.progress()[0]:
             problem = f"The run {folder.name!r} is unfinished."
-            problem = lost_message(folder, lost) if lost else problem
             raise RunConflict(problem, "Repeat its command, then merge again.")
         _refuse_overlap(verdicts, folder, attempts)
         other = folder.read_config().model_copy(update={"shard": config.shard})
@@ -180,7 +180,7 @@ def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
     sessions = [one for manifest in manifests for one in manifest.get("sessions", [])]
     write_json(
         new.manifest,
-        {key: value for key, value in manifests[0].items() if key != KEY}
+        {key: value for key, value in manifests[0].items() if key not in KEYS}
         | {
             "id": uuid4().hex,
             "merged": [folder.name for folder in folders],

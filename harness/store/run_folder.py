@@ -29,6 +29,7 @@ from harness.records import METRICS_VERSION, SCHEMA_VERSION
 from harness.store.files import RUN_REMEDY, make_folder, read_file, write_json, write_whole
 from harness.store.json_lines import UNREADABLE, lines, read_json, reading
 
+CONFIG = "config.yaml"
 ATTEMPTS, JUDGEMENTS, JUDGES = "attempts.jsonl", "judgements.jsonl", "judges.json"
 SCORES = "scores.jsonl"  # written by `harness score`
 SPENDING, PRICES = "spending.json", "prices.json"
@@ -103,7 +104,7 @@ class RunFolder:
             remedy = f"Choose another name: {option('name', 'NEW')}."
             raise ConfigError(f"{error}.", remedy) from None
         self.path = root / name
-        self.config = self.path / "config.yaml"
+        self.config = self.path / CONFIG
         self.manifest = self.path / "manifest.json"
         self.attempts = self.path / ATTEMPTS
         self.metrics = self.path / "metrics.json"
@@ -301,7 +302,8 @@ class RunFolder:
         That is what the manifest says, which need not be read if it is given.
         """
         manifest = self.read_manifest() if manifest is None else manifest
-        return manifest.get("owed") == 0, manifest.get("samples")
+        planned = manifest.get("samples")
+        return planned is not None and manifest.get("owed") == 0, planned
 
     def owed(self, manifest: Mapping[str, Any] | None = None) -> int | None:
         """Return the number of unfinished samples, or None during a session or after a kill.

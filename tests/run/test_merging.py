@@ -145,6 +145,14 @@ def copied(folder: RunFolder) -> None:
     shutil.copy(folder.path.parent / "run-1of2" / "attempts.jsonl", folder.attempts)
 
 
+def as_earlier(folder: RunFolder) -> None:
+    """A version made the run that did not record the states of its files."""
+    manifest = folder.read_manifest()
+    del manifest["attempts"]
+    del manifest["judgements"]
+    folder.manifest.write_text(json.dumps(manifest))
+
+
 @pytest.mark.parametrize("damage", [emptied, cut, without_last_line, missing, copied])
 @pytest.mark.parametrize("earlier", [False, True])
 async def test_lost_attempts_are_not_merged(
@@ -152,17 +160,15 @@ async def test_lost_attempts_are_not_merged(
 ) -> None:
     await run(tmp_path, "1/2", rounds={"max": 1})
     folder = await run(tmp_path, "2/2", rounds={"max": 1})
-    if earlier:  # a run of a version that did not record the state of the file
-        manifest = folder.read_manifest()
-        del manifest["attempts"]
-        folder.manifest.write_text(json.dumps(manifest))
+    if earlier:
+        as_earlier(folder)
     assert read_run(folder)[0].metrics.complete
     damage(folder)
-    if damage is not copied:
+    if damage is not copied or not earlier:
         variant, _ = read_run(folder)
         assert not variant.metrics.complete
         assert "INCOMPLETE" in variant.marks[-1] or "NO ATTEMPTS" in variant.marks
-    with pytest.raises(RunConflict, match=r"lacks at least|have the same sample"):
+    with pytest.raises(RunConflict, match=r"lacks at least|have the same sample|of another run"):
         merged(tmp_path)
     assert not RunFolder(tmp_path, "run").exists()
     await run(tmp_path, "2/2", rounds={"max": 1})
@@ -173,12 +179,13 @@ async def test_lost_attempts_are_not_merged(
 
 
 async def test_shards_with_different_verdicts_on_a_sample_are_not_merged(tmp_path: Path) -> None:
-    first = await run(tmp_path, "1/2")
-    folder = await run(tmp_path, "2/2")
+    first = await run(tmp_path, "1/2", rounds={"max": 1})
+    folder = await run(tmp_path, "2/2", rounds={"max": 1})
     line = json.loads(first.attempts.read_text().splitlines()[-1])
     line["passed"] = not line["passed"]
-    with folder.attempts.open("a") as file:
-        file.write(json.dumps(line) + "\n")
+    as_earlier(folder)
+    lines = [*folder.attempts.read_text().splitlines()[:-1], json.dumps(line), ""]
+    folder.attempts.write_text("\n".join(lines))
     with pytest.raises(RunConflict, match="have the same sample, with different verdicts"):
         merged(tmp_path)
 
