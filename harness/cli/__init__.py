@@ -61,7 +61,7 @@ class _Verb(TyperCommand):
         assert verb is not None
         if name == "judge" and args[:1] == ["validate"]:
             info_name, args, name = f"{info_name} validate", args[1:], "validate"
-            verb = replace(verb, place="harness.cli.judge:validate")
+            verb = replace(verb, place="harness.cli.judge:validate", executes=False)
         args = [verb.former_options.get(word, word) for word in args]
         completing = extra.get("resilient_parsing") and name in COMPLETED
         command = _completed(name) if completing else _imported(name, verb)

@@ -187,8 +187,8 @@ def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
             **({"unanswerable": unknown} if unknown else {}),
             "samples": sum(manifest["samples"] for manifest in manifests),
             "owed": sum(manifest["owed"] for manifest in manifests),
-            "sessions": sorted(sessions, key=lambda one: one["started_at"]),
-            "started_at": min(manifest["started_at"] for manifest in manifests),
-            "ended_at": max(manifest["ended_at"] for manifest in manifests),
+            "sessions": sorted(sessions, key=lambda one: one.get("started_at") or 0.0),
+            "started_at": min(manifest.get("started_at") or 0.0 for manifest in manifests),
+            "ended_at": max(manifest.get("ended_at") or 0.0 for manifest in manifests),
         },
     )

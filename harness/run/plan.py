@@ -17,7 +17,7 @@ from msgspec import structs
 
 from harness.calls.keys import provider_seed
 from harness.config.run_file import RunFile, Shard
-from harness.config.sections import MOST
+from harness.config.sections import MOST, MOST_ROUNDS
 from harness.errors import ConfigError
 from harness.ports import OWN_DRAWS, Constraining, Requesting, Task
 from harness.records import (
@@ -270,6 +270,9 @@ class RunPlan:
     def turns(self, instance: Instance[Any]) -> int:
         """Return an instance's number of user turns, or the maximum for a played user."""
         found = most_turns(self.task, instance)
+        if found > MOST_ROUNDS:
+            problem = f"{instance.id!r:.60} has {found:,} turns."
+            raise ConfigError(problem, f"Give it at most {MOST_ROUNDS:,}.")
         if found > 1:
             self._refuse_turns(instance)
         return found

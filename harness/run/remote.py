@@ -52,6 +52,8 @@ def synchronise(runs: RemoteRuns, folder: RunFolder) -> str:
         raise DataMissing(f"There is no run {folder.name!r} here or at {runs.url}.")
     if loss := find_loss(folder, read_attempts(folder.attempts)):
         remedy = f"To get its copy, first delete yours: harness rm {folder.name}"
+        if message:  # its copy, which was just downloaded, is the same
+            remedy = loss.remedy
         raise RunConflict(loss.message, remedy)
     with folder.hold():
         runs.push(folder)

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.records import OUTCOMES, Attempt, Outcome, PlayedTurn, Usage
+from harness.records import OUTCOMES, Attempt, Outcome, PlayedTurn, Time, Usage
 from harness.store.attempt_lines import ATTEMPT, CALLS, AttemptLines
 from harness.store.columns import NOT_JUDGED, AttemptTable, LineName, name_digest, natural
 from harness.store.conversations import of_conversations
@@ -42,8 +42,8 @@ class AttemptLine(msgspec.Struct, kw_only=True, gc=False):
     groups: dict[str, str]
     cluster: str
     outcome: Outcome
-    started_at: float
-    ended_at: float
+    started_at: Time
+    ended_at: Time
     text: str | None = None
     reasoning: str | None = None
     finish_reason: str | None = None

@@ -25,7 +25,7 @@ from harness.config.yaml_text import read
 from harness.errors import ConfigError, RunConflict, StoreFailed, option
 from harness.execution import ExecutionRefused, Permission, executing
 from harness.plugin_loader import CODE, without_removed
-from harness.records import METRICS_VERSION, SCHEMA_VERSION
+from harness.records import METRICS_VERSION, SCHEMA_VERSION, Time
 from harness.store.files import RUN_REMEDY, make_folder, read_file, write_json, write_whole
 from harness.store.json_lines import UNREADABLE, lines, read_json, reading
 
@@ -39,6 +39,11 @@ LABELS = "labels"  # subfolder for the human labels with which judges were valid
 REFERENCES = "gold"  # subfolder for references scored by judges (`harness.store.references`)
 
 
+class _Session(msgspec.Struct):
+    started_at: Time | None = None
+    ended_at: Time | None = None
+
+
 class _Manifest(msgspec.Struct):
     schema_version: int = SCHEMA_VERSION
     id: str = ""
@@ -47,9 +52,10 @@ class _Manifest(msgspec.Struct):
     simulated: bool = False
     samples: int | None = None
     owed: int | None = None
-    started_at: float | None = None
+    started_at: Time | None = None
+    ended_at: Time | None = None
     fingerprint: dict[str, str] = {}
-    sessions: list[dict[str, Any]] = []
+    sessions: list[_Session] = []
 
 
 class _Metrics(msgspec.Struct):
