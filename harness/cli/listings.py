@@ -33,6 +33,7 @@ from harness.report.runs import runs_document
 from harness.report.terminal import terminal
 from harness.report.text import inert, inert_text
 from harness.store.files import read_file
+from harness.store.json_lines import reading
 from harness.store.judgements import read_register
 from harness.store.lost_lines import is_unchanged
 from harness.store.run_folder import RunFolder
@@ -66,7 +67,10 @@ def run_metrics(folder: RunFolder, manifest: dict[str, Any] | None = None) -> Me
     The ``manifest`` need not be read if it is given.
     """
     try:
-        metrics = from_json(read_file(folder.metrics), folder.metrics)
+        if not folder.metrics.exists():
+            return None
+        with reading(folder.metrics):
+            metrics = from_json(read_file(folder.metrics), folder.metrics)
         # The run may have grown, or been killed, since its metrics were written.
         manifest = manifest or folder.read_manifest()
         complete, planned = folder.progress(manifest)
@@ -79,9 +83,7 @@ def run_metrics(folder: RunFolder, manifest: dict[str, Any] | None = None) -> Me
         progress = {"complete": complete, "n_planned": planned, "n_owed": owed}
         # The groups are not listed, and thousands of them take most of the time.
         return msgspec.structs.replace(metrics, **progress, groups={})
-    except FileNotFoundError:
-        return None
-    except (HarnessError, OSError) as error:
+    except HarnessError as error:
         say(f"{folder.name}: {error}")
         return None
 

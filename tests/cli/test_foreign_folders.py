@@ -426,3 +426,25 @@ def test_a_hostile_run_hides_no_other(good: Path, tmp_path: Path, name: str) -> 
         ended = harness(command, "bad", env=environment(tmp_path), cwd=tmp_path)
         assert ended.returncode == 1
         assert problem in " ".join(ended.stderr.split())
+
+
+def test_a_run_without_a_manifest_is_not_compared(good: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    shutil.copytree(good, runs)
+    shutil.copytree(runs / "good", runs / "bare")
+    (runs / "bare" / "manifest.json").unlink()
+    ended = harness("compare", "good", "bare", env=environment(tmp_path))
+    assert ended.returncode == 1
+    assert "The manifest of the run 'bare' is missing" in ended.stderr
+
+
+def test_a_pipe_is_no_run_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.yaml")
+    ended = harness("run", tmp_path / "run.yaml", env=environment(tmp_path))
+    assert "run.yaml is not a regular file" in ended.stderr
+
+
+def test_an_error_message_has_no_control_characters(tmp_path: Path) -> None:
+    apart: dict[str, bool] = {"close_fds": True}  # in a process of its own
+    ended = harness("ablation", "\x1b[31mred", env=environment(tmp_path), **apart)
+    assert "no run \\x1b[31mred.VARIANT" in ended.stderr

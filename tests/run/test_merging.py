@@ -1,7 +1,9 @@
 """Runs in shards: disjoint parts of the instances, with parts of the limits, and their merging."""
 
+import asyncio
 import json
 import shutil
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -176,6 +178,25 @@ async def test_lost_attempts_are_not_merged(
         return
     assert read_run(folder)[0].metrics.complete
     assert read_run(merged(tmp_path))[0].metrics.complete
+
+
+async def test_an_interrupted_merge_leaves_no_run(tmp_path: Path) -> None:
+    for number in range(2):
+        await run(tmp_path, f"{number + 1}/2")
+    names = [one.name for one in all_runs(tmp_path)]
+    script = (
+        "import os; from pathlib import Path; from harness.run import merging;"
+        "merging.measure = lambda _: os._exit(9);"
+        "from harness.config.settings import Settings;"
+        f"folder = Path({str(tmp_path)!r});"
+        "settings = Settings(runs_dir=folder, cache_dir=folder, data_dir=folder);"
+        "[shards] = merging.find_shards(folder, 'run').values();"
+        "merging.merge(shards, 'run', settings)"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", script)
+    assert await process.wait() == 9
+    assert [one.name for one in all_runs(tmp_path)] == names
+    assert merged(tmp_path).read_manifest()["run"] == "run"
 
 
 async def test_shards_with_different_verdicts_on_a_sample_are_not_merged(tmp_path: Path) -> None:
