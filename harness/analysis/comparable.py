@@ -237,6 +237,10 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
     ours, task = _parts(baseline), plugin_of(baseline.metrics.task)
     for variant in variants:
         names = f"{baseline.metrics.run!r} and {variant.metrics.run!r}"
+        for metrics in (baseline.metrics, variant.metrics):
+            if not metrics.task:
+                problem = f"The manifest of the run {metrics.run!r} is missing or names no task."
+                raise RunConflict(problem, "Restore its manifest.json, or run its file again.")
         if (other := plugin_of(variant.metrics.task)) != task:
             tasks, remedy = f"{task!r} and {other!r}", "Compare variants of one task."
             if any(one.settings.get("model.backend") == IMPORTED for one in (baseline, variant)):

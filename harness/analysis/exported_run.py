@@ -27,6 +27,7 @@ from harness.extras import import_extra
 from harness.records import Attempt, Usage, encodable
 from harness.store.files import OUTPUT_REMEDY, output_file
 from harness.store.index import AttemptIndex, AttemptLine
+from harness.store.lost_lines import warn_of_loss
 from harness.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def exported_run(folder: RunFolder) -> ExportedRun:
     if not len(index.attempts):
         remedy = "Run its run file again: it resumes where it stopped."
         raise DataMissing(f"The run {folder.name!r} has no attempts to export.", remedy)
+    warn_of_loss(folder, index.attempts)
     manifest = folder.read_manifest()
     return ExportedRun(
         folder=folder,

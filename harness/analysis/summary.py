@@ -48,7 +48,7 @@ from harness.store.calls import NO_CALLS, CallTotals, read_calls
 from harness.store.columns import AttemptTable, changes
 from harness.store.index import AttemptIndex, read_attempts
 from harness.store.judgements import RegisteredJudge, read_register
-from harness.store.lost_attempts import lost_samples, warn_of_lost
+from harness.store.lost_lines import warn_of_loss
 from harness.store.references import references_folder
 from harness.store.run_folder import REFERENCES, RunFolder
 
@@ -100,9 +100,9 @@ def measure(
     own = calls.model or calls
     attempts = read_attempts(folder.attempts) if attempts is None else attempts
     owed = folder.owed()
-    if lost := lost_samples(folder, attempts):
-        warn_of_lost(folder, lost)
-        complete, owed = False, max(owed or 0, lost)
+    if loss := warn_of_loss(folder, attempts):
+        complete = False
+        owed = max(owed or 0, loss.samples)
     judges = read_register(folder.path).judges
     score = score or manifest.get("measure") or ("" if judges else only_numbers(attempts))
     facts = RunFacts(

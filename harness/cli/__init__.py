@@ -207,9 +207,11 @@ def main() -> None:
         raise
     if message:
         from harness.config.settings import without_secrets
+        from harness.report.text import printable
 
-        # Messages may quote exceptions of the user's own code.
-        print(f"harness: {without_secrets(message)}", file=sys.stderr)  # noqa: T201
+        # Messages may quote arguments, files, and exceptions of the user's own code.
+        text = printable(without_secrets(message), "\n\t")
+        print(f"harness: {text}", file=sys.stderr)  # noqa: T201
     sys.exit(code)
 
 

@@ -33,7 +33,9 @@ from harness.report.runs import runs_document
 from harness.report.terminal import terminal
 from harness.report.text import inert, inert_text
 from harness.store.files import read_file
-from harness.store.lost_attempts import is_unchanged, lost_samples
+from harness.store.json_lines import reading
+from harness.store.judgements import read_register
+from harness.store.lost_lines import is_unchanged
 from harness.store.run_folder import RunFolder
 from harness.store.runs import all_runs
 
@@ -65,22 +67,23 @@ def run_metrics(folder: RunFolder, manifest: dict[str, Any] | None = None) -> Me
     The ``manifest`` need not be read if it is given.
     """
     try:
-        metrics = from_json(read_file(folder.metrics), folder.metrics)
+        if not folder.metrics.exists():
+            return None
+        with reading(folder.metrics):
+            metrics = from_json(read_file(folder.metrics), folder.metrics)
         # The run may have grown, or been killed, since its metrics were written.
         manifest = manifest or folder.read_manifest()
         complete, planned = folder.progress(manifest)
         owed = folder.owed(manifest)
-        if complete and not is_unchanged(folder, manifest):
-            from harness.store.index import read_attempts  # NumPy takes 0.2 s to import
+        read_register(folder.path)  # which is damaged if it lacks a judge
+        if owed is not None and not is_unchanged(folder, manifest):
+            from harness.analysis.summary import measure  # NumPy takes 0.2 s to import
 
-            if lost := lost_samples(folder, read_attempts(folder.attempts)):
-                complete, owed = False, lost
+            return msgspec.structs.replace(measure(folder, grouped=False), groups={})
         progress = {"complete": complete, "n_planned": planned, "n_owed": owed}
         # The groups are not listed, and thousands of them take most of the time.
         return msgspec.structs.replace(metrics, **progress, groups={})
-    except FileNotFoundError:
-        return None
-    except (HarnessError, OSError) as error:
+    except HarnessError as error:
         say(f"{folder.name}: {error}")
         return None
 

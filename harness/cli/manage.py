@@ -11,7 +11,7 @@ from harness.engine.merging import find_shards
 from harness.engine.merging import merge as merge_shards
 from harness.engine.remote import remote_runs, synchronise
 from harness.engine.run_files import run_named, runs_named
-from harness.errors import UserError
+from harness.errors import HarnessError, UserError
 from harness.report.run_tables import run_document
 from harness.report.runs import runs_document
 from harness.store.run_folder import REPORT, RunFolder
@@ -62,7 +62,8 @@ def rm(runs: Runs, yes: bool = False) -> None:
 def sync(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...")] = None) -> None:
     """Get runs from the object store that HARNESS_RUNS_URL names, and copy runs to it.
 
-    A run that has grown on both sides is kept under a dated name, and replaced by its copy.
+    A run that has grown on both sides is kept under a dated name, and replaced by its copy. Exit
+    codes: 0 all runs are the same on both sides, 1 some are not.
 
     Args:
         names: The runs' names (default: all runs on the object store).
@@ -71,11 +72,19 @@ def sync(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...")]
     remote = remote_runs(settings)
     if remote is None:
         raise UserError("HARNESS_RUNS_URL is not set.", "Set it to a URL such as s3://BUCKET/runs.")
+    failed = False
     for name in names or remote.names():
-        folder = RunFolder(settings.runs_dir, name)
-        if message := synchronise(remote, folder):
+        try:
+            message = synchronise(remote, RunFolder(settings.runs_dir, name))
+        except HarnessError as error:  # must not keep the other runs from being copied
+            say(f"{name}: {error}")
+            failed = True
+            continue
+        if message:
             say(message)
         say(f"{name} is the same here and at {remote.url}.")
+    if failed:
+        raise typer.Exit(1)
 
 
 def mv(run: Run, new: Annotated[str, typer.Argument(metavar="NEW")]) -> None:

@@ -361,7 +361,8 @@ def _say_ended(execution: Execution, result: Result, again: str, display: Displa
         say(f"To retry them: {again}")
     elif tally.failed_judgements:  # the run's notice reported them
         say(f"To retry the failed judgements: {again}")
-    return int(bool(failed or tally.failed_judgements) or _mostly_undecided(job, metrics))
+    lost = job.folder.progress()[0] and not metrics.complete  # the metrics' warning reported it
+    return int(bool(failed or tally.failed_judgements) or lost or _mostly_undecided(job, metrics))
 
 
 def _mostly_undecided(job: Job, metrics: Metrics) -> bool:
@@ -453,7 +454,7 @@ def _owes_calls(job: Job) -> bool:
         return True
     from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
 
-    index = AttemptIndex(job.folder.attempts)
+    index = AttemptIndex(job.folder.attempts, partial=True)
     judges = [judge.name for judge in job.judges]
     return bool(index.owed_judgements(judges, FAILED) if index.judgements else judges)
 

@@ -31,6 +31,7 @@ from harness.records import SCHEMA_VERSION
 from harness.report.transcript import change_line, changes_document
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
+from harness.store.lost_lines import warn_of_loss
 from harness.store.manifest import package_versions
 from harness.store.run_folder import SCORES, input_change
 from harness.wording import count_of
@@ -60,6 +61,7 @@ def score(
     if not len(recorded):
         remedy = "Run its run file again: it resumes where it stopped."
         raise DataMissing(f"The run {folder.name!r} has no attempts to score.", remedy)
+    warn_of_loss(folder, recorded.attempts)
     config = folder.read_config()
     with executing(folder.execution()):
         task = build_task(config, settings)

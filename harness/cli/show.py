@@ -22,6 +22,7 @@ from harness.report.run_tables import headed, run_document
 from harness.report.table import Note, Table, TableDocument
 from harness.report.transcript import Rows, answers_document, failed_document, transcript
 from harness.store.index import AttemptIndex, read_instance
+from harness.store.lost_lines import warn_of_loss
 from harness.store.run_folder import RunFolder
 
 
@@ -109,12 +110,14 @@ def show(
 
 def _last_answers(folder: RunFolder, own: Rows) -> list[AnswerLine]:
     index = AttemptIndex(folder.attempts)
+    warn_of_loss(folder, index.attempts)
     order = index.rows_by_name(own)
     return list(read_deciding(index, AnswerLine, order[index.attempts.is_last_round()[order]]))
 
 
 def _failed(folder: RunFolder, own: Rows) -> TableDocument:
     index = AttemptIndex(folder.attempts)
+    warn_of_loss(folder, index.attempts)
     turns = index.attempts.turns is not None
     return failed_document(read_failed(index, own), len(index), folder.name, own, turns=turns)
 

@@ -36,13 +36,14 @@ from harness.ports import Measured, Rowed
 from harness.records import SCORING_VERSION, Attempt
 from harness.store.aggregates import write_aggregates
 from harness.store.files import write_whole
-from harness.store.json_lines import JsonLinesWriter
+from harness.store.json_lines import JsonLinesWriter, LinesLost
 from harness.store.manifest import Manifest
 from harness.store.run_folder import RunFolder, unnoticed
 from harness.wording import count_of
 
 if TYPE_CHECKING:
     from harness.analysis.metrics import Metrics
+    from harness.engine.judges import Judges
     from harness.engine.judging import Judging
     from harness.engine.paraphrase import Paraphraser
     from harness.engine.played_user import PlayedUser
@@ -87,7 +88,9 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
     ):
         with rare_collections():
             rescored = None
-            if check_changes(job):  # again, now that the folder is locked
+            changes = check_changes(job)  # again, now that the folder is locked
+            judges = _registered_judges(job)
+            if changes:
                 from harness.engine.rescoring import rescore  # not imported for most runs
 
                 rescored = rescore(job)
@@ -116,11 +119,15 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
                 if job.only is not None:  # a smaller limit than that of an earlier session
                     results = "The results cover all recorded answers"
                     notes["limit"] = f"{results}. This session adds to {job.only:,} instances."
-                ended, tally = await _work(job, session, manifest, observation, listener, notes)
+                ended, tally = await _work(
+                    job, judges, session, manifest, observation, listener, notes
+                )
             except BaseException as error:
                 interrupted = isinstance(error, asyncio.CancelledError)
                 early: Ending = "interrupted" if interrupted else "failed"
                 metrics = None
+                if isinstance(error, LinesLost):
+                    manifest.left(max(1, folder.read_manifest().get("owed") or 0))
                 with contextlib.suppress(Exception):  # report the first error, not this one
                     metrics = _conclude(job, manifest, early, _problem(error))
                 observation.run_ended(early, metrics)
@@ -155,8 +162,20 @@ def _mixed_scoring(job: Job, manifest: Manifest, work: Work) -> str:
     )
 
 
+def _registered_judges(job: Job) -> Judges | None:
+    """Record the run's judges in its folder, and return them."""
+    if not job.judges:
+        return None
+    from harness.engine.judges import Judges
+
+    judges = Judges(job.task, job.judges, job.run.panels)
+    judges.register(job.folder)
+    return judges
+
+
 async def _work(
     job: Job,
+    judges: Judges | None,
     session: Session,
     manifest: Manifest,
     observation: Observation,
@@ -172,11 +191,9 @@ async def _work(
     user: PlayedUser | None = None
     with contextlib.ExitStack() as stack:
         writer = stack.enter_context(JsonLinesWriter(job.folder.attempts))
-        if job.judges:
-            from harness.engine.judges import Judges
+        if judges is not None:
             from harness.engine.judging import Judging
 
-            judges = Judges(job.task, job.judges, job.run.panels)
             reasoning = job.model.reasoning
             judging = stack.enter_context(
                 Judging.of_run(judges, session, job.folder, tally, reasoning)

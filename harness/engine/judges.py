@@ -153,7 +153,7 @@ class Judges:
 
     def register(self, folder: RunFolder, *, later: bool = False) -> None:
         """Record judges and panels in ``judges.json``. Those added ``later`` do not decide."""
-        before = read_register(folder.path)
+        before = read_register(folder.path, partial=True)
         known = dict(before.judges)
         deciding = {*self.deciding}
         if later:

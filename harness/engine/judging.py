@@ -80,7 +80,7 @@ class OwedJudgements:
         reasoning: Reasoning,
         retried: Collection[JudgementOutcome] = (),
     ) -> None:
-        self._index = AttemptIndex(path)
+        self._index = AttemptIndex(path, partial=True)  # a session restores the judges
         self._answers = RecordedAnswers(self._index, reasoning)
         self._owed = self._index.owed_judgements(judges, {*FAILED, *retried})
 
@@ -157,8 +157,7 @@ class Judging:
         tally: Tally,
         reasoning: Reasoning,
     ) -> Iterator[Self]:
-        """Register a run's judges, and open its file of judgements within a ``with`` block."""
-        judges.register(folder)
+        """Open a run's file of judgements within a ``with`` block."""
         with JsonLinesWriter(folder.path / JUDGEMENTS) as writer:
             notices = session.notices
             yield cls(

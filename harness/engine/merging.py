@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -15,17 +16,17 @@ from harness.config.identity import conflicts
 from harness.config.run_file import Shard
 from harness.config.settings import Settings
 from harness.engine.resolving import build_task
-from harness.errors import DataMissing, RunConflict
+from harness.errors import DataMissing, RunConflict, StoreFailed
 from harness.execution import ExecutionRefused
 from harness.plugin_loader import kind
 from harness.ports import Aggregating
 from harness.store.aggregates import write_aggregates
 from harness.store.columns import AttemptTable
-from harness.store.files import make_folder, read_file, write_json, write_whole
+from harness.store.files import RUN_REMEDY, make_folder, read_file, write_json, write_whole
 from harness.store.index import read_attempts
 from harness.store.json_lines import lines
 from harness.store.judgements import read_register, write_register
-from harness.store.lost_attempts import KEY, attempts_state, lost_message, lost_samples
+from harness.store.lost_lines import KEYS, file_states, find_loss
 from harness.store.run_folder import JUDGEMENTS, REFERENCES, ROWS, RunFolder, read_prices
 from harness.store.runs import all_runs, run_name, shard_base
 
@@ -78,33 +79,38 @@ def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
         raise RunConflict(
             f"There is already a run {name!r}.", f"To rename it: harness mv {name} NEW"
         )
-    new = RunFolder(settings.runs_dir, f"{name[:150]}-merging-{uuid4().hex[:8]}")
+    # No run's name begins with a dot, so this folder is never mistaken for a run.
+    beside = settings.runs_dir / f".merge-{os.getpid()}"
+    new = RunFolder(beside, name)
     with contextlib.ExitStack() as held:
         for folder in folders:
             held.enter_context(folder.hold())
         _check(folders)
         try:
             _write(new, folders)
-            _aggregate(new, name, settings)
+            _aggregate(new, settings)
             metrics = measure(new)
-            new.update_manifest(attempts_state(new, metrics.n_attempts))
+            new.update_manifest(file_states(new, metrics.n_attempts))
             write_whole(new.metrics, to_json(metrics))
-            return new.rename(name)
-        except BaseException:
-            shutil.rmtree(new.path, ignore_errors=True)
-            raise
+            new.path.rename(target.path)
+        except OSError as error:
+            problem = f"Cannot write {target.path}: {error.strerror}."
+            raise StoreFailed(problem, RUN_REMEDY) from None
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+    return target
 
 
-def _aggregate(new: RunFolder, name: str, settings: Settings) -> None:
+def _aggregate(new: RunFolder, settings: Settings) -> None:
     """Write the metrics that the task computes from all answers, unless they need refused code."""
     run = new.read_config()
     try:
         if isinstance(kind("tasks").load(run.task.name), Aggregating):
             write_aggregates(new.attempts, build_task(run, settings))
     except ExecutionRefused as error:
-        remedy = f"To add them: harness run FILE --name {name}"
+        remedy = f"To add them: harness run FILE --name {new.name}"
         logger.warning(
-            f"{name}: the metrics of its task, if any, are missing. {error.message} {remedy}"
+            f"{new.name}: the metrics of its task, if any, are missing. {error.message} {remedy}"
         )
 
 
@@ -115,10 +121,10 @@ def _check(folders: Sequence[RunFolder]) -> None:
     verdicts: Verdicts = {}
     for folder in folders:
         attempts = read_attempts(folder.attempts)
-        lost = lost_samples(folder, attempts)
-        if lost or not folder.progress()[0]:
+        if loss := find_loss(folder, attempts):
+            raise RunConflict(loss.message, f"{loss.remedy} Then merge again.")
+        if not folder.progress()[0]:
             problem = f"The run {folder.name!r} is unfinished."
-            problem = lost_message(folder, lost) if lost else problem
             raise RunConflict(problem, "Repeat its command, then merge again.")
         _refuse_overlap(verdicts, folder, attempts)
         other = folder.read_config().model_copy(update={"shard": config.shard})
@@ -180,15 +186,16 @@ def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
     sessions = [one for manifest in manifests for one in manifest.get("sessions", [])]
     write_json(
         new.manifest,
-        {key: value for key, value in manifests[0].items() if key != KEY}
+        {key: value for key, value in manifests[0].items() if key not in KEYS}
         | {
             "id": uuid4().hex,
+            "run": new.name,
             "merged": [folder.name for folder in folders],
             **({"unanswerable": unknown} if unknown else {}),
             "samples": sum(manifest["samples"] for manifest in manifests),
             "owed": sum(manifest["owed"] for manifest in manifests),
-            "sessions": sorted(sessions, key=lambda one: one["started_at"]),
-            "started_at": min(manifest["started_at"] for manifest in manifests),
-            "ended_at": max(manifest["ended_at"] for manifest in manifests),
+            "sessions": sorted(sessions, key=lambda one: one.get("started_at") or 0.0),
+            "started_at": min(manifest.get("started_at") or 0.0 for manifest in manifests),
+            "ended_at": max(manifest.get("ended_at") or 0.0 for manifest in manifests),
         },
     )

@@ -17,7 +17,7 @@ from msgspec import convert, structs
 
 from harness.calls.keys import provider_seed
 from harness.config.run_file import RunFile, Shard
-from harness.config.sections import MOST
+from harness.config.sections import MOST, MOST_ROUNDS
 from harness.engine.assessment import FINAL, UNANSWERED
 from harness.engine.progress import NO_VERDICTS, Verdicts
 from harness.engine.turns import most_turns, user_role
@@ -290,6 +290,9 @@ class RunPlan:
     def turns(self, instance: Instance[Any]) -> int:
         """Return an instance's number of user turns, or the maximum for a played user."""
         found = most_turns(self.task, instance)
+        if found > MOST_ROUNDS:
+            problem = f"{instance.id!r:.60} has {found:,} turns."
+            raise ConfigError(problem, f"Give it at most {MOST_ROUNDS:,}.")
         if found > 1:
             self._refuse_turns(instance)
         return found

@@ -10,7 +10,7 @@ from harness.config.settings import Settings
 from harness.engine.session import Session
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.records import content_hash
-from harness.store.lost_attempts import lost_message, lost_samples
+from harness.store.lost_lines import find_loss
 from harness.store.run_folder import RunFolder
 from harness.store.runs import run_name
 
@@ -50,9 +50,11 @@ def synchronise(runs: RemoteRuns, folder: RunFolder) -> str:
     message = runs.pull(folder)
     if not folder.exists():
         raise DataMissing(f"There is no run {folder.name!r} here or at {runs.url}.")
-    if lost := lost_samples(folder, read_attempts(folder.attempts)):
+    if loss := find_loss(folder, read_attempts(folder.attempts)):
         remedy = f"To get its copy, first delete yours: harness rm {folder.name}"
-        raise RunConflict(lost_message(folder, lost), remedy)
+        if message:  # its copy, which was just downloaded, is the same
+            remedy = loss.remedy
+        raise RunConflict(loss.message, remedy)
     with folder.hold():
         runs.push(folder)
     return message

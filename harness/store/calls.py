@@ -30,9 +30,9 @@ from harness.store.attempt_lines import ATTEMPT
 from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, LineName, changes
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import LineKind, decoded, read_json
-from harness.store.judgements import JUDGEMENT, JudgeCall, Judgement
+from harness.store.judgements import JUDGEMENT, JudgeCall, Judgement, has_judges
 from harness.store.rows import Rows
-from harness.store.run_folder import JUDGEMENTS, JUDGES, REFERENCES, read_prices
+from harness.store.run_folder import JUDGEMENTS, REFERENCES, read_prices
 
 _TOKENS: tuple[str, ...] = Usage.__struct_fields__
 _UNKNOWN = -1
@@ -150,7 +150,7 @@ def read_calls(path: Path) -> CallTotals:
 
     An unrecorded cost is computed from the tokens if the run's folder records the model's price.
     """
-    judged = path.with_name(JUDGES).exists()
+    judged = has_judges(path.parent)
     found = _totals(path, by_model=judged)
     if not judged and found.user is not None:
         found = _totals(path, by_model=True)
@@ -210,7 +210,7 @@ def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str,
     With ``keys``, the ids of paid calls must be hexadecimal.
     """
     files: list[tuple[Path, type[_Called | Judgement], LineKind]] = [(attempts, _Called, ATTEMPT)]
-    if attempts.with_name(JUDGES).exists():
+    if has_judges(attempts.parent):
         for folder in (attempts.parent, attempts.parent / REFERENCES):
             files.append((folder / JUDGEMENTS, Judgement, JUDGEMENT))
     for path, shape, kind in files:

@@ -16,6 +16,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.config.run_file import MOST_SAMPLES
+from harness.config.sections import MOST_ROUNDS
 from harness.records import LARGEST, OUTCOMES, WITHOUT_REPLY, Outcome
 from harness.store.rows import Rows
 
@@ -159,8 +161,8 @@ class LineName(msgspec.Struct, gc=False):
 
     v: int
     instance: str
-    sample: Annotated[int, msgspec.Meta(ge=0, lt=2**31)]  # columns are 32 bits wide
-    round: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+    sample: Annotated[int, msgspec.Meta(ge=0, lt=MOST_SAMPLES)]
+    round: Annotated[int, msgspec.Meta(ge=1, le=MOST_ROUNDS)]
 
 
 class ScoreValue(msgspec.Struct, gc=False):

@@ -1,7 +1,9 @@
 """Writes files atomically: a crash leaves either the old or the new content."""
 
 import contextlib
+import errno
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -13,6 +15,8 @@ from harness.errors import ConfigError, StoreFailed
 REMEDY = "Free some space or fix the permissions, then try again."
 OUTPUT_REMEDY = "Free some space or fix the permissions, or name another file."
 RUN_REMEDY = "Free some space or fix the permissions, or set HARNESS_RUNS_DIR to another folder."
+
+NOT_REGULAR = "It is not a regular file"
 
 RUN_FILES = (  # never overwritten by exports and reports
     *("attempts.jsonl", "judgements.jsonl", "scores.jsonl", "judges.json", ".lock"),
@@ -26,15 +30,21 @@ NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # 0 on Wi
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a file of a run's folder for reading, but not a link.
+    """Open a regular file of a run's folder for reading.
 
-    The folder may come from somebody else, and a link may point to any file of the user.
+    The folder may come from somebody else: a link may point to any file of the user, and a device
+    may have no end.
     """
     return open(path, "rb", opener=_opened)
 
 
 def _opened(path: str, flags: int) -> int:
-    return os.open(path, flags | NO_LINK)
+    opened = os.open(path, flags | NO_LINK)
+    mode = os.fstat(opened).st_mode
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):  # `open` refuses a folder
+        return opened
+    os.close(opened)
+    raise OSError(errno.EINVAL, NOT_REGULAR)
 
 
 def read_file(path: Path) -> bytes:

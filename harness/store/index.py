@@ -14,15 +14,21 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.records import OUTCOMES, Attempt, Outcome, PlayedTurn, Usage
+from harness.records import OUTCOMES, Attempt, Outcome, PlayedTurn, Time, Usage
 from harness.store.attempt_lines import ATTEMPT, CALLS, AttemptLines
 from harness.store.columns import NOT_JUDGED, AttemptTable, LineName, name_digest, natural
 from harness.store.conversations import of_conversations
 from harness.store.files import open_file
 from harness.store.json_lines import decoded, decoded_at, lines, reading
 from harness.store.judgement_index import NONE, JudgementIndex, judgements_at
-from harness.store.judgements import JudgedAttempt, Judgement, JudgementOutcome, Register
-from harness.store.run_folder import JUDGEMENTS, JUDGES, SCORES, RunFolder
+from harness.store.judgements import (
+    JudgedAttempt,
+    Judgement,
+    JudgementOutcome,
+    Register,
+    has_judges,
+)
+from harness.store.run_folder import JUDGEMENTS, SCORES, RunFolder
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -36,8 +42,8 @@ class AttemptLine(msgspec.Struct, kw_only=True, gc=False):
     groups: dict[str, str]
     cluster: str
     outcome: Outcome
-    started_at: float
-    ended_at: float
+    started_at: Time
+    ended_at: Time
     text: str | None = None
     reasoning: str | None = None
     finish_reason: str | None = None
@@ -58,14 +64,19 @@ class AttemptIndex:
 
     It shows the file, which need not exist, as it was when the index was built. Without ``judges``,
     scores and verdicts are only those of the rules. ``lines`` are the lines read so far of a
-    growing file.
+    growing file. ``partial`` is as in `read_register`.
     """
 
     def __init__(
-        self, path: Path, *, judges: bool = True, lines: AttemptLines | None = None
+        self,
+        path: Path,
+        *,
+        judges: bool = True,
+        lines: AttemptLines | None = None,
+        partial: bool = False,
     ) -> None:
         self.path = path
-        judged = judges and path.with_name(JUDGES).exists()
+        judged = judges and has_judges(path.parent)
         if lines is None:
             lines = AttemptLines(path, "judged" if judged else "")
             lines.read_on()
@@ -82,7 +93,7 @@ class AttemptIndex:
         self.judgements: JudgementIndex | None = None
         if judged:
             self._keys: NDArray[np.int64] = found.columns["key"]
-            self.judgements = JudgementIndex(path.parent)
+            self.judgements = JudgementIndex(path.parent, partial=partial)
         self._by_rules, self._neutral_by_rules, self._turns = table, neutral, found.columns["turns"]
         # (n,) mask of the attempts that were judged, but by nothing that gives a verdict
         self.neutral: NDArray[np.bool_]

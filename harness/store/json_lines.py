@@ -19,9 +19,13 @@ import msgspec
 
 from harness.errors import DataInvalid, StoreFailed, option
 from harness.records import CRASH_VERSION, SCHEMA_VERSION, encodable
-from harness.store.files import NO_LINK, open_file, read_file, sync_folder
+from harness.store.files import NO_LINK, NOT_REGULAR, open_file, read_file, sync_folder
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # from damaged lines
+
+
+class LinesLost(StoreFailed):
+    """A file was deleted, replaced or cut while its lines were written."""
 
 
 class Versioned(Protocol):
@@ -114,6 +118,8 @@ def reading(path: Path) -> Iterator[None]:
         if error.errno == errno.ELOOP:
             said = f"{path} is a link, which is not followed: the folder may not be yours."
             remedy = "If you trust it, put the file itself in its place"
+        elif error.strerror == NOT_REGULAR:
+            said, remedy = f"{path} is not a regular file.", "Remove it"
         raise StoreFailed(said, f"{remedy}, then try again.") from None
 
 
@@ -154,9 +160,11 @@ class JsonLinesWriter:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._was_cut = False  # by another program
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_LINK, 0o644)
             self._cut_torn_line()
+            self._size = os.fstat(self._file).st_size
         except OSError as error:
             raise self._failed(error) from None
         sync_folder(path.parent)
@@ -175,6 +183,7 @@ class JsonLinesWriter:
         """Write a record as a line, which survives the process but perhaps not a power cut."""
         line = encode(record) + b"\n"
         start = os.fstat(self._file).st_size
+        self._was_cut |= start < self._size
         try:
             written = os.write(self._file, line)
             while written < len(line):  # a full disk accepts a part; the next call raises
@@ -183,6 +192,7 @@ class JsonLinesWriter:
             with contextlib.suppress(OSError):  # if this fails, the next writer removes the part
                 os.ftruncate(self._file, start)
             raise self._failed(error) from None
+        self._size = start + len(line)
 
     def _failed(self, error: OSError) -> StoreFailed:
         remedy = "Free some space or fix the permissions, then run again: "
@@ -190,12 +200,23 @@ class JsonLinesWriter:
         return StoreFailed(f"Cannot write {self.path}: {error.strerror}.", remedy)
 
     def close(self) -> None:
-        """Close the file, with its lines safe from a power cut. May be called twice."""
-        if self._file >= 0:
-            with contextlib.suppress(OSError):
-                os.fsync(self._file)
-            os.close(self._file)
-            self._file = -1
+        """Close the file, with its lines safe from a power cut. May be called twice.
+
+        Raises:
+            LinesLost: If another program has deleted, replaced or cut the file.
+        """
+        if self._file < 0:
+            return
+        with contextlib.suppress(OSError):
+            os.fsync(self._file)
+        written = os.fstat(self._file)
+        os.close(self._file)
+        self._file = -1
+        with reading(self.path):
+            is_same = self.path.exists() and os.path.samestat(written, self.path.stat())
+        if not is_same or self._was_cut or written.st_size < self._size:
+            problem = f"Another program deleted, replaced or cut {self.path} during the session."
+            raise LinesLost(problem, "Run again: the paid replies are in the cache.")
 
     def __enter__(self) -> JsonLinesWriter:
         return self

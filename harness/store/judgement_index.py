@@ -70,16 +70,19 @@ class _Line(LineName, gc=False):
 
 
 class JudgementIndex:
-    """The judgements, sorted by `judged_key`. `NONE` is the row of a missing one."""
+    """The judgements, sorted by `judged_key`. `NONE` is the row of a missing one.
 
-    def __init__(self, folder: Path) -> None:
-        self.register: judgements.Register = judgements.read_register(folder)
+    ``partial`` is as in `read_register`.
+    """
+
+    def __init__(self, folder: Path, *, partial: bool = False) -> None:
+        self.register: judgements.Register = judgements.read_register(folder, partial=partial)
         self._path = folder / JUDGEMENTS
         codes = {name: code for code, name in enumerate(self.register.judges)}
         self._gathered = {name: ScoreColumns() for name in codes}
         rows = Rows(key="q", offset="q", judge="h", verdict="b", outcome="b", line="i")
         for number, offset, line in decoded(self._path, _Line, judgements.JUDGEMENT):
-            if line.judge not in codes:  # ``judges.json`` was removed
+            if line.judge not in codes:  # a later judge, and ``judges.json`` was removed
                 continue
             key = _key(line.instance, line.sample, line.round, line.attempt)
             found = line.verdict(), _OUTCOMES.index(line.outcome)

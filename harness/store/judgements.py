@@ -6,16 +6,19 @@ them decide whether an answer passes. Judges that are not in the run file never 
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
 
+from harness.config.yaml_text import read
+from harness.errors import StoreFailed
 from harness.records import SCHEMA_VERSION, Attempt, Outcome, Score, Usage, encodable, verdict
-from harness.store.files import write_json
-from harness.store.json_lines import LineKind, read_json
-from harness.store.run_folder import JUDGES
+from harness.store.files import read_file, write_json
+from harness.store.json_lines import LineKind, read_json, reading
+from harness.store.run_folder import ATTEMPTS, CONFIG, JUDGES
 
 JUDGEMENT = LineKind("a judgement", "Remove the line: its attempt is then judged again.")
 
@@ -126,9 +129,49 @@ class Register(Struct, frozen=True):
     judges: Mapping[str, RegisteredJudge] = {}
 
 
-def read_register(folder: Path) -> Register:
-    """Read a run's ``judges.json``, which may be missing."""
-    return read_json(folder / JUDGES, Register, "Remove it, and run or judge again.")
+def read_register(folder: Path, *, partial: bool = False) -> Register:
+    """Read a run's ``judges.json``, which is missing if the run has no judges.
+
+    Raises:
+        StoreFailed: If the file lacks a judge of the run file, unless ``partial``. Without it,
+            answers would have the verdicts of the rules alone.
+    """
+    register = read_json(folder / JUDGES, Register, "Remove it, and run or judge again.")
+    if partial:
+        return register
+    missing = [name for name in run_judges(folder) if name not in register.judges]
+    attempts = folder / ATTEMPTS
+    begun = attempts.exists() and attempts.stat().st_size > 0
+    if missing and begun:  # a session registers its judges before its first attempt
+        problem = f"{folder / JUDGES} lacks {', '.join(map(repr, missing))}, which "
+        problem += f"{CONFIG} lists: what the judges decided is unknown."
+        raise StoreFailed(problem, "Run the run file again: it restores the file without a call.")
+    return register
+
+
+def has_judges(folder: Path) -> bool:
+    """Return whether a run has judges, or should have."""
+    return (folder / JUDGES).exists() or bool(run_judges(folder))
+
+
+def run_judges(folder: Path) -> tuple[str, ...]:
+    """Return the names of the judges and panels in a run's ``config.yaml``, if it exists."""
+    path = folder / CONFIG
+    with reading(path):
+        if not path.exists():
+            return ()
+        status = path.stat()
+        return _run_judges(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _run_judges(path: Path, _size: int, _modified_ns: int) -> tuple[str, ...]:
+    if all(line in read_file(path) for line in (b"\njudges: []\n", b"\npanels: []\n")):
+        return ()  # parsing takes 20 ms
+    tree = read(path)
+    sections = [*(tree.get("judges") or ()), *(tree.get("panels") or ())]
+    names = (one.get("as") or one.get("name") for one in sections if isinstance(one, dict))
+    return tuple(map(str, names))
 
 
 def write_register(folder: Path, register: Register) -> None:

@@ -16,7 +16,7 @@ import harness
 from harness.config.run_file import RunFile
 from harness.records import SCHEMA_VERSION, SCORING_VERSION
 from harness.store.files import write_json
-from harness.store.lost_attempts import KEY, attempts_state
+from harness.store.lost_lines import KEYS, file_states
 from harness.store.run_folder import RunFolder
 
 
@@ -105,7 +105,8 @@ class Manifest:
         if rescored:
             self._content["scoring"] = SCORING_VERSION
         self._sessions.append(session | {"retried": list(retried)} | again)
-        self._content.pop(KEY, None)
+        for key in KEYS:
+            self._content.pop(key, None)
         self._write()
 
     def plan(self, samples: int, owed: int, unanswerable: int = 0) -> None:
@@ -128,8 +129,8 @@ class Manifest:
         self._write()
 
     def close(self, n: int) -> None:
-        """Record the state of the file of attempts, of which ``n`` count."""
-        self._content |= attempts_state(self._folder, n)
+        """Record the states of the files of attempts, of which ``n`` count, and of judgements."""
+        self._content |= file_states(self._folder, n)
         self._write()
 
     def _write(self) -> None:

@@ -163,6 +163,8 @@ class RemoteRuns:
             yield
         except (exceptions.BaseError, FileNotFoundError, OSError) as error:
             remedy = "Check HARNESS_RUNS_URL, the credentials and the network, then run again."
+            if "invalid path" in str(error):  # of one object, which the listing cannot leave out
+                remedy = "Rename or delete this object, or name the runs: harness sync NAME."
             raise StoreFailed(f"Cannot {what} {self.url}: {_said(error)}.", remedy) from None
 
 

@@ -25,10 +25,11 @@ from harness.config.yaml_text import read
 from harness.errors import ConfigError, RunConflict, StoreFailed, option
 from harness.execution import ExecutionRefused, Permission, executing
 from harness.plugin_loader import CODE, without_removed
-from harness.records import METRICS_VERSION, SCHEMA_VERSION
+from harness.records import METRICS_VERSION, SCHEMA_VERSION, Time
 from harness.store.files import RUN_REMEDY, make_folder, read_file, write_json, write_whole
 from harness.store.json_lines import UNREADABLE, lines, read_json, reading
 
+CONFIG = "config.yaml"
 ATTEMPTS, JUDGEMENTS, JUDGES = "attempts.jsonl", "judgements.jsonl", "judges.json"
 SCORES = "scores.jsonl"  # written by `harness score`
 SPENDING, PRICES = "spending.json", "prices.json"
@@ -36,6 +37,11 @@ REPORT, ROWS = "report.html", "rows.jsonl"
 COPIES = ".remote.json"  # which files an object store has (`harness.store.remote`)
 LABELS = "labels"  # subfolder for the human labels with which judges were validated
 REFERENCES = "gold"  # subfolder for references scored by judges (`harness.store.references`)
+
+
+class _Session(msgspec.Struct):
+    started_at: Time | None = None
+    ended_at: Time | None = None
 
 
 class _Manifest(msgspec.Struct):
@@ -46,9 +52,10 @@ class _Manifest(msgspec.Struct):
     simulated: bool = False
     samples: int | None = None
     owed: int | None = None
-    started_at: float | None = None
+    started_at: Time | None = None
+    ended_at: Time | None = None
     fingerprint: dict[str, str] = {}
-    sessions: list[dict[str, Any]] = []
+    sessions: list[_Session] = []
 
 
 class _Metrics(msgspec.Struct):
@@ -103,7 +110,7 @@ class RunFolder:
             remedy = f"Choose another name: {option('name', 'NEW')}."
             raise ConfigError(f"{error}.", remedy) from None
         self.path = root / name
-        self.config = self.path / "config.yaml"
+        self.config = self.path / CONFIG
         self.manifest = self.path / "manifest.json"
         self.attempts = self.path / ATTEMPTS
         self.metrics = self.path / "metrics.json"
@@ -301,7 +308,8 @@ class RunFolder:
         That is what the manifest says, which need not be read if it is given.
         """
         manifest = self.read_manifest() if manifest is None else manifest
-        return manifest.get("owed") == 0, manifest.get("samples")
+        planned = manifest.get("samples")
+        return planned is not None and manifest.get("owed") == 0, planned
 
     def owed(self, manifest: Mapping[str, Any] | None = None) -> int | None:
         """Return the number of unfinished samples, or None during a session or after a kill.

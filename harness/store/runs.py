@@ -241,7 +241,7 @@ def _in_file(runs: Iterable[RunFolder]) -> list[RunFolder]:
 
 
 def _latest_session(manifest: Mapping[str, Any]) -> float:
-    return max((one["started_at"] for one in manifest.get("sessions", ())), default=0.0)
+    return max((one.get("started_at") or 0.0 for one in manifest.get("sessions", ())), default=0.0)
 
 
 def _bases(runs: Iterable[RunFolder]) -> set[str]:

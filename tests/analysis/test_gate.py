@@ -164,6 +164,9 @@ def test_a_rate_at_its_bound_is_rarely_called_broken(bound: float, n: int) -> No
     assert wrong <= 36  # 2.5%, and two standard deviations
 
 
+MANIFEST = {"schema_version": 1, "run": "run", "task": "sums", "owed": 0}
+
+
 @pytest.mark.parametrize(
     ("bound", "outcome"), [(1.97, "passed"), (1.9, "too few to tell"), (1.8, "failed")]
 )
@@ -175,7 +178,7 @@ def test_a_percentile_of_latency_is_between_order_statistics(
     folder = RunFolder(tmp_path, "run")
     calls = [attempt(f"{s}", call_id=f"{s}", latency_s=s) for s in seconds]
     reported_run(folder.path, "run", calls)
-    write_json(folder.manifest, {"schema_version": 1, "run": "run", "task": "sums", "owed": 0})
+    write_json(folder.manifest, MANIFEST | {"samples": len(calls)})
     folder.write_config(run_file())
     [gate] = check_runs(
         [(folder, CheckSection(max={"latency_p90": bound}))], lambda name: RunFolder(tmp_path, name)
@@ -200,7 +203,7 @@ def test_a_call_that_timed_out_is_within_no_bound(tmp_path: Path) -> None:
         for n in range(200)
     ]
     reported_run(folder.path, "run", calls)
-    write_json(folder.manifest, {"schema_version": 1, "run": "run", "task": "sums", "owed": 0})
+    write_json(folder.manifest, MANIFEST | {"samples": len(calls)})
     folder.write_config(run_file())
     section = CheckSection(max={"latency_p90": 2.0})  # 20% would have taken longer than 1 s
     [gate] = check_runs([(folder, section)], lambda name: RunFolder(tmp_path, name))
@@ -216,7 +219,7 @@ def test_the_interval_of_a_percentile_has_the_bound_if_it_is_open(
     seconds = [0.1] * 93 + [0.8] * 4 + [0.9] * 3
     calls = [attempt(f"{n}", call_id=f"{n}", latency_s=s) for n, s in enumerate(seconds)]
     reported_run(folder.path, "run", calls)
-    write_json(folder.manifest, {"schema_version": 1, "run": "run", "task": "sums", "owed": 0})
+    write_json(folder.manifest, MANIFEST | {"samples": len(calls)})
     folder.write_config(run_file())
     section = CheckSection(max={"latency_p95": bound})
     [gate] = check_runs([(folder, section)], lambda name: RunFolder(tmp_path, name))

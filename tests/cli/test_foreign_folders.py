@@ -1,8 +1,10 @@
 """A run's folder may come from somebody else: what is in it is data."""
 
 import json
+import os
 import shutil
 import signal
+import stat
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -365,3 +367,84 @@ def test_the_table_of_a_task_in_a_file_is_recorded(tmp_path: Path) -> None:
     assert run("score", "sums").returncode == 0
     assert json.loads(path.read_text()) == manifest
     assert run("table", "sums").stdout == shown.stdout
+
+
+def changed(path: Path, **entries: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
+
+
+def with_entry(path: Path, **entries: object) -> None:
+    """Change the first line of a file."""
+    first, *others = path.read_text().splitlines()
+    path.write_text("\n".join([json.dumps(json.loads(first) | entries), *others, ""]))
+
+
+HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a time after the year 9999": (
+        lambda run: changed(run / "manifest.json", started_at=1e300),
+        "manifest.json is damaged",
+    ),
+    "a session without a time": (
+        lambda run: changed(run / "manifest.json", sessions=[{"started_at": "now"}]),
+        "manifest.json is damaged",
+    ),
+    "an endless round": (
+        lambda run: with_entry(run / "attempts.jsonl", round=10**9),
+        "attempts.jsonl, line 1: not an attempt",
+    ),
+    "an endless sample": (
+        lambda run: with_entry(run / "attempts.jsonl", sample=10**9),
+        "attempts.jsonl, line 1: not an attempt",
+    ),
+    "a pipe": (
+        lambda run: ((run / "attempts.jsonl").unlink(), os.mkfifo(run / "attempts.jsonl")),
+        "attempts.jsonl is not a regular file",
+    ),
+    "a device": (
+        lambda run: (
+            (run / "attempts.jsonl").unlink(),
+            os.mknod(run / "attempts.jsonl", stat.S_IFCHR | 0o666, os.makedev(1, 5)),
+        ),
+        "attempts.jsonl is not a regular file",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_run_hides_no_other(good: Path, tmp_path: Path, name: str) -> None:
+    if name == "a device" and os.geteuid():
+        pytest.skip("only root creates devices")
+    runs = tmp_path / "runs"
+    shutil.copytree(good, runs)
+    shutil.copytree(runs / "good", runs / "bad")
+    damage, problem = HOSTILE[name]
+    damage(runs / "bad")
+    listed = harness("ls", "--format", "json", env=environment(tmp_path))
+    assert listed.returncode == 0, listed.stderr
+    assert [one["complete"] for one in json.loads(listed.stdout) if one["run"] == "good"] == [True]
+    for command in ("show", "report"):
+        ended = harness(command, "bad", env=environment(tmp_path), cwd=tmp_path)
+        assert ended.returncode == 1
+        assert problem in " ".join(ended.stderr.split())
+
+
+def test_a_run_without_a_manifest_is_not_compared(good: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    shutil.copytree(good, runs)
+    shutil.copytree(runs / "good", runs / "bare")
+    (runs / "bare" / "manifest.json").unlink()
+    ended = harness("compare", "good", "bare", env=environment(tmp_path))
+    assert ended.returncode == 1
+    assert "The manifest of the run 'bare' is missing" in ended.stderr
+
+
+def test_a_pipe_is_no_run_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.yaml")
+    ended = harness("run", tmp_path / "run.yaml", env=environment(tmp_path))
+    assert "run.yaml is not a regular file" in ended.stderr
+
+
+def test_an_error_message_has_no_control_characters(tmp_path: Path) -> None:
+    apart: dict[str, bool] = {"close_fds": True}  # in a process of its own
+    ended = harness("ablation", "\x1b[31mred", env=environment(tmp_path), **apart)
+    assert "no run \\x1b[31mred.VARIANT" in ended.stderr

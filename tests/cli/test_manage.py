@@ -170,16 +170,38 @@ def test_no_command_accepts_lost_attempts(tmp_path: Path, damage: Callable[[Path
     for shard in ("1/2", "2/2"):
         assert harness(*QUICK, "first", "--shard", shard, env=env).returncode == 0
     damage(tmp_path / "runs" / "first-2of2" / "attempts.jsonl")
-    refused = mistake(harness("merge", "first", env=env))
-    if damage is copied:  # each shard alone is whole
-        assert "have the same sample" in refused
-        return
-    assert "lacks at least" in refused
+    problem = "may have attempts of another run" if damage is copied else "lacks at least"
+    assert problem in mistake(harness("merge", "first", env=env))
     shown = harness("show", "first-2of2", "--format", "json", env=env)
     assert not json.loads(shown.stdout)["complete"]
     apart: dict[str, bool] = {"close_fds": True}  # in a process of its own
     compared = harness("compare", "first-1of2", "first-2of2", env=env, **apart)
-    assert "lacks at least" in compared.stderr
+    assert problem in compared.stderr
+    for command in (
+        ("export", "first-2of2", "--output", str(tmp_path / "rows.csv")),
+        ("show", "first-2of2", "--side-by-side"),
+        ("score", "first-2of2"),
+    ):
+        ended = harness(*command, env=env, **apart)
+        assert problem in ended.stderr or damage in (emptied, Path.unlink)  # no attempts: refused
+
+
+def test_a_copy_with_lost_attempts_keeps_no_other_from_being_copied(tmp_path: Path) -> None:
+    urls = {
+        "HARNESS_RUNS_URL": f"file://{tmp_path}/store",
+        "HARNESS_CACHE_URL": "postgresql://none",
+    }
+    here, there = (on(tmp_path / name) for name in ("here", "there"))
+    for name in ("first", "second"):
+        assert harness(*QUICK, name, env=here).returncode == 0
+    assert harness("sync", "first", "second", env=here | urls).returncode == 0
+    cut(tmp_path / "store" / "first" / "attempts.jsonl")
+    ended = harness("sync", env=there | urls)
+    assert ended.returncode == 1
+    said = " ".join(ended.stderr.split())
+    assert "first: attempts.jsonl lacks at least" in said
+    assert "To repeat them, run the run file again" in said
+    assert "second is the same here" in said
 
 
 def test_a_checker_is_shown_as_a_run_file_has_it() -> None:

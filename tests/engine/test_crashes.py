@@ -18,6 +18,7 @@ import harness
 from harness.errors import ConfigError, HarnessError, RequestRejected, RunConflict
 from harness.records import Reply, Request
 from harness.report.run_tables import cost_facts
+from harness.store.run_folder import RunFolder
 
 ROWS = [{"id": f"r{n}", "prompt": str(n), "target": str(n)} for n in range(20)]
 TASK = {"rows": ROWS, "checks": "exact_match"}
@@ -312,3 +313,19 @@ def test_a_crashed_call_that_two_rows_share_counts_once() -> None:
     )
     assert counts(run) == {("crashed", False): 2, ("ok", True): 1}
     assert n == run.metrics.n_calls + run.metrics.n_crashed_calls == 2
+
+
+def test_a_run_whose_file_is_deleted_meanwhile_fails_and_is_incomplete() -> None:
+    root = Path(os.environ["HARNESS_RUNS_DIR"])
+
+    @harness.backend
+    def deleting(prompt: str) -> str:
+        if prompt == "19":
+            (root / "mine" / "attempts.jsonl").unlink()
+        return prompt
+
+    file = {"task": TASK, "model": {"backend": "deleting"}}
+    with pytest.raises(HarnessError, match=r"deleted, replaced or cut .*attempts\.jsonl"):
+        harness.run(file, name="mine", progress=False)
+    assert not RunFolder(root, "mine").progress()[0]
+    assert harness.run(file, name="mine", progress=False).metrics.complete

@@ -1,7 +1,9 @@
 """Runs in shards: disjoint parts of the instances, with parts of the limits, and their merging."""
 
+import asyncio
 import json
 import shutil
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -145,6 +147,14 @@ def copied(folder: RunFolder) -> None:
     shutil.copy(folder.path.parent / "run-1of2" / "attempts.jsonl", folder.attempts)
 
 
+def as_earlier(folder: RunFolder) -> None:
+    """A version made the run that did not record the states of its files."""
+    manifest = folder.read_manifest()
+    del manifest["attempts"]
+    del manifest["judgements"]
+    folder.manifest.write_text(json.dumps(manifest))
+
+
 @pytest.mark.parametrize("damage", [emptied, cut, without_last_line, missing, copied])
 @pytest.mark.parametrize("earlier", [False, True])
 async def test_lost_attempts_are_not_merged(
@@ -152,17 +162,15 @@ async def test_lost_attempts_are_not_merged(
 ) -> None:
     await run(tmp_path, "1/2", rounds={"max": 1})
     folder = await run(tmp_path, "2/2", rounds={"max": 1})
-    if earlier:  # a run of a version that did not record the state of the file
-        manifest = folder.read_manifest()
-        del manifest["attempts"]
-        folder.manifest.write_text(json.dumps(manifest))
+    if earlier:
+        as_earlier(folder)
     assert read_run(folder)[0].metrics.complete
     damage(folder)
-    if damage is not copied:
+    if damage is not copied or not earlier:
         variant, _ = read_run(folder)
         assert not variant.metrics.complete
         assert "INCOMPLETE" in variant.marks[-1] or "NO ATTEMPTS" in variant.marks
-    with pytest.raises(RunConflict, match=r"lacks at least|have the same sample"):
+    with pytest.raises(RunConflict, match=r"lacks at least|have the same sample|of another run"):
         merged(tmp_path)
     assert not RunFolder(tmp_path, "run").exists()
     await run(tmp_path, "2/2", rounds={"max": 1})
@@ -172,13 +180,33 @@ async def test_lost_attempts_are_not_merged(
     assert read_run(merged(tmp_path))[0].metrics.complete
 
 
+async def test_an_interrupted_merge_leaves_no_run(tmp_path: Path) -> None:
+    for number in range(2):
+        await run(tmp_path, f"{number + 1}/2")
+    names = [one.name for one in all_runs(tmp_path)]
+    script = (
+        "import os; from pathlib import Path; from harness.engine import merging;"
+        "merging.measure = lambda _: os._exit(9);"
+        "from harness.config.settings import Settings;"
+        f"folder = Path({str(tmp_path)!r});"
+        "settings = Settings(runs_dir=folder, cache_dir=folder, data_dir=folder);"
+        "[shards] = merging.find_shards(folder, 'run').values();"
+        "merging.merge(shards, 'run', settings)"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", script)
+    assert await process.wait() == 9
+    assert [one.name for one in all_runs(tmp_path)] == names
+    assert merged(tmp_path).read_manifest()["run"] == "run"
+
+
 async def test_shards_with_different_verdicts_on_a_sample_are_not_merged(tmp_path: Path) -> None:
-    first = await run(tmp_path, "1/2")
-    folder = await run(tmp_path, "2/2")
+    first = await run(tmp_path, "1/2", rounds={"max": 1})
+    folder = await run(tmp_path, "2/2", rounds={"max": 1})
     line = json.loads(first.attempts.read_text().splitlines()[-1])
     line["passed"] = not line["passed"]
-    with folder.attempts.open("a") as file:
-        file.write(json.dumps(line) + "\n")
+    as_earlier(folder)
+    lines = [*folder.attempts.read_text().splitlines()[:-1], json.dumps(line), ""]
+    folder.attempts.write_text("\n".join(lines))
     with pytest.raises(RunConflict, match="have the same sample, with different verdicts"):
         merged(tmp_path)
 

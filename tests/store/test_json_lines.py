@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from harness.errors import StoreFailed
 from harness.records import SCHEMA_VERSION, Attempt, Score
-from harness.store.json_lines import JsonLinesWriter, lines
+from harness.store.json_lines import JsonLinesWriter, LinesLost, lines
 
 
 def attempt(text: str | None = "an answer", **changes: Any) -> Attempt:
@@ -195,6 +195,27 @@ def test_a_file_that_cannot_be_made_is_a_message(tmp_path: Path) -> None:
             JsonLinesWriter(path)
     with pytest.raises(StoreFailed, match="Is a directory"):
         JsonLinesWriter(tmp_path)
+
+
+def replaced(path: Path) -> None:
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, replaced, lambda path: os.truncate(path, 0)])
+@pytest.mark.parametrize("appends", [0, 1])
+def test_lines_that_another_program_removes_are_reported(
+    path: Path, damage: Callable[[Path], None], appends: int
+) -> None:
+    writer = JsonLinesWriter(path)
+    writer.append(attempt())
+    damage(path)
+    for _ in range(appends):
+        writer.append(attempt())
+    with pytest.raises(LinesLost, match="deleted, replaced or cut"):
+        writer.close()
+    writer.close()
 
 
 def test_closing_twice_does_nothing(path: Path) -> None:

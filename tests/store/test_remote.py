@@ -10,7 +10,7 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.executor import execute
 from harness.engine.preparation import prepare
-from harness.errors import ConfigError, RunConflict
+from harness.errors import ConfigError, RunConflict, StoreFailed
 from harness.store.remote import RemoteRuns, Uploads
 from harness.store.run_folder import RunFolder
 
@@ -129,3 +129,14 @@ def test_mistakes_say_what_to_do(tmp_path: Path) -> None:
     settings = Settings(runs_dir=tmp_path, cache_dir=tmp_path, runs_url=f"file://{tmp_path}/store")
     with pytest.raises(ConfigError, match="no cache that machines share"):
         prepare(RunFile.model_validate(RUN), "run", settings)
+
+
+async def test_a_key_that_is_no_path_is_named(one: Machine, tmp_path: Path) -> None:
+    await one.run()
+    one.remote.push(one.folder)
+    (tmp_path / "store" / "\x1b[31m").mkdir()
+    with pytest.raises(StoreFailed, match=r"list the runs .* invalid path") as raised:
+        one.remote.names()
+    assert raised.value.remedy.startswith("Rename or delete this object")
+    one.folder.remove()
+    assert "continued from its copy" in one.remote.pull(one.folder)

@@ -13,6 +13,7 @@ from msgspec import Struct
 from harness.analysis.metrics import Metrics, from_json
 from harness.errors import HarnessError
 from harness.store.files import read_file
+from harness.store.json_lines import reading
 from harness.store.run_folder import ATTEMPTS, RunFolder
 from harness.store.run_status import STATUS, RunStatus, read_status
 from harness.store.runs import all_runs
@@ -107,8 +108,9 @@ def summary(
     """Return a run's entry in the list of runs, given the status of its latest session, if any."""
     manifest = folder.read_manifest()
     metrics: Metrics | None = None
-    if folder.metrics.exists():
-        metrics = from_json(read_file(folder.metrics), folder.metrics)
+    with reading(folder.metrics):
+        if folder.metrics.exists():
+            metrics = from_json(read_file(folder.metrics), folder.metrics)
     shown: dict[str, Any] = {}
     if metrics is not None:
         found = metrics.primary()

@@ -235,10 +235,15 @@ async def test_an_unreadable_run_hides_no_other(made: Path, tmp_path: Path) -> N
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "config.yaml").write_text("")
     (tmp_path / "bad" / "manifest.json").write_text("{")
+    shutil.copytree(made / "a.weak", tmp_path / "blocked")
+    (tmp_path / "blocked" / "metrics.json").unlink()
+    (tmp_path / "blocked" / "metrics.json").mkdir()
     async with opened(tmp_path) as page:
-        bad, good = (await page.get("/api/runs"))["runs"]
-    assert (bad["state"], good["state"]) == ("unreadable", "complete")
+        bad, blocked, good = (await page.get("/api/runs"))["runs"]
+    states = [bad["state"], blocked["state"], good["state"]]
+    assert states == ["unreadable", "unreadable", "complete"]
     assert "damaged" in bad["problem"]
+    assert "metrics.json" in blocked["problem"]
 
 
 async def test_a_run_that_ended_early_says_why(tmp_path: Path) -> None:
