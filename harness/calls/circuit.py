@@ -102,7 +102,7 @@ class _Outage:
     error: CallError  # the last one of the control, or of a call whose turn it was
     step: float = 0.0  # until the next call
     denied: bool = False  # whether the last two calls were
-    passed: set[tuple[Message, ...]] = field(default_factory=set)  # denied prompts not sent again
+    passed: set[int] = field(default_factory=set)  # ids of denied requests that were not sent again
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     pause: asyncio.Future[None] | None = None
 
@@ -331,10 +331,10 @@ class Circuit:
             while self._sent and self._outage is outage:  # one of them may be answered
                 await self._changed.wait()
             few = len(outage.streak.denied) < DENIED_PROMPTS
-            if few and request.messages not in outage.passed:
+            if few and id(request) not in outage.passed:
                 if request.messages not in outage.streak.denied:
                     return False
-                outage.passed.add(request.messages)
+                outage.passed.add(id(request))
                 return True
         if isinstance(outage.error, FatalCallError):
             self._give_up(outage, outage.error)

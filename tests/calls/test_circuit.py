@@ -7,11 +7,12 @@ from itertools import count, pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.calls.circuit import CONTROL, FAILURES_IN_A_ROW, Circuit
 from harness.calls.concurrency import ConcurrencyLimiter
 from harness.calls.rate_limits import RateLimits
-from harness.calls.signals import Stop, Stopping
+from harness.calls.signals import CircuitOpen, Stop, Stopping
 from harness.calls.time_limit import Timed
 from harness.errors import (
     AccessDenied,
@@ -552,6 +553,29 @@ async def test_a_few_denied_prompts_do_not_end_the_run(denied: int) -> None:
     assert isinstance(reply, Reply)
     assert {type(error) for error in errors} == {CallError}
     assert not world.now
+
+
+async def test_denied_samples_of_one_prompt_do_not_end_the_run() -> None:
+    world = World()
+    samples = [replace(request(0), sample=sample) for sample in range(9)]
+    waiting, opened = request(1), asyncio.Event()
+
+    async def ask(sent: Request) -> Reply:
+        if sent is waiting and not opened.is_set():
+            await opened.wait()
+            raise CircuitOpen  # it was waiting below
+        return await world.backend.generate(sent)
+
+    world.call.ask = world.call.control = ask
+    world.call.opened = lambda _: opened.set()
+    world.backend.answer = lambda sent: (
+        "2" if sent.messages[0].content.startswith("What is 1") else AccessDenied("403")
+    )
+    async with asyncio.timeout(20):
+        calls = [world.call(sent) for sent in (*samples, waiting)]
+        *errors, reply = await asyncio.gather(*calls, return_exceptions=True)
+    assert isinstance(reply, Reply)
+    assert {type(error) for error in errors} == {CallError}
 
 
 @pytest.mark.parametrize("calls", [1, 2])
