@@ -234,9 +234,9 @@ def read(
         ConfigError: If the file cannot be read or is invalid. The error names the file and, for
             invalid YAML, the line if known.
     """
-    if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe may have no writer
-        raise ConfigError(f"{path} is not a regular file.", f"Name the file of a {what}.")
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe may have no writer
+            raise ConfigError(f"{path} is not a regular file.", f"Name the file of a {what}.")
         raw = parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"Cannot read {path}: {error.strerror}.", _siblings(path)) from None
