@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
-from harness.plugin import Plugin
+from harness.plugin import Plugin, Verb
 
 GROUP = "harness"  # of entry points
 DISTRIBUTION = "harness-instruct"  # the package that brings the harness and its own plug-ins
@@ -52,6 +52,12 @@ class Declaration(NamedTuple):
         module, _, attribute = place.partition(":")
         return f"{importlib.util.resolve_name(module, self.home)}:{attribute}"
 
+    def check(self) -> None:
+        """Raise an exception if a place in the declaration is not of the form ``MODULE:NAME``."""
+        for brought in vars(self.plugin).values():
+            for place in brought.values() if isinstance(brought, Mapping) else ():
+                self.absolute(place.place if isinstance(place, Verb) else place)
+
 
 @functools.cache
 def _declarations(path: tuple[str, ...]) -> list[Declaration]:
@@ -65,10 +71,10 @@ def _declarations(path: tuple[str, ...]) -> list[Declaration]:
             module = importlib.import_module(entry.module)
             plugin, home = module.plugin, module.__package__ or ""
             if not isinstance(plugin, Plugin):
-                problem = "its 'plugin' is no harness.plugin.Plugin"
-                plugin = Plugin(summary="")
-        except Exception as error:  # a third party's module may raise anything on import
-            problem = f"{type(error).__name__}: {error}"
+                raise TypeError("its 'plugin' is no harness.plugin.Plugin")
+            Declaration(entry.name, home, package, version, plugin).check()
+        except Exception as error:  # a third party's module may raise anything
+            plugin, problem = Plugin(summary=""), f"{type(error).__name__}: {error}"
         declarations.append(Declaration(entry.name, home, package, version, plugin, problem))
     return declarations
 

@@ -121,6 +121,25 @@ def test_a_package_that_cannot_be_loaded_is_named(
     assert "echo" in kind("backends").names(), "the others can still be listed"
 
 
+@pytest.mark.parametrize("place", ["...third:Echo", 3, ["third:Echo"]])
+def test_a_wrong_declaration_hides_no_other_plug_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: object
+) -> None:
+    info = tmp_path / "wrong-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: wrong\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[harness]\nwrong = wrong_declaration\n")
+    (tmp_path / "wrong_declaration.py").write_text(
+        "from harness.plugin import Plugin\n"
+        f"plugin = Plugin(summary='', tasks={{'echo': {place!r}}})\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("wrong_declaration", None)
+    assert "collie" in kind("tasks").names()
+    with pytest.raises(ConfigError, match="plug-in 'wrong' from wrong cannot be loaded"):
+        kind("tasks").load("echo")
+
+
 @pytest.mark.parametrize("name", ["simulate", "Simulated", "simulated "])
 def test_an_unknown_name_gets_the_nearest_valid_one(name: str) -> None:
     with pytest.raises(ConfigError, match="Did you mean 'simulated'"):
