@@ -78,6 +78,3 @@ class HubTask(RowsTask):
             judges=judges,
             panels=panels,
         )
-
-
-plugin = HubTask

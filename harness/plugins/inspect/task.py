@@ -123,6 +123,3 @@ class InspectTask:
         """Return the sample's target (the first of several), if any."""
         target = instance.data.sample.target
         return (target if isinstance(target, str) else next(iter(target), None)) or None
-
-
-plugin = InspectTask

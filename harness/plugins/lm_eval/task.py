@@ -228,6 +228,3 @@ class LmEvalTask:
         task, document = self._loaded.tasks[instance.data.task], instance.data
         target = task.doc_to_target(document.requests[0].doc) if document.generates else None
         return target if isinstance(target, str) else None
-
-
-plugin = LmEvalTask

@@ -161,6 +161,3 @@ def _attributes(attempt: Attempt) -> dict[str, Any]:
             "harness.cost_usd": attempt.cost_usd,
         }
     return {key: value for key, value in found.items() if value is not None}
-
-
-plugin = OpenTelemetry

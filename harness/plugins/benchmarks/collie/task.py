@@ -257,6 +257,3 @@ def _values(targets: Target) -> tuple[str, ...]:
     if isinstance(targets, tuple):
         return tuple(value for target in targets for value in _values(target))
     return (str(targets),)
-
-
-plugin = CollieTask

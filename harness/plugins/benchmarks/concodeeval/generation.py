@@ -266,6 +266,3 @@ def _unread(no_block: bool) -> dict[str, Score]:
         "invalid_sample": Score(True),
         "root_type_violated": Score(False),
     }
-
-
-plugin = ConCodeEvalGeneration

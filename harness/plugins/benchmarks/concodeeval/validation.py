@@ -183,6 +183,3 @@ def yes_or_no(text: str) -> Label:
     if len(answers) != 1:
         raise Unparseable("both yes and no" if answers else "neither yes nor no")
     return cast("Label", answers.pop())
-
-
-plugin = ConCodeEvalValidation

@@ -28,6 +28,3 @@ class IFBenchTask(IFEvalTask):
     )
     _public: ClassVar[str] = "ifbench/IFBench_test.jsonl"
     _builtin: ClassVar[Path] = Path(__file__).with_name("builtin.jsonl")
-
-
-plugin = IFBenchTask

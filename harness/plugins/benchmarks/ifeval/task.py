@@ -202,6 +202,3 @@ def read_item(raw: Row, where: str, verdicts: Verdicts, multilingual: bool = Fal
         options = verdicts, multilingual
         found = tuple(verifiable.instruction(name, own, *options) for name, own in pairs)
     return IFEvalItem(str(row.key), messages, found, row.reference, row.wrong)
-
-
-plugin = IFEvalTask

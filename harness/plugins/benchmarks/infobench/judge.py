@@ -184,6 +184,3 @@ def official_verdict(text: str) -> bool | None:
         return start == "yes"
     yes, no = "YES" in text, "NO" in text
     return None if yes == no else yes
-
-
-plugin = InfoBenchJudge

@@ -78,6 +78,3 @@ class AIParser:
         """Return the judged text's last word, where simulated models put their answer."""
         words = re.findall(r"[^\W_]+", fenced_texts(request.messages[-1].content)[-1])
         return words[-1] if words else NO_ANSWER
-
-
-plugin = AIParser

@@ -242,6 +242,3 @@ class LastLetterTask:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-plugin = LastLetterTask

@@ -171,6 +171,3 @@ def _object(value: Any, column: str, where: str) -> Any:
         return json.loads(value)
     except ValueError:
         raise DataInvalid(f"{where}: {column} is not JSON.") from None
-
-
-plugin = MultiIFTask

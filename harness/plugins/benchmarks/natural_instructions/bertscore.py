@@ -52,6 +52,3 @@ class BertScoreMetric:
             return 0.0
         _, _, f1 = self._scorer.score([answer], [list(references)])
         return float(f1[0])
-
-
-plugin = BertScoreMetric

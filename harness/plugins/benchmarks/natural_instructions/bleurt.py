@@ -45,6 +45,3 @@ class BleurtMetric:
         """Return the highest score over the references, usually but not always from 0 to 1."""
         answers = [answer] * len(references)
         return float(max(self._scorer.score(references=list(references), candidates=answers)))
-
-
-plugin = BleurtMetric

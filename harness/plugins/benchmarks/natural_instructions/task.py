@@ -321,6 +321,3 @@ def _check_numbers(examples: Examples, instances: int | None, files: Mapping[str
     for name in files.keys() - numbers.keys():
         remedy = "Give each task a number, or list in task.tasks only those that have one."
         raise ConfigError(f"task.examples has no number for the task {name!r}.", remedy)
-
-
-plugin = NaturalInstructionsTask
