@@ -11,7 +11,8 @@ A run passes through these modules, in this order:
    budget) to the backend.
 5. The task scores each reply with `harness.scoring`, and `harness.store` appends the
    attempt to the run.
-6. `harness.analysis` measures the run, and `harness.report` shows it.
+6. `harness.analysis` measures the run, and `harness.report` shows it. Meanwhile, `harness.terminal`
+   prints the progress.
 
 The docstrings of `harness.engine`, `harness.calls` and `harness.store` list their modules.
 `harness.records` defines the data passed between them.

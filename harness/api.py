@@ -12,36 +12,117 @@ Examples:
 from __future__ import annotations
 
 import asyncio
+import inspect
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from contextvars import copy_context
-from functools import partial
+from functools import partial, wraps
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from harness.analysis.comparable import read_run, refuse_unknown
 from harness.analysis.run_comparison import ComparisonOptions, compare_runs
-from harness.api_options import EvaluateOptions, RunOptions, strict_options
-from harness.cli.console import say
-from harness.cli.live import Display
-from harness.cli.published import fetch_published
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.engine.experiment import execute_all
+from harness.engine.executor import execute_all
 from harness.engine.models import Resources, ignored_urls
 from harness.engine.preparation import prepare_all
-from harness.engine.remote import set_copies_aside
+from harness.engine.run_copies import set_copies_aside
 from harness.engine.run_files import read_runs, registered, run_named, runs_named, task_section
 from harness.engine.suite import eval_command, evaluation, write_suite
-from harness.errors import ConfigError, HarnessError, for_python
+from harness.errors import ConfigError, HarnessError, UserError, for_python, nearest
 from harness.execution import executing
 from harness.plugin_loader import register
 from harness.results import ComparisonResult, EvaluationResult, RunResult
 from harness.store.run_folder import RunFolder
 from harness.store.runs import set_aside
+from harness.terminal.console import say
+from harness.terminal.display import Display
+from harness.terminal.published import fetch_published
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class RunOptions(TypedDict, total=False):
+    """Options of `run` and `run_all`, which the docstring of `run` explains."""
+
+    model: str
+    overrides: Mapping[str, Any]
+    variant: str
+    limit: int
+    name: str
+    fresh: bool
+    rescore: bool
+    progress: bool
+
+
+class EvaluateOptions(TypedDict, total=False):
+    """Options of `evaluate`, which its docstring explains."""
+
+    overrides: Mapping[str, Any]
+    limit: int
+    budget: float
+    judge: str
+    name: str
+    fresh: bool
+    rescore: bool
+    progress: bool
+
+
+_DEFAULTS = {"progress": True, "fresh": False, "rescore": False}
+
+
+def strict_options(options: Any) -> Callable[[F], F]:
+    """Return a decorator that refuses keywords other than those of ``options``, a TypedDict.
+
+    A misspelt ``limit`` could otherwise cost money.
+    """
+
+    def decorated(function: F) -> F:
+        own = inspect.signature(function)
+        fixed = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        names = [one.name for one in fixed]
+
+        def check(given: Mapping[str, Any]) -> None:
+            for name in given.keys() - {*names, *options.__annotations__}:
+                hint = nearest(name, options.__annotations__)
+                raise TypeError(f"{function.__name__}() has no option {name!r}. {hint}")
+
+        @wraps(function)
+        def blocking(*arguments: Any, **given: Any) -> Any:
+            check(given)
+            with for_python():
+                try:
+                    return function(*arguments, **given)
+                except KeyboardInterrupt as error:
+                    raise KeyboardInterrupt(*error.args) from None  # without the frames inside
+                except UserError as error:
+                    raise error.with_traceback(None)  # noqa: B904 (its own cause stays)
+
+        @wraps(function)
+        async def awaited(*arguments: Any, **given: Any) -> Any:
+            check(given)
+            with for_python():
+                return await function(*arguments, **given)
+
+        keywords = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=_DEFAULTS.get(name),
+                annotation=kind.__forward_arg__ + ("" if name in _DEFAULTS else " | None"),
+            )
+            for name, kind in options.__annotations__.items()
+        ]
+        made: Any = awaited if inspect.iscoroutinefunction(function) else blocking
+        made.__signature__ = own.replace(parameters=[*fixed, *keywords])
+        return made  # type: ignore[no-any-return]
+
+    return decorated
+
 
 P = TypeVar("P", bound=type[Any])
 R = TypeVar("R")

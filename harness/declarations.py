@@ -5,10 +5,13 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib.metadata import entry_points
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.plugin import Plugin, Verb
+from harness.plugin import NamedTask, Plugin, Verb
 
 GROUP = "harness"  # of entry points
 DISTRIBUTION = "harness-instruct"  # the package that brings the harness and its own plug-ins
@@ -52,11 +55,27 @@ class Declaration(NamedTuple):
         module, _, attribute = place.partition(":")
         return f"{importlib.util.resolve_name(module, self.home)}:{attribute}"
 
+    def file(self, name: str) -> Path:
+        """Return the path of a file beside the declaration."""
+        return Path(str(files(self.home) / name))
+
+    def absolute_verb(self, verb: Verb) -> Verb:
+        """Return a verb with the full names of its modules."""
+        return replace(
+            verb,
+            place=self.absolute(verb.place),
+            subverbs={name: self.absolute(place) for name, place in verb.subverbs.items()},
+            completes=self.absolute(verb.completes) if verb.completes else "",
+        )
+
     def check(self) -> None:
         """Raise an exception if a place in the declaration is not of the form ``MODULE:NAME``."""
-        for brought in vars(self.plugin).values():
+        for brought in (*vars(self.plugin).values(), *self.plugin.extensions.values()):
             for place in brought.values() if isinstance(brought, Mapping) else ():
-                self.absolute(place.place if isinstance(place, Verb) else place)
+                if isinstance(place, Verb):
+                    self.absolute_verb(place)
+                elif not isinstance(place, Mapping | NamedTask | tuple):
+                    self.absolute(place)
 
 
 @functools.cache
@@ -84,11 +103,20 @@ def declarations() -> list[Declaration]:
     return _declarations(tuple(sys.path))
 
 
+def named_tasks() -> Mapping[str, NamedTask]:
+    """Return the tasks whose data users name, of all installed plug-ins."""
+    named: dict[str, NamedTask] = {}
+    for declaration in declarations():
+        named |= declaration.plugin.named_tasks
+    return named
+
+
 @functools.cache
 def _members(kind: str, path: tuple[str, ...]) -> Mapping[str, list[PluginMember]]:
     members: dict[str, list[PluginMember]] = {}
     for declaration in _declarations(path):
-        for name, place in getattr(declaration.plugin, kind).items():
+        members_of_kind = declaration.plugin.extensions.get(kind, {})
+        for name, place in getattr(declaration.plugin, kind, members_of_kind).items():
             module, _, attribute = declaration.absolute(place).partition(":")
             member = PluginMember(module, attribute, declaration.package, declaration.version)
             members.setdefault(name, []).append(member)
@@ -96,5 +124,9 @@ def _members(kind: str, path: tuple[str, ...]) -> Mapping[str, list[PluginMember
 
 
 def declared_members(kind: str) -> Mapping[str, list[PluginMember]]:
-    """Return the members of a kind, such as ``tasks``, in all declarations, by name."""
+    """Return the members of a kind in all declarations, by name.
+
+    Args:
+        kind: A field of `Plugin`, such as ``tasks``, or a kind of its ``extensions``.
+    """
     return _members(kind, tuple(sys.path))

@@ -8,7 +8,9 @@ attempt with outcome ``error``.
 """
 
 import contextlib
+import importlib
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from datetime import datetime, timedelta
@@ -16,6 +18,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
+
+import harness
 
 FARTHEST_S = 10 * 365 * 86_400.0  # a later time would be no date
 
@@ -255,3 +259,21 @@ def option(name: str, value: str = "") -> str:
     if command == _PYTHON:
         return f"{name}={value!r}" if value else f"{name}=True"
     return f"{command} --{name} {value}".strip()
+
+
+def import_extra(module: str, extra: str) -> Any:
+    """Import and return a module of an extra, or raise ExtraMissing if it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        library = module.partition(".")[0]
+        if error.name is not None and error.name.partition(".")[0] != library:
+            raise  # the library is installed but broken
+        command = install_command(extra)
+        raise ExtraMissing(f"This needs the package {library!r}: {command}") from None
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra into this environment."""
+    tool = (Path(sys.prefix) / "uv-receipt.toml").is_file()  # made by `uv tool install`
+    return f"{'uv tool' if tool else 'pip'} install '{harness.DISTRIBUTION}[{extra}]'"

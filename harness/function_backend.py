@@ -9,8 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from typing_extensions import override
+
 from harness.errors import ConfigError
-from harness.ports import APPLICATION
+from harness.ports import APPLICATION, Backend
 from harness.records import Reply, Request, content_hash
 
 OPTIONS = (str, int, float, list, tuple, dict, Path)  # types of options in a run file
@@ -47,7 +49,7 @@ def backend_of(function: Callable[..., Any], digest: str, file: str = "") -> Cal
         if limit.default is limit.empty:
             taken.add("max_tokens_required")
 
-    class FunctionBackend:
+    class FunctionBackend(Backend):
         # Estimates and budgets also use a limit that the function does not take.
         features = frozenset(taken | {"max_tokens", APPLICATION})
         endpoint = ""
@@ -63,6 +65,7 @@ def backend_of(function: Callable[..., Any], digest: str, file: str = "") -> Cal
             }
             self._key = content_hash([digest, options]) if options else digest
 
+        @override
         def key_part(self, request: Request) -> str:
             return self._key
 
@@ -82,9 +85,6 @@ def backend_of(function: Callable[..., Any], digest: str, file: str = "") -> Cal
                 if inspect.isawaitable(found):  # of an object whose __call__ is async
                     found = await found
             return Reply(found, "stop") if isinstance(found, str) else found
-
-        async def aclose(self) -> None:
-            pass
 
     def build(**given: Any) -> FunctionBackend:
         return FunctionBackend(**given)

@@ -1,7 +1,33 @@
-"""The declaration of a plug-in: what a module brings, before anything of it is imported."""
+"""What a plug-in needs: the base classes of its parts, and the declaration of what it brings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from harness.ports import Backend as Backend
+    from harness.ports import Checker as Checker
+    from harness.ports import Claim as Claim
+    from harness.ports import DataTable as DataTable
+    from harness.ports import Effect as Effect
+    from harness.ports import FigureKind as FigureKind
+    from harness.ports import Judge as Judge
+    from harness.ports import Loader as Loader
+    from harness.ports import Measure as Measure
+    from harness.ports import Metric as Metric
+    from harness.ports import Observer as Observer
+    from harness.ports import PaperTable as PaperTable
+    from harness.ports import TableFigure as TableFigure
+    from harness.ports import Task as Task
+
+
+def __getattr__(name: str) -> Any:
+    """Import a base class on access: the declarations of all plug-ins are read by each command."""
+    if name[:1].isupper():
+        return getattr(import_module("harness.ports"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 Members = Mapping[str, str]
 """Members of one kind: the place of each class or factory, by its name in run files.
@@ -22,6 +48,10 @@ class Verb:
         place: The place of its function, or of a `harness.cli.verbs.VerbGroup`.
         executes: Whether it executes Python files that run files, runs or arguments name.
         former_options: Former names of options, which are still accepted.
+        subverbs: The places of functions that run instead if the first argument is their name.
+            They execute no Python file.
+        completes: The place of a function that completes its arguments for the shell. The module
+            should import little.
     """
 
     summary: str
@@ -29,6 +59,44 @@ class Verb:
     place: str
     executes: bool = False
     former_options: Mapping[str, str] = field(default_factory=dict)
+    subverbs: Members = field(default_factory=dict)
+    completes: str = ""
+
+
+CheckupState = Literal["ok", "lack", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckupFinding:
+    """A finding of `harness doctor`, which a function of a plug-in yields.
+
+    Attributes:
+        state: ``lack`` stops some runs, and ``broken`` stops all.
+        name: What was checked.
+        said: What was seen.
+        remedy: What to do, or "".
+    """
+
+    state: CheckupState
+    name: str
+    said: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedTask:
+    """A task whose data users name, as in ``harness eval TASK:NAME``.
+
+    Attributes:
+        option: The option of the task that takes NAME.
+        left_out: A regular expression for the parts of NAME that names of runs leave out.
+        limits_answers: Whether the data limit the length of answers. ``harness eval`` then sets no
+            ``decoding.max_tokens``.
+    """
+
+    option: str
+    left_out: str = ""
+    limits_answers: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +109,35 @@ class Plugin:
     Attributes:
         summary: What the plug-in is for, in one line.
         requires: The plug-ins whose modules it imports, by the names of their entry points.
+        figures: The functions that write figures for other verbs, as the report's do.
+        section_builders: Functions that build something from a section of a run file, by its key:
+            ``task.shots`` (`harness.engine.plan.FewShotPrompts`) and ``task.choices``
+            (`harness.tasks.jsonl.question_form.QuestionForm`).
+        table_figures: Kinds of figures in tables (`FigureKind`).
+        suite_documents: A function that builds the table of models and benchmarks, which is shown
+            of runs of several tasks (`harness.report.runs.suite_document`).
+        call_layers: Functions that build what it changes in how calls are made, by name
+            (`harness.engine.call_layers`).
+        sections: The types of keys of run files that the core leaves to plug-ins, by key.
+        batches: Functions that build the batches of a backend's provider, by the backend's name
+            (`harness.plugins.batches.provider`).
+        report_sections: What it adds to reports, by section (`harness.plugins.report.runs`).
+        data_sets: The name of a YAML file beside the declaration, with the data sets that
+            ``harness data fetch`` downloads: see `harness.datasets.catalogue`.
+        named_tasks: Those of its tasks whose data users name.
+        removed_options: Options that an earlier version had, as ``PLUGIN.OPTION``, and the values
+            of saved run files that changed no verdict. PLUGIN is a name in run files.
+        study: The name of a YAML file beside the declaration, with the values of a paper that
+            ``harness reproduce NAME`` compares, where NAME is that of the entry point.
+        document_formats: Formats of documents besides JSON, which the check ``json_schema`` reads:
+            functions that return the value of a text, given a schema, or raise
+            `harness.scoring.validators.UnparseableDocument`.
+        schema_validators: Classes of `harness.scoring.validators.Validator`, which get the schema:
+            the modes of the check ``json_schema`` besides ``strict``.
+        extensions: What it adds to other plug-ins, by the kind that one of them reads
+            (`harness.declarations.declared_members`).
+        judge_prompts: Judges' prompts that are downloaded: maps the name of a prompt to that of
+            its data set.
     """
 
     summary: str
@@ -55,4 +152,23 @@ class Plugin:
     filters: Members = field(default_factory=dict)
     post_processors: Members = field(default_factory=dict)
     observers: Members = field(default_factory=dict)
+    document_formats: Members = field(default_factory=dict)
+    schema_validators: Members = field(default_factory=dict)
+    call_layers: Members = field(default_factory=dict)
+    section_builders: Members = field(default_factory=dict)
+    batches: Members = field(default_factory=dict)
+    clusters: Members = field(default_factory=dict)
+    checkups: Members = field(default_factory=dict)
+    run_copies: Members = field(default_factory=dict)
+    sections: Members = field(default_factory=dict)
+    figures: Members = field(default_factory=dict)
+    table_figures: Members = field(default_factory=dict)
+    suite_documents: Members = field(default_factory=dict)
+    report_sections: Members = field(default_factory=dict)
+    named_tasks: Mapping[str, NamedTask] = field(default_factory=dict)
+    removed_options: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
+    data_sets: str = ""
+    study: str = ""
+    extensions: Mapping[str, Members] = field(default_factory=dict)
+    judge_prompts: Mapping[str, str] = field(default_factory=dict)
     verbs: Mapping[str, Verb] = field(default_factory=dict)

@@ -8,61 +8,34 @@ import inspect
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import ConfigError, HarnessError
-from harness.ports import CAPABILITIES
+from harness.ports import BASES, Task, task_problems
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
 
-NEARLY = 0.85  # lowest similarity (difflib) at which an unknown member counts as misspelt
-
-
-def _members(protocol: type) -> set[str]:
-    return {
-        name
-        for base in protocol.__mro__[:-1]
-        if base.__module__ != "typing"
-        for name in vars(base)
-        if not name.startswith("_") or name == "__call__"
-    }
-
-
 def problems(kind_name: str, plugin: object) -> list[str]:
-    """Return sentences about members of a plug-in that are missing, misspelt or invalid.
-
-    A plug-in that has some members of an optional Protocol must have all of them, unless those
-    members also belong to another optional Protocol that it has completely.
-    """
-    present = (name for name in dir(plugin) if not name.startswith("_") or name == "__call__")
-    found = [*_member_problems(kind_name, frozenset(present))]
-    if kind_name == "tasks" and getattr(plugin, "on_truncated", "fail") not in ("fail", "grade"):
-        found.append("Its 'on_truncated' is neither 'fail' nor 'grade'.")
-    return found
+    """Return sentences about what a plug-in lacks, or why it is no plug-in of this kind."""
+    base = BASES[kind_name]
+    if not isinstance(plugin, base):
+        return [f"It does not inherit from harness.plugin.{base.__name__}."]
+    required = _required(base)
+    lacking = sorted(required.difference(dir(plugin))) if required else []
+    faults = [f"It has no {' and no '.join(map(repr, lacking))}."] if lacking else []
+    if isinstance(plugin, Task) and not lacking:
+        faults += task_problems(plugin)
+    return faults
 
 
 @functools.cache  # a checker may be built for each row
-def _member_problems(kind_name: str, present: frozenset[str]) -> list[str]:
-    required, *optional = CAPABILITIES[kind_name]
-    complete = [p for p in optional if _members(p) <= present]
-    explained = set[str]().union(*map(_members, complete))
-    found = []
-    for protocol in (required, *optional):
-        members = _members(protocol)
-        missing = sorted(members - present)
-        if missing and (protocol is required or members & present - explained):
-            why = "" if protocol is required else f", which {protocol.__name__} needs"
-            found.append(f"It has no {' and no '.join(map(repr, missing))}{why}.")
-    known = set[str]().union(*map(_members, CAPABILITIES[kind_name]))
-    for name in sorted(present - known):
-        close = get_close_matches(name, known - present, n=1, cutoff=NEARLY)
-        if close:
-            found.append(f"Its member {name!r} is ignored: did you mean {close[0]!r}?")
-    return found
+def _required(base: Any) -> frozenset[str]:
+    """Return the attributes that a base class declares without a value."""
+    declared = inspect.get_annotations(base) if isinstance(base, type) else {}
+    return frozenset(declared).difference(dir(base))
 
 
 @functools.cache

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import harness
 from harness.declarations import DISTRIBUTION, GROUP, PluginMember, declarations, declared_members
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, ExtraMissing, nearest
 from harness.execution import check_execution
 from harness.plugin_interface import calling, options_model, parameters, problems
 from harness.ports import PARAMETERS
@@ -73,17 +73,13 @@ SUPPLIED: Mapping[str, tuple[str, ...]] = {
 }
 """For each kind, the keyword-only parameters that the harness supplies (docs/plugins.md).
 
-Built-in backends may also have ``hashes``, the cached hashes of model files.
+Built-in backends may also have ``cache_dir``, the folder of caches.
 """
 
 CODE = "code/"  # the start of the name of a hash of a user's code in a fingerprint
 
-REMOVED: Mapping[tuple[str, str], tuple[object, ...]] = {
-    ("natural_instructions", "token_table"): (None,),
-    ("wildifeval", "rules"): ("beside", "off"),
-    ("yes_no", "rules"): ("beside",),
-}
-"""Removed options by the plug-in's name and their own, with the values that changed no verdict."""
+REMOVED: Mapping[str, tuple[object, ...]] = {"yes_no.rules": ("beside",)}
+"""Removed options of built-ins, as in `Plugin.removed_options`."""
 
 FILE = ".py"  # the suffix of a plug-in's name if the name is the path of a Python file
 
@@ -91,11 +87,20 @@ _registered: dict[tuple[str, str], Callable[..., Any]] = {}  # by kind and name
 _hashes: dict[tuple[str, str], str] = {}  # of the source when registered, by kind and name
 
 
+def _removed() -> dict[str, tuple[object, ...]]:
+    removed = dict(REMOVED)
+    for declaration in declarations():
+        removed |= declaration.plugin.removed_options
+    return removed
+
+
 def without_removed(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the section of a saved run file without `REMOVED` options that changed no verdict."""
-    name = str(section.get("name"))
+    """Return the section of a saved run file without removed options that changed no verdict."""
+    name, removed = section.get("name"), _removed()
     return {
-        key: value for key, value in section.items() if value not in REMOVED.get((name, key), ())
+        key: value
+        for key, value in section.items()
+        if value not in removed.get(f"{name}.{key}", ())
     }
 
 
@@ -180,7 +185,7 @@ def _changed_ns(path: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """All plug-ins of one kind, such as ``tasks`` (a key of `PACKAGES`)."""
+    """All plug-ins of one kind: a key of `PACKAGES`, such as ``tasks``, or ``figures``."""
 
     name: str
 
@@ -190,7 +195,7 @@ class Kind:
         return self.name.removesuffix("s").replace("_", "-")
 
     def _builtins(self) -> list[str]:
-        return _modules(PACKAGES[self.name])
+        return _modules(PACKAGES.get(self.name, ""))
 
     def _declared(self, name: str) -> list[PluginMember]:
         """Return the members of this name in all declarations."""
@@ -242,6 +247,8 @@ class Kind:
             names = [one for one in self.names() if one.startswith(name.partition(":")[0])]
             problem = f"There is no {self.title} named {name!r}."
             raise ConfigError(problem, nearest(name, names)) from None
+        except ExtraMissing:
+            raise
         except Exception as error:  # a third party's module may raise anything on import
             said = f"({type(error).__name__}: {error})"
             problem = f"The {where} from {packages} cannot be loaded {said}."
@@ -313,7 +320,7 @@ class Kind:
                 if self.name == "backends" and key in PARAMETERS:
                     right = key if key == "seed" else f"decoding.{key}"
                     remedy = f"Did you mean {right!r}? It is not a key of the model."
-                if (name, key) in REMOVED:
+                if f"{name}.{key}" in _removed():
                     remedy = "It is gone: remove it (CHANGELOG.md)."
                 raise ConfigError(f"The {where} has no option {key!r}.", remedy)
         try:
@@ -364,11 +371,15 @@ class Kind:
                 remedy = f"{nearest(key, supplied)} An option must be a positional parameter."
                 raise ConfigError(f"{problem} not supply.", remedy.strip())
         offered = {key: given[key] for key in wanted if key in given}
-        with calling(where):
-            built = plugin(**dict(checked), **offered)
-        if found := problems(self.name, built):
-            remedy = "'harness docs plugins' lists all members; private names begin with '_'."
-            raise ConfigError(f"{where} does not fit its interface. {found[0]}", remedy)
+        if missing := sorted(getattr(plugin, "__abstractmethods__", ())):
+            faults = [f"It has no {' and no '.join(map(repr, missing))}."]
+        else:
+            with calling(where):
+                built = plugin(**dict(checked), **offered)
+            faults = problems(self.name, built)
+        if faults:
+            remedy = "'harness docs plugins' lists all members, and says how to move a plug-in."
+            raise ConfigError(f"{where} does not fit its interface. {faults[0]}", remedy)
         return built
 
 

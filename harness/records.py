@@ -321,7 +321,7 @@ WARNING = "warning"
 class Score(Struct, frozen=True):
     """A score of an answer, from a task, checker, validator or judge.
 
-    `harness.engine.score_limits` defines which scores can be recorded. A number that is a share,
+    `harness.engine.assessment` defines which scores can be recorded. A number that is a share,
     such as the part of the criteria that are met, says so: its interval is then within 0 and 1, and
     tables may show it in per cent. Any other number, such as a count or a rating, has no limits.
     """
@@ -502,11 +502,17 @@ def nesting_depth(value: Any) -> int:
 
 
 def verdict(scores: Mapping[str, Score]) -> bool | None:
-    """Return whether all verdicts pass, or None if there are none or a score has no value."""
+    """Return whether all verdicts pass.
+
+    A failing score fails the answer, whatever the others are. Otherwise the result is None if there
+    are no verdicts, or if a score has no value.
+    """
+    verdicts = [score.passed for score in scores.values() if score.passed is not None]
+    if False in verdicts:
+        return False
     if any(score.value is None for score in scores.values()):
         return None
-    verdicts = [score.passed for score in scores.values() if score.passed is not None]
-    return all(verdicts) if verdicts else None
+    return True if verdicts else None
 
 
 class Document(Struct, frozen=True):

@@ -18,19 +18,18 @@ from harness.analysis.exported_run import ExportedRows, exported_run
 from harness.analysis.gate import Decision, Gate, Outcome, check_runs
 from harness.analysis.metrics import Metrics
 from harness.analysis.run_comparison import RunComparison
-from harness.analysis.suite import suite
 from harness.analysis.summary import measure
-from harness.cli.check import section
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
+from harness.engine.gate_bounds import section
 from harness.engine.run_files import run_named
 from harness.engine.task_answers import row_fields
 from harness.errors import ConfigError, nearest
 from harness.records import Attempt
 from harness.report.comparison import comparison_document
-from harness.report.cross_table import suite_document
 from harness.report.gate import gate_document, gate_line
 from harness.report.run_tables import run_document
+from harness.report.runs import suite_document
 from harness.report.table import TableDocument
 from harness.report.terminal import terminal
 from harness.report.text import interval, with_error
@@ -247,7 +246,7 @@ class EvaluationResult(_TableResult):
     @cached_property
     def document(self) -> TableDocument:
         """The table of models and benchmarks, with its notes."""
-        return suite_document(suite([read_run(one.folder) for one in self.runs.values()]))
+        return suite_document([read_run(one.folder) for one in self.runs.values()])
 
     def to_frame(self, rows: EvaluationRows = "results") -> Any:
         """Return a pandas or polars data frame with one kind of row.
@@ -269,7 +268,11 @@ class EvaluationResult(_TableResult):
             problem = f"A data frame cannot have the rows {rows!r}."
             raise ConfigError(problem, nearest(str(rows), get_args(EvaluationRows)))
         kind, columns = _SUITE_ROWS[rows]
-        records = [one for one in self.document.records or () if one["row"] == kind]
+        every_record = list(self.document.records or ())
+        if any("row" not in record for record in every_record):
+            problem = "No installed plug-in brings the table of models and benchmarks."
+            raise ConfigError(problem, "Choose the rows 'samples' or 'attempts'.")
+        records = [record for record in every_record if record["row"] == kind]
         cells = [[one[column] for column in columns] for one in records]
         return _frame(cells, dict.fromkeys(columns))
 

@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from importlib import invalidate_caches
 from importlib.machinery import FileFinder, ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -17,6 +18,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from harness.errors import ConfigError, HarnessError, option
+from harness.ports import Checker
 from harness.records import LARGEST, Instance, Score, without_arrays
 
 
@@ -38,27 +40,14 @@ def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     own = [one.replace(kind=one.POSITIONAL_OR_KEYWORD) for one in parameters]
     takes_instance = any(one.name == "instance" for one in own)
 
-    class FunctionChecker:
+    class FunctionChecker(Checker):
         def __init__(self, **options: Any) -> None:
             self._options = options
 
         def check(self, text: str, instance: Instance[Any]) -> Score:
             given = {"instance": instance} if takes_instance else {}
-            try:
-                found = function(text, **given, **self._options)
-            except HarnessError:
-                raise
-            except (Exception, SystemExit) as error:
-                problem = _raised(error, name, instance.id, text)
-                remedy = "A check must not raise: catch the error and return False or the reason."
-                if isinstance(getattr(error, "obj", None), Instance):
-                    remedy = 'A field of the row is instance.data.row["NAME"].'
-                raise ConfigError(problem, f"{remedy} {rescore_remedy()}") from error
-            if (score := _score(found)) is not None:
-                return score
-            problem = f"The check {name!r} returned {found!r:.60} on instance {instance.id!r:.60}."
-            remedy = "Return True or False, a finite number, a string or a Score."
-            raise ConfigError(problem, f"{remedy} {rescore_remedy()}")
+            call = functools.partial(function, text, **given, **self._options)
+            return checked(call, name, text, instance)
 
     def build(**options: Any) -> FunctionChecker:
         return FunctionChecker(**options)
@@ -70,8 +59,39 @@ def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     return build
 
 
+def checked(check: Callable[[], object], name: str, text: str, instance: Instance[Any]) -> Score:
+    """Call a user's check of a text, and return the score that its return value stands for.
+
+    Args:
+        check: The call. Its result is as described in `checker_of`.
+        name: The check's name in messages.
+        text: The text that it checks.
+        instance: The instance that the text answers.
+
+    Raises:
+        ConfigError: If the check fails or returns a value of another type.
+    """
+    try:
+        returned = check()
+    except HarnessError:
+        raise
+    except (Exception, SystemExit) as error:
+        problem = _raised(error, name, instance.id, text)
+        remedy = "A check must not raise: catch the error and return False or the reason."
+        if isinstance(getattr(error, "obj", None), Instance):
+            remedy = 'A field of the row is instance.data.row["NAME"].'
+        raise ConfigError(problem, f"{remedy} {rescore_remedy()}") from error
+    if (score := _score(returned)) is not None:
+        return score
+    problem = f"The check {name!r} returned {returned!r:.60} on instance {instance.id!r:.60}."
+    remedy = "Return True or False, a finite number, a string or a Score."
+    raise ConfigError(problem, f"{remedy} {rescore_remedy()}")
+
+
 def _score(found: Any) -> Score | None:
     """Return the score that a check's return value stands for, or None if it has another type."""
+    if isinstance(found, Score):
+        return found
     found = without_arrays(found)
     if isinstance(found, bool):
         return Score(found, found)
@@ -79,9 +99,11 @@ def _score(found: Any) -> Score | None:
         return Score(not found, not found, found)
     if isinstance(found, int) and abs(found) <= LARGEST:
         return Score(float(found))
+    if isinstance(found, Decimal) and found.is_finite() and abs(found) <= LARGEST:
+        return Score(float(found))
     if isinstance(found, int | float):
         return Score(found)
-    return found if isinstance(found, Score) else None
+    return None
 
 
 def rescore_remedy() -> str:

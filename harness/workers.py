@@ -21,7 +21,7 @@ from functools import cached_property
 from itertools import chain, islice
 from queue import SimpleQueue
 from time import monotonic
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from harness.errors import HarnessError
 from harness.execution import executing, permission
@@ -32,64 +32,24 @@ R = TypeVar("R")
 Answer: TypeAlias = tuple[Any, Exception | None]
 """The result of some work, or the exception that it raised."""
 
-PENDING = 2  # pieces submitted per process or core; more would only take memory
-
-
-class Pending(Protocol):
-    """A submitted piece of work whose result is not known yet."""
-
-    def result(self) -> Any:
-        """Wait for the result and return it, or raise the error of the work."""
-
-    def cancel(self) -> object:
-        """End the work if possible."""
-
-
-class Engine(Protocol):
-    """Other processes or machines that do the work of a pool."""
-
-    @property
-    def capacity(self) -> int:
-        """The number of pieces that may be in flight now."""
-
-    def submit(self, work: Callable[[Any], Any], piece: object) -> Pending:
-        """Begin to work on a piece.
-
-        Raises:
-            PicklingError, TypeError, AttributeError: If the work or the piece cannot be sent.
-        """
-
-    def close(self) -> None:
-        """Stop the processes that the engine started, without waiting for the work in flight."""
-
-
-class Pool(Protocol):
-    """Runs a function on many pieces of work, several at a time."""
-
-    def in_order(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
-        """Yield ``work(piece)`` for each piece, in the order of the pieces.
-
-        Raises:
-            HarnessError: If a process ends unexpectedly.
-        """
+PENDING = 2  # pieces submitted per process; more would only take memory
 
 
 class Workers:
     """A pool of ``jobs`` processes. If ``jobs`` is 1, the calling process does the work itself.
 
     The calling process also does the work of the first ``alone_s`` seconds, and a single piece.
-    With ``engine``, the engine replaces the processes, and ``jobs`` is ignored.
     """
 
-    def __init__(self, jobs: int = 1, alone_s: float = 0.0, engine: Engine | None = None) -> None:
-        self._alone, self._alone_s = jobs == 1 and engine is None, alone_s
-        self._engine: Engine = engine or _Processes(jobs)
+    def __init__(self, jobs: int = 1, alone_s: float = 0.0) -> None:
+        self._alone, self._alone_s = jobs == 1, alone_s
+        self._processes = _Processes(jobs)
 
     def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._engine.close()
+        self._processes.close()
 
     def in_order(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
         """Yield ``work(piece)`` for each piece, in the order of the pieces.
@@ -109,11 +69,11 @@ class Workers:
             yield work(piece)
             if not alone and monotonic() >= alone_until:
                 break
-        pending: deque[Pending] = deque()
+        pending: deque[Future[Any]] = deque()
         try:
             for piece in pieces:
                 pending.append(self._submitted(work, piece))
-                while len(pending) >= self._engine.capacity:
+                while len(pending) >= self._processes.capacity:
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
@@ -121,9 +81,9 @@ class Workers:
             for one in pending:
                 one.cancel()
 
-    def _submitted(self, work: Callable[[T], R], piece: T) -> Pending:
+    def _submitted(self, work: Callable[[T], R], piece: T) -> Future[Any]:
         try:
-            return self._engine.submit(work, piece)
+            return self._processes.submit(work, piece)
         except (pickle.PicklingError, TypeError, AttributeError):
             here: Future[R] = Future()
             here.set_result(work(piece))
@@ -146,7 +106,7 @@ class _Processes:
             self._idle.put(process)
         return ThreadPoolExecutor(self._jobs)
 
-    def submit(self, work: Callable[[Any], Any], piece: object) -> Pending:
+    def submit(self, work: Callable[[Any], Any], piece: object) -> Future[Any]:
         return self._threads.submit(self._answer, pickle.dumps((work, piece)))
 
     def _answer(self, question: bytes) -> Any:

@@ -1,21 +1,16 @@
 """Time and memory of building COLLIE's 13 structures from 300 documents.
 
     python scripts/bench_build.py [--megabytes 20] [--jobs 2] [--check]
-    .venv-ray/bin/python scripts/bench_build.py --ray [--megabytes 20]
 
 The corpus is made by rule (`tests/plugins/builders/collie/corpus.py`). The time is that of the
 whole command, audit included; the memory is that of its largest process. --check exits with 1 if
 the build is slower than 20 MB a minute, memory grows with the corpus, a build in one process
 differs, a structure has fewer than 50 instances, or a reference answer fails.
-
---ray builds from all documents of a folder of JSONL instead: in one process, in two, and on a
-cluster of two nodes with one core each, on this machine. It fails if the data sets differ.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -56,46 +51,15 @@ def timed(arguments: list[str]) -> tuple[float, float]:
     return time.perf_counter() - began, used.ru_maxrss / 1024
 
 
-def with_ray(folder: Path, megabytes: float) -> None:
-    """Build from shards on this machine and on a cluster, and compare."""
-    from ray.cluster_utils import Cluster
-
-    from tests.backends.ray.conftest import NODE
-
-    texts = write_corpus(folder / "texts", DOCUMENTS, int(megabytes * 1e6 / DOCUMENTS))
-    shards = folder / "shards"
-    shards.mkdir()
-    for number, path in enumerate(sorted(texts.iterdir())):
-        with (shards / f"{number % 30:02}.jsonl").open("a") as file:
-            file.write(json.dumps({"text": path.read_text()}) + "\n")
-    head = {**NODE, "num_cpus": 0, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
-    for _ in range(2):
-        cluster.add_node(num_cpus=1, **NODE)
-    os.environ["RAY_ADDRESS"] = cluster.address
-    source = ["--source", str(shards), "--documents", str(DOCUMENTS)]
-    engines = {"one": ["--jobs", "1"], "two": ["--jobs", "2"], "ray": ["--engine", "ray"]}
-    for name, engine in engines.items():
-        seconds, memory = timed([*source, *engine, "--out", str(folder / name)])
-        print(f"{name}: {seconds:.1f} s, {memory:.0f} MB, load {os.getloadavg()[0]:.0f}")
-        for file in (INSTANCES, AUDIT):
-            if (folder / name / file).read_bytes() != (folder / "one" / file).read_bytes():
-                sys.exit(f"{file} differs")
-    cluster.shutdown()
-
-
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--megabytes", type=float, default=20)
     options.add_argument("--jobs", type=int, default=2)
     options.add_argument("--check", action="store_true")
-    options.add_argument("--ray", action="store_true")
     asked = options.parse_args()
     failures = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if asked.ray:
-            return with_ray(folder, asked.megabytes)
         words = write_words(folder / "words.txt")
         size = int(asked.megabytes * 1e6 / DOCUMENTS)
         whole = write_corpus(folder / "whole", DOCUMENTS, size)

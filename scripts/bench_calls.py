@@ -31,6 +31,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+from harness.plugin import Task
+
 CONCURRENCY = 500
 LATENCY_S = 0.05
 PROMPTS = 10_000
@@ -61,7 +63,7 @@ def answer(prompt: str) -> str:
     return f"Cold clear water ran down the hill, and number {number} saw it once again."
 
 
-class Numbered:
+class Numbered(Task[int]):
     """A task with a number of distinct prompts, whose answers must match exactly."""
 
     on_truncated = "fail"

@@ -23,8 +23,8 @@ from statistics import median
 from typing import Any
 
 from harness.datasets.folder import DataFolder
+from harness.plugins.benchmarks.collie.constraints.check import Splitter, check
 from harness.plugins.benchmarks.collie.task import CollieTask
-from harness.scoring.constraints.check import Splitter, check
 
 REPEATS = 3
 COMPARISONS = {
@@ -126,7 +126,7 @@ def timed(work: Callable[[], list[bool]]) -> tuple[float, list[bool]]:
 
 
 def main(model: str = "gpt-4") -> None:
-    from harness.scoring import punkt
+    from harness.plugins.benchmarks import punkt
 
     english = punkt.english()
     if english is None:

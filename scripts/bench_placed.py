@@ -29,7 +29,6 @@ from harness.config.settings import Settings
 from harness.engine.executor import execute
 from harness.engine.models import ModelBuilder, Resources
 from harness.engine.preparation import prepare
-from harness.ports import Startable
 from harness.records import Decoding, Message, Origin, Request
 
 LATENCY_S = 0.05
@@ -51,7 +50,7 @@ async def calls(copies: int, count: int, resources: Resources, folder: Path) -> 
     """Return the calls a second of the backend alone."""
     run = run_file(copies, 1)
     backend = ModelBuilder(resources, run.limits, folder).build(run.model).backend
-    if isinstance(backend, Startable):
+    if not backend.ready:
         await backend.start(lambda _: None)
         await asyncio.sleep(10)  # for the other copies
     numbers, decoding = iter(range(count)), Decoding(temperature=0.7, max_tokens=1000)

@@ -171,9 +171,7 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=10, help="of each row")
     parser.add_argument("--folder", type=Path, help="where the runs are written (kept)")
     parser.add_argument("--no-reference", action="store_true", help="all cores only")
-    parser.add_argument(
-        "--only", nargs="*", default=["score", "compare"], help="score, score_ray or compare"
-    )
+    parser.add_argument("--only", nargs="*", default=["score", "compare"], help="score or compare")
     parser.add_argument("--check", action="store_true")
     asked = parser.parse_args()
     every = os.sched_getaffinity(0)
@@ -189,7 +187,6 @@ def main() -> int:
         print(f"{asked.attempts:,} attempts in each run, {size / 1e9:.2f} GB; {len(every)} cores")
         commands = {
             "score": ("score", "one"),
-            "score_ray": ("score", "one", "--engine", "ray"),
             "compare": ("compare", "one", "two", "--by", "topic"),
         }
         scores = set()

@@ -22,7 +22,8 @@ from typing import Any
 
 from jsonschema import Draft7Validator, Draft202012Validator
 
-from harness.scoring.validators import UnparseableDocument, read, validator
+from harness.plugins.benchmarks.concodeeval.documents import read
+from harness.scoring.validators import UnparseableDocument, validator
 from harness.scoring.validators.limits import pointer
 
 ROOTS = (*["number", "string", "array", "object"] * 150, "boolean", "null")

@@ -158,6 +158,7 @@ WORDS: dict[str, Any] = {
     r"Literal\[([^]]*)\]": lambda found: found[1].replace(", ", " or "),
     r"tuple\[(\w+), \.\.\.\]": r"list of \1",
     r"\bdict\[.*\]": "mapping",
+    r"^Any$": "section or null",
     r" \| ": " or ",
     r"\bNone\b": "null",
     r"\bstr\b|\bJudgeName\b": "text",

@@ -45,10 +45,9 @@ from harness.analysis.clustered import (
 from harness.analysis.comparison import Comparison, Pairs, compare
 from harness.analysis.comparison import paired as paired_t
 from harness.analysis.gate import Decision, decided, percentile_interval
-from harness.analysis.judge_validation import cohens_kappa
 from harness.analysis.metrics import Interval
 from harness.analysis.p_values import ALPHA
-from harness.analysis.paper_figures import mean_of_ratios
+from harness.analysis.ratios import mean_of_ratios
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int_]
@@ -326,6 +325,8 @@ def percentiles(settings: Settings) -> Iterator[Line]:
 
 def agreement(settings: Settings) -> Iterator[Line]:
     """Cohen's kappa and macro-F1 of a judge who agrees with 80% of independent labels."""
+    from harness.plugins.judging.validation import cohens_kappa  # no other part needs the plug-in
+
     designs = product((0.5, 0.8), (20, 100, 1_000))
     if settings.quick:
         designs = product((0.5,), (100,))

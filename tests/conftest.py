@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from harness.config.run_file import RunFile
 from harness.errors import Unparseable
 from harness.execution import executing
-from harness.plugins.benchmarks.ifeval.instructions import texts
+from harness.plugin import Backend, Task
 from harness.plugins.mock.server import MockServer
 from harness.records import Instance, Message, Reply, Request, Score, Usage
 from tests.postgres import Postgres, binary
@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("here")
 
 
-class Sums:
+class Sums(Task[int]):
     """A toy task: add two numbers. Instance n asks n + n; every third shares a prompt."""
 
     def __init__(self, n: int = 6, on_truncated: str = "fail", shared: bool = False) -> None:
@@ -86,7 +86,7 @@ def sum_asked(request: Request) -> int:
     return int(request.messages[0].content.split()[2])
 
 
-class Scripted:
+class Scripted(Backend):
     """A backend that answers with a function of the request, and counts."""
 
     endpoint = "scripted"
@@ -118,9 +118,6 @@ class Scripted:
         if isinstance(said, Exception):
             raise said
         return said if isinstance(said, Reply) else Reply(said, "stop", Usage(3, 2))
-
-    async def aclose(self) -> None:
-        pass
 
 
 def run_file(**changes: Any) -> RunFile:
@@ -159,7 +156,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def haste(item: pytest.Item) -> int:
         if item.path.name in ("test_api.py", "test_browser.py", "test_docs.py", "test_testing.py"):
             return 0
-        return 1 if item.path.parent.name in ("cli", "team") else 2
+        return 1 if item.path.parent.name in ("cli", "team", "batches") else 2
 
     items.sort(key=haste)
 
@@ -198,19 +195,3 @@ def data_dir() -> Path:
     if not (folder / "collie" / "instances.jsonl").is_file():
         pytest.skip("no reference data: set HARNESS_DATA_DIR")
     return folder
-
-
-@pytest.fixture(scope="module")
-def punkt_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """NLTK's English sentence parameters in the data folder, where they can be had."""
-    known = ROOT.parent / "shared" / "nltk_data"
-    if "NLTK_DATA" in os.environ or not known.is_dir():
-        yield
-        return
-    folder = tmp_path_factory.mktemp("data")
-    (folder / "nltk_data").symlink_to(known)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HARNESS_DATA_DIR", str(folder))
-        texts.splitter.cache_clear()
-        yield
-    texts.splitter.cache_clear()

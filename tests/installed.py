@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
+
+from harness.plugin_loader import kind
 
 
 def install_plugin(
@@ -33,3 +36,14 @@ def install_plugin(
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
     points = f"[harness]\n{package} = {package}_declaration\n"
     (info / "entry_points.txt").write_text(points)
+
+
+def third_party(site: Path, code: str, group: str, name: str, package: str = "third") -> None:
+    """An installed package that adds a plug-in, seen by processes with this PYTHONPATH."""
+    install_plugin(site, code, {group: {name: "plugin"}}, package)
+
+
+def has_backend(model: str) -> bool:
+    """Whether the backend of a model, written as in a run file, is installed."""
+    match = re.search(r"backend: (\w+)", model)
+    return match is not None and match[1] in kind("backends").names()

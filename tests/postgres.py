@@ -104,7 +104,7 @@ class Postgres:
 
     def database(self, *teams: str) -> list[str]:
         """Make a database with the tables, and return the URL of each team's role."""
-        from harness.calls.team.database import TeamDatabase
+        from harness.plugins.team.database import TeamDatabase
 
         name = f"d{next(self._names)}"
         self.execute(f"CREATE DATABASE {name}")

@@ -12,6 +12,7 @@ import yaml
 
 from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness
+from tests.rows import QUICKSTART
 
 ROOT = Path(__file__).parents[1]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
@@ -29,7 +30,7 @@ esac
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     for name in ("quickstart", "other"):
-        asked = ("run", "quickstart", "--limit", "52", "--name", name)
+        asked = ("run", QUICKSTART, "--limit", "52", "--name", name)
         ended = harness(*asked, env=os.environ | variables(folder))
         assert ended.returncode == 0, ended.stderr
     return folder

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,8 @@ from harness.records import Reply, Score, Usage
 from harness.report.runs import runs_document
 from harness.report.table import as_markdown
 from harness.store.run_folder import RunFolder
-from tests.conftest import Sums
+from tests.conftest import ROOT, Sums
+from tests.rows import QUICKSTART, WORDS
 
 QUICK = {"limit": 13, "progress": False}
 
@@ -52,7 +54,7 @@ def file(checks: list[Any], **more: Any) -> dict[str, Any]:
 
 
 def test_a_run_has_metrics_samples_attempts_and_a_data_frame() -> None:
-    run = harness.run("quickstart", **QUICK)
+    run = harness.run(ROOT / QUICKSTART, **QUICK)
     assert run.path == Path("runs/quickstart").resolve()
     assert run.metrics.pass_rate == run.metrics.overall.pass_rate
     assert len(run.samples()) == run.metrics.n_samples == 52
@@ -113,10 +115,10 @@ def test_a_rate_of_one_is_shown_with_its_interval_and_no_error_of_zero() -> None
 
 
 def test_the_same_call_continues_a_run_and_fresh_starts_another() -> None:
-    harness.run("quickstart", **QUICK)
-    longer = harness.run("quickstart", limit=26, progress=False)
+    harness.run(ROOT / QUICKSTART, **QUICK)
+    longer = harness.run(ROOT / QUICKSTART, limit=26, progress=False)
     assert longer.metrics.n_samples == 104
-    assert harness.run("quickstart", fresh=True, **QUICK).metrics.n_samples == 52
+    assert harness.run(ROOT / QUICKSTART, fresh=True, **QUICK).metrics.n_samples == 52
     (kept,) = (path.name for path in Path("runs").glob("quickstart-*"))
     assert harness.open_run(kept).metrics.n_samples == 104
 
@@ -144,7 +146,10 @@ def test_a_smaller_limit_is_served_from_what_is_recorded() -> None:
 
 def test_a_model_is_in_the_name_and_overrides_are_values() -> None:
     run = harness.run(
-        "quickstart", model="simulated/weak", overrides={"samples": 2, "rounds.max": 1}, **QUICK
+        ROOT / QUICKSTART,
+        model="simulated/weak",
+        overrides={"samples": 2, "rounds.max": 1},
+        **QUICK,
     )
     assert run.name == "quickstart.simulated-weak"
     assert (run.config.model.name, run.config.samples) == ("weak", 2)
@@ -152,12 +157,12 @@ def test_a_model_is_in_the_name_and_overrides_are_values() -> None:
 
 
 def test_a_model_may_be_given_for_a_file_that_has_none() -> None:
-    file = {"task": {"name": "ifeval"}}
+    file = {"task": WORDS}
     assert harness.run(file, model="simulated/0.8", limit=2, name="a").metrics.overall.n == 2
     given = {"model.backend": "simulated"}
     assert harness.run(file, overrides=given, limit=2, name="b").metrics.overall.n == 2
-    with pytest.raises(ConfigError, match=r"harness eval ifeval .* task: {name: ifeval}"):
-        harness.run("ifeval", model="simulated/0.8")
+    with pytest.raises(ConfigError, match=r"harness eval jsonl .* task: {name: jsonl}"):
+        harness.run("jsonl", model="simulated/0.8")
 
 
 def test_a_file_with_variants_has_several_runs_which_can_be_compared() -> None:
@@ -206,14 +211,14 @@ def test_the_error_of_a_variant_is_raised_after_the_other_runs(
     with MockServer(api_key="right") as server:
         refused = {"backend": "openai", "name": "m", "base_url": server.base_url}
         variants = {"refused": {"model": refused}, "b": {"model": "simulated"}}
-        several = {"task": {"name": "collie"}, "limit": 3, "variants": variants}
+        several = {"task": WORDS, "limit": 3, "variants": variants}
         with pytest.raises(FatalCallError, match="Variant 'refused': "):
             harness.run_all(several, progress=False)
     assert harness.open_run("run.b").metrics.n_samples == 3
 
 
 def test_a_run_is_true_to_its_bounds() -> None:
-    run = harness.run("quickstart", **QUICK)
+    run = harness.run(ROOT / QUICKSTART, **QUICK)
     kept, broken = run.check({"pass_rate": 0.5}), run.check({"pass_rate": 0.99})
     assert kept
     assert (bool(broken), broken.outcome) == (False, "failed")
@@ -233,25 +238,27 @@ def test_a_run_is_true_to_its_bounds() -> None:
 
 
 def test_benchmarks_by_name_are_evaluated_as_by_the_command() -> None:
-    one = harness.evaluate("ifeval", "simulated/0.8", limit=2, progress=False)
-    assert one.run.name == "eval.ifeval.simulated-0.8"
+    words, example = WORDS["path"], str(ROOT / "harness/tasks/jsonl/example.jsonl")
+    rows = {"task.prompt": "Write: {{ target }}.", "task.checks": "exact_match"}
+    one = harness.evaluate(words, "simulated/0.8", overrides=rows, limit=2, progress=False)
+    assert one.run.name == "eval.words.simulated-0.8"
     assert one.run.metrics.n_samples == 2
     assert list(one.to_frame()["value"]) == [one.run.metrics.pass_rate]
     models = ["simulated/0.8", "simulated/0.2"]
     both = harness.evaluate(
-        ["ifeval", "collie"],
+        [words, example],
         models,
-        overrides={"samples": 2},
+        overrides={"samples": 2, **rows},
         limit=4,
         name="two",
         progress=False,
     )
     assert [*both.runs] == [
-        f"{task}.simulated-{accuracy}" for task in ("ifeval", "collie") for accuracy in (0.8, 0.2)
+        f"{task}.simulated-{accuracy}" for task in ("words", "example") for accuracy in (0.8, 0.2)
     ]
     assert all(run.metrics.n_samples == 8 for run in both.runs.values())
     results = both.to_frame()
-    assert [*results["benchmark"]] == ["ifeval", "collie"] * 2
+    assert [*results["benchmark"]] == ["jsonl:words", "jsonl:example"] * 2
     assert [*results.columns] == [
         "model",
         "benchmark",
@@ -262,7 +269,7 @@ def test_benchmarks_by_name_are_evaluated_as_by_the_command() -> None:
         "n",
     ]
     differences = both.to_frame("differences")
-    assert [*differences["benchmark"]] == ["ifeval", "collie"]
+    assert [*differences["benchmark"]] == ["jsonl:words", "jsonl:example"]
     assert all(differences["p_adjusted"] >= differences["p_value"])
     assert len(both.to_frame("ranks")) == 2
     samples = both.to_frame("samples")
@@ -275,7 +282,9 @@ def test_benchmarks_by_name_are_evaluated_as_by_the_command() -> None:
     with pytest.raises(ConfigError, match="There are 4 runs"):
         _ = both.run
     command = Path("runs/two.yaml").read_text().partition("\n")[0]
-    assert command.startswith("# harness eval ifeval,collie --model simulated/0.8,simulated/0.2")
+    assert command.startswith(
+        f"# harness eval {words},{example} --model simulated/0.8,simulated/0.2"
+    )
     assert "-o samples=2" in command
     with pytest.raises(
         ConfigError, match=r"no task named 'gsm8k'\. Valid names: .*harness eval FILE\.jsonl"
@@ -285,8 +294,8 @@ def test_benchmarks_by_name_are_evaluated_as_by_the_command() -> None:
 
 def test_it_works_inside_a_running_event_loop(capsys: pytest.CaptureFixture[str]) -> None:
     async def notebook() -> tuple[Any, Any]:
-        return harness.run("quickstart", limit=13), await harness.arun(
-            "quickstart", name="b", **QUICK
+        return harness.run(ROOT / QUICKSTART, limit=13), await harness.arun(
+            ROOT / QUICKSTART, name="b", **QUICK
         )
 
     first, second = asyncio.run(notebook())
@@ -329,9 +338,10 @@ def test_a_class_is_a_task() -> None:
 
 
 ECHO = """
+from harness.plugin import Backend
 from harness.records import Reply
 
-class EchoBackend:
+class EchoBackend(Backend):
     features = frozenset({"conversation", "free", "max_tokens"})
     endpoint = ""
     cacheable = False
@@ -369,9 +379,10 @@ def test_a_class_or_a_file_is_a_backend(tmp_path: Path) -> None:
 
 
 AGREES = """
+from harness.plugin import Judge
 from harness.records import Decoding, Message, Question, Score
 
-class Agrees:
+class Agrees(Judge):
     def questions(self, instance, text):
         return [Question((Message("user", text),), Decoding())]
 
@@ -409,7 +420,16 @@ def test_a_name_of_a_notebook_may_be_registered_again() -> None:
     assert run.metrics.scores["part"].mean == 0.75
 
 
-@pytest.mark.parametrize("value", [None, math.nan, Score(math.inf)])
+def test_a_check_may_return_a_decimal() -> None:
+    @harness.checker
+    def share(text: str) -> Decimal:
+        return Decimal("0.5")
+
+    run = harness.run(file(["share"]), progress=False)
+    assert run.metrics.scores["share"].mean == 0.5
+
+
+@pytest.mark.parametrize("value", [None, math.nan, Score(math.inf), Decimal("nan")])
 def test_a_check_that_returns_no_score_is_an_error(value: object) -> None:
     @harness.checker
     def wrong(text: str) -> object:
@@ -432,7 +452,7 @@ def test_an_async_check_is_refused_before_any_call() -> None:
     [
         lambda: harness.run("quickstart", lmit=5),  # type: ignore[call-arg]
         lambda: harness.run_all("quickstart", lmit=5),  # type: ignore[call-arg]
-        lambda: harness.evaluate("ifeval", "simulated", lmit=5),  # type: ignore[call-arg]
+        lambda: harness.evaluate("jsonl", "simulated", lmit=5),  # type: ignore[call-arg]
     ],
 )
 def test_a_misspelt_option_is_refused_before_anything_is_run(
@@ -471,9 +491,9 @@ def test_own_rows_and_checks_are_evaluated_on_several_models() -> None:
     assert [*alone.run.metrics.scores] == ["polite"]
     own = {"rows": rows, "checks": ["exact_match", polite]}
     models = ["simulated/1", "simulated/0"]
-    found = harness.evaluate([own, "ifeval"], models, limit=2, progress=False)
+    found = harness.evaluate([own, WORDS | {"as": "words"}], models, limit=2, progress=False)
     assert [run.metrics.pass_rate for run in found.runs.values()][:2] == [1, 0]
-    assert [*found.to_frame()["benchmark"]] == ["jsonl", "ifeval"] * 2
+    assert [*found.to_frame()["benchmark"]] == ["jsonl", "jsonl:words"] * 2
     assert "harness eval" not in Path("runs/eval.yaml").read_text().partition("\n")[0]
 
 

@@ -12,7 +12,7 @@ FILES = sorted((Path(__file__).parents[1] / "configs").glob("*"))
 
 
 def test_there_are_configs_and_nothing_else_beside_them() -> None:
-    assert {"quickstart.yaml", "gpt4_collie.yaml"} <= {file.name for file in FILES}
+    assert {"jsonl_example.yaml", "jsonl_judged.yaml"} <= {file.name for file in FILES}
     assert {file.suffix for file in FILES} == {".yaml"}
 
 

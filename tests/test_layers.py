@@ -1,4 +1,4 @@
-"""Imports go one way, and siblings do not import each other."""
+"""Rules of the package's structure that are not import-linter's (pyproject.toml has those)."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -11,33 +11,6 @@ from harness.declarations import declarations
 
 ROOT = Path(__file__).parents[1] / "harness"
 FILES = sorted(ROOT.rglob("*.py"))
-
-# Top to bottom; the parts of one layer are siblings.
-LAYERS = [
-    {"plugins"},
-    {"__main__", "pytest_plugin"},
-    {"api"},
-    {"results", "api_options"},
-    {"cli", "testing"},
-    {"engine", "view"},
-    {"report", "exchange"},
-    {"analysis"},
-    {"tasks"},
-    {"calls", "scoring", "backends", "store", "datasets"},
-    {"prompts"},
-    {"config"},
-    {"plugin_loader"},
-    {"declarations"},
-    {"plugin_interface"},
-    {"user_code", "function_backend", "extras", "workers"},
-    {"ports", "plugin"},
-    {"records"},
-    {"execution"},
-    {"errors", "wording"},
-]
-DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}
-
-VENDORS = {"openai", "anthropic", "vllm"}
 
 
 class Module(NamedTuple):
@@ -74,35 +47,7 @@ def imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            start = "." * node.level + (node.module or "")
-            yield from (f"{start}.{alias.name}" for alias in node.names)
-
-
-def part(name: str) -> str:
-    return name.split(".")[1] if "." in name else ""
-
-
-def fault(own: str, name: str) -> str:
-    """What is wrong with an import in a part of the package; "" if nothing is."""
-    top = name.split(".")[0]
-    if name.startswith("."):
-        return "relative"
-    if top in VENDORS and own != "backends":
-        return "vendor import outside backends"
-    if top != "harness" or part(name) in (own, ""):
-        return ""
-    return "" if DEPTH[part(name)] > DEPTH[own] else "not a lower layer"
-
-
-def test_imports_go_one_way() -> None:
-    found = [
-        f"{path} imports {name}: {problem}"
-        for path, module in modules().items()
-        if (own := path.parts[0].removesuffix(".py")) != "__init__"
-        for name in module.imports
-        if (problem := fault(own, name))
-    ]
-    assert not found, "\n".join(found)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def test_plug_ins_import_each_other_only_as_they_declare() -> None:
@@ -119,11 +64,6 @@ def test_plug_ins_import_each_other_only_as_they_declare() -> None:
                 faults.append(f"{name} imports {imported}")
     assert declared
     assert not faults
-
-
-def test_every_part_has_a_layer() -> None:
-    parts = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in FILES}
-    assert parts - {"__init__"} <= DEPTH.keys()
 
 
 def test_environment_is_read_in_one_module() -> None:

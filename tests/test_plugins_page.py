@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import threading
@@ -17,9 +18,11 @@ import yaml
 from harness.config.run_file import RunFile
 from harness.plugin_interface import problems
 from harness.plugin_loader import PACKAGES, SUPPLIED, _registered
-from harness.ports import CAPABILITIES
+from harness.plugins.testing import check_backend, check_checker, check_judge, check_task
+from harness.ports import BASES
 from harness.records import DecodingConstraint, Instance
-from harness.testing import check_backend, check_checker, check_judge, check_task
+from tests.plugins.report.pages import reported_run
+from tests.report.attempts import attempt
 
 PAGE = (Path(__file__).parents[1] / "docs" / "plugins.md").read_text()
 
@@ -116,6 +119,13 @@ def test_its_tables_name_every_kind_parameter_and_optional_member() -> None:
         assert f"| `{kind}` |" in PAGE, kind
         for parameter in SUPPLIED.get(kind, {}):
             assert f"`{parameter}`" in PAGE, parameter
-        for protocol in CAPABILITIES[kind]:
-            for member in vars(protocol):
-                assert member.startswith("_") or f"`{member}`" in PAGE, member
+        base = BASES[kind]
+        members = {*inspect.get_annotations(base), *dir(base)} if isinstance(base, type) else set()
+        for member in members:
+            assert member.startswith("_") or f"`{member}`" in PAGE, member
+
+
+def test_the_section_of_a_report(shown: dict[str, Any], tmp_path: Path) -> None:
+    run = reported_run(tmp_path, "run", [attempt("a"), attempt("b")])
+    [counts] = shown["AnswerCounts"](run.index, "run", True).tables("run")
+    assert (counts.title, counts.rows[0].cells) == ("Answers of run", [2])

@@ -94,19 +94,22 @@ def test_usages_add_up_kind_by_kind(one: Usage, other: Usage) -> None:
         ({"a": Score(True, True), "length": Score(12)}, True),
         ({"a": Score(True, True), "b": Score(False, False)}, False),
         ({"a": Score(True, True), "judge": Score(None)}, None),
-        ({"a": Score(False, False), "judge": Score(None)}, None),
+        ({"a": Score(False, False), "judge": Score(None)}, False),
+        ({"judge": Score(None), "a": Score(False, False), "b": Score(True, True)}, False),
+        ({"a": Score(0.2), "judge": Score(None)}, None),
     ],
 )
-def test_a_verdict_needs_every_score_that_gives_one(
+def test_a_verdict_passes_only_with_every_score(
     scores: Mapping[str, Score], expected: bool | None
 ) -> None:
     assert verdict(scores) is expected
 
 
 @given(st.dictionaries(st.text(), scores, min_size=1))
-def test_a_score_that_could_not_be_made_is_never_a_verdict(scores: dict[str, Score]) -> None:
+def test_with_a_score_that_could_not_be_made_no_answer_passes(scores: dict[str, Score]) -> None:
     scores["unmade"] = Score(None, True)
-    assert verdict(scores) is None
+    failed = any(score.passed is False for score in scores.values())
+    assert verdict(scores) is (False if failed else None)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ export default defineConfig(({ mode }) => ({
   root: fileURLToPath(new URL(".", import.meta.url)),
   define: { "process.env.NODE_ENV": '"production"' },
   build: {
-    outDir: "../harness/report/html/dist",
+    outDir: "../harness/plugins/report/dist",
     emptyOutDir: false,
     target: "es2023",
     chunkSizeWarningLimit: 2_000,

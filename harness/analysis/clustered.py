@@ -16,13 +16,13 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from harness.analysis.distributions import (
+from harness.analysis.metrics import Interval, SampleStatistic, Statistic
+from harness.analysis.p_values import (
     beta_quantile,
     normal_quantile,
     t_quantile,
     t_tail,
 )
-from harness.analysis.metrics import Interval, SampleStatistic, Statistic
 from harness.store.columns import changes
 
 ROUNDING = 1e-12  # Standard errors below this are rounding errors of a sum that is exactly zero

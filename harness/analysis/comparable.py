@@ -24,7 +24,7 @@ from harness.store.judgements import read_register
 from harness.store.run_folder import JUDGES, RunFolder
 
 PART = "_sha256/"  # In a fingerprint, `LABEL_sha256/GROUP` is the hash of that group's data
-DOCUMENTS = "documents_sha256"  # hash of lm-eval's documents; earlier runs have none
+DOCUMENTS = "documents_sha256"  # a hash of a task's documents; earlier runs may have none
 
 
 RECORDING = ("model.where", "model.columns", "model.match")  # not compared: vary with prompts
@@ -248,16 +248,11 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
             raise RunConflict(f"{names} are runs of different tasks: {tasks}.", remedy)
         if variant.dataset == baseline.dataset:
             continue
-        theirs, both = _parts(variant), (baseline, variant)
+        theirs = _parts(variant)
         unlike = sorted(part for part in ours.keys() & theirs.keys() if ours[part] != theirs[part])
         if unlike or not ours or not theirs:
             where = f" ({', '.join(unlike[:3])})" if unlike else ""
-            remedy = "Run the variants again on the same data."
-            if task == "lm_eval" and not all(DOCUMENTS in one.fingerprint for one in both):
-                remedy = (
-                    "Runs of an earlier version do not record their documents: run their files "
-                    "again, which repeats no call, and compare."
-                )
+            remedy = "Run both files again on the same data: known replies are reused."
             raise RunConflict(
                 f"{names} are runs of different data sets{where}: nothing can be compared.",
                 remedy,

@@ -29,14 +29,21 @@ from harness.analysis.clustered import (
     mean_of_groups,
     merged,
 )
-from harness.analysis.distributions import (
+from harness.analysis.metrics import PASS_RATE, Interval
+from harness.analysis.p_values import (
+    ALPHA,
+    benjamini_hochberg,
+    detectable_change,
+    holm,
+    mcnemar,
+    needed_instances,
+    needed_pairs,
     normal_quantile,
+    reach,
+    sign_flips,
     t_quantile,
     t_tail,
 )
-from harness.analysis.metrics import PASS_RATE, Interval
-from harness.analysis.p_values import ALPHA, benjamini_hochberg, holm, mcnemar, sign_flips
-from harness.analysis.power import detectable_change, needed_instances, needed_pairs, reach
 from harness.store.columns import AttemptTable, Bools, Ints, rows_by
 
 Floats = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Exports runs: the conversations of samples, and a table of samples or attempts.
+"""The table of one or more runs, with a row per sample or attempt.
 
 The mean of ``passed`` over samples is the pass rate. Unknown values are NULL, never 0. Text is not
 changed, and rows are streamed.
@@ -6,35 +6,25 @@ changed, and rows are streamed.
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from harness.analysis.metrics import PASS_RATE, Metrics
+from harness.analysis.metrics import Metrics
 from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
-from harness.errors import ConfigError, DataMissing, StoreFailed, nearest
-from harness.extras import import_extra
+from harness.errors import DataMissing
 from harness.records import Attempt, Usage, encodable
-from harness.store.files import OUTPUT_REMEDY, output_file
 from harness.store.index import AttemptIndex, AttemptLine
-from harness.store.lost_lines import warn_of_loss
+from harness.store.lost_lines import warn_of_missing
 from harness.store.run_folder import RunFolder
 
-if TYPE_CHECKING:
-    from _typeshed import SupportsWrite
-
 Line = TypeVar("Line", Attempt, "_Row")
-Turn = dict[str, str]  # ``role`` and ``content``
 
 
 @dataclass(frozen=True)
@@ -74,7 +64,7 @@ def exported_run(folder: RunFolder) -> ExportedRun:
     if not len(index.attempts):
         remedy = "Run its run file again: it resumes where it stopped."
         raise DataMissing(f"The run {folder.name!r} has no attempts to export.", remedy)
-    warn_of_loss(folder, index.attempts)
+    warn_of_missing(folder, index.attempts)
     manifest = folder.read_manifest()
     return ExportedRun(
         folder=folder,
@@ -87,62 +77,8 @@ def exported_run(folder: RunFolder) -> ExportedRun:
     )
 
 
-def figures(metrics: Metrics) -> dict[str, float]:
-    """Return the known metrics of a run by name, such as ``pass_rate/stderr``."""
-    found: dict[str, float | None] = {}
-    for name, one in {**metrics.scores, PASS_RATE: metrics.overall}.items():
-        low, high = one.ci95 or (None, None)
-        found |= {name: one.mean, f"{name}/stderr": one.stderr, f"{name}/n": one.n}
-        found |= {f"{name}/ci95_low": low, f"{name}/ci95_high": high}
-    for k, rate in metrics.pass_at_k.items():
-        low, high = metrics.pass_at_k_ci95.get(k) or (None, None)
-        found |= {f"pass@{k}": rate, f"pass@{k}/ci95_low": low, f"pass@{k}/ci95_high": high}
-    found |= {f"pass^{k}": rate for k, rate in metrics.pass_hat_k.items()}
-    found |= {f"any@{k}": rate for k, rate in metrics.rounds.any_of_first_k.items()}
-    found |= {f"outcomes/{outcome}": count for outcome, count in metrics.outcomes.items()}
-    counted = ("n_instances", "n_samples", "n_attempts", "n_calls", "cost_usd")
-    found |= {name: getattr(metrics, name) for name in counted}
-    if metrics.usage is not None:
-        found |= {name: getattr(metrics.usage, name) for name in Usage.__struct_fields__}
-    return {name: float(value) for name, value in found.items() if value is not None}
-
-
-def checked_fields(
-    form: str, fields: Mapping[str, str], known: Collection[str], required: Collection[str] = ()
-) -> None:
-    """Raise ConfigError if a field is not in ``known``, or a required one is missing or empty."""
-    for name in fields:
-        if name not in known:
-            raise ConfigError(f"{form} has no field {name!r} to set.", nearest(name, known))
-    for name in required:
-        if not fields.get(name):
-            problem = f"{form} requires the field {name!r}, which a run does not record."
-            raise ConfigError(problem, f"Set it with --field {name}=VALUE.")
-
-
-def prompt(rounds: Sequence[Attempt]) -> list[Turn]:
-    """Return the recorded messages of a sample's prompt."""
-    return [
-        {"role": str(message["role"]), "content": str(message["content"])}
-        for message in rounds[0].request.get("messages", ())
-    ]
-
-
-def conversation(rounds: Sequence[Attempt]) -> list[Turn]:
-    """Return the turns before a sample's last answer."""
-    turns = prompt(rounds)
-    for attempt in rounds[:-1]:
-        turns.append({"role": "assistant", "content": attempt.text or ""})
-        if attempt.feedback is not None:
-            turns.append({"role": "user", "content": attempt.feedback})
-    return turns
-
-
 Kind = Literal["VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"]  # SQL type of a column
 Cell = str | int | float | bool | None
-
-MAX_ROWS = 20_000  # per row group of a Parquet file
-ROW_GROUP_BYTES = 32_000_000  # approximate, uncompressed: readers unpack one group at a time
 
 
 class _Score(msgspec.Struct, gc=False):
@@ -274,69 +210,3 @@ def _unused(name: str, taken: Mapping[str, Kind]) -> str:
         number += 1
         unused = f"{name}_{number}"
     return unused
-
-
-def write_csv(rows: ExportedRows, file: SupportsWrite[str]) -> None:
-    """Write a table as CSV with a header (RFC 4180, except that lines end in a bare newline).
-
-    A NULL is written as an empty cell, and empty text as a pair of quotes. Text that a spreadsheet
-    would read as a formula is not altered.
-    """
-    file.write(",".join(map(_csv_cell, rows.columns)) + "\n")
-    for row in rows:
-        file.write(",".join(map(_csv_cell, row)) + "\n")
-
-
-def _csv_cell(cell: Cell) -> str:
-    if cell is None:
-        return ""
-    if isinstance(cell, str):
-        return '"' + cell.replace('"', '""') + '"'
-    return str(cell).lower() if isinstance(cell, bool) else repr(cell)
-
-
-def write_parquet(rows: ExportedRows, path: Path) -> None:
-    """Write a table as Parquet. Times are in epoch seconds, and a score that is True becomes 1.
-
-    On failure, an existing file is unchanged.
-    """
-    duckdb = import_extra("duckdb", "parquet")
-    with (
-        output_file(path) as target,
-        tempfile.TemporaryDirectory(
-            prefix=".harness-", dir=path.resolve().parent, ignore_cleanup_errors=True
-        ) as work,
-    ):
-        lines = Path(work) / "rows.jsonl"
-        longest = 1
-        encode = msgspec.json.Encoder().encode
-        with lines.open("wb") as file:
-            for row in rows:
-                line = encode(dict(zip(rows.columns, row, strict=True))) + b"\n"
-                longest = max(longest, file.write(line))
-            size = file.tell()
-        types = ", ".join(f"{_quoted(name)}: '{kind}'" for name, kind in rows.columns.items())
-        group = ROW_GROUP_BYTES // max(size // max(len(rows), 1), 1)
-        settings = {
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "memory_limit": f"{300 + 6 * longest // 1_000_000}MB",
-            "temp_directory": work,
-            "threads": 2,
-        }
-        try:
-            with duckdb.connect(":memory:", config=settings) as connection:
-                connection.execute(
-                    f"COPY (SELECT * FROM read_json({_quoted(str(lines))}, "  # noqa: S608 (quoted)
-                    f"format='newline_delimited', columns={{{types}}}, "
-                    f"maximum_object_size={longest + 1})) TO {_quoted(str(target))} (FORMAT "
-                    f"parquet, COMPRESSION zstd, ROW_GROUP_SIZE {min(MAX_ROWS, max(2048, group))})"
-                )
-        except duckdb.Error as error:
-            full = os.strerror(errno.ENOSPC)
-            reason = full if full in str(error) else str(error).splitlines()[0][:200]
-            raise StoreFailed(f"Cannot write {path}: {reason}.", OUTPUT_REMEDY) from None
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

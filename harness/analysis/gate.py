@@ -42,14 +42,12 @@ from harness.analysis.comparable import (
     scored_runs,
 )
 from harness.analysis.comparison import Method, compare, pair
-from harness.analysis.distributions import t_quantile
+from harness.analysis.failures import Unjudged, unjudged
 from harness.analysis.metrics import PASS_RATE, Interval
-from harness.analysis.p_values import ALPHA
-from harness.analysis.paper_figures import weighted_means
-from harness.analysis.power import needed_instances, needed_verdicts
+from harness.analysis.p_values import ALPHA, needed_instances, needed_verdicts, t_quantile
+from harness.analysis.ratios import weighted_means
 from harness.analysis.run_differences import differing, refuse_unlike_verdicts
 from harness.analysis.summary import only_numbers
-from harness.analysis.unjudged import Unjudged, unjudged
 from harness.config.run_file import of_k
 from harness.config.sections import (
     COST,

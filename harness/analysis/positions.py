@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from string import ascii_uppercase
+
 import msgspec
 import numpy as np
 from msgspec import Struct
@@ -9,9 +11,8 @@ from numpy.typing import NDArray
 
 from harness.analysis.clustered import clustered_mean, rate
 from harness.analysis.constraints import ScoreDetails
-from harness.analysis.distributions import chi_squared_tail
 from harness.analysis.metrics import PositionBias, PositionRates, Statistic
-from harness.scoring.choices import LETTERS
+from harness.analysis.p_values import chi_squared_tail
 from harness.store.index import AttemptIndex
 
 
@@ -62,7 +63,7 @@ def _places(score: ScoreDetails) -> _Places | None:
     except (msgspec.MsgspecError, RecursionError):
         return None
     low, high = sorted((found.chosen, found.right))
-    return found if low >= 0 and high < found.of <= len(LETTERS) else None
+    return found if low >= 0 and high < found.of <= len(ascii_uppercase) else None
 
 
 def position_bias(
@@ -99,7 +100,7 @@ def position_bias(
         over = clustered_mean(excess[:, place], clusters)
         passed = rate(picked[correct], clusters[correct]) if correct.any() else Statistic()
         rates.append(PositionRates(
-            option=LETTERS[place],
+            option=ascii_uppercase[place],
             n_right=int(correct.sum()),
             chosen=rate(picked, clusters),
             excess=over.number(-1, 1),

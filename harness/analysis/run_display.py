@@ -20,7 +20,7 @@ from harness.errors import DataInvalid, HarnessError
 from harness.execution import ExecutionRefused, executing
 from harness.plugin_interface import calling
 from harness.plugin_loader import kind
-from harness.ports import Claim, Claiming, Effect, Explained, PaperTable, Pictured, Tabled
+from harness.ports import Claim, Effect, PaperTable, Task, class_of
 from harness.records import Instance
 from harness.store.run_folder import RunFolder
 
@@ -33,8 +33,8 @@ class RunDisplay(msgspec.Struct, frozen=True, kw_only=True):
     """What tables and reports show of a run that its results do not contain."""
 
     table: PaperTable | None = None
-    claims: tuple[Claim, ...] | None = None  # None if the task is no `Claiming`
-    fields: dict[str, dict[str, str]] = {}  # `Claiming.fields`, by encoding
+    claims: tuple[Claim, ...] | None = None  # None if the task has none
+    fields: dict[str, dict[str, str]] = {}  # `Task.fields`, by encoding
     effects: tuple[Effect, ...] = ()
     group_meanings: Mapping[str, Mapping[str, str]] = {}
     missing: str = ""  # why there is none, if the task is not installed
@@ -68,7 +68,8 @@ def read_display(folder: RunFolder, encodings: Iterable[str] = ()) -> RunDisplay
             remedy = f"Remove it; harness score {folder.name} writes it again."
             raise DataInvalid(problem, remedy) from None
     try:
-        return _display_of(kind("tasks").load(plugin_of(manifest.get("task", ""))), encodings)
+        task = kind("tasks").load(plugin_of(manifest.get("task", "")))
+        return _display_of(class_of(task, Task), encodings)  # type: ignore[type-abstract]
     except ExecutionRefused as error:
         _warn(f"{folder.name}: its task's table and labels are missing, if it has any. {error}")
         return NO_DISPLAY
@@ -88,9 +89,9 @@ def recorded_display(run: RunFile, instances: Iterable[Instance[Any]]) -> dict[s
     tasks, name = kind("tasks"), run.task.name
     if tasks.is_own_code(name):
         with calling(f"The display of the task {name!r}"):
-            task = tasks.load(name)
+            task = class_of(tasks.load(name), Task)  # type: ignore[type-abstract]
             encodings = set[str]()
-            if isinstance(task, Claiming):
+            if task.claims is not None:
                 encodings = {instance.groups.get("encoding", "") for instance in instances}
             display = msgspec.to_builtins(_display_of(task, encodings - {""}))
             msgspec.convert(display, RunDisplay)  # what its members return may be of any type
@@ -103,15 +104,14 @@ def recorded_display(run: RunFile, instances: Iterable[Instance[Any]]) -> dict[s
     return recorded
 
 
-def _display_of(task: Any, encodings: Iterable[str]) -> RunDisplay:
+def _display_of(task: type[Task[Any]], encodings: Iterable[str]) -> RunDisplay:
     fields: dict[str, dict[str, str]] = {}
-    if isinstance(task, Claiming):
+    if task.claims is not None:
         fields = {encoding: dict(task.fields(encoding)) for encoding in encodings}
-    table = task.table if isinstance(task, Tabled) else None
     return RunDisplay(
-        table=table if isinstance(table, PaperTable) else None,
-        claims=task.claims if isinstance(task, Claiming) else None,
+        table=task.table if isinstance(task.table, PaperTable) else None,
+        claims=task.claims,
         fields=fields,
-        effects=task.effects if isinstance(task, Pictured) else (),
-        group_meanings=task.group_meanings if isinstance(task, Explained) else {},
+        effects=task.effects,
+        group_meanings=task.group_meanings,
     )

@@ -36,19 +36,22 @@ from harness.analysis.metrics import (
     Rounds,
     SampleStatistic,
     TurnRate,
+    from_json,
 )
-from harness.analysis.paper_figures import weighted_means
 from harness.analysis.positions import read_positions
+from harness.analysis.ratios import weighted_means
 from harness.analysis.run_display import read_display
 from harness.analysis.self_preference import common_family
 from harness.records import OUTCOMES
-from harness.scoring.choices import CHOICE
+from harness.scoring import CHOICE
 from harness.store.aggregates import read_aggregates
 from harness.store.calls import NO_CALLS, CallTotals, read_calls
 from harness.store.columns import AttemptTable, changes
+from harness.store.files import read_file
 from harness.store.index import AttemptIndex, read_attempts
+from harness.store.json_lines import reading
 from harness.store.judgements import RegisteredJudge, read_register
-from harness.store.lost_lines import warn_of_loss
+from harness.store.lost_lines import is_unchanged, refuse_changed_settings, warn_of_loss
 from harness.store.references import references_folder
 from harness.store.run_folder import REFERENCES, RunFolder
 
@@ -380,3 +383,31 @@ def latencies(seconds: Iterable[float]) -> Latencies | None:
         return None
     quantiles = np.percentile(values, np.arange(101))
     return Latencies(n=len(values), quantiles=tuple(quantiles.tolist()))
+
+
+def read_metrics(folder: RunFolder, manifest: dict[str, Any]) -> Metrics | None:
+    """Return a run's metrics with its progress, None if it has none yet.
+
+    They are computed again, without groups, if they are missing, or if a file of the run was
+    changed since they were written.
+
+    Raises:
+        HarnessError: If a file of the run is unreadable.
+    """
+    refuse_changed_settings(folder.path)
+    owed = folder.owed(manifest)  # None: the run grows, or was killed
+    metrics = None
+    with reading(folder.metrics):
+        if folder.metrics.exists():
+            metrics = from_json(read_file(folder.metrics), folder.metrics)
+    read_register(folder.path)  # raises an error if it lacks a judge
+    if metrics is not None and (
+        owed is None or (metrics.run == folder.name and is_unchanged(folder, manifest))
+    ):
+        complete, planned = folder.progress(manifest)
+        return replace(metrics, complete=complete, n_planned=planned, n_owed=owed)
+    if metrics is None and (owed is None or not folder.attempts.exists()):
+        return None
+    from harness.analysis.summary import measure  # NumPy takes 0.2 s to import
+
+    return measure(folder, grouped=False)

@@ -1,9 +1,39 @@
 """Model backends, one module per provider protocol. Run files select a backend by module name.
 
-Your own backend can use `HttpBackend` and `HttpClient`, which convert failures to exceptions of
-`harness.errors`.
+Backends of plug-ins can use what this package exports. `HttpBackend` and `HttpClient` convert
+failures to exceptions of `harness.errors`.
 """
 
-from harness.backends._http import HttpBackend, HttpClient
+from harness.backends import _bodies as bodies
+from harness.backends import _responses as responses
+from harness.backends._cloud import TokenClient, converting
+from harness.backends._http import (
+    REPLY_MB,
+    UNREADABLE,
+    FindCut,
+    HttpBackend,
+    HttpClient,
+    encode,
+    past_proxies,
+)
+from harness.backends._owned_servers import DeadlyPrompts, Lease, OwnedServers, Turns
+from harness.backends._responses import OnAllowances
 
-__all__ = ["HttpBackend", "HttpClient"]
+__all__ = [
+    "REPLY_MB",
+    "UNREADABLE",
+    "DeadlyPrompts",
+    "FindCut",
+    "HttpBackend",
+    "HttpClient",
+    "Lease",
+    "OnAllowances",
+    "OwnedServers",
+    "TokenClient",
+    "Turns",
+    "bodies",
+    "converting",
+    "encode",
+    "past_proxies",
+    "responses",
+]

@@ -8,29 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 import time
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from typing import Any
 
 from harness.backends._http import LEAST_KEY, HttpClient
 from harness.backends._responses import treatment_of
-from harness.errors import FatalCallError, TransientError
-from harness.extras import import_extra
-
-if TYPE_CHECKING:
-    from httpx2 import Request as HttpRequest
+from harness.errors import FatalCallError, TransientError, import_extra
 
 ENTRA_SCOPE = "https://cognitiveservices.azure.com/.default"
 RENEW_S = 300.0  # a token of Entra ID is renewed this long before it expires
-SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 
 @contextlib.contextmanager
-def _converting(cloud: str, remedy: str) -> Iterator[None]:
+def converting(cloud: str, remedy: str) -> Iterator[None]:
     """Convert the exceptions of a cloud's library to CallErrors in a ``with`` block."""
     try:
         yield
@@ -42,15 +35,6 @@ def _converting(cloud: str, remedy: str) -> Iterator[None]:
         if treatment == "fatal" and not getattr(error, "retryable", False):
             raise FatalCallError(said, remedy) from None
         raise TransientError(said, kind="unreachable") from None
-
-
-def vertex_url(location: str) -> str:
-    """Return the base URL of Vertex AI in a location such as ``europe-west4`` or ``global``."""
-    if location == "global":
-        return "https://aiplatform.googleapis.com/v1"
-    if location in ("us", "eu"):
-        return f"https://aiplatform.{location}.rep.googleapis.com/v1"
-    return f"https://{quote(location)}-aiplatform.googleapis.com/v1"
 
 
 class TokenClient(HttpClient):
@@ -106,75 +90,9 @@ class EntraClient(TokenClient):
 
     def new_token(self) -> str:
         identity = import_extra(*self.library)
-        with _converting("Entra ID", "Log in: az login."):
+        with converting("Entra ID", "Log in: az login."):
             self._credential = self._credential or identity.DefaultAzureCredential()
             found = self._credential.get_token(ENTRA_SCOPE)
         self._expires_at = found.expires_on
         token: str = found.token
         return token
-
-
-class GoogleCloudClient(TokenClient):
-    """A client that sends an access token of Google's Application Default Credentials."""
-
-    library = "google.auth", "google"
-    _credentials: Any = None
-
-    def valid(self) -> bool:
-        return bool(self._credentials and self._credentials.valid)
-
-    def new_token(self) -> str:
-        google = import_extra(*self.library)
-        transport = import_extra("google.auth.transport.requests", "google")
-        with _converting("Google Cloud", "Log in: gcloud auth application-default login."):
-            if self._credentials is None:
-                self._credentials, _ = google.default(scopes=[SCOPE])
-            self._credentials.refresh(transport.Request())
-        token: str = self._credentials.token
-        return token
-
-
-def bedrock_url(region: str) -> str:
-    """Return the base URL of Amazon Bedrock in a region such as ``eu-central-1``."""
-    return f"https://bedrock-runtime.{quote(region)}.amazonaws.com"
-
-
-class AwsClient(HttpClient):
-    """A client that signs its requests (AWS Signature Version 4).
-
-    Args:
-        url: The server's base URL.
-        region: The AWS region.
-        profile: A profile in the user's AWS configuration (default: AWS's credential chain).
-        options: The options of `HttpClient`.
-    """
-
-    _credentials: Any = None
-
-    def __init__(self, url: str, region: str, profile: str | None, **options: Any) -> None:
-        import_extra("botocore", "aws")
-        super().__init__(url, **options)
-        self._region, self._profile = region, profile
-        self._lock = threading.Lock()
-
-    async def request(self, path: str, content: bytes) -> HttpRequest:
-        headers = await asyncio.to_thread(self._signed, path, content)
-        return self.build_request(path, content, headers)
-
-    def _signed(self, path: str, content: bytes) -> dict[str, str]:
-        session = import_extra("botocore.session", "aws")
-        auth = import_extra("botocore.auth", "aws")
-        awsrequest = import_extra("botocore.awsrequest", "aws")
-        errors = import_extra("botocore.exceptions", "aws")
-        with _converting("AWS", "Log in (aws sso login), or set the AWS variables."), self._lock:
-            if self._credentials is None:
-                self._credentials = session.Session(profile=self._profile).get_credentials()
-            if self._credentials is None:
-                raise errors.NoCredentialsError
-            credentials = self._credentials.get_frozen_credentials()
-        headers = {"content-type": "application/json", **self.headers}
-        request = awsrequest.AWSRequest(
-            "POST", self.base + path, headers, content, params=self.query
-        )
-        auth.SigV4Auth(credentials, "bedrock", self._region).add_auth(request)
-        return dict(request.headers.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
@@ -15,10 +15,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 from msgspec import structs
+from typing_extensions import override
 
 from harness.backends import _responses
 from harness.config.settings import RECORDED_KEY, shown_url, url_keys
 from harness.errors import CallError, ConfigError, FatalCallError, RequestRejected, TransientError
+from harness.ports import Backend
 from harness.records import Message, PromptCut, Reply, Request
 
 if TYPE_CHECKING:
@@ -301,6 +303,10 @@ class HttpClient:
             for name, text in texts.items()
             if isinstance(text, str) and any(key in text for key in self._keys)
         }
+        # It is shown like an error, and no answer: parts of the key are masked as well.
+        reason = replace(self._asked, key="", secrets=self._keys).without_key(reply.finish_reason)
+        if reason != reply.finish_reason:
+            masked["finish_reason"] = reason
         return structs.replace(reply, **masked) if masked else reply
 
     def mask(self, text: str) -> str:
@@ -327,7 +333,7 @@ class HttpClient:
             await self.http.aclose()
 
 
-class HttpBackend(ABC):
+class HttpBackend(Backend):
     """A backend that makes each call with one POST request."""
 
     cacheable = True
@@ -356,6 +362,7 @@ class HttpBackend(ABC):
     def path_for(self, request: Request) -> str:
         return self.path
 
+    @override
     async def start(self, on_status: Callable[[str], None]) -> None:
         """Import the HTTP library, so that no rate limit counts a call long before it is sent."""
         self.client.http  # noqa: B018 (importing what it needs takes up to half a second)
@@ -380,6 +387,7 @@ class HttpBackend(ABC):
         except UNREADABLE as error:
             raise self.client.malformed(content, error, request.model) from None
 
+    @override
     async def aclose(self) -> None:
         await self.client.aclose()
 

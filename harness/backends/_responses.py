@@ -134,7 +134,7 @@ FILTER_WORDS = (
 UNKNOWN_MODEL = "Invalid model name passed in model="  # LiteLLM's proxy, with status 400
 ACCOUNT = "Check the account, and model.base_url in the run file."
 MASK = "[key]"  # replaces a key that a server sends back
-_ESCAPE = re.compile(r"(?:\\+u00|\\+x|%)([2-7][0-9a-fA-F])")  # of a character of a key
+_ESCAPE = re.compile(r'(?:\\+u00|\\+x|%)([2-7][0-9a-fA-F])|\\+([/"])')  # of a key's character
 LEAST_PART = 12  # characters; a shorter part of a key may be a word
 
 
@@ -155,7 +155,7 @@ class CallContext:
         return tuple(filter(None, (self.key, *self.secrets)))
 
     def without_key(self, text: str) -> str:
-        plain = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text)
+        plain = _ESCAPE.sub(lambda escape: escape[2] or chr(int(escape[1], 16)), text)
         if any(secret in plain or _shared(plain, secret, 0) >= 0 for secret in self.known):
             text = plain
         for secret in self.known:  # before cutting

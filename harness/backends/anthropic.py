@@ -4,17 +4,15 @@ API version 2026-10-21 rejects temperature, top_p and top_k, even with default v
 2023-06-01 accepts them for the models that still support them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from harness.backends._anthropic_batches import STATUSES, AnthropicBatching
 from harness.backends._bodies import Count, read, state_in, usage_of, with_tool_calls
 from harness.backends._http import REPLY_MB, UNREADABLE, FindCut, HttpBackend, HttpClient, encode
 from harness.backends._responses import OnAllowances
 from harness.backends._sdk_client import SDKClient
-from harness.backends._streams import LONGEST_UNSTREAMED, streamed, text_so_far
 from harness.errors import ConfigError, TransientError
 from harness.records import DecodingConstraint, Message, PromptCut, Reply, Request, Usage
 
@@ -31,6 +29,18 @@ FINISH_REASONS = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
+STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""HTTP statuses of the types of errors. Any other type counts as 500."""
 SIGNED = (b'"signature"', b'"redacted_thinking"')
 
 
@@ -185,7 +195,7 @@ def marked(
     return place, parts + ([{"type": "text", "text": content[at:]}] if content[at:] else [])
 
 
-class AnthropicBackend(AnthropicBatching, MessagesBackend):
+class AnthropicBackend(MessagesBackend):
     """Anthropic's Messages API.
 
     Args:
@@ -199,6 +209,7 @@ class AnthropicBackend(AnthropicBatching, MessagesBackend):
     """
 
     path = "/v1/messages"
+    url_variable = "ANTHROPIC_BASE_URL"
 
     def __init__(
         self,
@@ -241,3 +252,67 @@ def _usage(given: object) -> Usage | None:
 
 
 plugin = AnthropicBackend
+
+
+# Reads the messages that Anthropic's Messages API streams as server-sent events.
+# Source: https://platform.claude.com/docs/en/build-with-claude/streaming.
+
+LONGEST_UNSTREAMED = 21_333
+"""The most output tokens for which an answer takes less than ten minutes, by Anthropic's estimate.
+
+Longer answers must be streamed. Otherwise the connection may be closed before they are complete.
+"""
+
+_DELTAS = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+    "input_json_delta": "partial_json",
+}
+
+
+def streamed(stream: bytes) -> tuple[dict[str, Any], str]:
+    """Return the message in a stream, as far as received, and how the stream ends.
+
+    The end is the type of the last event, ``message_stop`` or ``error`` (the message then has the
+    key ``error``), or "" if the stream breaks off before it.
+
+    Raises:
+        MsgspecError: If an event is not JSON.
+        LookupError: If an event lacks a field.
+    """
+    message: dict[str, Any] = {}
+    for event in _events(stream):
+        match kind := event["type"]:
+            case "message_start":
+                message = event["message"]
+            case "content_block_start":
+                message["content"].append(event["content_block"])
+            case "content_block_delta":
+                delta, block = event["delta"], message["content"][event["index"]]
+                if field := _DELTAS.get(delta["type"]):
+                    block[field] = block.get(field, "") + delta[field]
+            case "message_delta":
+                message |= event["delta"]
+                message["usage"] = message["usage"] | (event.get("usage") or {})
+            case "error":
+                return message | {"error": event["error"]}, kind
+            case "message_stop":
+                return message, kind
+    return message, ""
+
+
+def text_so_far(stream: bytes) -> str:
+    """Return the text of the answer in a stream that has broken off ("" if it is malformed)."""
+    try:
+        message, _ = streamed(stream)
+        return "".join(block.get("text", "") for block in message.get("content", ()))
+    except (msgspec.MsgspecError, LookupError, TypeError, AttributeError):
+        return ""
+
+
+def _events(stream: bytes) -> Iterator[dict[str, Any]]:
+    decoder = msgspec.json.Decoder(dict[str, Any])
+    for line in stream.splitlines(keepends=True):
+        if line.startswith(b"data:") and line.endswith(b"\n"):
+            yield decoder.decode(line.removeprefix(b"data:").strip())

@@ -13,18 +13,17 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, UnsetType, structs
+from typing_extensions import override
 
 from harness.backends import _bodies
 from harness.backends._bodies import Count, Dialects
 from harness.backends._cloud import EntraClient
-from harness.backends._http import REPLY_MB, UNREADABLE, HttpClient
-from harness.backends._joint_prompts import shares
-from harness.backends._openai_batches import BatchRules, OpenAIBatching
+from harness.backends._http import REPLY_MB, UNREADABLE, HttpBackend, HttpClient
 from harness.backends._responses import OnAllowances
 from harness.backends._sdk_client import SDKClient
 from harness.errors import CallError, ConfigError, FatalCallError, TransientError, nearest
 from harness.ports import LOGLIKELIHOODS, LOGPROBS, PARAMETERS, PROMPT_LOGPROBS, SAMPLES_PER_CALL
-from harness.records import LARGEST, REFUSALS, DecodingConstraint, Reply, Request, Usage
+from harness.records import LARGEST, REFUSALS, Decoding, DecodingConstraint, Reply, Request, Usage
 
 
 class _Message(msgspec.Struct):
@@ -109,7 +108,6 @@ class ProviderPreset:
         key: The key's environment variable, or None if no key is needed.
         max_tokens, seed: The provider's names for these parameters, or None if it has no seed.
         stop: Whether the API has stop sequences.
-        batches: The rules of the provider's batches, or None if it has none.
         responses: Pattern of the models that only the Responses API serves.
         fixed_sampling: Pattern of the models that reject temperature and top_p, and return no
             log-probabilities.
@@ -132,7 +130,6 @@ class ProviderPreset:
     stop: bool = True
     hint: str = ""
     responses: str = ""
-    batches: BatchRules | None = None
     fixed_sampling: str = ""
     constraints: Dialects = field(default_factory=lambda: _bodies.SCHEMA)
     logprobs: bool = False
@@ -193,7 +190,6 @@ COMPATIBLE = ProviderPreset(
     constraints={},
     logprobs=True,
     echo=True,
-    batches=BatchRules(),
 )
 """A server of which only the URL is known.
 
@@ -307,7 +303,15 @@ def _tool_calls(given: object) -> Iterator[tuple[object, object]]:
             yield function.get("name"), function.get("arguments")
 
 
-class OpenAIBackend(ChatReplies, OpenAIBatching):
+def refuse_old_constraints(decoding: Decoding) -> None:
+    """Raise ConfigError for names of constraints that vLLM ignores since version 0.12."""
+    for key in sorted(decoding.extra):
+        if key.startswith("guided_"):
+            problem = f"vLLM no longer knows decoding.extra.{key}, and would ignore it."
+            raise ConfigError(problem, "Set decoding.constraint (harness docs providers).")
+
+
+class OpenAIBackend(ChatReplies, HttpBackend):
     """OpenAI's Chat Completions API.
 
     Args:
@@ -322,6 +326,7 @@ class OpenAIBackend(ChatReplies, OpenAIBatching):
 
     may_change = frozenset({"prompt_caching", "service_tier"})
     path = "/chat/completions"
+    url_variable = "OPENAI_BASE_URL"
     conversation = True
     # The usual request fields of constraints at a URL that is no preset's (see `key_part`).
     usual: ClassVar[Dialects] = {
@@ -350,7 +355,8 @@ class OpenAIBackend(ChatReplies, OpenAIBatching):
                 f"{found.title} serves {model} only through the Responses API.",
                 "Set model.backend: openai_responses.",
             )
-        self.preset, self.batches = self.dialect(found), found.batches
+        self.preset = self.dialect(found)
+        self.preset_name = next((name for name, one in PRESETS.items() if one is found), "")
         limits: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
         limits |= {"reply_mb": reply_mb, "on_allowances": on_allowances}
         client: HttpClient
@@ -365,6 +371,7 @@ class OpenAIBackend(ChatReplies, OpenAIBatching):
         self.states_cost = found.states_cost or (own is not None and own.states_cost)
         super().__init__(client, self.preset.features(model) | turns)
 
+    @override
     def key_part(self, request: Request) -> str:
         """Return the name of the decoding constraint's request field, as a part of the cache key.
 
@@ -377,6 +384,13 @@ class OpenAIBackend(ChatReplies, OpenAIBatching):
             return ""
         field = self.preset.constraints.get(constraint.kind, "")
         return "" if field == self._usual.get(constraint.kind) else field
+
+    @override
+    def check_decoding(self, name: str, decoding: Decoding) -> None:
+        """Also refuse names of constraints that vLLM no longer knows, if it may be the server."""
+        super().check_decoding(name, decoding)
+        if "regex" in self.features:
+            refuse_old_constraints(decoding)
 
     def dialect(self, preset: ProviderPreset) -> ProviderPreset:
         """Return the preset, adapted to the API endpoint that this backend calls."""
@@ -406,6 +420,17 @@ class OpenAIBackend(ChatReplies, OpenAIBatching):
         if isinstance(decoding.constraint, DecodingConstraint):
             sent |= _bodies.constrained(decoding.constraint, preset.constraints)
         return {k: value for k, value in sent.items() if value is not None} | dict(decoding.extra)
+
+
+def shares(usage: Usage | None, requests: Sequence[Request]) -> list[Usage | None]:
+    """Divide a joint request's token counts among its calls, so that the parts add up to the whole.
+
+    The input is divided in proportion to the prompts' UTF-8 bytes, and the output equally.
+    """
+    if usage is None:
+        return [None] * len(requests)
+    sizes = (1 + sum(len(m.content.encode()) for m in one.messages) for one in requests)
+    return [*usage.divided(list(sizes))]
 
 
 plugin = OpenAIBackend

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from harness.errors import ConfigError, DataInvalid, ReplayMissing, RequestRejected, nearest
-from harness.ports import CONSTRAINTS, PARAMETERS
+from harness.ports import CONSTRAINTS, PARAMETERS, Backend
 from harness.records import Reply, Request, Usage
 
 
@@ -33,7 +33,7 @@ class _Row(msgspec.Struct):
 COLUMNS = ("prompt", "instance", "sample", "text", "finish_reason")  # keys of the option columns
 
 
-class ReplayBackend:
+class ReplayBackend(Backend):
     """A backend that replays recorded answers.
 
     Args:
@@ -159,9 +159,6 @@ class ReplayBackend:
             raise error(f"{self._path} has no answer for {which}, {begins}.", remedy)
         found = rounds[origin.round - 1]
         return Reply(found.text, found.finish_reason or "stop", found.usage, request.model)
-
-    async def aclose(self) -> None:
-        """Do nothing."""
 
 
 plugin = ReplayBackend

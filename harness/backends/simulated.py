@@ -8,14 +8,14 @@ from zlib import crc32
 
 from pydantic import Field
 
-from harness.ports import CONSTRAINTS, PARAMETERS
+from harness.ports import CONSTRAINTS, PARAMETERS, Backend
 from harness.records import Reply, Request, Usage
 
 WRONG_ANSWER = "No."
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class SimulatedBackend:
+class SimulatedBackend(Backend):
     """A simulated model, which gives the reference answer or, at random, a wrong one.
 
     Tables mark its results as simulated.
@@ -71,9 +71,6 @@ class SimulatedBackend:
         length = sum(len(message.content) for message in request.messages)
         usage = Usage(input_tokens=length // 4 + 1, output_tokens=len(text) // 4 + 1)
         return Reply(text, "stop", usage, "simulated")
-
-    async def aclose(self) -> None:
-        """Do nothing: there are no connections."""
 
 
 plugin = SimulatedBackend

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
@@ -15,8 +16,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from harness.calls.backend_layers import TimeLimit
 from harness.calls.signals import Ask, Report, Stop, Stopping
-from harness.calls.time_limit import TimeLimit
 from harness.config.prices import FREE, Price
 from harness.errors import (
     BudgetBroken,
@@ -47,8 +48,16 @@ class Need(NamedTuple):
     all: float  # `reserved`, and all waiting calls
 
 
-class SharedBudget:
-    """A run's part of a budget that several runs share. All amounts are in US dollars.
+class Spent(NamedTuple):
+    """The amounts spent from a shared budget before a session (US dollars)."""
+
+    by_run: float  # by earlier sessions of the session's run
+    by_others: float
+    unsure: float  # the part of `by_run` that was reserved by sessions that were killed
+
+
+class SharedBudget(ABC):
+    """A run's part of a budget that runs on several machines share. All amounts are in US dollars.
 
     Attributes:
         granted: The amount that the run's cost may not exceed.
@@ -60,9 +69,21 @@ class SharedBudget:
     need: Callable[[], Need]
     answered: Callable[[float], None]
 
+    @abstractmethod
+    async def join(self) -> Spent:
+        """Take over the spending of the run's earlier sessions, and return all past spending."""
+
+    @abstractmethod
+    def start(self, report: Report) -> None:
+        """Start to exchange amounts with the other runs. ``report`` receives what prevents it."""
+
+    @abstractmethod
     def asked(self) -> bool:
         """Return whether the amount that the run needs may be granted, and ask for it if so."""
-        raise NotImplementedError
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Give back what the run was granted but has not used."""
 
 
 Record = Callable[[float, float], Awaitable[None]]
@@ -86,7 +107,7 @@ class Budget:
         unsure: The part of ``spent`` for calls without an answer, which may have been billed.
         shared: The part of ``spent`` that is the other runs' cost.
         record: Saves the reservations, or None to keep them in memory only.
-        team: The run's part of a budget that the runs of a team share.
+        sharing: The run's part of a budget that it shares with runs on other machines.
         status: Receives the budget's status messages.
     """
 
@@ -99,14 +120,14 @@ class Budget:
         unsure: float = 0.0,
         shared: float = 0.0,
         record: Record | None = None,
-        team: SharedBudget | None = None,
+        sharing: SharedBudget | None = None,
         status: Report = lambda _: None,
     ) -> None:
         self.usd, self.spent, self.unsure = usd, spent, unsure
         self.wanted = 0.0
         self.broken: BudgetBroken | None = None
         self._shared = shared
-        self._record, self._team, self._status = record, team, status
+        self._record, self._sharing, self._status = record, sharing, status
         self._reserved = 0.0
         self._held: dict[str, float] = {}
         """Reservations of calls in batches, by key. The cache records them with the batches."""
@@ -118,8 +139,8 @@ class Budget:
         self._waiting: deque[tuple[float, asyncio.Future[None]]] = deque()
         self._in_flight: set[TimeLimit] = set()
         stop.on_stop(self._dismiss)
-        if team is not None:
-            team.need, team.answered = self._need, self._answered
+        if sharing is not None:
+            sharing.need, sharing.answered = self._need, self._answered
 
     @property
     def ended(self) -> bool:
@@ -179,7 +200,7 @@ class Budget:
         """Wait until a call's maximum cost fits, and reserve it."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append((most, turn))
-        if len(self._waiting) == 1 and self._team is None:
+        if len(self._waiting) == 1 and self._sharing is None:
             self._status(WAITING)
         self._serve()
         try:
@@ -227,7 +248,7 @@ class Budget:
         self._serve()
 
     def _fits(self, most: float) -> bool:
-        cap = self.usd if self._team is None else self._team.granted + self._shared
+        cap = self.usd if self._sharing is None else self._sharing.granted + self._shared
         return self.spent + self._reserved + self._held_usd + most <= cap + ROUNDING
 
     def _need(self) -> Need:
@@ -253,7 +274,7 @@ class Budget:
                 self._waiting.popleft()
                 self._reserved += most
                 turn.set_result(None)
-            elif self._team is not None and self._team.asked():
+            elif self._sharing is not None and self._sharing.asked():
                 return  # the answer serves again
             elif self._reserved + self._held_usd > ROUNDING:
                 return  # a call in flight may cost less than it has reserved

@@ -23,8 +23,8 @@ class PaidElsewhere(NotSent):
         self.reply = reply
 
 
-class InBatch(NotSent):
-    """The call is not sent because it has meanwhile become part of a batch."""
+class Postponed(NotSent):
+    """The call is not sent because another layer makes it later, such as in a batch."""
 
 
 @dataclass(eq=False)
@@ -39,7 +39,7 @@ class ClaimedCalls:
     replies: ReplyCache
     key: Callable[..., str]  # `call_key` of the backend
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    in_batch: Callable[[str], bool] = lambda key: False
+    is_postponed: Callable[[str], bool] = lambda key: False
 
     def __post_init__(self) -> None:
         self._held: set[str] = set()
@@ -52,7 +52,7 @@ class ClaimedCalls:
 
         Raises:
             PaidElsewhere: If another process has claimed the call or already saved its reply.
-            InBatch: If the call is in a batch.
+            Postponed: If another layer makes the call later.
         """
         await self._take(self.key(request))
         if request.others:
@@ -62,7 +62,7 @@ class ClaimedCalls:
                 try:
                     await self._take(key)
                     others.append(number)
-                except (PaidElsewhere, InBatch):
+                except (PaidElsewhere, Postponed):
                     self.release(key)
             request = replace(request, others=tuple(others))
         return await self.ask(request)
@@ -73,9 +73,9 @@ class ClaimedCalls:
         if not self.replies.claim(key):
             raise PaidElsewhere
         self._held.add(key)
-        if self.in_batch(key):
+        if self.is_postponed(key):
             self.release(key)
-            raise InBatch
+            raise Postponed
         shared = self.replies.shared
         if shared is not None and not await shared.claim_shared(key):
             self.release(key)
@@ -99,7 +99,7 @@ class ClaimedCalls:
             return False
         try:
             shared = self.replies.shared
-            claimed = shared is None or self.in_batch(key) or await shared.claim_shared(key)
+            claimed = shared is None or self.is_postponed(key) or await shared.claim_shared(key)
         except BaseException:
             self.replies.release(key)
             raise

@@ -48,7 +48,7 @@ class CodeErrors:
         # The calls that were in flight when enough had failed to end the run, and still are.
         self._awaited: set[object] | None = None
         # A user's function, called by its name in messages.
-        self._function: str = getattr(self.backend, "function_name", "")
+        self._function = self.backend.function_name
 
     async def __call__(self, request: Request) -> Reply:
         """Return the backend's reply.

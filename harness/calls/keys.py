@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable
 from functools import partial
 
-from harness.ports import LOGLIKELIHOODS, Backend, KeyedByRequest
+from harness.ports import LOGLIKELIHOODS, Backend, overrides
 from harness.records import Request, content_hash
 
 KEY_VERSION = 1  # part of every key; to be raised when keys change meaning
@@ -30,7 +30,7 @@ def call_key(
         request: The request.
         by_instance: Whether each attempt has its own reply. The key then includes the request's
             origin.
-        part: Text that the backend adds to the key (`KeyedByRequest`).
+        part: Text that the backend adds to the key (`Backend.key_part`).
         version: The version of the model that the run file states (``model.version``), if any.
         run: Id of the only run that may use the reply. Empty: all runs may.
     """
@@ -72,7 +72,7 @@ def backend_key(
     The function has a parameter ``by_instance``, whose default value is the one given here.
     """
     plain_key = partial(call_key, name, backend.endpoint, version=version, run=run)
-    if not isinstance(backend, KeyedByRequest):
+    if not overrides(backend, Backend.key_part):
         return partial(plain_key, by_instance=by_instance)
 
     def key(request: Request, *, by_instance: bool = by_instance) -> str:

@@ -2,19 +2,26 @@
 
 A request that is rejected is the failure of one call: other prompts may be answered. If no request
 can be answered, for example because the model takes no system prompt, every prompt gets the same
-message, and the run ends before it has sent them all.
+message, apart from numbers, ids and quotations of the prompt, and the run ends before it has sent
+them all. If a request of the run was answered before,
+it is first sent again as a control: the run goes on if the control is answered.
 """
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from harness.calls.circuit import second_control_of
 from harness.calls.claimed_calls import PaidElsewhere
 from harness.calls.signals import Ask
-from harness.errors import FatalCallError, PromptRefused, PromptTooLong, RequestRejected
+from harness.errors import CallError, FatalCallError, PromptRefused, PromptTooLong, RequestRejected
 from harness.records import Message, Reply, Request
 
 DIFFERENT_PROMPTS = 20  # rejected in a row with the same message, they end the run
-_ID = re.compile(r"\b(?=\w*\d)(?=\w*[a-zA-Z])[\w-]{16,}")  # such as that of a request
+_ID = re.compile(
+    r"\b(?=\w*\d)(?=\w*[a-zA-Z])[\w-]{16,}|\b(?=\w*\d)[0-9a-fA-F]{6,}\b|\d+"
+)  # such as that of a request; or any number
+_LEAST_QUOTE = 16  # characters; a shorter part of a prompt may be a word of the reason
 
 
 @dataclass(eq=False)
@@ -23,13 +30,20 @@ class RejectionLimit:
 
     Prompts that a content filter refuses and those that are too long do not count. Neither do calls
     that fail otherwise.
+
+    Attributes:
+        ask: Makes a call.
+        answered: Returns a request that was answered, by this session or before it, or None.
+        control: Sends a control call, which is no call of the run.
     """
 
     ask: Ask
+    answered: Callable[[], Request | None] = lambda: None
+    control: Ask | None = None
 
     def __post_init__(self) -> None:
-        self._message = ""  # the last one, without ids
-        self._prompts: set[tuple[Message, ...]] = set()  # rejected with this message in a row
+        self._reasons: set[str] = set()  # the last one, with and without quotations
+        self._prompts: set[tuple[Message, ...]] = set()  # rejected for this reason in a row
 
     async def __call__(self, request: Request) -> Reply:
         """Send the request, and return the reply.
@@ -46,13 +60,20 @@ class RejectionLimit:
         except (PromptRefused, PromptTooLong):
             raise
         except RequestRejected as error:
-            message = _ID.sub("", error.message)
-            if message != self._message:
-                self._message = message
+            # Both: a short prompt may be a word of the reason by chance, and quote nothing.
+            quoting = error.message, _unquoted(error.message, request.messages)
+            reasons = {_ID.sub("", text) for text in quoting}
+            if reasons.isdisjoint(self._reasons):
                 self._prompts.clear()
+            self._reasons = reasons
             self._prompts.add(request.messages)
             if len(self._prompts) < DIFFERENT_PROMPTS:
                 raise
+            answered = self.answered()
+            if answered is not None and self.control is not None:
+                self.clear()  # other calls count from zero while the control call is in flight
+                if await _is_answered(self.control, second_control_of(answered)):
+                    raise
             problem = f"{DIFFERENT_PROMPTS} different prompts in a row were rejected alike."
             remedy = "Correct the run file, or check the account. Answers so far are saved."
             raise FatalCallError(f"{problem} {error.message}", remedy) from None
@@ -62,3 +83,28 @@ class RejectionLimit:
     def clear(self) -> None:
         """Count again from 0: the model has answered, perhaps from the cache."""
         self._prompts.clear()
+
+
+def _unquoted(text: str, messages: Iterable[Message]) -> str:
+    """Return an error's text without what it quotes from a prompt's messages, whole or in part."""
+    for message in messages:
+        content = " ".join(message.content.split())  # as in the error
+        if content and content in text:
+            text = text.replace(content, "")
+        start = 0
+        while (end := start + _LEAST_QUOTE) <= len(text):
+            if text[start:end] not in content:
+                start += 1
+                continue
+            while end < len(text) and text[start : end + 1] in content:
+                end += 1
+            text = text[:start] + text[end:]
+    return text
+
+
+async def _is_answered(ask: Ask, request: Request) -> bool:
+    try:
+        await ask(request)
+    except CallError:
+        return False
+    return True

@@ -16,7 +16,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from harness.cli.completion import judge_words, run_files, run_names
 from harness.cli.verbs import SETTINGS, CommandGroup, all_verbs, documented, find_verb
 from harness.plugin import Verb
 
@@ -40,14 +39,6 @@ MISSING = {
 }
 """What to write for a missing argument or option, by verb and placeholder or by placeholder."""
 
-COMPLETED = {
-    "run": run_files,
-    "judge": judge_words,
-    **dict.fromkeys(("show", "check", "compare", "table", "matrix", "report"), run_names),
-    **dict.fromkeys(("score", "export", "rm", "mv", "view"), run_names),
-}
-"""Functions that complete the arguments of verbs without importing the modules of the verbs."""
-
 
 class _Verb(TyperCommand):
     def make_context(
@@ -59,12 +50,13 @@ class _Verb(TyperCommand):
         name = str(self.name)
         verb = find_verb(name)
         assert verb is not None
-        if name == "judge" and args[:1] == ["validate"]:
-            info_name, args, name = f"{info_name} validate", args[1:], "validate"
-            verb = replace(verb, place="harness.cli.judge:validate", executes=False)
+        if args and args[0] in verb.subverbs:
+            name, *args = args
+            info_name = f"{info_name} {name}"
+            verb = replace(verb, place=verb.subverbs[name], executes=False, completes="")
         args = [verb.former_options.get(word, word) for word in args]
-        completing = extra.get("resilient_parsing") and name in COMPLETED
-        command = _completed(name) if completing else _imported(name, verb)
+        completing = extra.get("resilient_parsing") and verb.completes
+        command = _completed(name, verb) if completing else _imported(name, verb)
         try:
             context = command.make_context(info_name, args, parent, **extra)
             context.with_resource(executing("allowed" if verb.executes else "refused"))
@@ -93,21 +85,31 @@ class _Completed(TyperCommand):
         return list(_imported(name, verb).shell_complete(ctx, incomplete))
 
 
-def _completed(name: str) -> Any:
+def _completed(name: str, verb: Verb) -> Any:
+    complete = _placed(verb.completes)
+
+    def words(incomplete: str) -> list[str]:
+        subverbs = [word for word in verb.subverbs if word.startswith(incomplete)]
+        return [*complete(incomplete), *subverbs]
+
     alone = typer.Typer(add_completion=False, **SETTINGS)
     anything = {"ignore_unknown_options": True, "allow_extra_args": True}
-    argument: Any = typer.Argument(autocompletion=COMPLETED[name])
+    argument: Any = typer.Argument(autocompletion=words)
 
     @alone.command(name, cls=_Completed, context_settings=anything)
-    def _verb(words: list[str] = argument) -> None:
+    def _verb(arguments: list[str] = argument) -> None:
         pass
 
     return typer.main.get_command(alone)
 
 
+def _placed(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
+
+
 def _imported(name: str, verb: Verb) -> Any:
-    module, _, attribute = verb.place.partition(":")
-    function = getattr(import_module(module), attribute)
+    function = _placed(verb.place)
     if isinstance(function, typer.Typer):
         group: Any = typer.main.get_group(function)
         group.name = name
@@ -201,8 +203,8 @@ def main() -> None:
 
         if used := external():
             error.add_note(
-                f"harness: plug-ins in use: {', '.join(used)}. Check them with harness.testing "
-                "(harness docs plugins). No paid reply is lost: fix it, and run the same command."
+                f"harness: plug-ins in use: {', '.join(used)}. Check them ('harness docs "
+                "plugins'). No paid reply is lost: fix it, and run the same command."
             )
         raise
     if message:

@@ -1,30 +1,25 @@
 """`harness check`: a gate for releases, decided on recorded runs."""
 
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Literal
 from xml.etree import ElementTree
 
 import typer
 
 from harness.analysis.gate import Gate, Outcome, check_runs, failing, worst
-from harness.cli.console import Runs, say, show
-from harness.config.run_file import RunFile
-from harness.config.sections import CheckSection
+from harness.cli.options import Runs
 from harness.config.settings import Settings
-from harness.config.validation import validated
-from harness.datasets.folder import DataFolder
-from harness.engine.run_files import RUN_FILE, find_runs_and_files, run_named
+from harness.engine.gate_bounds import bounds, section
+from harness.engine.run_files import find_runs_and_files, run_named
 from harness.errors import ConfigError
 from harness.report.gate import cached_lines, decision_line, gate_document, unjudged_line
 from harness.report.text import printable
+from harness.terminal.console import say, show
 
 CODES: Mapping[Outcome, int] = {"passed": 0, "failed": 4, "too few to tell": 5}
 LISTED = 20  # instances beyond a bound, in JUnit XML
-EXAMPLES = {"min": "pass_rate=0.9", "max": "latency_p95=2"}
 
 
 def check(
@@ -79,46 +74,6 @@ def check(
         counts = "--too-few pass counts this as passed (0), --too-few fail as failed (4)."
         say(f"Exit code {code}: {counts}")
     raise typer.Exit(code)
-
-
-def bounds(option: str, given: Iterable[str] | None) -> dict[str, float]:
-    """Return the bounds in a repeatable option's values (``SCORE=BOUND``), by score."""
-    found = {}
-    for text in given or ():
-        name, _, value = text.partition("=")
-        if not name or not re.fullmatch(r"-?\d*\.?\d+", value):
-            remedy = f"Write {option} {EXAMPLES[option[-3:]]}."
-            if name and (share := re.fullmatch(r"(-?\d*\.?\d+) ?%", value)):
-                remedy = f"Write {option} {name}={float(share[1]) / 100:.10g}."
-            raise ConfigError(f"{option} {text!r:.60} is not a bound.", remedy)
-        found[name] = float(value)
-    return found
-
-
-def section(
-    run: RunFile, given: Mapping[str, Any], example: str = "--min pass_rate=0.9"
-) -> CheckSection:
-    """Return the bounds to check.
-
-    If there are none, the error suggests ``example`` as a way to set one.
-
-    If the command line (``given``) sets ``min``, ``max`` or ``baseline``, it replaces the section
-    ``check`` of ``run``; only the section's ``baseline`` remains the default for ``max_drop``.
-    Otherwise, the command line overrides single keys of the section.
-    """
-    given = {key: value for key, value in given.items() if value not in ("", None, {})}
-    own = {} if run.check is None else run.check.model_dump()
-    if own.get("baseline") and Path(own["baseline"]).suffix in RUN_FILE:
-        own["baseline"] = DataFolder(Path(), run.folder).own(own["baseline"])
-    if not given.keys() & {"min", "max", "baseline"}:
-        if not own and "max_drop" not in given:
-            remedy = f"Set one, such as {example}, or the run file's section 'check'"
-            remedy += " (harness docs check)."
-            raise ConfigError("There is no bound to check.", remedy)
-        given = own | given
-    elif "max_drop" in given:
-        given = {"baseline": own.get("baseline")} | given
-    return validated(CheckSection, given, "check")
 
 
 def junit(gates: Sequence[Gate]) -> str:

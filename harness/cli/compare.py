@@ -1,40 +1,21 @@
-"""`harness compare`, `ablation`, `table` and `matrix`: compare several runs."""
+"""`harness compare`: compares runs with a baseline."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Annotated
-
-import typer
-from msgspec.structs import replace
 from rich.text import Text
 
-from harness.analysis.ablation import AblationOptions, ablate
-from harness.analysis.claims import findings
-from harness.analysis.comparable import read_run, refuse_unknown_label
+from harness.analysis.comparable import read_run
 from harness.analysis.constraints import read_findings
-from harness.analysis.cross_table import TableOptions, cross_table
-from harness.analysis.inputs import read_model_scores
-from harness.analysis.judge_verdicts import judges_with_verdicts, read_judged
-from harness.analysis.rankings import JudgedTables, induced_rankings
-from harness.analysis.run_comparison import Against, ComparisonOptions, compare_runs, pair_matrix
-from harness.analysis.suite import suite
+from harness.analysis.run_comparison import Against, ComparisonOptions, compare_runs
 from harness.analysis.summary import latencies, measure
-from harness.cli.console import Baseline, By, Cluster, Format, Round, Runs, Score, output, say, show
+from harness.cli.options import Baseline, By, Cluster, Format, Round, Runs, Score
 from harness.config.settings import Settings
-from harness.engine.run_files import baseline_name, runs_named, variants_named
-from harness.errors import ConfigError, nearest
-from harness.report.ablation import ablation_document
+from harness.engine.run_files import baseline_name, runs_named
+from harness.errors import ConfigError
 from harness.report.comparison import comparison_document
-from harness.report.cross_table import cross_table_document, suite_document
-from harness.report.pair_matrix import matrix_document
 from harness.report.runs import cost_table
-from harness.report.table import joined
 from harness.report.text import inert
-from harness.store.calls import MILLISECONDS, TOKENS, read_latencies, with_call_scores
-from harness.store.columns import AttemptTable
-from harness.store.index import AttemptIndex, read_attempts, read_names
-from harness.store.run_folder import RunFolder
-from harness.store.runs import run_name, run_path
+from harness.store.calls import read_latencies
+from harness.store.index import AttemptIndex, read_names
+from harness.terminal.console import output, show
 
 
 def compare(
@@ -100,175 +81,3 @@ def _print_ids(one: Against, baseline: str) -> None:
         output.print(inert(f"{one.run}, {heading} ({len(ids):,}):"), style="bold")
         for name in ids:
             output.print(Text("  ") + inert(name), soft_wrap=True)
-
-
-def ablation(
-    name: str,
-    baseline: Annotated[str, typer.Option(metavar="VARIANT")] = "",
-    over: Annotated[str, typer.Option(metavar="LABEL")] = "",
-    score: Score = "",
-    by: By = "",
-    cluster: Annotated[str | None, typer.Option(metavar="LABEL")] = None,
-    form: Format = "table",
-) -> None:
-    """How much does each variant of a run file gain over the baseline?
-
-    Also shows which claims of the task's paper hold.
-
-    Args:
-        name: The run file's name; its variants' runs are NAME.VARIANT.
-        baseline: Baseline variant (default: the first).
-        over: Label whose groups are averaged (default: the first that all runs have).
-        cluster: Label of the statistical unit, such as that of --over if its groups are a random
-            sample; '' for the prompt (default: the prompt; for a task with claims, --over).
-    """
-    settings = Settings()
-    folders = variants_named(name, settings)
-    prefix = run_name(run_path(settings.runs_dir, name).name, "?").removesuffix("?")
-    runs = [
-        read_run(one, one.name.removeprefix(prefix), grouped=True, score=score) for one in folders
-    ]
-    display = runs[0][0].display
-    if display.missing:
-        say(f"No claims: {display.missing}")
-    if cluster is None and display.claims is None:
-        cluster = ""
-    asked = AblationOptions(baseline=baseline, over=over, cluster=cluster, by=by)
-    found = ablate(runs, asked)
-    if by:
-        [folder] = (one for one in folders if one.name == prefix + found.baseline)
-        found = ablate(runs, replace(asked, member=_members(folder, found.over, by)))
-    variants = [variant for variant, _ in runs]
-    show(ablation_document(findings(variants, found)), form)
-
-
-def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
-    """Return, for each group of the label ``over``, the one group of ``by`` that contains it."""
-    attempts = read_attempts(folder.attempts)
-    found: dict[str, str] = {}
-    for groups in attempts.instances.groupings:
-        if not (over in groups and by in groups):
-            continue
-        if found.setdefault(groups[over], groups[by]) != groups[by]:
-            problem = f"The group {groups[over]!r} of {over!r} is in several of {by!r}."
-            remedy = "Name a coarser label with --by, such as a task's category."
-            raise ConfigError(problem, remedy)
-    if not found:
-        problem = f"The run {folder.name!r} has no groups of {by!r}."
-        raise ConfigError(problem, nearest(by, attempts.labels()))
-    return found
-
-
-def table(
-    runs: Runs,
-    rows: Annotated[str | None, typer.Option(metavar="LABEL")] = None,
-    columns: Annotated[str | None, typer.Option(metavar="LABEL")] = None,
-    score: Annotated[list[str] | None, typer.Option(metavar="NAME")] = None,
-    round_: Round = None,
-    intervals: bool = False,
-    form: Format = "table",
-) -> None:
-    """What would a paper's results table of these runs look like?
-
-    Prints one row per model and group. Runs of several benchmarks without a common table are
-    shown as with --intervals.
-
-    Args:
-        intervals: Print the table of harness eval: each primary metric with its 95% interval, and
-            the differences from the first model.
-        rows: Label whose groups are a model's rows; '' for one row (default: as in the task's
-            paper, else one row).
-        columns: Label whose groups are columns; '' for one column (default: as in the task's
-            paper).
-        score: A score, pass_rate, or a figure of the paper's table; repeatable.
-    """
-    folders = runs_named(runs, Settings())
-    found = list(map(read_run, folders))
-    own = (rows, columns, round_) != (None, None, None) or score
-    if intervals:
-        if own:
-            problem = "--intervals is a table of its own."
-            raise ConfigError(problem, "Leave out --rows, --columns, --score and --round.")
-        show(suite_document(suite(found)), form)
-        return
-    tasks = {variant.metrics.task: variant.display.table for variant, _ in found}
-    tables = {name: table for name, table in tasks.items() if table is not None}
-    figures = {figure.score for one in tables.values() for figure in one.figures}
-    if not figures.union(score or ()).isdisjoint((TOKENS, MILLISECONDS)):
-        pairs = zip(folders, found, strict=True)
-        found = [(variant, with_call_scores(folder.attempts)) for folder, (variant, _) in pairs]
-    forms = {(one.rows, one.columns) for one in tables.values()}
-    alike = len(tables) == len(tasks) and len(forms) == 1
-    if len(tasks) > 1 and not alike and not own:
-        show(suite_document(suite(found)), form)
-        return
-    asked = TableOptions(rows=rows, columns=columns, scores=score or [], round=round_)
-    show(cross_table_document(cross_table(found, tables, asked)), form)
-
-
-def matrix(
-    runs: Runs,
-    score: Score = "",
-    by: Annotated[str, typer.Option(metavar="LABEL")] = "",
-    external: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
-    round_: Round = None,
-    cluster: Cluster = "",
-    form: Format = "table",
-) -> None:
-    """Which pairs of runs differ, and do groups and published scores rank the runs alike?
-
-    Tests every pair of runs. Runs of several benchmarks are tested benchmark by benchmark.
-
-    Args:
-        by: Also rank the runs within each group of this label of the instances, or of the
-            constraints that a judge scored (such as category).
-        external: Published scores to rank as well (CSV or JSONL: model, score).
-    """
-    scores = read_model_scores(external) if external else None
-    folders = runs_named(runs, Settings())
-    if len(folders) < 2 and not by:
-        remedy = "Name two or more ('harness ls' lists them), or split it into groups with --by."
-        raise ConfigError("Only one run was named.", remedy)
-    of_task: dict[str, list[RunFolder]] = {}
-    for folder in folders:
-        of_task.setdefault(folder.read_config().task.label, []).append(folder)
-    documents = {}
-    for task, alike in of_task.items():
-        found = list(map(read_run, alike))
-        pairs = pair_matrix(found, score, round_=round_, cluster=cluster)
-        rankings = judged = None
-        if by and not all(by in table.labels() for _, table in found):
-            tables = {variant.name: table for variant, table in found}
-            judged = _judged(alike, tables, by, round_, pairs.score)
-        if by or scores is not None:
-            rankings = induced_rankings(
-                found, score, by, judged=judged, external=scores, round_=round_
-            )
-        documents[task] = matrix_document(pairs, rankings)
-    show(joined(documents) if len(documents) > 1 else documents.popitem()[1], form)
-
-
-def _judged(
-    folders: Sequence[RunFolder],
-    tables: Mapping[str, AttemptTable],
-    by: str,
-    round_: int | None,
-    score: str,
-) -> JudgedTables:
-    """Return one judge's verdicts on constraints in all runs: ``score``'s judge or the only one."""
-    known = [judges_with_verdicts(folder.attempts, of_criteria=True) for folder in folders]
-    common = [judge for judge in known[0] if all(judge in one for one in known)]
-    if not common:
-        refuse_unknown_label("--by", by, tables)
-    judge = score.partition(".")[0]
-    if judge not in common:
-        if len(common) > 1:
-            problem = f"--by {by}: several judges report constraints: {', '.join(common)}."
-            raise ConfigError(
-                problem, f"Select the score of one judge: --score {common[0]}.strict."
-            )
-        judge = common[0]
-    found = {one.name: read_judged(AttemptIndex(one.attempts), judge, round_) for one in folders}
-    others = [label for table in tables.values() for label in table.labels()]
-    refuse_unknown_label("--by", by, {name: table for name, (table, _) in found.items()}, others)
-    return JudgedTables(judge, list(found.values()))

@@ -19,11 +19,6 @@ def run_files(incomplete: str) -> list[str]:
     return _starting(incomplete, files)
 
 
-def judge_words(incomplete: str) -> list[str]:
-    """Complete the first argument of ``harness judge``: a run's name, or the word ``validate``."""
-    return [*run_names(incomplete), *(word for word in ["validate"] if word.startswith(incomplete))]
-
-
 def _starting(incomplete: str, names: Iterable[str]) -> list[str]:
     with contextlib.suppress(OSError):  # a folder that cannot be read has no names
         return sorted(name for name in names if name.startswith(incomplete))

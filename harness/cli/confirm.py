@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
-from harness.cli.console import agreed, say
+from harness.cli.options import agreed
 from harness.config.prices import FREE
 from harness.config.settings import Settings
 from harness.engine.job import Job
@@ -15,11 +15,10 @@ from harness.engine.models import Model
 from harness.errors import UserError
 from harness.records import Usage
 from harness.report.text import usd
+from harness.terminal.console import say
 
 if TYPE_CHECKING:
-    from harness.engine.call_bounds import EstimateRange
-    from harness.engine.later_judge import LaterJudge
-    from harness.store.judgements import JudgementOutcome
+    from harness.engine.dry_run import EstimateRange
 
 ASSUMED_TOKENS = 1_000  # of an answer whose length is not limited, to decide whether to ask
 OWN_HOSTS = ("", "localhost", "127.0.0.1", "::1")
@@ -37,8 +36,10 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
     paid = [job for job in priced if not _confirmed(job)]
     if not paid:
         return
-    from harness.engine.call_bounds import EstimateRange  # not for a free run
-    from harness.engine.dry_run import estimate_run
+    from harness.engine.dry_run import (
+        EstimateRange,  # not for a free run
+        estimate_run,
+    )
 
     total, most, made = EstimateRange(), 0.0, set[str]()
     for job in paid:
@@ -68,18 +69,27 @@ def _ended_by(cap: float, cost: EstimateRange) -> str:
     return "" if enough else f". The budget of {usd(cap)} ends the work before it costs more."
 
 
-def confirm_judging(
-    job: LaterJudge, retried: Collection[JudgementOutcome], settings: Settings, yes: bool
+def confirm_calls(
+    model: Model,
+    estimate: Callable[[], tuple[int, EstimateRange]],
+    budget_usd: float | None,
+    settings: Settings,
+    yes: bool,
 ) -> None:
-    """Print the cost of a judge's missing calls, and ask as `confirm_cost` does."""
-    model = job.model
-    _say_unknown([model] if model else [])
-    if model is None or model.price in (None, FREE):
-        return
-    from harness.engine.dry_run import estimate_judge  # not needed for a free judge
+    """Print the estimated cost of a model's calls, and ask as `confirm_cost` does.
 
-    calls, cost = estimate_judge(job, retried)
-    cap = inf if job.usd is None else job.usd
+    Args:
+        model: The model. A free one needs no estimate.
+        estimate: Returns the number of calls and their cost in US dollars.
+        budget_usd: What the calls may cost at most, or None.
+        settings: The settings with the cost above which to ask.
+        yes: Do not ask.
+    """
+    _say_unknown([model])
+    if model.price in (None, FREE):
+        return
+    calls, cost = estimate()
+    cap = inf if budget_usd is None else budget_usd
     if most := min(cap, _at_most(model, cost, calls)):
         say(f"Estimated cost of {calls:,} calls: {cost_text(cost)}{_ended_by(cap, cost)}")
         _ask(most, settings, yes)

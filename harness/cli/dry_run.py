@@ -8,16 +8,22 @@ from rich.text import Text
 
 from harness.analysis.metrics import unanswerable
 from harness.cli.confirm import cost_text
-from harness.cli.console import output, show_facts
 from harness.config.run_file import RunFile
 from harness.config.settings import shown_url
-from harness.engine.call_bounds import CallEstimate, EstimateRange
-from harness.engine.dry_run import DryRun, batch_hours, estimate_run, estimate_waves
+from harness.engine.dry_run import (
+    CallEstimate,
+    DryRun,
+    EstimateRange,
+    estimate_run,
+    estimate_waves,
+    wave_hours,
+)
 from harness.engine.job import Job
 from harness.engine.judges import judge_warnings
-from harness.ports import Conversing
+from harness.ports import Judge, overrides
 from harness.report.text import inert_text, usd
 from harness.store.runs import run_name
+from harness.terminal.console import output, show_facts
 
 
 def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str], base: str) -> None:
@@ -112,7 +118,7 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
             many = _spread(own.calls, at_most=own.at_most)
             calls = f"{many} call{'s' * (own.calls.high != 1)}"
             calls += f" ({own.cached:,} more are cached)" if own.cached else ""
-            if isinstance(judge.judge, Conversing):
+            if overrides(judge.judge, Judge.next_questions):
                 calls += " and those that follow from its replies"
                 rows["calls to pay"] += ", and those that follow from their replies"
             calls += f", cost {cost_text(own.usd, [judge.model])}{_tokens(own)}"
@@ -123,7 +129,7 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
         cost += f", {cost_text(asked.usd)} of it for the answers"
     rows["cost"] = cost
     if (waves := estimate_waves(job)) is not None:
-        several, hours = "s" * (waves.high > 1), batch_hours(job)
+        several, hours = "s" * (waves.high > 1), wave_hours(job)
         rows["batches"] = f"{_spread(waves)} wave{several} of up to {hours} hours, at batch prices"
     if (saved := found.total_saved_usd).high:
         rows["prompt cache"] = f"saves about {cost_text(saved)}; the lower cost includes this"

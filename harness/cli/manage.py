@@ -1,41 +1,58 @@
-"""`harness rm`, `mv`, `merge` and `sync`: delete, rename, merge and synchronise runs."""
+"""`harness ls`, `rm` and `mv`: list, delete and rename runs."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
-from harness.cli.console import Run, Runs, agreed, say, show
-from harness.cli.listings import run_metrics
+from harness.analysis.metrics import Metrics
+from harness.analysis.summary import read_metrics
+from harness.cli.options import Format, Run, Runs, agreed
 from harness.config.settings import Settings
-from harness.engine.merging import find_shards
-from harness.engine.merging import merge as merge_shards
-from harness.engine.remote import remote_runs, synchronise
 from harness.engine.run_files import run_named, runs_named
 from harness.errors import HarnessError, UserError
-from harness.report.run_tables import run_document
 from harness.report.runs import runs_document
 from harness.store.run_folder import REPORT, RunFolder
-from harness.store.runs import run_name, run_path
+from harness.store.runs import all_runs
+from harness.terminal.console import say, show
 
 
-def merge(base: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
-    """Merge the runs of all shards (harness run FILE --shard 1/4, …) into one run.
+def ls(form: Format = "table") -> None:
+    """List the runs."""
+    root = Settings().runs_dir
+    folders = all_runs(root)
+    if folders or form != "table":
+        metrics: dict[str, Metrics | None] = {}
+        started: dict[str, float] = {}
+        problems: dict[str, str] = {}
+        for folder in folders:
+            metrics[folder.name] = None
+            try:
+                manifest = folder.read_manifest()
+                if at := manifest.get("started_at"):
+                    started[folder.name] = at
+                metrics[folder.name] = _read(folder, manifest)
+            except HarnessError as error:
+                say(f"{folder.name}: {error}")
+                problems[folder.name] = str(error)
+        show(runs_document(metrics, started, problems), form)
+    else:
+        say(f"No runs in {root}. Start one with 'harness run configs/quickstart.yaml'.")
 
-    All shards must be finished and in the folder of runs. Their runs stay. The merged run can be
-    shown, compared and resumed like a run that was never split.
 
-    Args:
-        base: The name of the run file, or the --name of the shards.
-    """
-    settings = Settings()
-    base = run_path(settings.runs_dir, base).name
-    found = find_shards(settings.runs_dir, base)
-    for variant, shards in found.items():
-        name = run_name(base, variant)
-        merged = merge_shards(shards, name, settings)
-        if metrics := run_metrics(merged):
-            show(run_document(metrics))
-        say(f"Merged {len(shards):,} shards: {merged.path}")
+def run_metrics(folder: RunFolder) -> Metrics | None:
+    """Return a run's metrics with its progress but without groups, or None if unreadable."""
+    try:
+        return _read(folder, folder.read_manifest())
+    except HarnessError as error:
+        say(f"{folder.name}: {error}")
+        return None
+
+
+def _read(folder: RunFolder, manifest: dict[str, Any]) -> Metrics | None:
+    metrics = read_metrics(folder, manifest)
+    # The groups are not listed, and thousands of them take most of the time.
+    return None if metrics is None else msgspec.structs.replace(metrics, groups={})
 
 
 def rm(runs: Runs, yes: bool = False) -> None:
@@ -57,34 +74,6 @@ def rm(runs: Runs, yes: bool = False) -> None:
         folder.remove()
         say(f"Deleted {folder.path}")
     say("The cache keeps their paid replies: the same run file runs again without paying for them.")
-
-
-def sync(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...")] = None) -> None:
-    """Get runs from the object store that HARNESS_RUNS_URL names, and copy runs to it.
-
-    A run that has grown on both sides is kept under a dated name, and replaced by its copy. Exit
-    codes: 0 all runs are the same on both sides, 1 some are not.
-
-    Args:
-        names: The runs' names (default: all runs on the object store).
-    """
-    settings = Settings()
-    remote = remote_runs(settings)
-    if remote is None:
-        raise UserError("HARNESS_RUNS_URL is not set.", "Set it to a URL such as s3://BUCKET/runs.")
-    failed = False
-    for name in names or remote.names():
-        try:
-            message = synchronise(remote, RunFolder(settings.runs_dir, name))
-        except HarnessError as error:  # must not keep the other runs from being copied
-            say(f"{name}: {error}")
-            failed = True
-            continue
-        if message:
-            say(message)
-        say(f"{name} is the same here and at {remote.url}.")
-    if failed:
-        raise typer.Exit(1)
 
 
 def mv(run: Run, new: Annotated[str, typer.Argument(metavar="NEW")]) -> None:

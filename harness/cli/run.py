@@ -14,37 +14,30 @@ import typer
 from harness.analysis.metrics import Metrics
 from harness.cli.completion import run_files
 from harness.cli.confirm import confirm_cost
-from harness.cli.console import Limit, Overrides, outcomes, output, say, show
-from harness.cli.live import (
-    INTERRUPTED,
-    MANY,
-    Display,
-    attended,
-    early_end,
-    say_verdictless,
-)
-from harness.cli.published import fetch_published
+from harness.cli.endings import INTERRUPTED, MANY, attended, early_end, say_verdictless
+from harness.cli.options import Limit, Overrides, outcomes
+from harness.cli.verbs import find_verb
 from harness.config.loading import parse_override
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
-from harness.engine.checks import LOOKED_AT
-from harness.engine.executor import Result
-from harness.engine.experiment import Execution, execute_all
+from harness.engine.executor import Execution, Result, execute_all
 from harness.engine.job import Job
 from harness.engine.models import Resources, ignored_urls
-from harness.engine.preparation import prepare_all
+from harness.engine.preparation import LOOKED_AT, prepare_all
 from harness.engine.progress import OTHER_ERRORS, Tally
-from harness.engine.remote import set_copies_aside
+from harness.engine.run_copies import set_copies_aside
 from harness.engine.run_files import read_runs
 from harness.engine.turns import assessed_references
 from harness.errors import ConfigError, HarnessError, RunConflict, SecretMissing
 from harness.plugin_loader import kind
-from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
 from harness.report.text import usd
 from harness.store.judgements import FAILED
 from harness.store.run_folder import RunFolder
 from harness.store.runs import fresh_base, run_name, set_aside, shard_base
+from harness.terminal.console import output, say, show
+from harness.terminal.display import Display
+from harness.terminal.published import fetch_published
 from harness.wording import count_of
 
 
@@ -102,7 +95,7 @@ def run(
 
 def evaluate(
     tasks: str,
-    model: Annotated[str, typer.Option("-m", "--model", metavar="MODELS")],
+    model: Annotated[list[str], typer.Option("-m", "--model", metavar="MODELS")],
     option: Overrides = None,
     limit: Limit = None,
     budget: Annotated[float | None, typer.Option(min=0.0001, metavar="USD")] = None,
@@ -125,7 +118,7 @@ def evaluate(
 
     Args:
         tasks: Benchmarks, separated by commas; 'harness tasks' lists them.
-        model: Models, separated by commas: BACKEND/NAME or PRESET/NAME, such as
+        model: Models, separated by commas or repeated: BACKEND/NAME or PRESET/NAME, such as
             openai/gpt-4o-mini; 'harness backends' lists both.
         option: Set a key in all runs, such as decoding.temperature=0; repeatable.
         limit: Run at most N instances of each benchmark, round-robin over groups.
@@ -143,7 +136,10 @@ def evaluate(
     from harness.engine.suite import evaluation, write_suite
 
     settings = Settings()
-    named, models = _names_in("task", tasks, kind("tasks").names()), _names_in("model", model)
+    named, models = (
+        _names_in("task", tasks, kind("tasks").names()),
+        _names_in("model", ",".join(model)),
+    )
     changes = dict(map(parse_override, option or []))
     if batch or detach:
         changes.setdefault("limits.batch", True)
@@ -254,8 +250,8 @@ def _say_warnings(jobs: Iterable[Job]) -> None:
     """Warn about ignored base URLs, and about unsuitable prompts and checks."""
     for warning in dict.fromkeys(said for job in jobs for said in ignored_urls(job.models)):
         say(warning, "yellow")
-    tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
-    for fault in dict.fromkeys(fault for task in tasks for fault in task.prompt_errors()):
+    faults = [fault for job in jobs for fault in job.task.prompt_errors()]
+    for fault in dict.fromkeys(faults):
         say(f"Check the task: {fault}", "yellow")
 
 
@@ -367,7 +363,7 @@ def _say_ended(execution: Execution, result: Result, again: str, display: Displa
 
 def _mostly_undecided(job: Job, metrics: Metrics) -> bool:
     """Return, with a message, whether deciding judges gave no verdict on half of the samples."""
-    from harness.analysis.unjudged import deciding
+    from harness.analysis.failures import deciding
 
     missing = metrics.overall.missing
     if not missing or 2 * missing < metrics.n_samples or not deciding(job.folder):
@@ -405,10 +401,8 @@ def _show(
 ) -> None:
     # Not needed before the first call.
     from harness.analysis.comparable import read_run
-    from harness.analysis.suite import suite
-    from harness.report.cross_table import suite_document
     from harness.report.run_tables import run_document
-    from harness.report.runs import runs_table
+    from harness.report.runs import runs_table, suite_document
 
     first = next(job for job in jobs if job.variant.name in results)
     if len(jobs) == 1:
@@ -418,14 +412,14 @@ def _show(
     as_suite = table or len({job.run.task.label for job in jobs}) > 1
     if as_suite:
         compared = [read_run(job.folder) for job in jobs if job.variant.name in results]
-        show(suite_document(suite(compared), brief=not done))
+        show(suite_document(compared, brief=not done))
     else:
         show(runs_table(results))
     say(f"Results in {first.settings.runs_dir}; one in full: harness show {first.folder.name}")
-    if done and as_suite:
+    if done and as_suite and find_verb("table") is not None:
         again = f"harness table {base} --intervals"
         say(f"The table again: {again}; every pair tested: harness matrix {base}")
-    elif done:
+    elif done and not as_suite:
         _compare(jobs, base)
 
 
@@ -444,7 +438,9 @@ def _compare(jobs: Sequence[Job], base: str) -> None:
         show(comparison_document(found, brief=True))
         say(f"For details: harness compare {base}; for a page to share: harness report {base}")
     grouped = set.intersection(*({*table.labels()} for _, table in runs))
-    by_group = f"; by group: harness ablation {base}" if grouped else ""
+    by_group = ""
+    if grouped and find_verb("ablation") is not None:
+        by_group = f"; by group: harness ablation {base}"
     say(f"The answers: harness show {base} --side-by-side{by_group}")
 
 

@@ -8,8 +8,8 @@ grown since. Each further line is a `harness.analysis.rescoring.Rescored`.
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated
 
 import typer
 from rich.progress import Progress
@@ -17,12 +17,12 @@ from rich.text import Text
 
 from harness.analysis.rescoring import VerdictChange, VerdictChanges, line
 from harness.analysis.run_display import recorded_display
-from harness.cli.console import Engine, Jobs, Run, messages, output, pool, say, show
+from harness.cli.options import Jobs, Run
 from harness.config.settings import Settings
 from harness.engine.assessment import ScoreWarnings, warning_lines
-from harness.engine.checks import check_splitter
+from harness.engine.changes import check_splitter
 from harness.engine.reasoning import mark_warnings
-from harness.engine.rescoring import Rescorer, ScoredBatch, batches
+from harness.engine.rescoring import Rescorer, batches
 from harness.engine.resolving import build_task
 from harness.engine.run_files import run_named
 from harness.errors import DataMissing, option
@@ -31,10 +31,12 @@ from harness.records import SCHEMA_VERSION
 from harness.report.transcript import change_line, changes_document
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
-from harness.store.lost_lines import warn_of_loss
+from harness.store.lost_lines import warn_of_missing
 from harness.store.manifest import package_versions
 from harness.store.run_folder import SCORES, input_change
+from harness.terminal.console import messages, output, say, show
 from harness.wording import count_of
+from harness.workers import Workers, cores
 
 CHANGED = 3  # exit code if verdicts changed; an error exits with 1
 ALONE_S = 1.0  # before other processes help: each takes most of a second to start
@@ -45,7 +47,6 @@ def score(
     run: Run,
     show_all: Annotated[bool, typer.Option("--all")] = False,
     jobs: Jobs = None,
-    engine: Engine = "processes",
 ) -> None:
     """Score a run's recorded replies again without model calls, and show the changes.
 
@@ -61,7 +62,7 @@ def score(
     if not len(recorded):
         remedy = "Run its run file again: it resumes where it stopped."
         raise DataMissing(f"The run {folder.name!r} has no attempts to score.", remedy)
-    warn_of_loss(folder, recorded.attempts)
+    warn_of_missing(folder, recorded.attempts)
     config = folder.read_config()
     with executing(folder.execution()):
         task = build_task(config, settings)
@@ -86,14 +87,6 @@ def score(
     unknown_marks: Counter[str] = Counter()
     path = folder.path / SCORES
     rescorer = Rescorer(task, config, settings, recorded.path, recorded.register.judged)
-    workers = pool(engine, jobs, ALONE_S)
-    work: Callable[[Any], ScoredBatch] = rescorer.score
-    pieces: Iterable[object] = batches(task, recorded)
-    if engine == "ray":
-        from harness.engine.cluster_rescoring import ClusterRescorer
-
-        remote = ClusterRescorer.of(task, config, settings, recorded)
-        work, pieces = remote.score, map(remote.read, batches(task, recorded))
     hidden = show_all or not messages.is_terminal
     score_warnings = ScoreWarnings()
     first: list[VerdictChange] = []
@@ -101,12 +94,12 @@ def score(
         replacing(path) as temporary,
         temporary.open("wb") as file,
         contextlib.closing(rescorer),
-        workers,
+        Workers(jobs or cores(), ALONE_S) as workers,
         Progress(console=messages, transient=True, disable=hidden) as progress,
     ):
         bar = progress.add_task("scoring", total=len(recorded))
         file.write(line({"v": SCHEMA_VERSION, "header": header}) + b"\n")
-        for scored in workers.in_order(work, pieces):
+        for scored in workers.in_order(rescorer.score, batches(task, recorded)):
             file.write(scored.lines)
             changes.add(scored.changes)
             separated += scored.separated

@@ -7,12 +7,17 @@ from typing import Annotated, Literal
 import typer
 
 from harness.analysis.comparable import read_run, refuse_unknown_label
-from harness.analysis.constraints import LABEL, ConstraintFindings, kinds, read_findings
+from harness.analysis.constraints import (
+    LABEL,
+    ConstraintFindings,
+    kinds,
+    read_asked,
+    read_findings,
+    rejections,
+)
 from harness.analysis.failures import AnswerLine, read_deciding, read_failed
-from harness.analysis.requirements import read_asked, rejections
 from harness.analysis.summary import measure
-from harness.cli.console import Runs, say, show_listing
-from harness.cli.console import show as show_document
+from harness.cli.options import Runs
 from harness.config.settings import Settings
 from harness.engine.run_files import runs_named
 from harness.engine.task_answers import row_fields
@@ -22,8 +27,10 @@ from harness.report.run_tables import headed, run_document
 from harness.report.table import Note, Table, TableDocument
 from harness.report.transcript import Rows, answers_document, failed_document, transcript
 from harness.store.index import AttemptIndex, read_instance
-from harness.store.lost_lines import warn_of_loss
+from harness.store.lost_lines import warn_of_missing
 from harness.store.run_folder import RunFolder
+from harness.terminal.console import say, show_listing
+from harness.terminal.console import show as show_document
 
 
 def show(
@@ -110,28 +117,26 @@ def show(
 
 def _last_answers(folder: RunFolder, own: Rows) -> list[AnswerLine]:
     index = AttemptIndex(folder.attempts)
-    warn_of_loss(folder, index.attempts)
+    warn_of_missing(folder, index.attempts)
     order = index.rows_by_name(own)
     return list(read_deciding(index, AnswerLine, order[index.attempts.is_last_round()[order]]))
 
 
 def _failed(folder: RunFolder, own: Rows) -> TableDocument:
     index = AttemptIndex(folder.attempts)
-    warn_of_loss(folder, index.attempts)
+    warn_of_missing(folder, index.attempts)
     turns = index.attempts.turns is not None
     return failed_document(read_failed(index, own), len(index), folder.name, own, turns=turns)
 
 
 def _several(folders: Sequence[RunFolder]) -> TableDocument:
     # Not needed for one run.
-    from harness.analysis.suite import suite
-    from harness.report.cross_table import suite_document
-    from harness.report.runs import runs_table
+    from harness.report.runs import runs_table, suite_document
 
     metrics = {folder.name: measure(folder) for folder in folders}
     document = TableDocument(parts=[runs_table(metrics)])
     if len({one.task for one in metrics.values()}) > 1:
-        document = suite_document(suite(list(map(read_run, folders))))
+        document = suite_document(list(map(read_run, folders)))
     more = Note(f"One in full: harness show {folders[0].name}")
     return replace(document, parts=[*document.parts, more], data=metrics)
 

@@ -7,7 +7,6 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,12 +16,15 @@ from typer.core import TyperGroup
 from harness.declarations import declarations
 from harness.plugin import Verb
 
+RUN_NAMES = "harness.cli.completion:run_names"
+
 CORE: Mapping[str, Verb] = {
     "run": Verb(
         summary="Run a run file, or continue it where it was interrupted.",
         heading="Run",
         place="harness.cli.run:run",
         executes=True,
+        completes="harness.cli.completion:run_files",
     ),
     "eval": Verb(
         summary="Evaluate models on benchmarks, and show one table of results.",
@@ -30,150 +32,47 @@ CORE: Mapping[str, Verb] = {
         place="harness.cli.run:evaluate",
         executes=True,
     ),
-    "merge": Verb(
-        summary="Merge the shards of a run into one run.",
-        heading="Run",
-        place="harness.cli.manage:merge",
-    ),
-    "init": Verb(
-        summary="Write the files of your first benchmark.",
-        heading="Run",
-        place="harness.cli.init:init",
-    ),
-    "configs": Verb(
-        summary="List the run files that are shipped with the harness.",
-        heading="Run",
-        place="harness.cli.listings:configs",
-    ),
     "ls": Verb(
         summary="List the runs.",
         heading="Look at runs",
-        place="harness.cli.listings:ls",
+        place="harness.cli.manage:ls",
     ),
     "show": Verb(
         summary="Show a run's metrics, its failures, or one instance in full.",
         heading="Look at runs",
         place="harness.cli.show:show",
-    ),
-    "report": Verb(
-        summary="Write a report you can share: one HTML file that works offline.",
-        heading="Look at runs",
-        place="harness.cli.report:report",
-        former_options={"-o": "--output", "--attempts": "--max-attempts"},
-    ),
-    "sync": Verb(
-        summary="Get runs from the team's object store, and copy runs to it.",
-        heading="Look at runs",
-        place="harness.cli.manage:sync",
+        completes=RUN_NAMES,
     ),
     "mv": Verb(
         summary="Rename a run.",
         heading="Look at runs",
         place="harness.cli.manage:mv",
+        completes=RUN_NAMES,
     ),
     "rm": Verb(
         summary="Delete runs, after confirmation.",
         heading="Look at runs",
         place="harness.cli.manage:rm",
+        completes=RUN_NAMES,
     ),
     "compare": Verb(
         summary="Is one run better than another?",
         heading="Compare runs",
         place="harness.cli.compare:compare",
-    ),
-    "table": Verb(
-        summary="What would a paper's results table of these runs look like?",
-        heading="Compare runs",
-        place="harness.cli.compare:table",
-    ),
-    "ablation": Verb(
-        summary="How much does each variant of a run file gain over the baseline?",
-        heading="Compare runs",
-        place="harness.cli.compare:ablation",
-    ),
-    "matrix": Verb(
-        summary="Which pairs of runs differ, and do groups rank the runs alike?",
-        heading="Compare runs",
-        place="harness.cli.compare:matrix",
+        completes=RUN_NAMES,
     ),
     "check": Verb(
         summary="Do runs meet the bounds of a release gate?",
         heading="Compare runs",
         place="harness.cli.check:check",
+        completes=RUN_NAMES,
     ),
     "score": Verb(
         summary="Score a run again without model calls.",
         heading="Score again",
         place="harness.cli.score:score",
         executes=True,
-    ),
-    "judge": Verb(
-        summary="Score a run with another judge.",
-        heading="Score again",
-        place="harness.cli.judge:judge",
-        executes=True,
-    ),
-    "errors": Verb(
-        summary="Label failures by hand, and count the kinds of error.",
-        heading="Score again",
-        place="harness.cli.errors:errors",
-    ),
-    "tasks": Verb(
-        summary="List the tasks, their options and data sets.",
-        heading="Look up and check",
-        place="harness.cli.listings:tasks",
-        executes=True,
-    ),
-    "backends": Verb(
-        summary="List the backends, their options and the presets.",
-        heading="Look up and check",
-        place="harness.cli.listings:backends",
-        executes=True,
-    ),
-    "checkers": Verb(
-        summary="List the checkers, and how a run file names them.",
-        heading="Look up and check",
-        place="harness.cli.listings:checkers",
-        executes=True,
-    ),
-    "judges": Verb(
-        summary="List the judges, and how a run file names them.",
-        heading="Look up and check",
-        place="harness.cli.listings:judges",
-        executes=True,
-    ),
-    "prices": Verb(
-        summary="List model prices with their dates and sources.",
-        heading="Look up and check",
-        place="harness.cli.listings:prices",
-    ),
-    "docs": Verb(
-        summary="List the pages of the documentation, or show one.",
-        heading="Look up and check",
-        place="harness.cli.docs:docs",
-    ),
-    "doctor": Verb(
-        summary="Check the installation, keys, servers, data and folders.",
-        heading="Look up and check",
-        place="harness.cli.doctor:doctor",
-    ),
-    "data": Verb(
-        summary="Fetch public data sets, list them, and show where they are.",
-        heading="Data and tools",
-        place="harness.cli.data:data",
-        executes=True,
-        former_options={"--option": "--override"},
-    ),
-    "batches": Verb(
-        summary="List the batches of all runs, or cancel one.",
-        heading="Data and tools",
-        place="harness.cli.batches:batches",
-        executes=True,
-    ),
-    "cache": Verb(
-        summary="Inspect and clear the cache of paid replies.",
-        heading="Data and tools",
-        place="harness.cli.cache:cache",
+        completes=RUN_NAMES,
     ),
 }
 """The verbs of the core."""
@@ -185,7 +84,7 @@ def all_verbs() -> Mapping[str, Verb]:
     verbs = dict(CORE)
     for declaration in declarations():
         for name, verb in declaration.plugin.verbs.items():
-            verbs.setdefault(name, replace(verb, place=declaration.absolute(verb.place)))
+            verbs.setdefault(name, declaration.absolute_verb(verb))
     headings = list(dict.fromkeys(verb.heading for verb in verbs.values()))
     return dict(sorted(verbs.items(), key=lambda named: headings.index(named[1].heading)))
 

@@ -9,7 +9,7 @@ from harness.config.sections import JudgeSection
 from harness.errors import ConfigError
 from harness.execution import executing
 from harness.plugin_loader import kind
-from harness.ports import Resumable
+from harness.ports import Backend, class_of
 
 GROWING = ("samples", "rounds.max", "limit")  # keys that a resumed run may raise, but not lower
 
@@ -28,7 +28,7 @@ unset, a run continues as it began."""
 MAY_CHANGE_OF_MODEL = ("path", "api_key_env", "price", "limits", "placement", "headers")
 """Keys that may change in each model's section when a run is resumed.
 
-A backend may allow more keys (`ports.Resumable`). The ``path`` of ``polish`` is an exception: it
+A backend may allow more keys (`Backend.may_change`). The ``path`` of ``polish`` is an exception: it
 must not change, because no fingerprint shows whether the weights are the same.
 """
 
@@ -78,8 +78,8 @@ def free_keys(tree: Mapping[str, Any]) -> list[str]:
 def _free_of_model(place: str, model: Mapping[str, Any]) -> list[str]:
     keys = [key for key in MAY_CHANGE_OF_MODEL if (place, key) != ("polish", "path")]
     with contextlib.suppress(ConfigError):  # a run can be read even if its backend is missing
-        plugin = kind("backends").load(str(model.get("backend")))
-        keys += plugin.may_change if isinstance(plugin, Resumable) else ()
+        backend = kind("backends").load(str(model.get("backend")))
+        keys += class_of(backend, Backend).may_change  # type: ignore[type-abstract]
     return [f"{place}.{key}" for key in keys]
 
 

@@ -14,7 +14,6 @@ from pydantic import Field, field_validator, model_validator
 
 from harness.config.sections import (
     MOST,
-    BatchSection,
     BudgetSection,
     CheckSection,
     Count,
@@ -30,7 +29,9 @@ from harness.config.sections import (
     keys_of,
     names_a_secret,
 )
-from harness.config.validation import Section, key_only
+from harness.config.validation import Section, key_only, validated
+from harness.errors import ConfigError
+from harness.ports import Backend
 from harness.records import Decoding
 
 MOST_SAMPLES = 100_000  # per instance; a run's plan iterates over all of them
@@ -43,6 +44,9 @@ def of_k(score: str) -> tuple[str, int]:
     """
     found = re.fullmatch(r"(pass@|pass\^|any@)([1-9][0-9]{0,5})", score)
     return (found[1], int(found[2])) if found else ("", 0)
+
+
+TOOLS = ("tools", "functions", "toolConfig", "tool_config")  # fields of providers' requests
 
 
 class Shard(NamedTuple):
@@ -100,9 +104,32 @@ class RunFile(Section):
 
     def in_batches(self, *, detach: bool = False) -> RunFile:
         """Return a copy of the run file that sets ``limits.batch``."""
-        batch = (self.limits.batch or BatchSection()).model_copy(update={"detach": detach})
-        limits = self.limits.model_copy(update={"batch": batch})
+        stated = self.limits.model_dump(exclude_unset=True)
+        batch = (stated.get("batch") or {}) | {"detach": detach}
+        limits = validated(LimitsSection, stated | {"batch": batch}, "limits")
         return self.model_copy(update={"limits": limits})
+
+    def refuse_tools(self, conversation: str) -> None:
+        """Raise ConfigError if a conversation's requests would offer tools to the model.
+
+        ``conversation`` says what makes it one: "rounds.max is 3".
+        """
+        for key in TOOLS:
+            if key in self.decoding.extra:
+                problem = f"decoding.extra.{key} offers tools to the model, and {conversation}."
+                remedy = "The results of tool calls cannot be sent: remove the tools, or use one "
+                raise ConfigError(problem, f"{remedy}turn.")
+
+    def check_conversation(self, backend: Backend) -> None:
+        """Raise ConfigError if the run's conversations are more than its backend accepts."""
+        if self.rounds.max > 1:
+            if "conversation" not in backend.features:
+                name = self.model.backend
+                problem = f"The backend {name!r} accepts a single prompt, not a conversation."
+                raise ConfigError(problem, "Set rounds.max to 1.")
+            self.refuse_tools(f"rounds.max is {self.rounds.max}")
+        if self.user is not None:
+            self.refuse_tools("a model plays the user")
 
     @field_validator("shard")
     @classmethod

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     SerializationInfo,
@@ -25,9 +24,10 @@ from pydantic import (
 
 from harness.config.prices import Price
 from harness.config.settings import recorded_url
-from harness.config.validation import ReasoningMarks, Section, key_only
-from harness.errors import nearest
+from harness.config.validation import Declared, ReasoningMarks, Section, key_only
+from harness.errors import ConfigError, nearest
 from harness.plugin_loader import FILE, kind
+from harness.ports import Backend, Task, overrides
 
 SECRETS = frozenset(
     {"api_key", "apikey", "api_token", "access_token", "auth_token", "token", "bearer"}
@@ -145,6 +145,21 @@ class ShotsSection(Section):
             raise ValueError("source would contain a secret: put it into an environment variable")
         return self
 
+    def check_backend(self, name: str, backend: Backend) -> None:
+        """Raise ConfigError if the backend of this name cannot answer prompts with these shots."""
+        if not self.n:
+            return
+        by_text = self.form == "message" and "by_instance" not in backend.features
+        if "recorded" in backend.features and not by_text:
+            raise ConfigError(
+                f"The backend {name!r} may replay zero-shot answers as few-shot answers.",
+                "Remove task.shots; or record few-shot answers, and replay them with "
+                "task.shots.form: message and model.match: prompt.",
+            )
+        if "conversation" not in backend.features and self.form == "turns":
+            problem = f"The backend {name!r} accepts a single prompt, not shots as turns."
+            raise ConfigError(problem, "Set task.shots.form to message.")
+
     @model_serializer(mode="wrap")
     def _zero_is_a_number(self, write: SerializerFunctionWrapHandler) -> Any:
         return write(self) if self.n else 0  # as in files older than the other keys
@@ -178,14 +193,14 @@ class TaskSection(PluginSection):
 class PlacementSection(Section):
     """Section ``model.placement``: copies of a model that work on the machines of a cluster."""
 
-    engine: Literal["ray"]  # who starts the copies: Ray (the extra ray)
+    engine: str  # the cluster that starts the copies, which a plug-in declares
     replicas: Annotated[Count, Field(le=10_000)] = 1  # copies
     gpus: float = Field(default=0, ge=0, allow_inf_nan=False)  # of each copy
     cpus: float = Field(default=1, ge=0, allow_inf_nan=False)  # of each copy
     memory_gb: float | None = Field(default=None, gt=0, allow_inf_nan=False)  # of each copy
     resources: dict[str, float] = Field(default_factory=dict)  # custom ones, of each copy
     bundles: Annotated[Count, Field(le=10_000)] = 1  # times gpus and cpus, over several machines
-    address: str | None = None  # of the cluster; None: RAY_ADDRESS, else this machine
+    address: str | None = None  # of the cluster; None: the engine's default
     env: tuple[str, ...] = ()  # environment variables that the copies get
     hang_s: float = Field(default=300, gt=0)  # silence after which a copy is replaced
 
@@ -270,29 +285,6 @@ class RoundsSection(Section):
     stop_on_pass: bool = True  # whether a sample ends at its first answer that passes
 
 
-def _seconds(text: object) -> object:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h)", text) if isinstance(text, str) else None
-    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]] if found else text
-
-
-class BatchSection(Section):
-    """Section ``limits.batch``: how calls are made in the provider's batches."""
-
-    after: Annotated[float | None, BeforeValidator(_seconds)] = Field(
-        default=None, gt=0
-    )  # time after which a batch is cancelled, such as 30m; None: never
-    then: Literal["live"] | None = None  # how its unanswered calls are then made
-    poll_s: float = Field(default=60, ge=0.01)  # maximum seconds between status queries
-    search_s: float = Field(default=600, ge=0)  # seconds to look for a batch whose id was lost
-    detach: bool = False  # whether the run leaves once all its calls are in batches
-
-    @model_validator(mode="after")
-    def _keys_belong_together(self) -> BatchSection:
-        if (self.after is None) != (self.then is None):
-            raise ValueError("after and then need each other: {after: 30m, then: live}")
-        return self
-
-
 class LimitsSection(Section):
     """Section ``limits``: load on the provider, timeouts and retries."""
 
@@ -306,9 +298,7 @@ class LimitsSection(Section):
     attempts: Count = 6  # tries per call
     outage_s: float = Field(default=600, ge=0)  # seconds to wait for a provider that is down
     samples_per_call: int = Field(default=1, ge=1, le=128, strict=True)  # drawn with one call
-    batch: Annotated[  # true: use batches
-        BatchSection | None, BeforeValidator(lambda given: {} if given is True else given or None)
-    ] = None
+    batch: Annotated[Any, Declared("limits.batch", "batches")] = None  # true: use batches
 
 
 class SecondModelSection(ModelSection):
@@ -321,6 +311,14 @@ class PolishSection(SecondModelSection):
     """Section ``polish``: the model and prompt that paraphrase instructions and feedback."""
 
     prompt: Literal["own", "paper"] = "own"  # our prompt, or the published one
+
+    def check_task(self, name: str, task: Task[Any]) -> None:
+        """Raise ConfigError if the prompts of the task of this name cannot be paraphrased."""
+        if not overrides(task, Task.must_keep):
+            problem = f"The task {name!r} does not support paraphrasing (polish)."
+            raise ConfigError(problem, "Remove polish from the run file.")
+        if not self.name:
+            raise ConfigError("polish.name is missing.", "Name the model that rewrites.")
 
 
 class UserSection(Section):

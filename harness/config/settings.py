@@ -6,7 +6,6 @@ No other module reads them, except that shell completion looks up ``HARNESS_RUNS
 import contextlib
 import os
 import re
-import shlex
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
@@ -54,7 +53,6 @@ class Settings(BaseSettings):
     observers: str = ""  # names of observers, separated by commas
     observe_content: bool = False  # observers may send prompts and answers elsewhere
     ask_above_usd: float = 1.0  # a run that may cost more asks first, on a terminal
-    vllm_command: str = ""  # starts a vLLM server; if empty, the installed vLLM is used
 
     def __init__(self, **given: Any) -> None:
         with _reading_dotenv():
@@ -68,19 +66,15 @@ class Settings(BaseSettings):
         except RuntimeError:  # no such user: treat "~name" as a folder's name
             return path
 
-    def vllm_words(self) -> list[str]:
-        """Return ``vllm_command`` split into words, as a shell does."""
-        try:
-            return shlex.split(self.vllm_command)
-        except ValueError as error:
-            raise ConfigError(
-                f"HARNESS_VLLM_COMMAND cannot be parsed: {error}.", "Quote it as in a shell."
-            ) from None
-
 
 def is_set(variable: str) -> bool:
     """Return whether a variable of the environment or ``.env`` is set, and not empty."""
     return variable in _variables()
+
+
+def variable(name: str) -> str:
+    """Return a variable of the environment or ``.env``, or "" if it is not set."""
+    return _variables().get(name, "")
 
 
 def visible_gpus() -> tuple[str, ...] | None:
@@ -92,9 +86,9 @@ def visible_gpus() -> tuple[str, ...] | None:
     return () if parts[0] in ("", "-1") else tuple(part for part in parts if part)
 
 
-def ray_address() -> str | None:
-    """Return the address of a Ray cluster in ``RAY_ADDRESS``, or None if it is not set."""
-    return os.environ.get("RAY_ADDRESS") or None  # Ray reads no .env
+def environment(variable: str) -> str | None:
+    """Return a variable of the environment without ``.env``, or None if it is unset or empty."""
+    return os.environ.get(variable) or None
 
 
 def nltk_folders() -> list[Path]:
@@ -257,3 +251,14 @@ def cloud_credentials() -> dict[str, str | None]:
         path = Path.home() / file
         found[cloud] = named or (f"~/{file}" if path.is_file() else None)
     return found
+
+
+def key_state(variable: str) -> str:
+    """Describe the state of a key, such as "is not set", without revealing the key."""
+    try:
+        secret(variable)
+    except SecretMissing:
+        return "is not set"
+    except ConfigError:
+        return "is set to something that cannot be a key"
+    return "is set"

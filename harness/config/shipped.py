@@ -1,14 +1,11 @@
-"""Run files and studies that are shipped with the harness, found by name."""
+"""Run files that are shipped with the harness, found by name."""
 
 import re
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
-from typing import Literal
 
 from harness.errors import ConfigError, nearest
-
-Folder = Literal["configs", "studies"]
 
 _PACKAGE = Path(__file__).parents[1]
 ROOTS = (_PACKAGE, _PACKAGE.parent)
@@ -24,44 +21,44 @@ DATA_FILES = (
 )  # suffixes that a run file cannot have
 
 
-def names(folder: Folder) -> list[str]:
-    """Return the names of all run files (or studies) that are shipped, sorted."""
-    return sorted({path.stem for root in ROOTS for path in (root / folder).glob("*.yaml")})
+def names() -> list[str]:
+    """Return the names of all run files that are shipped, sorted."""
+    return sorted({path.stem for root in ROOTS for path in (root / "configs").glob("*.yaml")})
 
 
-def find(name: str, folder: Folder) -> Path:
-    """Return the path of a run file or study.
+def find(name: str) -> Path:
+    """Return the path of a run file.
 
     ``name`` is a path or the name of a shipped file. The path of a missing file may be returned.
 
     Raises:
         ConfigError: If there is no shipped file of this name, or ``name`` is that of a data file.
     """
-    short = Path(name).stem if name.startswith(f"{folder}/") else name
-    what, path = "study" if folder == "studies" else "run file", Path(name)
+    short = Path(name).stem if name.startswith("configs/") else name
+    path = Path(name)
     if path.suffix in DATA_FILES:
         said = (
             f"Evaluate it with harness eval {name} --model MODEL, or set task.path in a run file; "
             "'harness init' writes a run file (harness docs jsonl)."
         )
-        raise ConfigError(f"{name} is a data file, not a {what}.", said)
-    for found in (path, *(root / folder / f"{short}.yaml" for root in ROOTS)):
+        raise ConfigError(f"{name} is a data file, not a run file.", said)
+    for found in (path, *(root / "configs" / f"{short}.yaml" for root in ROOTS)):
         if found.is_file():
             return found
     if path.suffix in (".yaml", ".yml"):
         local = [file.name for file in path.parent.glob("*.y*ml")]
-        close = get_close_matches(path.stem, names(folder), n=1)
+        close = get_close_matches(path.stem, names(), n=1)
         if path.exists() or not close or get_close_matches(path.name, local, n=1):
             return path  # reading it says what is wrong
         said = f"Did you mean the shipped {close[0]!r}?"
-        raise ConfigError(f"There is no {what} {name!r}.", said)
-    said = nearest(short, names(folder))
-    if folder == "configs" and not get_close_matches(short, names(folder), n=1):
+        raise ConfigError(f"There is no run file {name!r}.", said)
+    said = nearest(short, names())
+    if not get_close_matches(short, names(), n=1):
         said = (
             "'harness configs' lists run files, 'harness tasks' lists tasks, and 'harness init' "
             "writes a run file."
         )
-    raise ConfigError(f"There is no {what} {name!r}.", said)
+    raise ConfigError(f"There is no run file {name!r}.", said)
 
 
 def summary(path: Path) -> str:

@@ -6,11 +6,13 @@ The messages name keys. They quote only values that cannot be secret, such as nu
 import re
 from collections.abc import Iterable
 from dataclasses import is_dataclass
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
+from harness.declarations import declared_members
 from harness.errors import ConfigError, nearest
 
 M = TypeVar("M", bound=BaseModel)
@@ -34,7 +36,7 @@ MUST = {
 """For each error type of Pydantic, the text that follows the key in a message."""
 
 EXAMPLES = {
-    f"task {_SECTION}": "task: {name: ifeval}",
+    f"task {_SECTION}": "task: {name: jsonl, path: rows.jsonl}",
     f"model {_SECTION}": "model: {backend: openai, name: gpt-4o-mini}",
 }
 """For messages that a section must be a mapping, an example of a valid section."""
@@ -44,6 +46,32 @@ class Section(BaseModel):
     """A section of a configuration file. Unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Declared:
+    """Marks a key of a section whose type a plug-in declares as one of its ``sections``.
+
+    Args:
+        key: The key in run files, such as ``limits.batch``.
+        docs: The page of the documentation that describes the key.
+    """
+
+    def __init__(self, key: str, docs: str) -> None:
+        self.key, self.docs = key, docs
+
+    def type(self) -> Any:
+        """Return the declared type, or None if no plug-in declares the key."""
+        members = declared_members("sections").get(self.key)
+        return members[0].load() if members else None
+
+    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        if (declared := self.type()) is not None:
+            return handler.generate_schema(declared)
+        return core_schema.no_info_plain_validator_function(self._refuse)
+
+    def _refuse(self, stated: object) -> None:
+        if stated is not None:
+            raise ValueError(f"no plug-in for this key is installed (harness docs {self.docs})")
 
 
 def _checked_reasoning(stated: object) -> object:
@@ -119,7 +147,7 @@ def _valid_keys(model: Any, section: Iterable[str]) -> list[str]:
             model = get_type_hints(model).get(part)
         else:  # an index of a list or key of a mapping does not change the section
             by_key = {field.alias or name: field for name, field in model.model_fields.items()}
-            model = by_key[part].annotation if part in by_key else model
+            model = _type_of(by_key[part]) if part in by_key else model
         while not _is_section(model):
             # In a list or mapping of sections, or a union of types, find the section.
             kinds = get_args(model)
@@ -129,6 +157,14 @@ def _valid_keys(model: Any, section: Iterable[str]) -> list[str]:
     if is_dataclass(model):
         return list(model.__dataclass_fields__)
     return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _type_of(field: FieldInfo) -> Any:
+    for mark in field.metadata:
+        if isinstance(mark, Declared):
+            declared = mark.type()
+            return declared.__origin__ if get_origin(declared) is Annotated else declared
+    return field.annotation
 
 
 def _is_section(kind: Any) -> bool:

@@ -19,18 +19,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from harness.errors import ConfigError, DataInvalid, DataMissing, cannot_read, raised_as
-from harness.extras import import_extra
+from harness.declarations import DISTRIBUTION, declarations
+from harness.errors import (
+    ConfigError,
+    DataInvalid,
+    DataMissing,
+    cannot_read,
+    import_extra,
+    raised_as,
+)
 from harness.records import encodable
 
 T = TypeVar("T", bound=Sized)
-
-# Published without a licence, or on request only: docs/NAME.md names the source.
-NOT_FETCHED = frozenset({"concodeeval", "infobench", "last_letter", "wildifeval"})
-
-# Data sets that consist of prompts: of WildIFEval's curation, and of judges by the prompt's name.
-CURATION_PROMPTS = "wildifeval_prompts"
-JUDGE_PROMPTS = {"wildifeval": "wildifeval_judge"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +96,13 @@ def _remedy(own: Path, tried: Sequence[Path]) -> str:
     from harness.datasets.catalogue import CATALOGUE  # reading it takes 30 ms
 
     name = own.parts[0] if own.parts else ""
-    if name in NOT_FETCHED:
-        return f"The harness cannot fetch it: 'harness docs {name}' says where to get it."
     if found := CATALOGUE.get(name):
         if any(PurePath(product.path).is_relative_to(own) for product in found.products):
             return f"Run 'harness data fetch {name}', or set HARNESS_DATA_DIR."
         return f"'harness data fetch {name}' does not install it: see 'harness docs {name}'."
+    ours = (one.name for one in declarations() if one.package == DISTRIBUTION)
+    if name in ours:  # published without a licence, or on request only
+        return f"The harness cannot fetch it: 'harness docs {name}' says where to get it."
     for path in tried:
         with contextlib.suppress(OSError, ValueError):
             beside = [other.name for other in path.parent.iterdir()]

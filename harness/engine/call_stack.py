@@ -8,12 +8,10 @@ from collections.abc import Callable
 from functools import cache, partial
 from uuid import uuid4
 
-from harness.calls.batch_jobs import BatchJobs
-from harness.calls.batch_lane import BatchLane
-from harness.calls.batch_ledger import BatchLedger
-from harness.calls.budget import Budgeted
+from harness.calls.backend_layers import Startup, Timed, timed_out
+from harness.calls.budget import Budget, Budgeted
 from harness.calls.calls import CachedCalls, Calls, UncachedCalls
-from harness.calls.circuit import Circuit
+from harness.calls.circuit import Circuit, RetryWaits
 from harness.calls.claimed_calls import ClaimedCalls
 from harness.calls.code_errors import CodeErrors, ModelAnswers
 from harness.calls.concurrency import START, ConcurrencyLimiter
@@ -21,17 +19,14 @@ from harness.calls.joint_draws import JointDraws
 from harness.calls.prompt_cache import PromptCaching
 from harness.calls.rejections import RejectionLimit
 from harness.calls.reply_cache import Payment
-from harness.calls.retry_waits import RetryWaits
 from harness.calls.signals import Ask, Load
-from harness.calls.startup import Startup
-from harness.calls.time_limit import Timed, timed_out
 from harness.config.prices import FREE
-from harness.config.sections import BatchSection
+from harness.engine.call_layers import LaterCalls, ModelCalls
 from harness.engine.models import Model
 from harness.engine.reasoning import SeparatedCalls
 from harness.engine.session import BoundModel, Session
 from harness.errors import keys_of
-from harness.ports import Batched, CachesPrompts, Elastic, PreferredConcurrency, Startable
+from harness.ports import Backend, overrides
 from harness.records import Reply, Request
 
 
@@ -45,8 +40,8 @@ def bind(session: Session, model: Model) -> BoundModel:
 def call_stack(model: Model, session: Session) -> Calls:
     """Build the call stack between the workers and a model's backend.
 
-    A request passes through these layers, from the top down: reasoning, cache, rejections, batches
-    (if the provider has them), joint draws (if several samples are drawn with one call), prompt
+    A request passes through these layers, from the top down: reasoning, cache, rejections, layers
+    of plug-ins (such as batches), joint draws (if several samples are drawn with one call), prompt
     caching (if the backend supports it), circuit with retries, waits for retries, startup (if the
     backend has to start), limiter, claim, budget (if the run has one and the model has a price),
     time limit, code errors. Simulated and recorded models have no cache, claim or budget
@@ -61,7 +56,7 @@ def call_stack(model: Model, session: Session) -> Calls:
     code = CodeErrors(backend, session.first, model.counts_crashes, answered)
     hung = code.hung if model.counts_crashes else timed_out
     asking: Ask = Timed(code, limits.timeout_s, hung)
-    claim = budgeted = ledger = None
+    claim = budgeted = None
     if backend.cacheable and replies is not None:
         if budget is not None and price not in (None, FREE):
 
@@ -78,23 +73,20 @@ def call_stack(model: Model, session: Session) -> Calls:
                 asking, budget, most=most, cost_of=model.cost, charge=charge
             )
         asking = claim = ClaimedCalls(asking, replies, key, stop.sleep)
-        if isinstance(backend, Batched) and backend.batch_limits is not None:
-            ledger = batched = BatchLedger(replies, name, backend.endpoint, model.section.name)
-            claim.in_batch = lambda key: batched.tag(key) is not None
     limiter = ConcurrencyLimiter(
         asking,
         stop,
         most=limits.concurrency,
         rates=model.rates,
         # Our own server queues what it cannot process yet, and refuses no call.
-        start=backend.preferred_concurrency if isinstance(backend, PreferredConcurrency) else START,
-        room=(lambda: backend.capacity) if isinstance(backend, Elastic) else None,
+        start=backend.preferred_concurrency or START,
+        room=_room(backend),
         status=session.notices.status(f"{source}, limits"),
     )
     session.limiters.append(limiter)
     session.notices.loads[model.where] = lambda: limiter.load
     started: Ask = limiter
-    if isinstance(backend, Startable):
+    if overrides(backend, Backend.start):
         started = Startup(limiter, backend, stop, status)
 
     waits = RetryWaits(
@@ -129,10 +121,10 @@ def call_stack(model: Model, session: Session) -> Calls:
         program=not backend.endpoint,
     )
     top: Ask = circuit
-    if isinstance(backend, CachesPrompts) and backend.prompt_caching:
+    if backend.prompt_caching:
         saved = price.saved if price is not None else lambda usage: 0.0
         top = PromptCaching(top, model.beginnings, saved)
-    if limits.samples_per_call > 1 and limits.batch is None:
+    if limits.samples_per_call > 1 and model.later is None:
         top = JointDraws(top, limits.samples_per_call)
 
     def learn(request: Request) -> None:
@@ -143,9 +135,11 @@ def call_stack(model: Model, session: Session) -> Calls:
         with keys_of(model.where):
             return await rejections(request)
 
-    if ledger is not None:
-        top = _lane(model, session, top, ledger, key, budgeted is not None)
-    rejections = RejectionLimit(top)
+    if claim is not None:
+        priced = budget if budgeted is not None else None
+        top = _with_layers(model, session, top, claim, limiter, priced)
+    live = control if model.later is None else None
+    rejections = RejectionLimit(top, circuit.answered, live)
     if claim is None:
         return _separated(UncachedCalls(ask, key), model, session)
     cached = CachedCalls(
@@ -162,54 +156,58 @@ def call_stack(model: Model, session: Session) -> Calls:
     return _separated(cached, model, session)
 
 
+def _room(backend: Backend) -> Callable[[], int] | None:
+    """Return the function that says how many calls may be in flight, if that changes."""
+    if backend.capacity is None:
+        return None
+    return lambda: backend.capacity or 0
+
+
 def _separated(calls: Calls, model: Model, session: Session) -> Calls:
     marks = session.unknown_marks.setdefault(model.where, Counter())
     reasons = session.unknown_reasons.setdefault(model.where, Counter())
     return SeparatedCalls(calls, model.reasoning, model.evaluated, marks, reasons)
 
 
-def _lane(
+def _with_layers(
     model: Model,
     session: Session,
     ask: Ask,
-    ledger: BatchLedger,
-    key: Callable[..., str],
-    priced: bool,
-) -> BatchLane:
-    """Build the layer of a model's batches, and start work on earlier batches."""
-    limits, backend = model.limits, model.backend
-    assert isinstance(backend, Batched)
-    limiter = session.limiters[-1]
-    batching = limits.batch or BatchSection()
-    section = model.section.model_copy(update={"price": model.price})
-    jobs = BatchJobs(
-        backend,
-        ledger,
-        batching,
-        run=session.run_id,
-        section=section.model_dump_json(exclude={"limits", "on_error"}, context="cache").encode(),
-        price=model.price,
-        budget=session.budget if priced else None,
-        outage_s=limits.outage_s,
-    )
-    lane = BatchLane(
-        ask,
-        jobs,
-        key,
-        session.stop,
-        batching=limits.batch is not None,
-        tries=limits.attempts,
-        busy=session.busy,
-        report=session.notices.status(f"{model.section.name}, batches"),
-        on_settled=session.detach if batching.detach else lambda: None,
-    )
-    session.lanes.append(lane)
-    session.notices.loads[model.where] = lambda: _sum(limiter.load, lane.load)
-    lane.start()
-    return lane
+    claim: ClaimedCalls,
+    limiter: ConcurrencyLimiter,
+    budget: Budget | None,
+) -> Ask:
+    """Put the layers that plug-ins add above a model's call stack."""
+    for layer in session.layers:
+        calls = ModelCalls(
+            section=model.section,
+            limits=model.limits,
+            backend=model.backend,
+            price=model.price,
+            budget=budget,
+            run=session.run_id,
+            ask=ask,
+            claim=claim,
+            stop=session.stop,
+            status=session.notices.status,
+            busy=session.busy,
+            leave=session.detach,
+        )
+        if (later := layer.above(calls)) is not None:
+            ask = later
+            session.later.append(later)
+            session.notices.loads[model.where] = partial(_sum, limiter, later)
+            later.start()
+    return ask
 
 
-def _sum(calls: Load, batches: Load) -> Load:
-    flying, waiting = calls.in_flight + batches.in_flight, calls.waiting + batches.waiting
-    reason = calls.limited_by or batches.limited_by
-    return Load(flying, waiting, calls.failed, calls.rate_limited, reason)
+def _sum(limiter: ConcurrencyLimiter, layer: LaterCalls) -> Load:
+    calls = limiter.load
+    later = layer.load
+    return Load(
+        calls.in_flight + later.in_flight,
+        calls.waiting + later.waiting,
+        calls.failed,
+        calls.rate_limited,
+        calls.limited_by or later.limited_by,
+    )

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from harness.config.run_file import is_below
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import differing_rows, items, reread_rows
-from harness.engine.inline_rows import own_rows
 from harness.engine.job import Job
 from harness.engine.reasoning import REASONING
 from harness.engine.recordings import if_grown
 from harness.engine.resolving import resolved
+from harness.engine.run_files import own_rows
 from harness.plugin_loader import CODE
-from harness.ports import KeyedByRequest
+from harness.ports import Backend, overrides
 from harness.scoring.checks import JUDGE
+from harness.store.files import make_folder
 from harness.store.run_folder import ROWS, Differences
 from harness.wording import count_of
+
+logger = logging.getLogger("harness")
 
 OF_RULES = ("task.checks", "task.extract", "task.gold", "task.groups")
 """Keys of the run file that do not change what judges are asked."""
@@ -41,7 +46,7 @@ def check_changes(job: Job) -> Differences | None:
         return found
     backend, code = job.model.backend, f"{CODE}backends/{job.run.model.backend}_sha256"
     shared = backend.cacheable and job.model.caching == "shared"
-    other = isinstance(backend, KeyedByRequest) and code in found.inputs  # replies have other keys
+    other = overrides(backend, Backend.key_part) and code in found.inputs  # replies have other keys
     other |= "model.version" in found.settings
     said = {"cached": shared and not other, "rescorable": rescorable}
     raise found.conflict(job.folder.name, **said, data=_named_data(job))
@@ -90,3 +95,23 @@ def is_rescorable(job: Job, found: Differences) -> bool:
 def _judge_checks(checks: object) -> list[Any]:
     listed = checks if isinstance(checks, list) else []
     return [check for check in listed if isinstance(check, Mapping) and JUDGE in check]
+
+
+OWN_ABBREVIATIONS = "own abbreviations"  # in the name of a splitter without NLTK's parameters
+
+
+def check_splitter(fingerprint: Mapping[str, str], folder: Path, *, simulated: bool) -> None:
+    """Warn, once per ``folder``, if real data are scored without NLTK's parameters."""
+    published = fingerprint.get("dataset") != "builtin"
+    if not published or simulated or OWN_ABBREVIATIONS not in fingerprint.get("splitter", ""):
+        return
+    reported = folder / "splitter_reported"
+    if reported.exists():
+        return
+    with suppress(OSError):
+        make_folder(folder)
+        reported.touch()
+    logger.warning(
+        "NLTK's sentence parameters are missing, so a few verdicts differ from the published "
+        "ones. To install them: harness data fetch punkt"
+    )

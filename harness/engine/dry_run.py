@@ -7,25 +7,32 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from harness.analysis.rescoring import first_reason
 from harness.calls.database import LOCKED_S
+from harness.calls.prompt_cache import SharedBeginnings
 from harness.engine.assessment import judged_outcomes, reply_outcome
-from harness.engine.call_bounds import CHARACTERS_PER_TOKEN, CallBounds, CallEstimate, EstimateRange
 from harness.engine.job import Job
 from harness.engine.plan import RunPlan
-from harness.engine.replies import open_cache, replies_path
-from harness.engine.turns import as_of, assessed_references, most_turns, script_of, user_role
-from harness.ports import Batched
-from harness.records import Instance, Message, Origin, Question, Reply, Request, messages_hash
+from harness.engine.session import open_cache, replies_path
+from harness.engine.turns import as_of, assessed_references, most_turns, user_role
+from harness.ports import Task, overrides
+from harness.records import (
+    Instance,
+    Message,
+    Origin,
+    Question,
+    Reply,
+    Request,
+    Usage,
+    messages_hash,
+)
 
 if TYPE_CHECKING:
     from harness.config.settings import Settings
     from harness.engine.judges import JudgeModel
-    from harness.engine.later_judge import LaterJudge
     from harness.engine.models import Model
-    from harness.store.judgements import JudgementOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +86,7 @@ class DryRun:
 
 
 @dataclass(frozen=True, slots=True)
-class _JudgeCalls:
+class JudgeCalls:
     """Running totals for a judge's calls."""
 
     judge: JudgeModel
@@ -116,7 +123,7 @@ def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = T
     run_id = job.folder.run_id()
     key = job.model.key(run_id)
     models = [job.model, *(judge.model for judge in job.judges)]
-    with _replies(models, job.settings) as reply:
+    with cached_replies(models, job.settings) as reply:
 
         def cached(name: str) -> bool:
             return job.model.backend.cacheable and (name in before or reply(name) is not None)
@@ -126,7 +133,7 @@ def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = T
         if not job.judges:
             return found
         judges = [
-            _JudgeCalls.of(one, lambda name: name in before or reply(name) is not None, run_id)
+            JudgeCalls.of(one, lambda name: name in before or reply(name) is not None, run_id)
             for one in job.judges
         ]
         judged = _add_judge_calls(job, plan, judges, key, reply)
@@ -135,52 +142,28 @@ def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = T
 
 
 def estimate_waves(job: Job) -> EstimateRange | None:
-    """Return how often a run waits for batches of its model and judges, or None if never."""
-    batched = job.model.limits.batch is not None
-    judged = any(judge.model.limits.batch is not None for judge in job.judges)
-    if not (batched or judged):
+    """Return how often a run waits for calls that are made later, or None if never."""
+    later = job.model.later is not None
+    judged_later = any(judge.model.later is not None for judge in job.judges)
+    if not (later or judged_later):
         return None
-    each, rounds, turns = batched + judged, job.run.rounds, 1
-    if script_of(job.task) is not None:
+    each, rounds, turns = later + judged_later, job.run.rounds, 1
+    if overrides(job.task, Task.turns):
         turns = max((most_turns(job.task, one) for one in job.instances), default=1)
     fewest = turns if rounds.stop_on_pass else max(turns, rounds.max)
     return EstimateRange(each * fewest, each * max(turns, rounds.max))
 
 
-def batch_hours(job: Job) -> int:
-    """Return the longest time, in hours, that providers state for a run's batches."""
+def wave_hours(job: Job) -> int:
+    """Return the longest time, in hours, that providers state for calls that are made later."""
     models = [job.model, *(judge.model for judge in job.judges)]
-    stated = [
-        limits.window_h
-        for model in models
-        if model.limits.batch is not None and isinstance(model.backend, Batched)
-        if (limits := model.backend.batch_limits) is not None
-    ]
-    return max(stated, default=0)
-
-
-def estimate_judge(
-    job: LaterJudge, retried: Collection[JudgementOutcome] = ()
-) -> tuple[int, EstimateRange]:
-    """Return the number and the cost in US dollars of a judge's missing calls.
-
-    Only the judge's first question about each answer counts. An unknown price counts as 0.
-    """
-    if job.model is None:
-        return 0, EstimateRange()
-    (judge,), seen = job.judges.models, set[str]()
-    with _replies([job.model], job.settings) as reply:
-        run_id = job.folder.run_id()
-        calls = _JudgeCalls.of(judge, lambda name: reply(name) is not None, run_id)
-        for requests in job.owed(retried):
-            calls.add(requests, seen)
-    return round(calls.total.calls.high), calls.total.usd
+    return max((model.later.hours for model in models if model.later is not None), default=0)
 
 
 def _add_judge_calls(
     job: Job,
     plan: RunPlan,
-    judges: Sequence[_JudgeCalls],
+    judges: Sequence[JudgeCalls],
     key: Callable[[Request], str],
     reply: Callable[[str], Reply | None],
 ) -> frozenset[str]:
@@ -194,7 +177,7 @@ def _add_judge_calls(
     longest = inf if job.run.decoding.max_tokens is None else job.run.decoding.max_tokens
     rounds, outcomes, seen = job.run.rounds, judged_outcomes(job.task), set[str]()
     known = job.model.backend.cacheable and job.paraphraser is None
-    asked: Sequence[Sequence[tuple[_JudgeCalls, Sequence[Question]]]] = ()  # by turn
+    asked: Sequence[Sequence[tuple[JudgeCalls, Sequence[Question]]]] = ()  # by turn
     last: Instance[Any] | None = None
     for owed in plan.owed():
         if owed.instance is not last:  # the samples of an instance follow each other
@@ -311,7 +294,7 @@ def _user_calls(job: Job, plan: RunPlan) -> CallEstimate | None:
 
 
 @contextlib.contextmanager
-def _replies(
+def cached_replies(
     models: Sequence[Model], settings: Settings
 ) -> Iterator[Callable[[str], Reply | None]]:
     """Yield a function that returns the cached reply of a call's id, or None."""
@@ -332,3 +315,111 @@ def _check_references(plan: RunPlan) -> tuple[int, dict[str, str]]:
         if not found.passed:
             failed[name] = first_reason(found.scores) or found.problem or found.outcome
     return count, failed
+
+
+CHARACTERS_PER_TOKEN = (6.0, 2.5)  # the usual range, from plain English to code
+# Tokens of the chat template, as OpenAI counts them. Some providers count none.
+PER_CALL, PER_MESSAGE = 3, 4
+FEEDBACK_TOKENS = 150  # tokens of one feedback message, generously estimated
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateRange:
+    """Lower and upper bounds of an estimate. ``high`` may be infinite."""
+
+    low: float = 0.0
+    high: float = 0.0
+
+    def __add__(self, other: EstimateRange) -> EstimateRange:
+        return EstimateRange(self.low + other.low, self.high + other.high)
+
+
+class CallEstimate(NamedTuple):
+    """The number, tokens and cost (US dollars) of calls to make."""
+
+    calls: EstimateRange
+    input_tokens: EstimateRange
+    output_tokens: EstimateRange
+    usd: EstimateRange | None  # None: the price is unknown
+    saved_usd: EstimateRange  # by the provider's prompt cache; only `usd.low` is reduced by it
+    cached: int = 0  # further calls, of a judge, whose replies are cached
+    at_most: bool = False  # whether prompts depend on future answers, so that some may be cached
+
+
+class CallBounds:
+    """Running totals for a model's calls."""
+
+    def __init__(self, model: Model | None) -> None:
+        price = model.usual_price if model else None
+        self._price = price.cost if price else None
+        backend = model.backend if model else None
+        caching = backend is not None and backend.prompt_caching
+        self._beginnings = SharedBeginnings() if caching else None
+        self.calls = self.read = self.written = self.usd = self.saved = EstimateRange()
+        self.cached, self.at_most = 0, False
+
+    def estimate(self) -> CallEstimate:
+        """Return the totals as an estimate. The cost is None if it depends on an unknown price."""
+        usd = self.usd if self._price or not self.calls.high else None
+        return CallEstimate(
+            self.calls, self.read, self.written, usd, self.saved, self.cached, self.at_most
+        )
+
+    def add(
+        self,
+        messages: Sequence[Message],
+        max_tokens: int | None,
+        *,
+        certain: bool,
+        before: int = 0,
+        further: float = 0,
+        answer: int = 1,
+        joint: bool = False,
+    ) -> None:
+        """Add a call, which raises only the upper bounds if it is not ``certain``.
+
+        The prompt ``messages`` may grow by ``before`` rounds and ``further`` tokens. The reply has
+        ``answer`` to ``max_tokens`` tokens. A ``joint`` call may be combined with the previous one.
+        """
+        characters = sum(len(message.content) for message in messages)
+        fewest, most = (characters / each for each in CHARACTERS_PER_TOKEN)
+        longest = inf if max_tokens is None else max_tokens
+        most += further + PER_CALL + PER_MESSAGE * len(messages)
+        if before:
+            most += before * (FEEDBACK_TOKENS + longest)
+        fewest = 0 if joint else fewest
+        self.calls += EstimateRange(certain and not joint, 1)
+        self.read += EstimateRange(fewest * certain, most)
+        self.written += EstimateRange(answer * certain, longest)
+        if (price := self._price) is not None:
+            low = price(Usage(round(fewest), answer)) if certain else 0.0
+            if max(most, longest) < inf:
+                high = price(Usage(round(most), round(longest)))
+            else:
+                high = inf if price(Usage(10**6, 10**6)) else 0.0
+            saved = self._saved(messages) if certain and not joint else EstimateRange()
+            self.usd += EstimateRange(max(0.0, low - saved.low), high)
+            self.saved += saved
+
+    def _saved(self, messages: Sequence[Message]) -> EstimateRange:
+        """Return what the prompt cache saves on a call (US dollars)."""
+        if self._beginnings is None or self._price is None:
+            return EstimateRange()
+        new = self._beginnings(messages) is None
+        found = self._beginnings.add(messages)
+        if found is None or found.cut is None or new:
+            return EstimateRange()
+        place, at = found.cut
+        kept = sum(len(message.content) for message in messages[:place]) + at
+        tokens = [round(kept / each) for each in CHARACTERS_PER_TOKEN]
+        return EstimateRange(*(self._price(Usage(n)) - self._price(Usage(n, 0, n)) for n in tokens))
+
+    def add_questions(
+        self, questions: Sequence[Question], *, certain: bool, further: float
+    ) -> None:
+        """Add a judge's calls for a future answer, with arguments as in `add`."""
+        self.at_most |= bool(questions)
+        for asked in questions:
+            longest = asked.decoding.max_tokens
+            for _ in range(asked.samples):
+                self.add(asked.messages, longest, certain=certain, further=further)

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine import models
-from harness.engine.plan import HeldInstances, RunPlan, Work, run_instances
+from harness.engine.plan import FewShotPrompts, HeldInstances, RunPlan, Work, run_instances
 from harness.engine.recordings import recording_hashes
 from harness.engine.resolving import code_hashes
+from harness.engine.run_copies import RunCopies
 from harness.engine.turns import user_role
 from harness.errors import ConfigError
-from harness.ports import Fingerprinted, Observer, Task
+from harness.ports import Observer, Task
 from harness.records import Instance, content_hash
 from harness.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from harness.engine.judges import JudgeModel  # not imported for a run without judges
-    from harness.engine.played_user import UserModel
-    from harness.engine.shots import Shots
-    from harness.store.remote import RemoteRuns  # needs the extra
+    from harness.engine.next_turn import UserModel
 
 
 class FileVariant(NamedTuple):
@@ -50,13 +49,13 @@ class Job:
     paraphraser: models.Model | None = None  # rewrites instructions and feedback (``polish``)
     user: UserModel | None = None  # plays the user in conversations
     judges: tuple[JudgeModel, ...] = ()
-    shots: Shots | None = None
+    shots: FewShotPrompts | None = None
     # outcomes or finish reasons of attempts to retry
     retried: frozenset[str] = frozenset({"error"})
     variant: FileVariant = ONLY_VARIANT
     observers: Mapping[str, Observer] = field(default_factory=dict)  # by name
     rescore: bool = False  # if only the scoring has changed, score the run's answers again
-    remote: RemoteRuns | None = None  # where the run is copied to as it grows
+    copies: RunCopies | None = None  # where the run is copied to as it grows
     only: int | None = None  # the number of instances to work on, if the run has a larger limit
 
     @property
@@ -76,23 +75,22 @@ class Job:
         """Hashes and versions, by name, of all inputs of prompts and scores except the run file."""
         found = {**self.task.fingerprint(), **code_hashes(self.run)}
         found |= recording_hashes(self.run, self.settings)
-        if isinstance(self.model.backend, Fingerprinted):
-            found |= self.model.backend.fingerprint()
+        found |= self.model.backend.fingerprint()
         if self.shots:
             found["shots_sha256"] = self.shots.fingerprint()
         if self.user is not None:
             found["user_prompt_sha256"] = self.user.prompt.sha256
-            if isinstance(backend := self.user.model.backend, Fingerprinted):
-                found |= {f"user_{key}": value for key, value in backend.fingerprint().items()}
+            hashes = self.user.model.backend.fingerprint()
+            found |= {f"user_{key}": value for key, value in hashes.items()}
             roles = {one.id: user_role(self.task, one) for one in self.data}
             found["users_hash"] = content_hash(roles)
         for judge in self.judges:
-            hashes = judge.fingerprint.items()
-            found |= {f"judge_{judge.name}_{key}": value for key, value in hashes}
+            hashes = judge.fingerprint
+            found |= {f"judge_{judge.name}_{key}": value for key, value in hashes.items()}
         if other := {key: value for key, value in found.items() if not isinstance(value, str)}:
             raise ConfigError(
                 f"The fingerprint of a plug-in of this run has values that are not text: {other}.",
-                "Make them text, then check the plug-in with harness.testing.",
+                "Make them text, then check the plug-in (harness docs plugins).",
             )
         return found
 
@@ -121,5 +119,6 @@ class Job:
         total, owed = plan.count()
         if self.only is None:
             return Work(total, owed)
-        total, left = self.plan(whole=True).count()
+        whole = replace(self.plan(whole=True), index=plan.index)  # with the same verdicts
+        total, left = whole.count()
         return Work(total, owed, left - owed)

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from msgspec.structs import replace
@@ -10,7 +11,8 @@ from msgspec.structs import replace
 from harness.config.run_file import RunFile
 from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
-from harness.datasets.folder import JUDGE_PROMPTS, DataFolder
+from harness.datasets.folder import DataFolder
+from harness.declarations import declarations
 from harness.engine.assessment import UNANSWERED, judged_outcomes, reply_outcome
 from harness.engine.models import Model, ModelBuilder
 from harness.engine.other_runs import answers_of
@@ -19,15 +21,10 @@ from harness.plugin_loader import kind
 from harness.ports import (
     LOGPROBS,
     PARAMETERS,
-    Advising,
-    Conversing,
-    Fingerprinted,
-    HasWarnings,
     Judge,
-    JudgeRouting,
-    Simulatable,
     Task,
     decides_by_criteria,
+    overrides,
 )
 from harness.prompts import is_path
 from harness.records import (
@@ -41,7 +38,7 @@ from harness.records import (
     Request,
     Score,
 )
-from harness.store.judgements import Register, RegisteredJudge, read_register, write_register
+from harness.store.judgements import Register, RegisteredJudge, unchanged_register, write_register
 from harness.store.run_folder import RunFolder
 
 
@@ -62,19 +59,16 @@ class JudgeModel:
     @property
     def decides(self) -> bool:
         """Whether the judge's scores can help to decide which answers pass."""
-        return not isinstance(self.judge, Advising) or self.judge.verdicts
+        return self.judge.verdicts
 
     @property
     def fingerprint(self) -> Mapping[str, str]:
         """Hashes, by name, of data that judgements depend on."""
-        found: dict[str, str] = {}
-        for part in (self.judge, self.model.backend):
-            found |= part.fingerprint() if isinstance(part, Fingerprinted) else {}
-        return found
+        return {**self.judge.fingerprint(), **self.model.backend.fingerprint()}
 
     def scores(self, instance: Instance[Any]) -> bool:
         """Return whether the task lets this judge score an instance."""
-        return not isinstance(self.task, JudgeRouting) or self.task.judged_by(instance, self.name)
+        return self.task.judged_by(instance, self.name)
 
     def requests(
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call] = (), redraw: int = 0
@@ -88,7 +82,7 @@ class JudgeModel:
         questions: Sequence[Question] = ()
         if not calls and self.scores(instance):
             questions = self.judge.questions(instance, text)
-        elif calls and isinstance(self.judge, Conversing):
+        elif calls:
             questions = self.judge.next_questions(instance, text, _replies(calls))
         origin = Origin(attempt.instance, attempt.sample, attempt.round)
         remedy = "Use another model, or set model.preset to its server (harness docs providers)."
@@ -118,9 +112,14 @@ class JudgeModel:
         """
         if not self.scores(instance):
             return {}
-        takes_text = "text" in inspect.signature(self.judge.parse).parameters
-        text = {"text": attempt.text or ""} if takes_text else {}
+        text = {"text": attempt.text or ""} if _takes_text(type(self.judge)) else {}
         return self.judge.parse(instance, _replies(calls), **text)
+
+
+@cache  # it is called for each attempt
+def _takes_text(judge: type[Judge]) -> bool:
+    """Return whether a judge's ``parse`` also takes the judged text."""
+    return "text" in inspect.signature(judge.parse).parameters
 
 
 def _replies(calls: Sequence[Call]) -> list[Reply]:
@@ -151,9 +150,12 @@ class Judges:
         judges = [one.name for one in self.models if one.decides and one.name not in members]
         return [*judges, *(panel.as_ for panel in self.panels)]
 
-    def register(self, folder: RunFolder, *, later: bool = False) -> None:
-        """Record judges and panels in ``judges.json``. Those added ``later`` do not decide."""
-        before = read_register(folder.path, partial=True)
+    def register(self, folder: RunFolder, *, later: bool = False) -> Register:
+        """Record judges and panels in ``judges.json``, and return its content.
+
+        Those added ``later`` do not decide. The content of a changed file is dropped.
+        """
+        before = unchanged_register(folder.path)
         known = dict(before.judges)
         deciding = {*self.deciding}
         if later:
@@ -167,12 +169,18 @@ class Judges:
         register = Register(judged=judged_outcomes(self.task), judges=known)
         if register != before:
             write_register(folder.path, register)
+        return register
 
 
 def published_prompts(sections: Iterable[JudgeSection]) -> list[str]:
     """Return the names of the data sets of prompts that the given judges use."""
     prompts = [section.options.get("prompt") for section in sections]
-    return [name for prompt, name in JUDGE_PROMPTS.items() if prompt in prompts]
+    return [
+        data_set
+        for declaration in declarations()
+        for prompt, data_set in declaration.plugin.judge_prompts.items()
+        if prompt in prompts
+    ]
 
 
 def build_judge(
@@ -182,10 +190,9 @@ def build_judge(
     where = f"judges.{section.as_}"
 
     def reply(request: Request) -> str:  # only called once the judge below is built
-        assert isinstance(judge, Simulatable)
         return judge.simulated(request)
 
-    simulates = isinstance(kind("judges").load(section.name), Simulatable)
+    simulates = overrides(kind("judges").load(section.name), Judge.simulated)
     model = builder.build(section.model, f"{where}.model", reply if simulates else None)
     settings, features = builder.resources.settings, model.backend.features
     data = DataFolder(settings.data_dir, builder.beside)
@@ -196,7 +203,7 @@ def build_judge(
         raise ConfigError(f"{about}{error.message}", error.remedy) from None
     if model.backend.cacheable and not section.model.name:
         raise ConfigError(f"{where}.model.name is missing.", "Name the model that judges.")
-    if model.simulated and not isinstance(judge, Simulatable):
+    if model.simulated and not overrides(judge, Judge.simulated):
         raise ConfigError(
             f"{where}: the judge {section.name!r} cannot be simulated.", "Give it a model."
         )
@@ -224,7 +231,7 @@ def _plugin(
     judge: Judge = kind("judges").build(
         section.name,
         options,
-        task=task.for_judge(section.as_) if isinstance(task, JudgeRouting) else task,
+        task=task.for_judge(section.as_),
         model=section.model.name,
         features=features,
         answers=lambda name: answers_of(settings.runs_dir, name, task, simulated=simulated),
@@ -242,7 +249,7 @@ def judge_fingerprint(
     """
     features = PARAMETERS | {LOGPROBS}
     judge = _plugin(section, task, settings, data, features, simulated=simulated)
-    return judge.fingerprint() if isinstance(judge, Fingerprinted) else {}
+    return judge.fingerprint()
 
 
 def build_judges(run: RunFile, task: Task[Any], builder: ModelBuilder) -> tuple[JudgeModel, ...]:
@@ -290,7 +297,5 @@ def judge_warnings(
 ) -> Iterator[tuple[str, str]]:
     """Yield (judge name, warning) for each judge that warns about its instances."""
     for one in judges:
-        if isinstance(one.judge, HasWarnings):
-            text = one.judge.warnings(filter(one.scores, instances))
-            if text:
-                yield one.name, text
+        if text := one.judge.warnings(filter(one.scores, instances)):
+            yield one.name, text

@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -24,6 +24,7 @@ from harness.engine.assessment import (
     AnswerVerdict,
     Assessment,
     judged_outcomes,
+    recordable,
     reply_outcome,
 )
 from harness.engine.call_stack import bind
@@ -31,11 +32,10 @@ from harness.engine.job import Job
 from harness.engine.judges import JudgeModel, Judges, judge_warnings
 from harness.engine.models import Model
 from harness.engine.plan import RunPlan
-from harness.engine.pool import work_off
 from harness.engine.progress import Tally
 from harness.engine.reasoning import RecordedAnswers
-from harness.engine.score_limits import recordable
-from harness.engine.session import BoundModel, Session
+from harness.engine.restoring import is_cached
+from harness.engine.session import BoundModel, Session, work_off
 from harness.engine.turns import answered
 from harness.errors import CallError, FatalCallError, Unparseable
 from harness.ports import Task
@@ -47,6 +47,7 @@ from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgement_index import JudgementIndex
 from harness.store.judgements import (
     FAILED,
+    REDRAWN,
     JudgeCall,
     Judgement,
     JudgementOutcome,
@@ -119,7 +120,8 @@ class OwedJudgements:
 class Judging:
     """The part of a session that judges attempts.
 
-    Earlier sessions' judgements are repeated if they failed or their outcome is in ``retried``.
+    Earlier sessions' judgements are repeated if they failed or their outcome is in ``retried``. If
+    ``lost_attempts``, attempts that were judged before are restored: they keep their judgements.
     """
 
     def __init__(
@@ -132,7 +134,11 @@ class Judging:
         reasoning: Reasoning,
         retried: Collection[JudgementOutcome] = (),
         notices: Notices | None = None,
+        *,
+        lost_attempts: bool = False,
     ) -> None:
+        self._begun = time.time()
+        self._lost_attempts = lost_attempts
         self._notices = notices or Notices()
         self._judges, self._names, self._deciding = judges.models, judges.names, judges.deciding
         self._task, self._bind = judges.task, bind
@@ -141,7 +147,7 @@ class Judging:
             one.as_: Panel(one.of, one.by, one.passes_from, one.quorum) for one in judges.panels
         }
         self._attempts, self._writer, self._tally = attempts, writer, tally
-        self._recorded: JudgementIndex | None = None
+        self._reasoning = reasoning
         self._unsaved: ReplyUnsaved | None = None
         self.late = OwedJudgements(
             attempts, self._names, reasoning, retried
@@ -156,13 +162,16 @@ class Judging:
         folder: RunFolder,
         tally: Tally,
         reasoning: Reasoning,
+        *,
+        lost_attempts: bool = False,
     ) -> Iterator[Self]:
         """Open a run's file of judgements within a ``with`` block."""
-        with JsonLinesWriter(folder.path / JUDGEMENTS) as writer:
+        with JsonLinesWriter(folder.path / JUDGEMENTS, folder.seal()) as writer:
             notices = session.notices
             yield cls(
                 *(judges, partial(bind, session), folder.attempts, writer, tally, reasoning),
                 notices=notices,
+                lost_attempts=lost_attempts,
             )
 
     @property
@@ -173,24 +182,52 @@ class Judging:
     async def judge(self, instance: Instance[Any], attempt: Attempt) -> AnswerVerdict:
         """Run all judges on an attempt concurrently. Return its verdict without writing it.
 
+        A restored attempt keeps its recorded judgements: a first reply must not replace later ones.
         Attempts without an answer keep the rules' verdict. An error other than a failed call is
         raised only after all calls have ended and their replies are cached.
         """
         if attempt.outcome not in self._outcomes:
             return AnswerVerdict(attempt.passed)
-        made = await self._ask_all(instance, attempt, {one.name: 0 for one in self._judges})
-        made += self._by_panels(attempt, self._panels, {one.judge: one for one in made})
-        return self._verdict(attempt, made)
+        recorded: dict[str, Judgement] = {}
+        # A later round with the same text may be of another conversation, unless it is restored.
+        if self._lost_attempts and (attempt.round == 1 or attempt.ended_at < self._begun):
+            recorded = self._earlier(attempt)
+        missing = {
+            judge.name: self._redraws(judge.name, attempt) if judge.name in recorded else 0
+            for judge in self._judges
+            if judge.name not in recorded or recorded[judge.name].outcome in FAILED
+        }
+        new = await self._ask_all(instance, attempt, missing)
+        latest = recorded | {judgement.judge: judgement for judgement in new}
+        panels = {
+            name: panel
+            for name, panel in self._panels.items()
+            if name not in recorded or not missing.keys().isdisjoint(panel.of)
+        }
+        new += self._by_panels(attempt, panels, latest)
+        latest |= {judgement.judge: judgement for judgement in new}
+        judgements = [latest[name] for name in self._names if name in latest]
+        return self._verdict(attempt, judgements)._replace(new=new)
 
     def recorded(self, attempt: Attempt) -> AnswerVerdict:
         """Return an attempt's verdict from the judgements of earlier sessions."""
         if attempt.outcome not in self._outcomes:
             return AnswerVerdict(attempt.passed)
-        if self._recorded is None:  # judgements of this session are never looked up
-            self._recorded = JudgementIndex(self._attempts.parent)
-        latest = self._recorded.of(attempt.instance, attempt.sample, attempt.round, attempt.text)
+        latest = self._earlier(attempt)
         said = [latest[name] for name in self._names if name in latest]
         return self._verdict(attempt, said)
+
+    @cached_property
+    def _recorded(self) -> JudgementIndex:
+        return JudgementIndex(self._attempts.parent)  # this session's judgements are not looked up
+
+    def _earlier(self, attempt: Attempt) -> dict[str, Judgement]:
+        """Return the last judgement of an attempt by each judge that has judged it before."""
+        return self._recorded.of(attempt.instance, attempt.sample, attempt.round, attempt.text)
+
+    def _redraws(self, judge: str, attempt: Attempt) -> int:
+        name = attempt.instance, attempt.sample, attempt.round, attempt.text
+        return self._recorded.answers(judge, *name)
 
     def _verdict(self, attempt: Attempt, judgements: Sequence[Judgement]) -> AnswerVerdict:
         said = {one.judge: one for one in judgements}
@@ -222,13 +259,13 @@ class Judging:
             return "\n".join([by_rules, *wrong] if found.passed is False else wrong)
         return None if found.passed is not False and verdict.passed is None else by_rules
 
-    def record(self, verdict: AnswerVerdict) -> None:
-        """Write an attempt's judgements. Call this only after writing the attempt's own line.
+    def record(self, judgements: Iterable[Judgement]) -> None:
+        """Write new judgements of an attempt. Call this only after writing the attempt's own line.
 
         Raises:
             ReplyUnsaved: If a judge's reply could not be cached.
         """
-        for judgement in verdict.judgements:
+        for judgement in judgements:
             self._writer.append(judgement)
             if judgement.outcome == "error":
                 self._tally.failed_judgements += 1
@@ -255,11 +292,18 @@ class Judging:
                 "Ctrl-C stops the run before the others are paid for.".lstrip()
             )
 
-    async def caught_up(self, job: Job, plan: RunPlan, session: Session, workers: int) -> RunPlan:
-        """Judge attempts left unjudged. Return the plan, renewed if verdicts may have changed."""
+    async def caught_up(
+        self, job: Job, plan: RunPlan, session: Session, workers: int, *, restore: bool = False
+    ) -> RunPlan:
+        """Judge attempts left unjudged. Return the plan, renewed if verdicts may have changed.
+
+        If ``restore``, judgements were lost, and those that were drawn again are restored.
+        """
         for name, text in judge_warnings(job.judges, job.instances):
             session.notices.status(f"judge {name}")(text)
         await self.catch_up(job.data, workers, session)
+        if restore:
+            await self.restore(job.data, workers, session)
         if not self.decides or plan.index is None:
             return plan
         index = AttemptIndex(self._attempts)
@@ -278,7 +322,48 @@ class Judging:
         for model in self._judges:
             answered = partial(self.late.answered, model, instances)
             session.earlier.setdefault(model.model.where, answered)
-        if not len(self.late):
+        return await self._judge_late(self.late, instances, workers, session)
+
+    async def restore(
+        self, instances: Iterable[Instance[Any]], workers: int, session: Session
+    ) -> None:
+        """Restore lost judgements of `REDRAWN` ones, whose replies are in the cache, in order.
+
+        Call this when what was lost has been repeated, which takes the first reply to each call.
+        """
+        seen = set[tuple[str, int, int, str, int]]()
+
+        async def restorable(work: AttemptToJudge) -> Mapping[str, int]:
+            judges = {}
+            for judge in self._judges:
+                if (redraw := work.judges.get(judge.name, 0)) == 0:
+                    continue
+                recorded = work.recorded
+                draw = recorded.instance, recorded.sample, recorded.round, judge.name, redraw
+                requests = judge.requests(work.instance, work.answer, redraw=redraw)
+                if draw in seen or not (
+                    requests and await is_cached(session, judge.model, requests)
+                ):
+                    continue
+                seen.add(draw)
+                judges[judge.name] = redraw
+            return judges
+
+        before = -1
+        while before < len(seen) and not session.stop.requested:
+            before = len(seen)
+            late = OwedJudgements(self._attempts, self._names, self._reasoning, REDRAWN)
+            await self._judge_late(late, instances, workers, session, restorable)
+
+    async def _judge_late(
+        self,
+        late: OwedJudgements,
+        instances: Iterable[Instance[Any]],
+        workers: int,
+        session: Session,
+        restorable: Callable[[AttemptToJudge], Awaitable[Mapping[str, int]]] | None = None,
+    ) -> int:
+        if not len(late):
             return 0
         # A panel may still owe a judgement although its members gave theirs in an earlier session.
         panels = self._panels
@@ -287,6 +372,10 @@ class Judging:
 
         async def judge(work: AttemptToJudge) -> None:
             nonlocal waiting
+            if restorable is not None:
+                work = work._replace(judges=await restorable(work))
+                if not work.judges:
+                    return
             recorded = work.recorded
             judged_text = text_hash(recorded.text or "")
             judgements = [
@@ -300,15 +389,16 @@ class Judging:
                 latest |= {judgement.judge: judgement for judgement in judgements}
                 owed = {n: p for n, p in panels.items() if not {n, *p.of}.isdisjoint(work.judges)}
                 judgements += self._by_panels(recorded, owed, latest)
-            self.record(AnswerVerdict(None, judgements))
+            self.record(judgements)
+            if restorable is not None:
+                return  # it was not counted as missing
             if judgements:
                 self._tally.finish_sample()
             else:
                 waiting += 1
 
-        workers = min(workers, len(self.late))
-        work = self.late.work(self._task, instances)
-        await work_off(work, judge, workers=workers, stop=session.stop)
+        workers = min(workers, len(late))
+        await work_off(late.work(self._task, instances), judge, workers=workers, stop=session.stop)
         return waiting
 
     async def _ask_all(

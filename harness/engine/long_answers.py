@@ -9,7 +9,6 @@ import pickle
 import signal
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -34,9 +33,8 @@ class _TaskUnknown(Exception):
 class LongAnswers:
     """An assessor of answers by the task's rules. Thread-safe.
 
-    Long answers are assessed in a separate process, which builds the task from the run file or
-    loads the pickled task. If that fails, because only this process knows the task, they are
-    assessed here.
+    Long answers are assessed in a separate process, which builds the task from the run file. If
+    that fails, because only this process knows the task, they are assessed here.
     """
 
     def __init__(
@@ -46,10 +44,10 @@ class LongAnswers:
         settings: Settings,
         status: Callable[[str], None] = lambda _: None,
         cpu_s: float = MOST_CPU_S,
-        pickled: bytes = b"",
     ) -> None:
         self._task, self._status, self._cpu_s = task, status, cpu_s
-        self._parts, self._pickled = (run, settings.data_dir), pickled
+        self._parts = run, settings.data_dir
+        self._pickled = b""
         self._process = WorkerProcess()
         self._here = self._closed = False
         self._lock = Lock()
@@ -124,6 +122,6 @@ def _with_task(piece: tuple[bytes, float, Callable[..., R], tuple[Any, ...]]) ->
 
 @lru_cache(maxsize=1)
 def _built(pickled: bytes) -> Task[Any]:
-    """Return a pickled task, or the task of a pickled run file and data folder."""
-    task: Task[Any] | tuple[RunFile, Path] = pickle.loads(pickled)  # noqa: S301 (from the parent)
-    return build_task(task[0], Settings(data_dir=task[1])) if isinstance(task, tuple) else task
+    """Return the task of a pickled run file and data folder."""
+    run, data_dir = pickle.loads(pickled)  # noqa: S301 (from the parent process)
+    return build_task(run, Settings(data_dir=data_dir))

@@ -5,20 +5,17 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 from msgspec import UNSET
 
-from harness.backends._model_files import Hashes
-from harness.backends._processes import OwnedServers
+from harness.backends import OwnedServers, past_proxies
 from harness.calls.budget import reply_cost
 from harness.calls.keys import backend_key
 from harness.calls.prompt_cache import SharedBeginnings
-from harness.calls.rate_limits import LIMIT_KEYS, RateLimits
-from harness.calls.sliding_window import Unit
+from harness.calls.rate_limits import LIMIT_KEYS, RateLimits, Unit
 from harness.config.prices import FREE, Price, load_prices
 from harness.config.run_file import RunFile, Shard
 from harness.config.sections import (
@@ -31,6 +28,8 @@ from harness.config.sections import (
 from harness.config.settings import Settings, is_set, secret, shown_url
 from harness.datasets.folder import DataFolder
 from harness.datasets.rows import rows
+from harness.engine.call_layers import LaterTerms, call_layers
+from harness.engine.clusters import cluster
 from harness.engine.turns import answers_by_id
 from harness.errors import ConfigError, keys_of
 from harness.plugin_interface import parameters
@@ -38,10 +37,6 @@ from harness.plugin_loader import kind
 from harness.ports import (
     SAMPLES_PER_CALL,
     Backend,
-    Batched,
-    Fallible,
-    PreferredConcurrency,
-    SharesReplies,
     Task,
 )
 from harness.records import (
@@ -54,9 +49,6 @@ from harness.records import (
     content_hash,
 )
 from harness.scoring.reasoning import Reasoning
-
-if TYPE_CHECKING:
-    from harness.calls.team.database import TeamDatabase
 
 # Decoding parameters that a judge, paraphraser or builder stage can do without.
 OPTIONAL = ("temperature", "max_tokens")
@@ -72,17 +64,14 @@ class Resources:
         self.settings = settings
         self.secret = secret
         self.prices = load_prices(settings.prices)
-        self.servers = OwnedServers(settings.vllm_words())
+        self.servers = OwnedServers()
+        self.layers = call_layers(settings)
         self._rate_limits: dict[str, RateLimits] = {}
 
-    @cached_property
-    def team(self) -> TeamDatabase | None:
-        """The team's database, or None if ``HARNESS_CACHE_URL`` is not set."""
-        if self.settings.cache_url is None:
-            return None
-        from harness.calls.team.database import TeamDatabase
-
-        return TeamDatabase(self.settings.cache_url.get_secret_value())
+    @property
+    def shares_calls(self) -> bool:
+        """Whether other machines share the rate limits."""
+        return any(layer.shares_calls for layer in self.layers)
 
     def rate_limits(
         self,
@@ -94,14 +83,12 @@ class Resources:
     ) -> RateLimits:
         """Return the rate limits of a model. Repeated calls return the same object.
 
-        Without a team, a shard has its own part of the limits. In a team, all processes with the
-        same provider keys share them. The database has only a hash of the keys.
+        If machines share the limits, so do all processes with the same provider keys, of which only
+        a hash is stored. Otherwise, a shard has its own part of the limits.
         """
-        if self.team is None:
+        if not self.shares_calls:
             id_ = content_hash((backend, endpoint, model, *([shard] if shard else [])))
         else:  # servers at a loopback address are those of one machine
-            from harness.backends._http import past_proxies
-
             host = platform.node() if past_proxies(endpoint) else ""
             id_ = content_hash((backend, endpoint, model, host, *provider_keys))
         if id_ not in self._rate_limits:
@@ -109,11 +96,10 @@ class Resources:
         return self._rate_limits[id_]
 
     def _new_rate_limits(self, id_: str) -> RateLimits:
-        if self.team is None:
-            return RateLimits({}, share=self.settings.cache_dir / "rates" / id_)
-        from harness.calls.team.rates import TeamRates
-
-        return RateLimits({}, team=TeamRates(self.team, id_))
+        for layer in self.layers:
+            if (shared := layer.shared_rates(id_)) is not None:
+                return RateLimits({}, shared=shared)
+        return RateLimits({}, share=self.settings.cache_dir / "rates" / id_)
 
     def __enter__(self) -> Self:
         self.servers.__enter__()
@@ -121,8 +107,8 @@ class Resources:
 
     def __exit__(self, *error: object) -> None:
         self.servers.__exit__(*error)
-        if "team" in self.__dict__ and self.team is not None:
-            self.team.close()
+        for layer in self.layers:
+            layer.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +124,7 @@ class Model:
     beginnings: SharedBeginnings = field(default_factory=SharedBeginnings)  # of its prompts
     reasoning: Reasoning = field(default_factory=Reasoning)  # the marks around it
     evaluated: bool = True  # whether it is the run's model, and not a judge or a stage of a build
+    later: LaterTerms | None = None  # None: calls are made at once
 
     def cost(self, reply: Reply) -> float | None:
         """Return a reply's recorded cost, or else its cost at the current price."""
@@ -156,7 +143,7 @@ class Model:
         """
         if self.section.cache is not None:
             return self.section.cache
-        if isinstance(self.backend, SharesReplies):
+        if self.backend.shares_replies is not None:
             return "shared" if self.backend.shares_replies else "run"
         return "run" if kind("backends").is_own_code(self.section.backend) else "shared"
 
@@ -181,7 +168,7 @@ class Model:
         """The price of most calls, or None if it is unknown."""
         if self.price is None:
             return None
-        return self.price.batch if self.limits.batch else self.price.tier(self.tier)
+        return self.price.tier(self.tier) if self.later is None else self.price.batch
 
     @property
     def simulated(self) -> bool:
@@ -221,13 +208,30 @@ class Model:
         dropped: dict[str, Any] = {name: None for name in OPTIONAL if name not in features}
         return replace(decoding, **dropped)
 
+    def check(self, run: RunFile) -> None:
+        """Raise ConfigError if a setting of its run does not suit the run's model."""
+        name, limits = self.section.backend, self.limits
+        if self.backend.cacheable and not self.section.name:
+            raise ConfigError(f"The backend {name!r} needs model.name.", "Name the model to call.")
+        seeded = run.seed is not None and "seed" in self.backend.features
+        if limits.samples_per_call > 1 and seeded:
+            problem = "limits.samples_per_call is set, but each sample has a seed of its own."
+            raise ConfigError(problem, "Set seed: null to draw samples together, without seeds.")
+        capped = run.budget.usd is not None and self.price != FREE
+        if capped and run.decoding.max_tokens is None:
+            problem = "budget.usd is set, but the length of an answer is not limited."
+            raise ConfigError(problem, "Set decoding.max_tokens.")
+
 
 def worker_count(models: Collection[Model], owed: int = 0) -> int:
-    """Return how many workers keep the models busy. Batches need one per ``owed`` item."""
+    """Return how many workers keep the models busy.
+
+    If calls are made later, each ``owed`` item needs a worker.
+    """
     asked = sum(one.limits.concurrency * one.limits.samples_per_call for one in models)
     busy = min(WORKERS_PER_SLOT * max(1, asked), MOST_WORKERS)
-    batched = any(model.limits.batch for model in models)
-    return max(busy, min(owed, MOST_WORKERS)) if batched else busy
+    later = any(model.later for model in models)
+    return max(busy, min(owed, MOST_WORKERS)) if later else busy
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +273,7 @@ class ModelBuilder:
         def observe(found: tuple[Allowance, ...]) -> None:
             rates.observe(found)
 
-        wrong_answer = self.task.wrong_answer if isinstance(self.task, Fallible) else None
+        wrong_answer = self.task.wrong_answer if self.task else None
         reference = self.task.reference if self.task else None
         with keys_of(where):
             supplied: dict[str, Any] = {
@@ -286,7 +290,7 @@ class ModelBuilder:
                 "prompt_cut": beginnings,
                 "servers": resources.servers,
                 "logs": self.logs / where.removesuffix(".model"),
-                "hashes": Hashes(settings.cache_dir / "model_files.json"),
+                "cache_dir": settings.cache_dir,
             }
             names = parameters(kind("backends").load(section.backend), given=False)
             options = {**section.plugin_options(names), **own}
@@ -295,25 +299,26 @@ class ModelBuilder:
             if section.placement is None:
                 backend = kind("backends").build(section.backend, options, **supplied)
             else:
-                from harness.backends._placed import placed  # not imported for most runs
-
                 if stated:  # each copy takes its share
                     supplied["concurrency"] = -(-limits.concurrency // section.placement.replicas)
-                backend = placed(section.backend, options, section.placement, supplied)
+                placing = cluster(section.placement.engine)
+                backend = placing.place(section.backend, options, section.placement, supplied)
             reasoning = Reasoning(section.reasoning)
             if section.headers:
                 _add_headers(section.headers, section.backend, backend, secret)
         shard = str(self.shard or "")
         rates = resources.rate_limits(section.backend, backend.endpoint, section.name, shard, keys)
-        if isinstance(backend, PreferredConcurrency) and not stated:
+        if backend.preferred_concurrency is not None and not stated:
             limits = limits.model_copy(update={"concurrency": backend.preferred_concurrency})
         limits = _supported_limits(section, limits, backend, where)
+        terms = [layer.later(where, section, limits, backend) for layer in resources.layers]
+        later = next(filter(None, terms), None)
         price = section.price
         if not backend.cacheable or (price is None and "free" in backend.features):
             price = FREE
         evaluated = where == "model" and self.task is not None
         model = Model(
-            section, backend, limits, rates, price, where, beginnings, reasoning, evaluated
+            section, backend, limits, rates, price, where, beginnings, reasoning, evaluated, later
         )
         if price is None:
             return replace(model, price=resources.prices.find(model.host, section.name))
@@ -330,7 +335,7 @@ class ModelBuilder:
             changes: dict[str, Any] = dict.fromkeys(LIMIT_KEYS.values(), None)
             changes |= {name: getattr(own, name) for name in own.model_fields_set}
             limits = limits.model_copy(update=changes)
-        if self.shard is None or self.resources.team is not None:
+        if self.shard is None or self.resources.shares_calls:
             return limits
         stated = {key: whole for key in LIMIT_KEYS.values() if (whole := getattr(limits, key))}
         for key, whole in stated.items():
@@ -360,21 +365,10 @@ def _add_headers(
 def _supported_limits(
     section: ModelSection, limits: LimitsSection, backend: Backend, where: str
 ) -> LimitsSection:
-    """Drop batches and joint draws that the backend lacks, or refuse them if set for this model."""
+    """Drop joint draws if the backend has none, or refuse them if they are set for this model."""
     own = section.limits if isinstance(section, SecondModelSection) else limits
-    changes: dict[str, Any] = {}
-    if limits.batch and not (isinstance(backend, Batched) and backend.batch_limits):
-        changes["batch"] = None
-        if own is not None and own.batch is not None:
-            raise ConfigError(
-                f"{where}: the backend {section.backend!r} has no batches, or not those of this "
-                "provider (limits.batch).",
-                "'harness docs batches' lists the providers that have them. Remove limits.batch or "
-                "--batch.",
-            )
     joint = SAMPLES_PER_CALL in backend.features
     if limits.samples_per_call > 1 and (not joint or section.cache is False):
-        changes["samples_per_call"] = 1
         if own is not None and own.samples_per_call > 1:
             problem = (
                 f"{where}: the backend {section.backend!r} draws one sample per call, or its "
@@ -388,7 +382,8 @@ def _supported_limits(
                 )
                 remedy = "Remove one of them."
             raise ConfigError(problem, remedy)
-    return limits.model_copy(update=changes) if changes else limits
+        return limits.model_copy(update={"samples_per_call": 1})
+    return limits
 
 
 def build_models(run: RunFile, builder: ModelBuilder) -> None:
@@ -402,17 +397,10 @@ def build_models(run: RunFile, builder: ModelBuilder) -> None:
         builder.build(judge.model, f"judges.{judge.as_}.model")
 
 
-# By backend, the variable in which its provider's SDK looks for a base URL.
-URL_VARIABLES = {
-    **dict.fromkeys(("openai", "openai_completions", "openai_responses"), "OPENAI_BASE_URL"),
-    "anthropic": "ANTHROPIC_BASE_URL",
-}
-
-
 def ignored_urls(models: Iterable[Model]) -> Iterator[str]:
     """Yield a warning for each model that ignores an environment variable with a URL."""
     for model in models:
-        variable = URL_VARIABLES.get(model.section.backend, "")
+        variable = model.backend.url_variable
         options = model.section.options
         default = model.host == "api.anthropic.com" or not options.get("base_url")
         if default and is_set(variable) and not options.get("preset"):

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from harness.engine.session import BoundModel
 from harness.errors import CallError, FatalCallError
-from harness.ports import Paraphrasable, Task
+from harness.ports import Task
 from harness.prompts import conversation, read
 from harness.records import Decoding, Instance, Origin, Request, Rewriting
 
@@ -33,7 +33,6 @@ class Paraphraser:
     """A second model that rewrites instructions and feedback."""
 
     def __init__(self, task: Task[Any], bound: BoundModel, prompt: str = "own") -> None:
-        assert isinstance(task, Paraphrasable), "refused before any work"
         self._task, self._prompt = task, read(f"polish/{prompt}")
         self._bound, remedy = bound, "Choose another model."
         self._decoding = bound.model.supported(DECODING, "Paraphrasing", remedy)
@@ -60,7 +59,7 @@ class Paraphraser:
             return text, Rewriting(kind, False, error=f"{type(error).__name__}: {error}")
         reply = call.reply
         rewritten = reply.text.strip()
-        wanted = [value for value in self._task.must_keep(instance) if keeps(text, [value])]
+        wanted = [value for value in self._task.must_keep(instance) or () if keeps(text, [value])]
         used = bool(rewritten) and reply.finish_reason == "stop" and keeps(rewritten, wanted)
         cost = self._bound.model.cost(reply)
         rewriting = Rewriting(kind, used, call.id, reply.usage, cost, call.cached)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -22,7 +23,7 @@ from harness.engine.assessment import FINAL, UNANSWERED
 from harness.engine.progress import NO_VERDICTS, Verdicts
 from harness.engine.turns import most_turns, user_role
 from harness.errors import ConfigError
-from harness.ports import OWN_DRAWS, Constraining, Requesting, Task
+from harness.ports import OWN_DRAWS, Task
 from harness.records import (
     OUTCOMES,
     Attempt,
@@ -35,7 +36,6 @@ from harness.records import (
 )
 
 if TYPE_CHECKING:
-    from harness.engine.shots import Shots  # not imported for a zero-shot run
     from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
 
 MAX_HELD = 20_000  # data sets of up to this many instances are kept in memory once read
@@ -81,7 +81,7 @@ def _check(instance: Instance[Any], ids: set[str]) -> None:
     elif not all(isinstance(one, str) for pair in instance.groups.items() for one in pair):
         problem = f"has a group that is not text: {instance.groups!r:.80}"
     if problem:
-        remedy = "Correct the task, then check it with harness.testing.check_task."
+        remedy = "Correct the task, then check it (harness docs plugins)."
         raise ConfigError(f"The task's instance {instance.id!r} {problem}.", remedy)
     ids.add(instance.id)
 
@@ -152,21 +152,6 @@ def run_instances(run: RunFile, data: HeldInstances) -> Iterable[Instance[Any]]:
     return chosen if run.part is None else ShardInstances(chosen, data.task, run.part)
 
 
-TOOLS = ("tools", "functions", "toolConfig", "tool_config")  # fields of providers' requests
-
-
-def refuse_tools(decoding: Decoding, conversation: str) -> None:
-    """Raise ConfigError if a conversation's requests would offer tools to the model.
-
-    ``conversation`` says what makes it one: "rounds.max is 3".
-    """
-    for key in TOOLS:
-        if key in decoding.extra:
-            problem = f"decoding.extra.{key} offers tools to the model, and {conversation}."
-            remedy = "The results of tool calls cannot be sent: remove the tools, or use one turn."
-            raise ConfigError(problem, remedy)
-
-
 class OwedSample(NamedTuple):
     """An unfinished sample and its first missing round."""
 
@@ -197,6 +182,24 @@ class Work(NamedTuple):
         return self.total - self.owed - self.later
 
 
+class FewShotPrompts(ABC):
+    """The prompts of a few-shot run, which a plug-in builds from the section ``task.shots``."""
+
+    lacking = 0  # instances with fewer examples than requested, once `check` has run
+
+    @abstractmethod
+    def messages(self, instance: Instance[Any]) -> tuple[Message, ...]:
+        """Return the messages of an instance's round 1, with its examples."""
+
+    @abstractmethod
+    def check(self, instances: Iterable[Instance[Any]]) -> None:
+        """Raise ConfigError if the prompts of the instances cannot be built."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Return a hash of all that the prompts depend on, except the run file."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunPlan:
     """The plan of a run: its unfinished samples, with their prompts and requests."""
@@ -207,14 +210,11 @@ class RunPlan:
     index: AttemptIndex | None  # existing attempts with their verdicts; None for a new run
     features: Collection[str] = frozenset({"seed", "conversation"})
     retried: Collection[str] = frozenset({"error"})  # outcomes and finish reasons
-    shots: Shots | None = None
-    adapting: Requesting[Any] | None = field(init=False)  # the task, if it adapts its requests
+    shots: FewShotPrompts | None = None
     # the rows of attempts with a finish reason in ``retried``
     retried_rows: Collection[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        adapting = self.task if isinstance(self.task, Requesting) else None  # takes 10 microseconds
-        object.__setattr__(self, "adapting", adapting)
         reasons = set(self.retried).difference(OUTCOMES)
         rows = self.index.ended_with(reasons) if self.index else ()
         object.__setattr__(self, "retried_rows", rows)
@@ -307,7 +307,7 @@ class RunPlan:
             raise ConfigError(problem, "Set rounds.max to 1, or give each row one turn.")
         if run.task.shots.n:
             raise ConfigError(f"{of}, which takes no shots.", "Remove task.shots.")
-        refuse_tools(run.decoding, of)
+        run.refuse_tools(of)
         if run.polish is not None:
             raise ConfigError(f"{of}, which is not paraphrased.", "Remove polish.")
         if "conversation" not in self.features:
@@ -337,7 +337,6 @@ class RunPlan:
         redraw = owed.redraw if number == owed.round else 0
         decoding = self.run.decoding
         if decoding.constraint == "task":
-            assert isinstance(self.task, Constraining), "refused before any work"
             decoding = replace(decoding, constraint=self.task.constraint(instance))
         seed, unsent = None, self.run.seed
         if self.run.seed is not None and "seed" in self.features:
@@ -350,14 +349,14 @@ class RunPlan:
         origin = Origin(instance.id, sample, number, owed.turns if owed.turns > 1 else 0)
         asked = (self.run.model.name, messages, decoding, sample, origin, seed, redraw)
         request = Request(*asked, unsent_seed=unsent)
-        if self.adapting is None:
+        adapted = self.task.adapted_request(instance, request)
+        if adapted is request:
             return request
-        request = self.adapting.adapted_request(instance, request)
         dropped: dict[str, Any] = {
             name: () if name == "stop" else None
             for name in ("temperature", "top_p", "max_tokens", "stop")
             if name not in self.features
         }
         if not dropped:
-            return request
-        return structs.replace(request, decoding=replace(request.decoding, **dropped))
+            return adapted
+        return structs.replace(adapted, decoding=replace(adapted.decoding, **dropped))

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
-from harness.config.run_file import RunFile
+from harness.analysis.metrics import PASS_RATE
+from harness.config.run_file import RunFile, of_k
+from harness.config.sections import CheckSection
 from harness.config.settings import Settings
 from harness.engine import models
 from harness.engine.changes import check_changes
-from harness.engine.checks import check_supported
 from harness.engine.crashes import with_on_error
 from harness.engine.job import ONLY_VARIANT, FileVariant, Job
 from harness.engine.observing import build_observers
-from harness.engine.plan import HeldInstances, run_instances
-from harness.engine.remote import remote_runs
+from harness.engine.plan import FewShotPrompts, HeldInstances, run_instances
 from harness.engine.resolving import build_task, resolved
-from harness.errors import ConfigError, RunConflict, option
+from harness.engine.run_copies import run_copies
+from harness.engine.turns import as_of
+from harness.errors import ConfigError, DataInvalid, RunConflict, Unparseable, nearest, option
+from harness.plugin_loader import Kind
+from harness.ports import CONSTRAINTS, LOGLIKELIHOODS, Backend, Task, overrides
+from harness.records import ConstraintKind, Decoding, DecodingConstraint, Origin, Request
 from harness.store.run_folder import RunFolder
 from harness.store.runs import run_name
 
 if TYPE_CHECKING:
     from harness.engine.judges import JudgeModel  # not imported for a run without judges
+
+
+logger = logging.getLogger("harness")
 
 
 def prepare(
@@ -42,9 +53,10 @@ def prepare(
     the run's place in a file of several runs. With ``rescore``, a run whose scoring alone has
     changed is scored again.
     """
-    folder, remote = RunFolder(settings.runs_dir, name), remote_runs(settings)
-    if remote is not None:
-        remote.pull(folder)
+    folder = RunFolder(settings.runs_dir, name)
+    copies = run_copies(settings)
+    if copies is not None and (message := copies.pull(folder)):
+        logger.warning(message)
     resources = resources or models.Resources(settings)
     run, only = resolved(run), None
     if folder.begun():
@@ -58,13 +70,13 @@ def prepare(
         *(resources, run.limits, folder.servers, task, asked), run.folder, run.part
     )
     run, model = with_on_error(run, builder.build(run.model), folder)
-    check_supported(run, model, task)
+    _check(run, model, task)
     paraphraser = builder.build(run.polish, "polish") if run.polish else None
     user = None
     judges: tuple[JudgeModel, ...] = ()
-    shots = None
+    shots: FewShotPrompts | None = None
     if run.user:
-        from harness.engine.played_user import build_user
+        from harness.engine.next_turn import build_user
 
         user = build_user(run.user, builder, run.seed)
     if run.judges:
@@ -72,8 +84,7 @@ def prepare(
 
         judges = build_judges(run, task, builder)
     if run.task.shots.n:
-        from harness.engine.shots import build_shots
-
+        build_shots = Kind("section_builders").load("task.shots")
         shots = build_shots(run, task, settings, folder, variant.runs)
     job = Job(
         *(run, folder, task, data, model, settings),
@@ -85,7 +96,7 @@ def prepare(
         variant=variant,
         observers=build_observers(settings),
         rescore=rescore,
-        remote=remote,
+        copies=copies,
         only=only,
     )
     if run.budget.usd is not None:
@@ -94,6 +105,21 @@ def prepare(
     if shots is not None:
         shots.check(job.instances)
     return job
+
+
+def _check(run: RunFile, model: models.Model, task: Task[Any]) -> None:
+    """Raise ConfigError if sections of a run file do not suit the model, the task or each other."""
+    check_measure(run, task)
+    if run.check is not None:
+        check_bounds(run, run.check, task)
+    model.check(run)
+    check_decoding(run, model.backend, task)
+    run.check_conversation(model.backend)
+    if run.task.shots.n:
+        task.check_shots()
+        run.task.shots.check_backend(run.model.backend, model.backend)
+    if run.polish is not None:
+        run.polish.check_task(run.task.name, task)
 
 
 def prepare_all(
@@ -134,3 +160,147 @@ def prepare_all(
             where = f"Variant {variant!r}: " if variant else ""
             raise ConfigError(f"{where}{error.message}", error.remedy) from None
     return jobs
+
+
+LIKELIHOODS_REMEDY = (
+    "Use a server with prompt log-probabilities: backend openai_completions with the base_url of "
+    "vLLM, SGLang or another server with 'echo', or vllm_server or vllm_engine with protocol: "
+    "completions. Or use a variant of the task that generates its answer."
+)
+
+
+def check_decoding(run: RunFile, backend: Backend, task: Task[Any]) -> None:
+    """Raise ConfigError if the backend does not accept the parameters of the run or its task."""
+    name, here = run.model.backend, backend.endpoint
+    backend.check_decoding(name, run.decoding)
+    kind = _constraint_kind(run, task)
+    if kind is not None and kind not in backend.features:
+        accepted = ", ".join(sorted(CONSTRAINTS & backend.features)) or "none"
+        raise ConfigError(
+            f"The backend {name!r} cannot constrain answers by a {kind} "
+            f"(here: {here or 'no server'}; it accepts {accepted}).",
+            "If its server can, set model.preset to that server or, for a gateway, to the provider "
+            "behind it. model.base_url stays as it is (harness docs providers).",
+        )
+    _check_needs(run, backend, task)
+    limited = run.decoding.max_tokens is not None
+    if "max_tokens_required" in backend.features and not (limited or _sets_max_tokens(task)):
+        raise ConfigError(f"The backend {name!r} needs decoding.max_tokens.", "Set it.")
+
+
+def _constraint_kind(run: RunFile, task: Task[Any]) -> ConstraintKind | None:
+    """Return the kind of the run's decoding constraint, after checking all constraints."""
+    constraint = run.decoding.constraint
+    if constraint is None:
+        return None
+    if isinstance(constraint, DecodingConstraint):
+        _check_valid(constraint)
+        return constraint.kind
+    kind = task.constraint_kind
+    if kind is None:
+        raise ConfigError(
+            f"The task {run.task.name!r} defines no constraint for its answers.",
+            "Write the constraint itself, such as decoding.constraint: {regex: …}.",
+        )
+    for instance in task.instances():  # a row may have no constraint
+        for turn in range(task.turns(instance)):
+            task.constraint(as_of(task, instance, [""] * turn))
+    return kind
+
+
+def _check_valid(constraint: DecodingConstraint) -> None:
+    if constraint.json_schema is not None:
+        from harness.scoring.validators import validator
+
+        try:
+            validator(constraint.json_schema)
+        except DataInvalid as error:
+            where = "decoding.constraint.json_schema"
+            raise ConfigError(f"{where}: {error.message}", error.remedy) from None
+    if constraint.regex is not None:
+        from harness.scoring.patterns import Pattern
+
+        Pattern(constraint.regex, "decoding.constraint.regex")
+
+
+def _check_needs(run: RunFile, backend: Backend, task: Task[Any]) -> None:
+    name, here = repr(run.model.backend), backend.endpoint or "offline"
+    needed = task.needed_features
+    if preset := run.model.options.get("preset"):
+        name += f" with the preset {preset!r}"
+    for feature in sorted(needed - backend.features):
+        problem = f"The task needs {feature}, which the backend {name} does not give"
+        problem += f" (here: {here})."
+        raise ConfigError(problem, LIKELIHOODS_REMEDY if feature == LOGLIKELIHOODS else "")
+    if LOGLIKELIHOODS in needed and run.limits.batch is not None:
+        raise ConfigError("Log-likelihoods are not requested in batches.", "Remove limits.batch.")
+    if LOGLIKELIHOODS in needed and run.rounds.max > 1:
+        raise ConfigError("Log-likelihoods have no further rounds.", "Set rounds.max to 1.")
+    if run.samples < task.needed_samples:
+        problem = f"The task's metrics are over {task.needed_samples} samples per instance."
+        raise ConfigError(problem, f"Set samples: {task.needed_samples}.")
+
+
+def _sets_max_tokens(task: Task[Any]) -> bool:
+    """Return whether the task sets ``max_tokens`` itself, judging by its first instance."""
+    if not overrides(task, Task.adapted_request):
+        return False
+    first = next(iter(task.instances()), None)
+    if first is None:
+        return False
+    origin = Origin(first.id, 0, 1)
+    request = Request("", task.messages(first, ()), Decoding(), 0, origin)
+    return task.adapted_request(first, request).decoding.max_tokens is not None
+
+
+LOOKED_AT = 100  # instances among whose scores `measure` is looked up
+
+
+def check_measure(run: RunFile, task: Task[Any]) -> None:
+    """Raise ConfigError if the run's answers cannot have the score that ``measure`` names."""
+    measure = run.measure
+    if measure is None:
+        return
+    if "@" in measure or "^" in measure:
+        if not 0 < of_k(measure)[1] <= run.samples:
+            problem = f"measure: {measure!r:.60} is not one of {run.samples:,} samples."
+            raise ConfigError(problem, "Write pass@K, pass^K or any@K, with K up to samples.")
+        return
+    names = {PASS_RATE, *_judges(run)}
+    for instance in islice(task.instances(), LOOKED_AT):
+        if measure in names:
+            return
+        last = as_of(task, instance, [""] * (task.turns(instance) - 1))
+        with suppress(Unparseable):
+            names |= task.score(last, task.reference(last) or "-").keys()
+    if measure not in names:
+        problem = f"measure: {measure!r:.60} is not a score of the task or of a judge."
+        remedy = f"{nearest(measure, sorted(names))} Or write pass@K, pass^K or any@K."
+        raise ConfigError(problem, remedy)
+
+
+def check_bounds(run: RunFile, check: CheckSection, task: Task[Any]) -> None:
+    """Raise ConfigError if bounds are on scores that the run's answers cannot have."""
+    if not overrides(task, Task.score_names):
+        return
+    if over := [name for name in check.scores if of_k(name)[1] > run.samples]:
+        problem = f"check: {over[0]!r:.60} needs more than samples: {run.samples}."
+        raise ConfigError(problem, "Raise samples, or lower the number after '@' or '^'.")
+    names = {PASS_RATE}
+    # A name with a dot may be the score of a judge that is added after the run.
+    unknown = {name for name in check.scores if not of_k(name)[1] and "." not in name} - names
+    for instance in task.instances() if unknown else ():
+        names.update(task.score_names(instance) or ())
+        if unknown <= names:
+            return
+    for name in sorted(unknown - names):
+        remedy = nearest(name, names)
+        if name in _judges(run):
+            remedy = f"Write '{name}.SCORE'; 'harness docs judges' lists the scores of judges."
+        problem = f"check: {name!r:.60} is not a score of the task or of a judge."
+        raise ConfigError(problem, remedy)
+
+
+def _judges(run: RunFile) -> set[str]:
+    """Return the names of the run's judges and panels."""
+    return {*(judge.as_ for judge in run.judges), *(panel.as_ for panel in run.panels)}

@@ -106,7 +106,8 @@ class Tally:
         if passed is None and attempt.outcome == "ok":
             self._count_score(attempt)
         self.outcomes[attempt.outcome] += 1
-        self.calls += attempt.outcome in WITHOUT_REPLY and attempt.latency_s is not None  # a crash
+        if attempt.outcome in WITHOUT_REPLY and attempt.call_id is None:
+            self.calls += attempt.latency_s is not None  # a crash
         if attempt.outcome in WITHOUT_REPLY and attempt.error:
             self._count_error(attempt.outcome, attempt.error, attempt.exception or "")
         calls: tuple[Attempt | Rewriting | PlayedTurn, ...]

@@ -37,12 +37,13 @@ from harness.engine.long_answers import LongAnswers
 from harness.engine.plan import Opening, prompt_hash
 from harness.engine.reasoning import Answers, RecordedReasoning
 from harness.engine.resolving import build_task
-from harness.engine.turns import RecordedRounds, answered, turns_of, user_role, user_turn
+from harness.engine.turns import RecordedRounds, answered, user_role, user_turn
 from harness.errors import DataMissing, RunConflict, option
-from harness.ports import Constraining, Task
+from harness.ports import Task
 from harness.records import WITHOUT_REPLY, Attempt, Instance, Outcome, Reply, messages_hash
 from harness.scoring.reasoning import Reasoning
 from harness.store.attempt_lines import ATTEMPT
+from harness.store.file_states import record_rescoring
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter, decoded_at
@@ -149,14 +150,13 @@ class Rescorer:
         settings: Settings,
         attempts: Path,
         judged: Collection[Outcome],
-        pickled: bytes = b"",
     ) -> None:
         self._setup = pickle.dumps((run, settings.data_dir, attempts, judged))
         self._task, self._attempts, self._judged = task, attempts, judged
         self._reasoning = Reasoning(run.model.reasoning)
         self._unscored: list[str] = []
         report = self._unscored.append
-        self._long_answers = LongAnswers(task, run, settings, report, pickled=pickled)
+        self._long_answers = LongAnswers(task, run, settings, report)
 
     def __reduce__(self) -> tuple[Callable[[bytes], Rescorer], tuple[bytes]]:
         return _rescorer, (self._setup,)
@@ -170,21 +170,12 @@ class Rescorer:
         attempts = decoded_at(self._attempts, batch.offsets, decode_attempt, ATTEMPT)
         path = self._attempts.with_name(JUDGEMENTS)
         judgements = judgements_at(path, batch.judgements, decode_judgement)
-        return self.scored(batch.instances, attempts, judgements)
-
-    def scored(
-        self,
-        instances: Sequence[tuple[Instance[Any] | None, int]],
-        attempts: Iterable[Attempt],
-        judgements: Iterable[Sequence[Judgement | None]],
-    ) -> ScoredBatch:
-        """Score the attempts of a batch's instances again, given their judgements."""
         reasoning = RecordedReasoning(self._reasoning)
         rounds = SampleRounds(reasoning)
         judged_attempts = zip(rounds.of(attempts), judgements, strict=True)
         changes, changed, lines = VerdictChanges(), list[VerdictChange](), bytearray()
         warnings = ScoreWarnings()
-        for instance, n in instances:
+        for instance, n in batch.instances:
             assess = prompt = None
             if instance is not None:
                 assess = _assessing(self._task, instance, rounds, self._long_answers.assess)
@@ -199,7 +190,7 @@ class Rescorer:
                     changed.append(change)
         unscored = list(self._unscored)
         self._unscored.clear()
-        n = sum(n for _, n in instances)
+        n = len(batch.offsets)
         separated, unknown = reasoning.separated, reasoning.unknown
         return ScoredBatch(
             n, bytes(lines), changes, changed, unscored, separated, unknown, warnings
@@ -326,7 +317,7 @@ def rescore(job: Job) -> ScoredAgain:
     seen = changed = revalued = dropped = 0
     with replacing(job.folder.attempts) as temporary, contextlib.closing(long_answers):
         shutil.copyfile(job.folder.attempts, temporary)
-        with JsonLinesWriter(temporary) as file:
+        with JsonLinesWriter(temporary, job.folder.seal()) as file:
             for instance in job.task.instances():
                 rows = recorded.rows_of(instance.id)
                 seen += len(rows)
@@ -356,6 +347,7 @@ def rescore(job: Job) -> ScoredAgain:
                         file.append(attempt)
         if seen < len(recorded):
             raise _not_the_same(job, "some of its instances are not in the data")
+        record_rescoring(job.folder.path)
     return ScoredAgain(seen, changed, revalued, dropped)
 
 
@@ -370,7 +362,7 @@ def _not_the_same(job: Job, why: str) -> RunConflict:
 
 def _same_prompt(job: Job, instance: Instance[Any], opening: Opening, first: Attempt) -> bool:
     request = first.request
-    if job.run.decoding.constraint == "task" and isinstance(job.task, Constraining):
+    if job.run.decoding.constraint == "task" and job.task.constraint_kind is not None:
         constraint = msgspec.to_builtins(job.task.constraint(instance))
         if constraint != request["decoding"].get("constraint"):
             return False
@@ -384,7 +376,7 @@ def _sample(
 ) -> list[Attempt]:
     """Return a sample's rescored attempts, up to the first with new feedback."""
     attempts: list[Attempt] = []
-    turns, played = turns_of(job.task, instance), user_role(job.task, instance) is not None
+    turns, played = job.task.turns(instance), user_role(job.task, instance) is not None
     for number, (attempt, scored) in enumerate(zip(rounds, scores, strict=True), start=1):
         now = replace(
             attempt,

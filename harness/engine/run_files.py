@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.config.yaml_text import read
 from harness.datasets.folder import DataFolder
-from harness.datasets.rows import differing_rows, items
-from harness.engine.inline_rows import own_rows, written
+from harness.datasets.row_formats import plain
+from harness.datasets.rows import differing_rows, items, name_rows
 from harness.engine.recordings import if_grown, recording_hashes
 from harness.engine.resolving import (
     build_task,
@@ -25,10 +26,19 @@ from harness.engine.resolving import (
     refuse_other_address,
     resolved,
 )
-from harness.errors import ConfigError, DataMissing, RunConflict
+from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, raised_as
 from harness.execution import executing, in_run_folder
 from harness.plugin_loader import FILE, kind, register
-from harness.store.run_folder import HASH, ROWS, RunFolder, change, input_change
+from harness.store.files import make_folder, replacing, write_whole
+from harness.store.json_lines import encode
+from harness.store.run_folder import (
+    HASH,
+    ROWS,
+    RunFolder,
+    change,
+    input_change,
+    with_rows_path,
+)
 from harness.store.runs import find_run, find_runs, find_variants, in_run_name, run_name, run_path
 from harness.user_code import checker_of
 
@@ -67,7 +77,10 @@ def read_runs(
     else:
         path = _found(str(file))
         base, where = path.stem, str(path)
-        tree = _plain(read(path), own, where=where)
+        tree = read(path)
+        if in_run_folder(path):
+            tree = with_rows_path(tree, path.parent.absolute())
+        tree = _plain(tree, own, where=where)
         if path == Path(file):  # a shipped file has no files next to it
             tree = _located(tree, path.parent.absolute())
     suffix = f".{in_run_name(model)}" if model else ""
@@ -89,7 +102,7 @@ def _named(model: str) -> dict[str, Any]:
 
 def _found(file: str) -> Path:
     try:
-        return shipped.find(file, "configs")
+        return shipped.find(file)
     except ConfigError as error:
         if file not in kind("tasks").names():
             raise
@@ -356,3 +369,57 @@ def _hashes(folder: RunFolder, run: RunFile, settings: Settings) -> Mapping[str,
                 found |= {f"judge_{judge.as_}_{key}": value for key, value in own.items()}
     hashes = {name: text for name, text in found.items() if name.endswith(HASH)}
     return if_grown(hashes, folder, run, settings)
+
+
+KEPT = "rows"  # subfolder of the cache folder
+_REMEDY = "Free some space or fix the permissions, or set HARNESS_CACHE_DIR to another folder."
+
+
+def written(rows: Iterable[Mapping[str, Any]], where: str) -> str:
+    """Write rows to the cache by hash, and return the file's path.
+
+    Raises:
+        ConfigError: If they are not a list of mappings.
+        StoreFailed: If the cache folder cannot be written.
+    """
+    if isinstance(rows, str):
+        raise ConfigError("task.rows is not a list of rows.", f"For a file: task.path: {rows}.")
+    if not isinstance(rows, Iterable) or isinstance(rows, Mapping):
+        raise ConfigError("task.rows is not a list of rows.", "Begin each row with '- '.")
+    lines = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            with raised_as(ConfigError, f"task.rows, item {number}: "):
+                lines.append(encode(plain(dict(row))) + b"\n")
+        except (TypeError, ValueError, RecursionError) as error:
+            problem = f"task.rows, item {number}: not a mapping that JSON can represent ({error})."
+            remedy = "For a data frame: frame.to_dict('records') in pandas, to_dicts() in polars."
+            raise ConfigError(problem, remedy) from None
+    content = b"".join(lines)
+    path = Settings().cache_dir.absolute() / KEPT / sha256(content).hexdigest() / ROWS
+    try:
+        if not path.exists():
+            make_folder(path.parent)
+            with replacing(path, _REMEDY) as temporary:
+                temporary.write_bytes(content)
+    except OSError as error:
+        raise StoreFailed(f"Cannot write {path}: {error.strerror}.", _REMEDY) from None
+    name_rows(path, f"{where}, task.rows" if where else "task.rows")
+    return str(path)
+
+
+def with_own_rows(run: RunFile, folder: RunFolder, settings: Settings) -> RunFile:
+    """Copy rows given in a run file, if any, to a run's folder. Return the run file to record."""
+    path = own_rows(run, settings)
+    if path is None:
+        return run
+    write_whole(folder.path / ROWS, path.read_bytes())
+    options = {key: value for key, value in run.task.options.items() if key != "path"}
+    task = run.task.with_options({**options, "rows": ROWS})
+    return run.model_copy(update={"task": task})
+
+
+def own_rows(run: RunFile, settings: Settings) -> Path | None:
+    """Return the path of the copy of rows that were given in a run file, or None."""
+    path = Path(str(run.task.options.get("path", "")))
+    return path if path.is_relative_to(settings.cache_dir.absolute() / KEPT) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,23 +14,29 @@ from msgspec.structs import replace
 from harness.calls.calls import ReplyUnsaved
 from harness.calls.signals import Stop, Stopping
 from harness.engine.assessment import (
-    UNANSWERED,
     AnswerVerdict,
     Assessment,
     assess,
     crashed,
     feedback,
     refuses_constraint,
-    reply_outcome,
 )
 from harness.engine.long_answers import LONG, LongAnswers
+from harness.engine.next_turn import (
+    AnsweredTurn,
+    FeedbackTurns,
+    PlayedTurns,
+    ScriptedTurns,
+    TurnStrategy,
+    UserTurnMissing,
+)
 from harness.engine.plan import OwedSample, RunPlan
 from harness.engine.progress import Verdicts
 from harness.engine.reasoning import RecordedAnswers
 from harness.engine.session import BoundModel
 from harness.engine.turns import (
+    Messages,
     as_of,
-    at_played_turn,
     continued,
     turn_verdicts,
     user_role,
@@ -38,7 +44,7 @@ from harness.engine.turns import (
     verdict_on_all,
 )
 from harness.errors import CallError, Crashed, FatalCallError
-from harness.ports import ScoresRefusedConstraint
+from harness.ports import Task, overrides
 from harness.records import (
     CONSTRAINT_REFUSED,
     CRASH_VERSION,
@@ -47,9 +53,7 @@ from harness.records import (
     Attempt,
     Call,
     Instance,
-    Message,
     Origin,
-    PlayedTurn,
     Reply,
     Request,
     Rewriting,
@@ -60,13 +64,13 @@ from harness.records import (
 
 if TYPE_CHECKING:
     from harness.engine.judging import Judging  # not imported for a run without judges
+    from harness.engine.next_turn import PlayedUser
     from harness.engine.paraphrase import Paraphraser
-    from harness.engine.played_user import PlayedUser
 
 CALLED_A_TOOL = "The model called a tool, so the conversation cannot continue without its result."
 
-Messages = tuple[Message, ...]
 Rewritings = tuple[Rewriting, ...]
+NO_VERDICT = AnswerVerdict(None)
 
 
 @dataclass(slots=True)
@@ -82,6 +86,8 @@ class Samples:
     paraphraser: Paraphraser | None = None  # None: send the user's turns unchanged
     long_answers: LongAnswers | None = None  # None: score long answers in this process too
     user: PlayedUser | None = None  # None: no model plays the user
+    # Whether a round is asked for; if not, the sample is left as it is.
+    accepts: Callable[[Request], Awaitable[bool]] | None = None
 
     async def work(self, owed: OwedSample) -> int:
         """Run a sample's missing rounds, and return how many were recorded.
@@ -100,17 +106,20 @@ class Samples:
         messages, rewritings = await self._conversation(owed, opening, done)
         if not messages:
             return 0
-        before, scripted = self.plan.verdicts(owed), owed.turns > 1
-        played = self.user is not None and user_role(task, instance) is not None
-        last, answers = max(owed.turns, rounds.max), [one.text or "" for one in done]
-        said = self.plan.turn_verdicts(owed) if scripted else []
+        before, several = self.plan.verdicts(owed), owed.turns > 1
+        strategy = self._strategy(owed)
+        played = isinstance(strategy, PlayedTurns)
+        last, answers = max(owed.turns, rounds.max), [attempt.text or "" for attempt in done]
+        verdicts = self.plan.turn_verdicts(owed) if several else []
         for number in range(owed.round, last + 1):
             if self.stop.requested:
                 raise Stopping
             prompt = messages_hash(messages)
             asked = as_of(task, instance, answers)
             request = self.plan.request(owed._replace(instance=asked), number, messages, prompt)
-            begun = Attempt(
+            if self.accepts and not await self.accepts(request):
+                return number - owed.round
+            started = Attempt(
                 v=SCHEMA_VERSION,
                 instance=instance.id,
                 sample=owed.sample,
@@ -122,88 +131,97 @@ class Samples:
                 started_at=time.time(),
                 ended_at=0.0,
                 polish=rewritings,
-                turns=number + 1 if played else owed.turns if scripted else UNSET,
+                turns=number + 1 if played else owed.turns if several else UNSET,
             )
-            try:
-                call = await self.bound.call(request)
-            except ReplyUnsaved as error:
-                if played:  # what the user would say is unknown
-                    found = Assessment("error", None, {}, "The reply could not be saved.")
-                else:
-                    found = await self._assess(asked, error.call.reply)
-                self.record(self._answered(begun, error.call, found), None, before)
-                raise
-            except FatalCallError:
-                raise
-            except CallError as error:
-                refusal = self._refusal(error, request, begun)
-                if isinstance(error, Crashed):
-                    self.record(self._crash(begun, asked, error), False, before)
-                    break
-                if refusal is None:
-                    problem = f"{type(error).__name__}: {error}"
-                    partial, now = error.partial or UNSET, time.time()
-                    crashes = bool(error.exception) and self.bound.model.is_application
-                    failed = replace(
-                        begun,
-                        ended_at=now,
-                        error=problem,
-                        partial=partial,
-                        latency_s=error.latency_s if crashes else None,
-                        exception=error.exception or UNSET,
-                    )
-                    self.record(failed, None, before)
-                    break
-                call = refusal
+            call = await self._call(started, asked, request, before, assessable=not played)
+            if call is None:
+                break
             if number < last and call.reply.finish_reason in TOOL_CALLS:
                 unanswerable = Assessment("error", None, {}, CALLED_A_TOOL)
-                self.record(self._answered(begun, call, unanswerable), None, before)
+                self.record(self._answered(started, call, unanswerable), None, before)
                 break
-            turn: str | None = None  # the user's next turn; without one, the sample ends
-            if played:
-                said_next = await self._said_next(instance, messages, call, request.origin)
-                turn, record, problem = said_next
-                over = turn is None and not problem
-                user = UNSET if record is None else (record,)
-                begun = replace(begun, feedback=turn, turns=number + (not over), user=user)
-                if problem:
-                    failed_too = Assessment("error", None, {}, problem)
-                    self.record(self._answered(begun, call, failed_too), None, before)
-                    break
-                asked = at_played_turn(task, instance, messages, last=over)
-            found = await self._assess(asked, call.reply)
-            attempt = self._answered(begun, call, found)
             answers.append(call.reply.text)
-            verdict = AnswerVerdict(
-                None if self.judging else attempt.passed, pending=self.judging is not None
+            scoring = _Scoring(self, started, call)
+            answer = AnsweredTurn(
+                *(asked, messages, call.reply, request.origin, number == last, answers),
+                score=scoring.score,
             )
-            ended = number == last or (scripted and found.outcome in UNANSWERED)
-            ended |= played and turn is None
+            turn: str | None = None  # the user's next turn; without one, the sample ends
             try:
-                if self.judging is not None:
-                    verdict = await self.judging.judge(asked, attempt)
-                passed = verdict.passed is True and rounds.stop_on_pass
-                if not ended and scripted:
-                    turn = turn or user_turn(task, instance, answers)
-                elif not (ended or passed or found.unscored):
-                    turn = await self._feedback(instance, call.reply, found, verdict)
+                turn = await strategy.next_turn(answer)
                 if turn is not None:
                     turn, more = await self._rewritten(turn, "feedback", instance, request.origin)
-                    attempt = replace(attempt, feedback=turn, polish=(*attempt.polish, *more))
+                    scoring.add(turn, more)
+            except UserTurnMissing as missing:
+                failed = Assessment("error", None, {}, missing.problem)
+                self.record(
+                    self._answered(replace(started, **missing.fields), call, failed), None, before
+                )
+                break
             finally:  # The reply was paid for; the next session adds what is missing.
-                decided = verdict.passed
-                if scripted:
-                    said += turn_verdicts(attempt, verdict)
-                    decided = verdict_on_all(said) if ended else None
-                self.record(attempt, decided, before)
-                if self.judging is not None:
-                    self.judging.record(verdict)
-                before = before._replace(latest=decided)
+                if scoring.attempt is not None:
+                    decided = scoring.verdict.passed
+                    if several:
+                        verdicts += turn_verdicts(scoring.attempt, scoring.verdict)
+                        decided = verdict_on_all(verdicts) if turn is None else None
+                    self.record(scoring.attempt, decided, before)
+                    if self.judging is not None:
+                        self.judging.record(scoring.verdict.new)
+                    before = before._replace(latest=decided)
             if turn is None:
                 break
             state = call.reply.reasoning_state
             messages, rewritings = continued(messages, call.reply.text, turn, state), ()
         return number - owed.round + 1
+
+    def _strategy(self, owed: OwedSample) -> TurnStrategy:
+        """Return how a sample's next turns are found."""
+        task, instance = self.plan.task, owed.instance
+        if self.user is not None and user_role(task, instance) is not None:
+            return PlayedTurns(task, instance, self.user)
+        if owed.turns > 1:
+            return ScriptedTurns(task, instance)
+        return FeedbackTurns(self._feedback, self.plan.run.rounds.stop_on_pass)
+
+    async def _call(
+        self,
+        started: Attempt,
+        asked: Instance[Any],
+        request: Request,
+        before: Verdicts,
+        *,
+        assessable: bool,
+    ) -> Call | None:
+        """Return the call that answers a round, or None if its failure was recorded.
+
+        ``assessable`` is false if an answer cannot be scored before the user's next turn.
+        """
+        try:
+            return await self.bound.call(request)
+        except ReplyUnsaved as error:
+            found = Assessment("error", None, {}, "The reply could not be saved.")
+            if assessable:
+                found = await self._assess(asked, error.call.reply)
+            self.record(self._answered(started, error.call, found), None, before)
+            raise
+        except FatalCallError:
+            raise
+        except Crashed as error:
+            self.record(self._crash(started, asked, error), False, before)
+        except CallError as error:
+            if (refusal := self._refusal(error, request, started)) is not None:
+                return refusal
+            crashes = bool(error.exception) and self.bound.model.is_application
+            failed = replace(
+                started,
+                ended_at=time.time(),
+                error=f"{type(error).__name__}: {error}",
+                partial=error.partial or UNSET,
+                latency_s=error.latency_s if crashes else None,
+                exception=error.exception or UNSET,
+            )
+            self.record(failed, None, before)
+        return None
 
     async def _conversation(
         self, owed: OwedSample, opening: Messages, done: Sequence[Attempt]
@@ -272,19 +290,9 @@ class Samples:
         rewritten, rewriting = await self.paraphraser.rewrite(text, kind, instance, origin)
         return rewritten, (rewriting,)
 
-    async def _said_next(
-        self, instance: Instance[Any], messages: Messages, call: Call, origin: Origin
-    ) -> tuple[str | None, PlayedTurn | None, str]:
-        """Return the played user's turn after an answer, as `PlayedUser.next_turn` does."""
-        assert self.user is not None
-        if origin.round == origin.turns or reply_outcome(call.reply) in UNANSWERED:
-            return None, None, ""
-        said = (*messages, Message("assistant", call.reply.text))
-        return await self.user.next_turn(instance, said, origin)
-
     def _refusal(self, error: CallError, request: Request, begun: Attempt) -> Call | None:
         """Return a call that records a refused constraint, or None if there is none to record."""
-        measures = isinstance(self.plan.task, ScoresRefusedConstraint)
+        measures = overrides(self.plan.task, Task.score_of_refused_constraint)
         if not (measures and refuses_constraint(error, request)):
             return None
         reply = Reply(error.message, CONSTRAINT_REFUSED, Usage(), request.model)
@@ -329,6 +337,36 @@ class Samples:
             answered_by=_answered_by(begun.request["model"], reply),
             without_logprobs=("logprobs" in sent and reply.logprobs is None) or UNSET,
         )
+
+
+@dataclass(slots=True)
+class _Scoring:
+    """Scores the answer to a round, and keeps the attempt and its verdict so far."""
+
+    samples: Samples
+    started: Attempt
+    call: Call
+    attempt: Attempt | None = None
+    verdict: AnswerVerdict = NO_VERDICT
+
+    async def score(self, asked: Instance[Any], **fields: Any) -> tuple[Assessment, AnswerVerdict]:
+        """Assess an answer to ``asked``, and have it judged. ``fields`` are the attempt's."""
+        judging = self.samples.judging
+        assessment = await self.samples._assess(asked, self.call.reply)
+        started = replace(self.started, **fields)
+        self.attempt = attempt = self.samples._answered(started, self.call, assessment)
+        if judging is None:
+            self.verdict = AnswerVerdict(attempt.passed)
+        else:
+            self.verdict = AnswerVerdict(None, pending=True)
+            self.verdict = await judging.judge(asked, attempt)
+        return assessment, self.verdict
+
+    def add(self, turn: str, rewritings: Rewritings) -> None:
+        """Add the user's next turn, and how it was rewritten, to the attempt."""
+        assert self.attempt is not None
+        polish = (*self.attempt.polish, *rewritings)
+        self.attempt = replace(self.attempt, feedback=turn, polish=polish)
 
 
 def _answered_by(requested: str, reply: Reply) -> str | UnsetType:

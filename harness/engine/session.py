@@ -1,34 +1,37 @@
-"""A session of paid work (for a run, a later judge or a data-set build), and its budget."""
+"""A session of paid work (for a run, a later judge or a data-set build): its budget and workers."""
 
 import asyncio
 import contextlib
+import gc
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import fsum
-from typing import Literal
+from pathlib import Path
+from typing import Literal, TypeVar
 from uuid import uuid4
 
-from harness.calls.batch_lane import BatchLane
-from harness.calls.batch_ledger import calls_of_account
+import msgspec
+
 from harness.calls.budget import Budget
 from harness.calls.calls import Calls, Unused
 from harness.calls.code_errors import ModelAnswers
 from harness.calls.concurrency import ConcurrencyLimiter
-from harness.calls.database import SESSION
-from harness.calls.reply_cache import Payment, ReplyCache
-from harness.calls.signals import Notices, Stop
+from harness.calls.database import SESSION, Write
+from harness.calls.reply_cache import Payment, ReplyCache, encoded, payment_row
+from harness.calls.signals import Notices, Report, Stop, Stopping
 from harness.config.settings import Settings
+from harness.engine.call_layers import CallLayer, LaterCalls, call_layers
 from harness.engine.models import Model, apply_limits
 from harness.engine.reasoning import mark_warnings
-from harness.engine.replies import open_cache
-from harness.errors import ConfigError, StoreFailed
-from harness.records import Request, account_of
+from harness.errors import ConfigError, HarnessError, StoreFailed
+from harness.records import REFUSALS, SCHEMA_VERSION, Attempt, Reply, Request, account_of
+from harness.store.files import make_folder
+from harness.store.json_lines import lines
 from harness.store.run_folder import RunFolder, Spending
-from harness.wording import count_of
-
-OPENING_S = 15.0  # seconds that a session waits for the team's database
+from harness.store.runs import all_runs
+from harness.wording import count_of, one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,8 @@ class Session:
     unused: Unused | None = None  # None: no backend is cacheable
     first: bool = False  # whether the session is of a run without any attempt
     answered: ModelAnswers = field(default_factory=ModelAnswers)  # by the evaluated model
-    lanes: list[BatchLane] = field(default_factory=list)
+    layers: Sequence[CallLayer] = ()  # of plug-ins
+    later: list[LaterCalls] = field(default_factory=list)  # the layers above call stacks
     limiters: list[ConcurrencyLimiter] = field(default_factory=list)
     # Answers that begin with an unknown mark, by mark, for each model's key in the run file.
     unknown_marks: dict[str, Counter[str]] = field(default_factory=dict)
@@ -68,14 +72,22 @@ class Session:
         return account_of(self.run_id)
 
     def busy(self) -> bool:
-        """Return whether any call outside batches is in flight or waiting."""
+        """Return whether any call that is made at once is in flight or waiting."""
         return any(one.in_flight or one.load.waiting for one in self.limiters)
 
     def detach(self) -> None:
-        """End the session if each waiting call is in a batch that the provider is working on."""
-        waiting = [lane for lane in self.lanes if lane.waits]
-        if all(lane.settled for lane in waiting):
+        """End the session if each waiting call is with its provider, which makes it later."""
+        waiting = [calls for calls in self.later if calls.waits]
+        if all(calls.settled for calls in waiting):
             self.stop.request()
+
+    def reserved(self, account: str) -> dict[str, float]:
+        """Return what an account has reserved for calls made later (US dollars), by their keys."""
+        reserved = dict[str, float]()
+        if self.replies is not None:
+            for layer in self.layers:
+                reserved |= layer.reserved(self.replies, account)
+        return reserved
 
     @property
     def ended(self) -> Literal["budget", "interrupted"]:
@@ -98,7 +110,7 @@ async def open_session(
 
     The run is that of ``folder`` or, if the caller already holds a lock, that with the id
     ``run_id``. ``usd`` is the budget in US dollars (None: no cap), which the runs in ``sharing``
-    share. ``shared`` names a budget that a team shares instead.
+    share. ``shared`` names a budget that runs on several machines share instead.
     """
     begun = folder is None or folder.begun()
     session = Session(run_id, Stop(), Notices(), first=not begun)
@@ -107,6 +119,10 @@ async def open_session(
         if folder is not None:
             stack.enter_context(folder.hold())
             session = replace(session, run_id=folder.run_id())  # only now: it may be a new id
+        layers = call_layers(settings)
+        session = replace(session, layers=layers)
+        for layer in layers:
+            stack.callback(layer.close)
         for model in {id(model): model for model in models}.values():
             stack.push_async_callback(model.backend.aclose)
             stack.push_async_callback(model.rates.aclose)
@@ -121,7 +137,7 @@ async def open_session(
                 if shared is None:
                     budget = await _open_budget(session, replies, usd, folder, sharing)
                 else:
-                    budget = await _join_budget(session, replies, usd, shared, settings, stack)
+                    budget = await _join_budget(session, usd, shared, stack)
                 session = replace(session, budget=budget)
                 stack.push_async_callback(_close, budget)
         if folder is not None:
@@ -133,7 +149,7 @@ async def open_session(
                 }
             )
         apply_limits(models)  # only now: an earlier variant may have set other limits
-        stack.push_async_callback(_close_lanes, session.lanes)
+        stack.push_async_callback(_close_later, session.later)
         stack.callback(_report_unknown, session)
         yield session
     if session.budget is not None and session.budget.broken is not None:
@@ -150,7 +166,7 @@ async def _open_budget(
     """Build a session's budget, counting what the runs that share it have paid."""
     account = session.account
     payer = uuid4().hex
-    own = await _paid(folder, replies, account)
+    own = await _paid(folder, replies, account, save=True)
     if folder is not None and own[0] > folder.read_spending().usd:
         # What a deleted run of this name has spent is otherwise known to the cache alone.
         await asyncio.to_thread(folder.write_spending, payer, own[0])
@@ -158,7 +174,7 @@ async def _open_budget(
     for run in sharing:
         sharing_account = account_of(run.run_id())
         others.append(await _paid(run, replies, sharing_account))
-        others.append((_in_batches(replies, sharing_account), 0.0))
+        others.append((fsum(session.reserved(sharing_account).values()), 0.0))
     spent, unsure = (fsum(column) for column in zip(own, *others, strict=True))
 
     async def record(more: float, most: float) -> None:
@@ -177,46 +193,40 @@ async def _open_budget(
         record=record,
         status=session.notices.status("budget"),
     )
-    for call in calls_of_account(replies, account):
-        budget.hold(call.key, call.usd)
+    for key, most in session.reserved(account).items():
+        budget.hold(key, most)
     return budget
 
 
 async def _join_budget(
     session: Session,
-    replies: ReplyCache,
     usd: float,
     name: str,
-    settings: Settings,
     stack: contextlib.AsyncExitStack,
 ) -> Budget:
-    """Build a session's budget from a team's. Closing ``stack`` gives back the unused part."""
-    if settings.cache_url is None:
+    """Build a session's part of a shared budget. Closing ``stack`` gives back what is not used."""
+    shared = None
+    for layer in session.layers:
+        shared = shared or layer.shared_budget(name, session.account, usd)
+    if shared is None:
         problem = "budget.shared is set, but HARNESS_CACHE_URL is not."
         raise ConfigError(problem, "Set it to the URL of the team's database (harness docs team).")
-    from harness.calls.team.budgets import TeamBudget
-    from harness.calls.team.database import TeamDatabase
-
-    database = TeamDatabase(settings.cache_url.get_secret_value())
-    stack.callback(database.close)
-    team = TeamBudget(database, name, session.account, usd)
-    spent = await asyncio.to_thread(database.transact, team.open, OPENING_S)
-    in_batches = calls_of_account(replies, session.account)
-    held = fsum(call.usd for call in in_batches)
+    stack.push_async_callback(shared.aclose)
+    spent = await shared.join()
+    reserved = session.reserved(session.account)
+    held = fsum(reserved.values())
     budget = Budget(
         usd,
         max(0.0, spent.by_run - held) + spent.by_others,
         session.stop,
         unsure=max(0.0, spent.unsure - held),
         shared=spent.by_others,
-        team=team,
+        sharing=shared,
         status=session.notices.status("budget"),
     )
-    for call in in_batches:
-        budget.hold(call.key, call.usd)
-    team.report = session.notices.status("")
-    team.ensure_working()
-    stack.push_async_callback(team.aclose)
+    for key, most in reserved.items():
+        budget.hold(key, most)
+    shared.start(session.notices.status(""))
     return budget
 
 
@@ -224,7 +234,10 @@ def _report_unknown(session: Session) -> None:
     for where, replies in session.unknown_reasons.items():
         for reason, count in replies.items():
             again = f" To ask again: --retry {reason}." if where == "model" else ""
-            session.notices.status(f"{where}, finish reason {reason!r}")(
+            shown = one_line(reason, 80)
+            if shown != reason:
+                again = ""
+            session.notices.status(f"{where}, finish reason {shown!r}")(
                 f"not known, and given for {count_of(count, 'answer')}, which count as "
                 f"complete: check whether they are.{again}"
             )
@@ -233,9 +246,9 @@ def _report_unknown(session: Session) -> None:
             session.notices.status(f"{where}, reasoning")(warning)
 
 
-async def _close_lanes(lanes: Sequence[BatchLane]) -> None:
-    for lane in lanes:
-        await lane.aclose()
+async def _close_later(later: Sequence[LaterCalls]) -> None:
+    for calls in later:
+        await calls.aclose()
 
 
 def _used_calls(folder: RunFolder) -> set[str]:
@@ -246,22 +259,21 @@ def _used_calls(folder: RunFolder) -> set[str]:
     return read_paid(folder.attempts)
 
 
-def _in_batches(replies: ReplyCache, account: str) -> float:
-    return fsum(call.usd for call in calls_of_account(replies, account))
-
-
 async def _close(budget: Budget) -> None:
     with contextlib.suppress(StoreFailed):  # its reservations then count as spent
         await budget.close()
 
 
-async def _paid(folder: RunFolder | None, replies: ReplyCache, account: str) -> tuple[float, float]:
+async def _paid(
+    folder: RunFolder | None, replies: ReplyCache, account: str, *, save: bool = False
+) -> tuple[float, float]:
     """Return a run's spending, and the part of it that no recorded call accounts for (US dollars).
 
     The payment records include failed calls that may be billed, and amounts reserved by sessions
     that were killed. But the cache may have been deleted, and the budget may have been set later.
     Missing calls are therefore taken from the attempts and judgements, and the run's maximum cost
-    from its folder.
+    from its folder. With ``save``, the calls that a new cache lacks are saved in it, and still
+    count if the folder is deleted later. Only the run's own session may do so.
     """
     from harness.store.calls import read_payments  # NumPy takes 0.2 s to import
 
@@ -269,9 +281,130 @@ async def _paid(folder: RunFolder | None, replies: ReplyCache, account: str) -> 
     recorded = {} if folder is None else read_payments(folder.attempts)
     unsure = fsum(usd for key, usd in booked.items() if key not in recorded)
     spent = fsum(booked.get(key, usd) for key, usd in recorded.items()) + unsure
+    lacking = [(key, usd) for key, usd in recorded.items() if usd and key not in booked]
+    if save and lacking:
+        rows = [payment_row(key.hex(), Payment(account, usd)) for key, usd in lacking]
+        await replies.write(Write((), rows))
     spending = Spending() if folder is None else folder.read_spending()
     lost = spending.usd - spent
     if lost > 0 and (key := SESSION + spending.session.encode()) not in booked:
         await replies.charge(key, Payment(account, lost))
         spent, unsure = spent + lost, unsure + lost
     return spent, unsure
+
+
+def replies_path(settings: Settings) -> Path:
+    """Return the path of the reply cache, which all runs share."""
+    return settings.cache_dir / "replies.sqlite"
+
+
+def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCache:
+    """Open the reply cache, which may be a plug-in's. ``notice`` receives warnings."""
+    with contextlib.suppress(OSError):  # opening the cache reports why
+        make_folder(settings.cache_dir)
+    restore = partial(recorded_replies, settings.runs_dir)
+    path = replies_path(settings)
+    for layer in call_layers(settings):
+        if (replies := layer.open_cache(path, notice, restore)) is not None:
+            return replies
+    return ReplyCache(path, notice=notice, restore=restore)
+
+
+def recorded_replies(runs_dir: Path) -> Iterator[tuple[bytes, bytes, str, str, float]]:
+    """Yield the replies in all runs' attempts, as rows for a new cache.
+
+    A row holds the call's key, encoded reply, backend, model and Unix time. Replies with
+    log-probabilities are skipped, because attempts do not record these.
+    """
+    decoder = msgspec.json.Decoder(Attempt)
+    for folder in all_runs(runs_dir):
+        try:
+            backend = folder.read_config().model.backend
+            for _, text in lines(folder.attempts):
+                try:
+                    attempt = decoder.decode(text)
+                    key = bytes.fromhex(attempt.call_id or "")
+                except (msgspec.MsgspecError, ValueError):
+                    continue
+                model = attempt.request.get("model")
+                if (reply := _reply(attempt)) and len(key) == 16 and isinstance(model, str):
+                    yield key, encoded(reply), backend, model, attempt.ended_at
+        except HarnessError:  # skip a folder that cannot be read
+            continue
+
+
+def _reply(attempt: Attempt) -> Reply | None:
+    text, reason = attempt.text, attempt.finish_reason
+    if attempt.v != SCHEMA_VERSION or text is None or reason is None:
+        return None
+    decoding = attempt.request.get("decoding")
+    if not isinstance(decoding, dict) or decoding.keys() & {"logprobs", "prompt_logprobs"}:
+        return None
+    if not text.strip() and reason not in REFUSALS:  # empty replies are never cached
+        return None
+    return Reply(
+        text,
+        reason,
+        attempt.usage,
+        attempt.answered_by or None,
+        latency_s=attempt.latency_s or 0.0,
+        reasoning=attempt.reasoning,
+        reasoning_state=attempt.reasoning_state or None,
+        cost_usd=attempt.cost_usd,
+    )
+
+
+T = TypeVar("T")
+
+OBJECTS_BETWEEN_COLLECTIONS = 50_000
+
+
+async def work_off(
+    items: Iterator[T], work: Callable[[T], Awaitable[None]], *, workers: int, stop: Stop
+) -> None:
+    """Process items with concurrent workers.
+
+    A `Stopping` from ``work`` ends that worker. Any other exception requests a stop: the workers
+    finish only their current items, and the first exception is then raised.
+    """
+    first: Exception | None = None
+
+    async def pull() -> None:
+        nonlocal first
+        try:
+            while not stop.requested and (item := next(items, None)) is not None:
+                await work(item)
+                # A cached or free call never yields to the event loop, but signals, the display
+                # and the other workers need their turn.
+                await asyncio.sleep(0)
+        except Stopping:
+            return
+        except Exception as error:
+            first = first or error
+            stop.request()
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(workers):
+            group.create_task(pull())
+    if first is not None:
+        raise first
+
+
+@contextlib.contextmanager
+def rare_collections() -> Iterator[None]:
+    """Collect cyclic garbage less often within a ``with`` block.
+
+    With Python's default threshold, nearly all collections found nothing, but took a third of a
+    run's CPU time. Objects that exist already are not examined, which would take 0.1 s.
+    """
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
+    if before[0]:  # 0 means never
+        gc.set_threshold(max(before[0], OBJECTS_BETWEEN_COLLECTIONS), *before[1:])
+    if not frozen:
+        gc.freeze()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        if not frozen:
+            gc.unfreeze()

@@ -16,18 +16,16 @@ from harness.config.loading import expand, override
 from harness.config.run_file import RunFile
 from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.row_formats import is_row_file
+from harness.declarations import named_tasks
 from harness.engine.resolving import named_model
 from harness.errors import ConfigError, nearest, option
 from harness.plugin_loader import FILE, kind
-from harness.ports import Judged, JudgeRouting
+from harness.ports import Task, overrides
 from harness.records import content_hash
 from harness.store.files import make_folder, write_whole
 from harness.store.runs import in_run_name
 
-# By prefix, which is a task's name (lm_eval:NAME): the task's option that takes NAME.
-PREFIXES = {"hub": "dataset", "inspect": "task", "lm_eval": "task"}
 RUN_FILE = (".yaml", ".yml")  # suffixes
-OWN_DATA = ("jsonl", *PREFIXES)  # tasks whose data the user names
 MAX_TOKENS_KEY = "decoding.max_tokens"
 MAX_TOKENS = 2048  # of an answer: some providers need a limit, and so does an estimate of the cost
 
@@ -57,6 +55,7 @@ def suite_tree(
     sections = [named_model(model) for model in models]
     data = {name: found.option for name, found in CATALOGUE.items() if found.option and published}
     of_task, named = [], _names(tasks)
+    named_data = named_tasks()
     for task, own in zip(tasks, named, strict=True):
         section = _section(task)
         name = section["name"]
@@ -64,7 +63,7 @@ def suite_tree(
             section = {**section, "as": own}
         dataset = {"dataset": data[name]} if name in data else {}
         keys = {**_dotted("task", {**dataset, **section}), **_judged(name, judge)}
-        if name == "lm_eval":  # its tasks limit the length of answers
+        if name in named_data and named_data[name].limits_answers:
             keys[MAX_TOKENS_KEY] = None
         of_task.append(keys)
     of_model = [_of_model(one) for one in sections]
@@ -106,7 +105,7 @@ def _section(task: str | Mapping[str, Any]) -> Mapping[str, Any]:
         return task
     prefix, own = _prefixed(task)
     if prefix:
-        return {"name": prefix, PREFIXES[prefix]: own}
+        return {"name": prefix, named_tasks()[prefix].option: own}
     if _is_rows(task):
         return {"name": "jsonl", "path": str(Path(task).resolve())}
     return {"name": task}
@@ -115,7 +114,7 @@ def _section(task: str | Mapping[str, Any]) -> Mapping[str, Any]:
 def _prefixed(task: str) -> tuple[str, str]:
     """Return the prefix of a task's name, or "", and the rest of the name."""
     prefix, colon, own = task.partition(":")
-    return (prefix, own) if colon and prefix in PREFIXES else ("", task)
+    return (prefix, own) if colon and prefix in named_tasks() else ("", task)
 
 
 def _is_rows(name: str) -> bool:
@@ -136,9 +135,9 @@ def _short(task: str | Mapping[str, Any]) -> str:
     if isinstance(task, Mapping):
         return str(task.get("as") or task["name"])
     prefix, own = _prefixed(task)
-    if prefix == "inspect":
-        return Path(own).name.replace(".py", "")
-    return Path(own).name.partition(".")[0] if prefix == "hub" or _is_rows(own) else own
+    if prefix:
+        return re.sub(named_tasks()[prefix].left_out, "", own)
+    return Path(own).name.partition(".")[0] if _is_rows(own) else own
 
 
 def _split(tasks: Sequence[str | Mapping[str, Any]]) -> list[str | Mapping[str, Any]]:
@@ -198,7 +197,8 @@ def evaluation(
         _check_model_options(runs.values(), [key for key in changes if key.startswith("model.")])
     notes = []
     for task, name in zip(tasks, names, strict=True):
-        own = not isinstance(task, str) or name in OWN_DATA or "task.path" in changes
+        users = name == "jsonl" or name in named_tasks()
+        own = users or not isinstance(task, str) or "task.path" in changes
         if published and not own and not (name in CATALOGUE and CATALOGUE[name].option):
             notes.append(f"{name}: our own instances, not the published data (harness docs eval).")
         if judge_of(name) and not any(run.judges for run in runs.values() if run.task.name == name):
@@ -234,7 +234,7 @@ def _check_task(name: str) -> None:
         raise ConfigError(f"{name} is neither a task nor a file of rows.", forms)
     if name not in known:
         said = nearest(name, known)
-        if name in shipped.names("configs"):
+        if name in shipped.names():
             said = f"It is a run file: harness run {name} --model MODEL."
         elif not get_close_matches(name, known, n=1):
             said += " 'harness tasks' describes them. Your own rows: harness eval FILE.jsonl."
@@ -246,7 +246,8 @@ def judge_of(task: str) -> str:
     plugin = kind("tasks").load(task)
     if task in kind("judges").names():
         return task
-    return "yes_no" if isinstance(plugin, Judged) and not isinstance(plugin, JudgeRouting) else ""
+    judged = overrides(plugin, Task.criteria) and not overrides(plugin, Task.judged_by)
+    return "yes_no" if judged else ""
 
 
 def _judged(task: str, model: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from harness.engine.resolving import build_task
 from harness.engine.turns import as_of
 from harness.errors import DataInvalid, HarnessError
 from harness.plugin_loader import kind
-from harness.ports import Extracting, Rowed, Targeted, Task
+from harness.ports import Task, overrides
 from harness.records import Instance
 from harness.scoring.checks import is_file
 from harness.store.run_folder import RunFolder
@@ -34,10 +34,8 @@ class RecordedTask:
 
     def reference(self, instance: str, turn: int = 1) -> str | None:
         """Return the reference answer to an instance's turn, or None if none is known."""
-        task, known = self._task, self._asked(instance, turn)
-        if known is None:
-            return None
-        return task.expected_answer(known) if isinstance(task, Targeted) else task.reference(known)
+        known = self._asked(instance, turn)
+        return None if known is None else self._task.expected_answer(known)
 
     def _asked(self, instance: str, turn: int) -> Instance[Any] | None:
         known = self._instances.get(instance)
@@ -46,7 +44,7 @@ class RecordedTask:
     def extracted(self, instance: str, text: str, turn: int = 1) -> str | None:
         """Return the scored part of a reply, or None if it is the whole reply or is unknown."""
         known = self._asked(instance, turn)
-        if known is None or not isinstance(self._task, Extracting):
+        if known is None:
             return None
         part = self._task.extracted(known, text)
         return None if part is None or part.strip() == text.strip() else part
@@ -71,7 +69,7 @@ def _row_fields(folder: RunFolder, settings: Settings) -> dict[str, Mapping[str,
     name = run.task.name
     if is_file(name) or name not in kind("tasks").names():  # a run of another tool
         return {}
-    if not isinstance(kind("tasks").load(name), Rowed):
+    if not overrides(kind("tasks").load(name), Task.row_fields):
         return {}
     # Checks may be Python files, and reading a run must not execute them.
     options = {key: value for key, value in run.task.options.items() if key != "checks"}
@@ -79,7 +77,7 @@ def _row_fields(folder: RunFolder, settings: Settings) -> dict[str, Mapping[str,
     task = build_task(run.model_copy(update=without), settings, judged=False)
     if data_difference(folder, task):
         raise DataInvalid("The file has changed since the run.")
-    rows = dict(islice(task.row_fields(), MOST_KEPT + 1)) if isinstance(task, Rowed) else {}
+    rows = dict(islice(task.row_fields(), MOST_KEPT + 1))
     if len(rows) > MOST_KEPT:
         raise DataInvalid(f"There are more than {MOST_KEPT:,}.")
     return rows

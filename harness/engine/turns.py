@@ -6,12 +6,12 @@ refused, or until a played user ends the conversation.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from msgspec import convert
 
 from harness.engine.assessment import AnswerVerdict, Assessment, assess
-from harness.ports import Played, Scripted, Targeted, Task
+from harness.ports import Task
 from harness.records import Attempt, Instance, Message, Reply, Score, UserRole
 
 
@@ -25,54 +25,23 @@ class RecordedRounds(Protocol):
 Messages = tuple[Message, ...]
 
 
-@cache
-def _scripts(task: type[Any]) -> bool:
-    return issubclass(task, Scripted)  # takes 10 microseconds
-
-
-@cache
-def _plays(task: type[Any]) -> bool:
-    return issubclass(task, Played)
-
-
-def script_of(task: Task[Any]) -> Scripted[Any] | None:
-    """Return the task if some of its conversations may be scripted, else None."""
-    return cast("Scripted[Any]", task) if _scripts(type(task)) else None
-
-
-def turns_of(task: Task[Any], instance: Instance[Any]) -> int:
-    """Return how many scripted turns the user has in an instance (1 if none are scripted)."""
-    script = script_of(task)
-    return 1 if script is None else script.turns(instance)
-
-
 def user_role(task: Task[Any], instance: Instance[Any]) -> UserRole | None:
     """Return the user that a model plays in an instance, or None."""
-    if not _plays(type(task)):
-        return None
-    role = cast("Played[Any]", task).user_role(instance)
+    role = task.user_role(instance)
     return None if role is None or role.max_turns == 1 else role
 
 
 def most_turns(task: Task[Any], instance: Instance[Any]) -> int:
     """Return the highest possible number of the user's turns."""
     role = user_role(task, instance)
-    return turns_of(task, instance) if role is None else role.max_turns
-
-
-def at_played_turn(
-    task: Task[Any], instance: Instance[Any], messages: Messages, last: bool
-) -> Instance[Any]:
-    """Return an instance as of a turn of its played user (see `Played.at_played_turn`)."""
-    return cast("Played[Any]", task).at_played_turn(instance, messages, last)
+    return task.turns(instance) if role is None else role.max_turns
 
 
 def as_of(task: Task[Any], instance: Instance[Any], answers: Sequence[str]) -> Instance[Any]:
     """Return an instance as of the turn after ``answers``, or unchanged if it is not scripted."""
-    script = script_of(task)
-    if script is None or not answers or script.turns(instance) == 1:
+    if not answers or task.turns(instance) == 1:
         return instance
-    return script.at_turn(instance, answers)
+    return task.at_turn(instance, answers)
 
 
 def answered(
@@ -80,14 +49,14 @@ def answered(
 ) -> Instance[Any]:
     """Return an instance as of the turn that a recorded attempt answers."""
     role = user_role(task, instance)
-    if role is None and (attempt.round == 1 or turns_of(task, instance) == 1):
+    if role is None and (attempt.round == 1 or task.turns(instance) == 1):
         return instance
     before = recorded.rounds(attempt.instance, attempt.sample, before=attempt.round)
     if role is not None:
         messages = convert((before or [attempt])[0].request["messages"], Messages)
         for one in before:
             messages = continued(messages, one.text or "", one.feedback or "")
-        return at_played_turn(task, instance, messages, last=attempt.turns == attempt.round)
+        return task.at_played_turn(instance, messages, last=attempt.turns == attempt.round)
     return as_of(task, instance, [one.text or "" for one in before])
 
 
@@ -140,12 +109,11 @@ def assessed_references(
 
     This is an instance's id, with the turn if there are several.
     """
-    answer = task.expected_answer if isinstance(task, Targeted) else task.reference
     for instance in instances:
         given: list[str] = []
-        for turn in range(turns := turns_of(task, instance)):
+        for turn in range(turns := task.turns(instance)):
             asked = as_of(task, instance, given)
-            reference = answer(asked)
+            reference = task.expected_answer(asked)
             given.append(reference or "")
             if reference is None:
                 continue

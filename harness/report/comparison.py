@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -13,7 +13,6 @@ from harness.analysis.comparison import Comparison
 from harness.analysis.metrics import PASS_RATE, Interval
 from harness.analysis.run_comparison import Against, RunComparison
 from harness.analysis.run_differences import SERIOUS
-from harness.report.runs import ReportedRun
 from harness.report.table import (
     Cell,
     Column,
@@ -26,7 +25,6 @@ from harness.report.table import (
     table,
 )
 from harness.report.text import clusters_text, p_value, which_round
-from harness.wording import joined_with_and
 
 TESTS: Mapping[str, str] = {
     "exact McNemar": "McNemar's exact test",
@@ -275,33 +273,3 @@ def _records(comparison: RunComparison) -> Iterator[dict[str, object]]:
             yield {"run": against.run, "label": label, "group": group, "marks": marks} | flat(
                 compared
             )
-
-
-def unequal(comparison: RunComparison, runs: Sequence[ReportedRun]) -> Iterator[str]:
-    """Yield a warning for each way in which the runs differ: rounds, samples or instances."""
-    asked = comparison.asked
-    if rounds := _several(runs, "rounds.max", [run.last_round for run in runs]):
-        rounds_used = (
-            "first rounds" if asked.round == 1 else f"each sample's {which_round(asked.round)}"
-        )
-        yield f"The runs have {rounds} rounds; the comparison uses {rounds_used}."
-    n_samples = [int(run.attempts.sample.max(initial=0)) + 1 for run in runs]
-    share = "share of passed samples" if asked.score == PASS_RATE else "mean"
-    value_used = asked.score if explained(asked.score) else f"each instance's {share}"
-    if samples := _several(runs, "samples", n_samples):
-        yield f"The runs have {samples} samples per instance; the comparison uses {value_used}."
-    if any(
-        against.overall.only_first or against.overall.only_second for against in comparison.others
-    ):
-        sizes = ", ".join(f"{run.name} {run.metrics.n_instances:,}" for run in runs)
-        yield (
-            f"The runs do not have the same instances ({sizes}). Tables and figures of a run cover "
-            "all of its instances; the comparison covers those that both runs have."
-        )
-
-
-def _several(runs: Sequence[ReportedRun], key: str, defaults: Sequence[int]) -> str:
-    """Return a setting's values, such as "1, 2 and 4", or "" if all runs have the same value."""
-    values = {int(run.settings.get(key) or n) for run, n in zip(runs, defaults, strict=True)}
-    texts = [f"{value:,}" for value in sorted(values)]
-    return joined_with_and(texts, len(texts)) if len(texts) > 1 else ""

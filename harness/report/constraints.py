@@ -1,4 +1,4 @@
-"""Presents rejected schemas, data sets' criteria, and the shares of satisfied constraints."""
+"""Presents rejected schemas, and the shares of satisfied constraints."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import median_low
 
-import msgspec
-
-from harness.analysis.constraints import LABEL, ConstraintKind
-from harness.analysis.requirements import CriteriaDescription, Rejections
+from harness.analysis.constraints import LABEL, ConstraintKind, Rejections
 from harness.report.table import Cell, Column, Note, Table, TableDocument, table
 from harness.report.text import percent
 
@@ -17,7 +14,6 @@ _MET = Column("met ± s.e.", rate=True)
 _SHARE = "share: of the run's failed constraints. Checks that list no constraints do not count."
 
 MOST_MESSAGES = 5
-MOST_ROWS = 20  # maximum rows in the tables on criteria; JSON has all
 
 
 def constraint_document(
@@ -110,67 +106,3 @@ def rejection_document(found: Rejections) -> TableDocument:
         told = f"{found.n_failed:,} requests failed for other reasons and are not counted."
         parts.append(Note(told, "yellow"))
     return TableDocument(parts=parts)
-
-
-def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
-    """Build the document on a data set's criteria."""
-    mean = "" if found.mean is None else f", {found.mean:.2f} a task"
-    summary = f"{found.n_tasks:,} tasks, {found.n_criteria:,} criteria{mean}; "
-    summary += f"{found.n_distinct:,} different ones"
-    groups = [
-        [name, n, _share(n, found.n_criteria), found.tasks_by_group[name]]
-        for name, n in found.groups.items()
-    ]
-    numbers = list(found.tasks_by_count)
-    counts = [["tasks", *found.tasks_by_count.values()]] + [
-        [group, *(found.groups_by_count[n].get(group, 0) for n in numbers)]
-        for group in found.groups
-    ]
-    repeated = {f"{k} x": n for k, n in found.repeated.items()}
-    frequent = list(found.verbs.items())[:MOST_ROWS]
-    verbs = [[verb, found.openings.get(verb, 0), n] for verb, n in frequent]
-    parts: list[Table | Note] = [
-        Note(summary, ""),
-        table((found.label, "criteria", "%", "tasks"), groups),
-        table(("number", *map(str, numbers)), counts),
-        table(("occurs", "criteria", "%"), _frequent(repeated, found.n_distinct)),
-        *([table(("verb", "opening", "anywhere"), verbs)] if verbs else ()),
-        _together(found),
-    ]
-    for label, tasks in found.labels.items():
-        parts.append(table((label, "tasks", "%"), _frequent(tasks, found.n_tasks)))
-    told = (
-        f"PMI: ln(p(a, b) / (p(a) p(b))), where p is a share of the {found.n_tasks:,} tasks, or "
-        "-∞ if no task asks for both; above the diagonal, the number of tasks that ask for both."
-    )
-    if verbs:
-        told += " Verbs: base forms, and the criteria that begin with each or have it."
-    parts.append(Note(told))
-    data = {"task": task, **msgspec.to_builtins(found, str_keys=True)}
-    return TableDocument(title=task, parts=parts, data=data)
-
-
-def _together(found: CriteriaDescription) -> Table:
-    groups = sorted(found.tasks_by_group)
-    of = {(one.first, one.second): one for one in found.together}
-    rows = []
-    for at, name in enumerate(groups):
-        pmi = [of[other, name].pmi for other in groups[:at]]
-        below = ["-∞" if one is None else f"{one:+.2f}" for one in pmi]
-        above = [of[name, other].n for other in groups[at + 1 :]]
-        rows.append([f"{at + 1} {name}", *below, "·", *above])
-    return table(["PMI", *(str(at + 1) for at in range(len(groups)))], rows)
-
-
-def _frequent(counts: Mapping[str, int], total: int) -> list[list[object]]:
-    listed = list(counts.items())
-    shown, rest = listed[:MOST_ROWS], listed[MOST_ROWS:]
-    rows: list[list[object]] = [[name or "(none)", n, _share(n, total)] for name, n in shown]
-    if rest:
-        n = sum(count for _, count in rest)
-        rows.append([f"{len(rest):,} others", n, _share(n, total)])
-    return rows
-
-
-def _share(n: int, total: int) -> str:
-    return percent(n, total).removesuffix("%")

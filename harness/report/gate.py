@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from harness.analysis.failures import Unjudged
 from harness.analysis.gate import Decision, Gate, Outcome, worst
 from harness.analysis.metrics import all_from_cache
-from harness.analysis.unjudged import Unjudged
 from harness.config.sections import COST, COST_PER_SAMPLE, LATENCY
 from harness.report.comparison import bounds_line
 from harness.report.run_tables import WITHOUT_SCORE, of_groups

@@ -115,7 +115,7 @@ def _block(title: str, text: str) -> Iterator[RenderableType]:
 def _facts(attempt: Attempt) -> str:
     found: Mapping[str, object] = {
         "call": attempt.call_id,
-        "finish": attempt.finish_reason,
+        "finish": attempt.finish_reason and one_line(attempt.finish_reason, 80),
         "tokens": attempt.usage and f"{attempt.usage.input_tokens}+{attempt.usage.output_tokens}",
         "seconds": None if attempt.latency_s is None else f"{attempt.latency_s:.2f}",
         "cached": attempt.cached or None,

@@ -8,6 +8,8 @@ from harness.wording import first_few, truncated
 _INVISIBLE = ("Zs", "Zl", "Zp", "Cc", "Cf")  # categories of Unicode
 _FILLERS = "\u034f\u115f\u1160\u2800\u3164\uffa0"  # invisible characters of other categories
 
+CHOICE = "choice"  # name of the score that says whether the right option was chosen
+
 
 def is_blank(text: str) -> bool:
     """Return whether a text shows nothing: it is empty, white space or invisible characters."""

@@ -13,7 +13,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal
@@ -25,8 +25,10 @@ from msgspec.structs import replace
 from harness.errors import ConfigError, DataInvalid, nearest, raised_as
 from harness.plugin_loader import FILE, kind
 from harness.ports import Checker
+from harness.records import Instance, Score
 from harness.scoring import is_blank
 from harness.scoring.checkers.json_schema import JsonSchemaChecker
+from harness.user_code import checked
 
 JUDGE = "judge"  # key of a check that one of the run's judges decides, in place of a checker's name
 FROM_ROW = ("target", "targets")
@@ -311,6 +313,16 @@ class Rules:
                 self._checkers.clear()
             self._checkers[key] = kind("checkers").build(rule.checker, rule.options)
         return self._checkers[key]
+
+    def score(self, rule: Check, text: str, instance: Instance[Any]) -> Score:
+        """Return the score of a text by a check.
+
+        Raises:
+            ConfigError: If the check fails or returns no score.
+            Unparseable: If the checker cannot read the text.
+        """
+        check = partial(self.checker(rule).check, text, instance)
+        return checked(check, rule.checker, text, instance)
 
 
 def _file(check: Check) -> str | None:

@@ -4,8 +4,6 @@ A reply may reason, correct itself and quote other texts before it states its an
 of options, verdicts and scores finds statements here, and decides only which ones are valid.
 An earlier statement never stands in for a last one that is not valid.
 
->>> unquoted('It says "Answer: yes". Answer: `no`')
-'It says  … . Answer: no'
 >>> [statement.text for statement in statements("The answer is A. Correction: B")]
 ['A', 'B']
 """
@@ -22,7 +20,6 @@ from harness.errors import Unparseable
 LONGEST_INTRODUCTION = 100  # characters before a quotation that may introduce it
 LONGEST_CLAUSE = 60  # characters before an announcement that may withdraw it
 LONGEST_SENTENCE = 200  # characters of a statement
-MOST_QUOTATIONS = 1_000  # any further quotations in a reply are not its own statements
 
 # Full-width signs, letters in circles and mathematical letters.
 _FORMS = [*range(0xFF01, 0xFF5F), 0x3000, *range(0x24B6, 0x24EA), *range(0x1D400, 0x1D800)]
@@ -32,6 +29,8 @@ _MARKUP = re.compile(
     r"\\(?:text|textbf|textit|mathrm|mathbf)\s*\{|\\[()\[\]]|</?(?:[a-z]|\w\w{1,20})>|<\|\w{1,30}\|>|[*_`\"“”„«»「」$}]"
 )
 _SPACES = re.compile(r"\s++")
+STRUCK_OUT = re.compile(r"~~[^~\n]+~~|<(s|del|strike)>[^<]*</\1>")
+CROSSES = "❌❎✗✘✖👎🚫⛔"  # signs that deny what they stand beside
 
 
 def plain(text: str, boxed: str = "") -> str:
@@ -45,14 +44,14 @@ def plain(text: str, boxed: str = "") -> str:
 
 
 _NOUN = (
-    r"(?:\b(?:answer|verdict|conclusion|decision|judge?ment|correction|(?P<aside>option|choice"
+    r"(?:\b(?:answer|verdict|conclusion|decision|judge?ment|correction|(?:right|correct|actual)\s+one|final(?=\s*:)|(?P<aside>option|choice"
     r"|response|solution|pick|letter)|réponse|antwort|respuesta|resposta|risposta|antwoord|ответ"
     r"|відповідь|odpowied[zź]|svar(?:et)?|cevap|jawaban(?:nya)?|đáp án|उत्तर|الجواب|الإجابة)"
     r"|\bcâu\s+trả\s+lời"
     r"|答案|回答|选项|正解|答え|정답|답)"
 )
 _LINK = (
-    r"(?:(?:is|was|would\s+be|turns\s+out\s+to\s+be|must\s+be|should\s+be|will\s+be|remains|est|ist|lautet|es|é|è|jest|är"
+    r"(?:(?<![A-Za-z])(?:is|was|would\s+be|turns\s+out\s+to\s+be|must\s+be|should\s+be|will\s+be|remains|est|ist|lautet|es|é|è|jest|är"
     r"|er|adalah|là|это|हैं?|هو|هي|(?<=उत्तर\s))\b|应该是|應該是|是|为|為|选(?!项)|は|은|는|[-=]>|[:=→—\u2013】]|-(?=\s))"
 )
 _FILL = (
@@ -69,9 +68,9 @@ _QUALIFIED = (  # between the noun and the link, as in "the answer to this quest
 ANSWER = re.compile(rf"{_NOUN}{_QUALIFIED}\s*{_LINK}{_FILL}", re.I)
 SCORE = re.compile(rf"\b(?:score|rating|grade|mark)(?P<aside>){_QUALIFIED}\s*{_LINK}{_FILL}", re.I)
 _CONCLUDED = re.compile(
-    r"(?:(?:\b(?:I|we|I['\u2019](?:d|ll|m))\s+(?:(?!(?:never|not|hardly|doubt|deny|initially|originally)\b)\w{1,20}\s+){0,3}?|\blet['\u2019]?s\s+|\bwould\s+"
+    r"(?:(?:\b(?:I|we|I['\u2019](?:d|ll|m))\s+(?:(?!(?:never|not|hardly|doubt|disagree|deny|refuse|decline|reject|initially|originally)\b)\w{1,20}\s+){0,3}?|\blet(?:['\u2019]?s|\s+me)\s+"
     r"|(?:^|[.!?:;,\n][^\S\n]?|\bso\s)(?=choose|pick|select|go|use\s+[A-Z]\b))"
-    r"(?:choose|use|chose|pick|select|say|answer|mean|meant|think|believe|guess|conclude"
+    r"(?:cho(?:ose|osing|se)|use|pick(?:ing)?|select(?:ing)?|say|answer|mean|meant|think|believe|guess|conclude"
     r"|go(?:ing)?\s+with|opt(?:ing)?\s+for|settle\s+on)\b"
     r"|^[#\t ]{0,8}(?:(?:the|my|final|correct)\s+){0,3}answer\s*\n"
     r"|\bit(?:['\u2019]s|\s+is|\s+(?:must|should)\s+be)\b"
@@ -81,22 +80,23 @@ _CONCLUDED = re.compile(
     r"|\b(?:no|nein|non|нет)\s*[,.:;!—\u2013]+"
     r"|(?:\bnot\b|n['\u2019]t\b)[^.!?\n]{0,40}?\bbut\b"
     r"|\b(?:nicht|pas|no|non|не)\s[^.!?\n]{0,40}?\b(?:sondern|mais|sino|ma|bensì|\u0430)\b|不是[^。\n]{0,40}?而是|(?:では?|じゃ)なくて?、?|[가이]\s?아(?:니라|닌)|\bbetween\b[^.!?\n]{0,60}?,"
-    r"|\b(?:that\s+)?leaves\b|所以|因此|(?<![不没別别未])(?:选择|選擇|选(?!项))|不对[,\uff0c]|よって|따라서)"
+    r"|\b(?:that\s+)?leaves\b|所以|因此|(?:(?<=我会)|(?<=我會)|(?<![不没別别未会會误誤想能易人]))(?:选择|選擇|选(?!项))|不对[,\uff0c]|よって|따라서)"
     + _FILL,
     re.I | re.M,
 )
 _WITHDRAWN = re.compile(
     r"(?:\b(?:for|of|behind|about)\s+(?:(?:the|my|this|that|your|correct|right|final)\s+){0,3}\Z"
-    r"|(?:\b(?:if|whether|why|unless|doubt|thought|says|claims|may|might|could"
+    r"|(?:\b(?:if|whether|why|unless|doubt|disagree|dispute|object|refuse|deny|reject|no\s+way|hardly|thought|says|claims|may|might|could"
     r"|(?:some|many|others|people|you|they|who|one)\s+(?:\w+\s+)?"
     r"(?:say|think|choose|pick|believe|argue))"
     r"|(?:\bnot|n['\u2019]t)\s+(?:think|believe|say|sure|see)|never"
     r"|(?:false|wrong|incorrect|untrue)\s+(?:that|to))\b[^.!?;:,\n]{0,40}\Z"
+    r"|\bnot\s+(?:(?:the|my)\s+)?(?:(?:right|correct|final)\s+)?\Z"
     r"|\b(?:initially|intuitively|originally|at\s+first(?:\s+(?:glance|sight))?)\b,?[^.!?;:,\n]{0,40}\Z)",
     re.I,
 )
 ASIDE = re.compile(  # words that make an answer one that the reply does not give
-    r"\b(?:each|every|wrong|incorrect|false|worst|worse|least|unlikely|(?:second|next)(?:[\s-]best)?|common"
+    r"\b(?:each|every|wrong|incorrect|false|rejected|excluded|eliminated|worst|worse|least|unlikely|(?:second|next)(?:[\s-]best)?|common"
     r"|popular|frequent|previous|former|initial|original|old|earlier|tempting|attractive|alternative|other|another|runner[\s-]up"
     r"|their|his|her|the\s+(?!question|problem)\w+['\u2019]s)\b[^.!?;:,\n]{0,20}\Z",
     re.I,
@@ -105,7 +105,7 @@ _QUOTED = re.compile(  # what a text or a person says, before the statement that
     r"\b(?:texts?|essay|answer|response|reply|passage|stor\w+|poem|it|user|student|assistant"
     r"|candidate\w*(?:['\u2019]s)?"
     r"|model|author|prompt|instruction|line|he|she|they)\b[^.!?\n]{0,40}\b(?:says?|said|claims?(?:\s+that)?|states?"
-    r"|writes?|wrote|reads?|(?:ends?|closes|begins|starts|conclude[sd]?)(?:\s+with)?|asks?(?:\s+for)?|asked\s+for"
+    r"|writes?|wrote|reads?|(?:ends?|closes|begins|starts|conclude[sd]?)(?:\s+with)?|asks?(?:\s+for)?|asked\s+(?:for|me|us)"
     r"|(?:contains?|includes?)(?=[^.!?\n]{0,30}\b(?:instruction|line|sentence|statement|words?|phrase|claim|command)s?\W*\Z)"
     r"|tries|wants|line)\b[^.!?\n]{0,40}\s*\Z",
     re.I,
@@ -124,6 +124,7 @@ _CONDITIONAL = re.compile(  # in the sentence of a statement
 )
 _WERE = re.compile(r"\bif\b.*\bwere\b", re.I | re.S)
 _WOULD = re.compile(r"\bwould\s+be\b", re.I)
+_CONDITIONALLY = re.compile(r"\b(?:would|might|may|could)\b|['\u2019]d\b", re.I)
 _WITHDRAWN_CONCLUSION = re.compile(
     r"\b(?:because|since|although|though|while|when|as|that|than)\s+\Z", re.I
 )
@@ -138,36 +139,57 @@ _UNDECIDED = re.compile(
     r"\b(?:I\s+(?:\w{1,20}\s+)?(?:do\s+not|don['\u2019]t)\s+know"
     r"|I(?:['\u2019]m|\s+am)\s+(?:not\s+|un)sure"
     r"|I\s+(?:can\s?not|can['\u2019]t)\s+(?:decide|tell|say|answer|determine)"
-    r"|cannot\s+be\s+determined|(?<![A-Za-z][.):]\s)none\s+of\s+(?:the|these|them|those)"
-    r"(?:\s+(?:above|options|answers|choices))*"
-    r"(?:\s+(?:(?:is|are|seems?|looks?|can\s+be)\s+(?:correct|right|true|valid)|(?:fits?|match(?:es)?|works?)"
-    r"(?:\s+(?:really|well|exactly))?))?)(?=\s*(?:[.!]|\n|\Z))",
+    r"|cannot\s+be\s+determined"
+    r"|(?<![A-Za-z][.):]\s)none\s+of\s+(?:the|these|them|those)(?:\s+(?:above|options|answers|choices))*"
+    r"|none\s+of\s+(?:the|these|them|those)(?:\s+(?:above|options|answers|choices))*\s+"
+    r"(?:(?:is|are|seems?|looks?|can\s+be)\s+(?:correct|right|true|valid)"
+    r"|(?:fits?|match(?:es)?|works?)(?:\s+(?:really|well|exactly))?)"
+    r")(?=\s*(?:[.!]|\n|\Z))",
     re.I,
 )
 _SENTENCE = re.compile(r"(?:[^.!?\n。]|\.(?=\w))*")
 _RETRACTION = re.compile(  # at the beginning of a sentence
     r"(?:(?<=[.!?\n。\uff01\uff1f।…;)}])|\A)[\s*_—\u2013-]{0,10}"
-    r"(?:(?:oh|oops|ups|wait|hmm+|sorry|no|nein|non|нет|well|but|actually|等等|等一下)[\s,.!…—\u2013\uff0c-]+){0,3}"
-    r"(?:(?:(?:please|let['\u2019]?s)\s+)?(?:scratch|strike|disregard|forget)\s+(?:that|this|it|my)\b"
+    r"(?:(?:oh|oops|ups|wait|hold\s+on|hmm+|sorry|no|nein|non|нет|well|but|actually|(?:u[nm]\s+)?moment[oi]?(?:\s+mal)?|halt|stopp?"
+    r"|warte|esper[ae]|attend(?:s|ez)|wacht(?:\s+even)?|aspett[ai]|(?:khoan|đợi)(?:\s+đã)?|bekle(?:yin)?|dur|chwila|chwileczkę|czekaj"
+    r"|zaraz|vänta|vent|tunggu|počkej"
+    r"|подожди\w*|стоп|等等|等一下|待って|잠깐만?요?|잠시만요?|रुको|रुकिए|انتظر|لحظة|مهلا)[\s,.!…—\u2013\uff0c،、-]+){0,3}"
+    r"(?:(?:(?:please|let['\u2019]?s)\s+)?(?:scratch|strike|disregard|ignore|forget|cancel|delete|undo)\s+(?:that|this|it|my|(?:the|everything)\s+above)\b"
     r"|(?:that|this|it|my\s+\w+|the\s+(?:answer|result)\s+above)"
     r"(?:(?:['\u2019]s|\s+(?:is|was|seems|looks|must\s+be))\s+(?:\w+ly\s+|too\s+)?"
-    r"(?:wrong|incorrect|mistaken|not\s+(?:right|correct)|an?\s+(?:mistake|error)|false|untrue"
+    r"(?:wrong|incorrect|mistaken|not\s+(?:right|correct)|an?\s+(?:mistake|error)|false|untrue|(?<=too\s)(?:high|low)(?!-)"
     r"|generous|harsh|strict|lenient)"
     r"|\s+(?:(?:is|was)n['\u2019]t|can(?:not|['\u2019]t)\s+be)\s+(?:right|correct))\b(?!\s+(?:to|that|for|if|when)\b)"
     r"|(?:\w+\s+){0,2}I\s+(?:(?:was|am)\s+(?:wrong|mistaken)|made\s+an?\s+(?:\w+\s+)?(?:mistake|error)"
     r"|mis(?:read|counted|calculated)|take\s+(?:that|it)\s+back|forgot|disagree)\b"
+    r"|(?:[^.!?\n,]{1,40},\s+)?I\s+(?:now\s+)?(?:meant\b(?!\s+(?:well|to)\b)"
+    r"|(?:change|revise|correct|amend|update)\s+(?:it|that|(?:my|the|this)\s+(?:\w+\s+)?(?:answer|choice|result|score|rating|verdict))\b)"
+    r"|(?:this|that|it)\b[^.!?\n]{0,80}\bso\s+something\s+(?:went|is|must\s+be)\s+wrong\b"
+    r"|[^.!?\n]{1,80}\bthe\s+(?:real|actual|true|correct)\s+"
+    r"(?:total|answer|result|value|number|amount|sum|price|cost|score)\s+(?:is|must\s+be|would\s+be)\s+(?:lower|higher|less|more|smaller|larger)\b"
     r"|(?:it|that|this|the\s+(?:answer|result))\s+(?:should|must|ought)\b"
     r"|let\s+me\s+re(?:compute|calculate|count|consider|do)\b|on\s+(?:second\s+thoughts?|reflection)\b"
     r"|(?:probably|maybe|perhaps|I\s+(?:guess|think|suppose))\s+not\b|just\s+kidding\b"
+    r"|(?<!\?)(?<!\?\s)(?<!\?\n\n)(?:no|nope|nah|not\s+really|nein|non|нет|wrong|incorrect)\W*\Z|never\s?mind\b|I\s+(?:retract|withdraw)\b"
     r"|I(?:['\u2019]m|\s+am)\s+(?:really\s+)?(?:not\s+(?:really\s+)?|un)sure\b"
     r"|(?:he|she|they)\s+(?:is|are)\s+(?:wrong|mistaken)\b|or\s+is\s+it\b|my\s+(?:mistake|bad|error)\b|correction\b"
-    r"|(?:das|es)\s+(?:ist|war)\s+(?:\w+\s+)?falsch|das\s+stimmt\s+(?:so\s+)?nicht|falsch[.!,]|korrektur\b"
+    r"|(?:das|dies|es)\s+(?:ist|war)\s+(?:\w+\s+)?(?:falsch|verkehrt|(?<=nicht\s)(?:richtig|korrekt))"
+    r"|(?:das\s+)?(?:stimmt\s+(?:so\s+)?nicht|kann\s+nicht\s+stimmen)|falsch[.!,]|korrektur\b"
+    r"|det\s+[äe]r\s+(?:fel|forkert|feil)\s*[.!,]|itu\s+salah\b|to\s+je\s+(?:špatn[ěé]|chyba)"
     r"|ich\s+(?:korrigiere|habe\s+mich\s+(?:geirrt|ver\w+))"
-    r"|c['\u2019]est\s+(?:faux|incorrect)|je\s+me\s+(?:suis\s+tromp|corrige)|faux[.!,]"
-    r"|(?:eso\s+)?(?:es|está)\s+(?:mal|incorrecto)\b|me\s+(?:he\s+)?equivo\w+|corrección\b"
-    r"|(?:mi\s+sono|ho)\s+sbagliat\w+|è\s+sbagliato|(?:isso\s+)?está\s+errado|me\s+enganei"
-    r"|(?:это\s+)?не(?:верно|правильно)[.!,]|я\s+ошиб\w+"
-    r"|(?:这|這|我|上面)?(?:是|算|答)?(?:不对|不對|[错錯](?:了|误|誤)|更正|纠正)|間違|訂正|틀렸|خطأ|गलत"
+    r"|c['\u2019](?:est|était)\s+(?:faux|incorrect|une\s+erreur)|ce\s+n['\u2019]est\s+pas\s+(?:correct|juste|exact)"
+    r"|je\s+me\s+(?:suis\s+tromp|corrige)|faux[.!,]"
+    r"|(?:est?o\s+)?(?:(?:es|está)\s+(?:mal|incorrecto|equivocado|un\s+error)|no\s+es\s+(?:correcto|cierto))\b"
+    r"|me\s+(?:he\s+)?equivo\w+|corrección\b"
+    r"|(?:mi\s+sono|ho)\s+sbagliat\w+|(?:(?:questo|ciò)\s+)?(?:è\s+(?:sbagliato|errato|un\s+errore)|non\s+è\s+(?:corretto|giusto))"
+    r"|(?:is[st]o\s+)?(?:(?:está|é)\s+(?:errado|incorreto|um\s+erro)|não\s+(?:está|é)\s+(?:certo|correto))|me\s+enganei"
+    r"|d[ai]t\s+(?:klopt\s+niet|is\s+(?:fout|onjuist|verkeerd|niet\s+(?:juist|correct)))|ik\s+heb\s+me\s+vergist|correctie\b"
+    r"|(?:(?:điều\s+)?(?:đó|này)\s+(?:là\s+)?)?(?:sai|không\s+đúng|nhầm)(?:\s+rồi)?\s*[.!,]"
+    r"|(?:(?:bu|o)\s+)?(?:yanl\u0131ş|hatal\u0131|doğru\s+değil)\s*[.!,]"
+    r"|(?:to\s+)?(?:jest\s+)?(?:błąd|błędne?|źle|nieprawda)\s*[.!,]|to\s+nie\s+jest\s+(?:poprawn|prawidłow)\w+|pomylił\w+\s+się"
+    r"|(?:это\s+)?(?:не(?:верно|правильно)|не\s+так|ошибка)[.!,]|я\s+ошиб\w+"
+    r"|(?:这|這|我|上面)?(?:是|算|答)?(?:不对|不對|[错錯](?:了|误|誤)|更正|纠正)|間違|訂正"
+    r"|(?:(?:그건|이건|그것은|이것은|계산이|답이)\s*)?(?:틀렸|잘못)|그게\s*아[니닙]|(?:(?:هذا|هذه|ذلك)\s+)?(?:خطأ|غير\s+صحيح)|(?:(?:यह|ये|वह)\s+)?(?:ग़?लत|मैंने\s+ग़?लती|सही\s+नहीं)"
     r"|(?:(?:no|nein|non|não|нет|いや|아니|لا|नहीं|不)\s*[,、\uff0c،]\s*"
     r"(?:(?:it['\u2019]s|it\s+is|es\s+ist|c['\u2019]est|en\s+realidad(?:\s+es)?|en\s+fait"
     r"|in\s+realtà|na\s+verdade|eigentlich|tatsächlich)\s+)?|(?:actually|sorry)\s*,\s*)"
@@ -176,6 +198,17 @@ _RETRACTION = re.compile(  # at the beginning of a sentence
 )
 
 
+_TAKEN_BACK = re.compile(  # anywhere after the answer, in languages whose sentences are not parsed
+    r"\b(?:perdón|perdona|disculp[ae]\w*|lo\s+siento|equivoqu[eé]|equivocad[oa]|mejor\s+dicho|scusa(?:te|mi)?"
+    r"|mi\s+dispiace|(?:ho|mi\s+sono)\s+sbagliat[oa]|anzi|desculp[ae]\w*|errei|enganei|aliás|quer\s+dizer"
+    r"|pardon|désolée?|(?:suis|me)\s+tromp\w+|entschuldigung|sorry|verrechnet|vertan|geirrt|beziehungsweise\s+eher"
+    r"|doch\s+(?:eher|lieber|nur)|vielmehr|plutôt|przepraszam|pomyli\w+|yanl\u0131ş\w*|hatal\u0131|düzelt\w+|excuses|vergis\w+"
+    r"|förlåt|ursäkta|undskyld|unnskyld|maaf|xin\s+lỗi|нет|извин\w+|ошиб\w+|прости\w*|неверн\w+|неправильн\w+|точнее|скорее)\b"
+    r"|(?:^|[.!?。\n])\W{0,10}(?:nein|non|não|нет|いや|いいえ|아니[요오]?|لا|नहीं|不|nie|hay\u0131r|nee|nej|לא|ไม่)\s*[,、\uff0c،.!—\u2013]"
+    r"|틀렸|틀린|잘못|죄송|실수|정정|間違|まちが|訂正|すみません|すいません|ごめん|失礼|抱歉|对不起|對不起|不好意思|[算写看弄搞]错|[算寫看弄搞]錯"
+    r"|סליחה|טעיתי|טעות|عذر|عفو|آسف|خطأ|ببخشید|اشتباه|माफ़?|ग़?लत|ขอโทษ|แก้ไข",
+    re.I,
+)
 _IN_DOUBT = re.compile(r"\W{0,4}(?:or\s+is\s+it\b|I\s+(?:guess|think|suppose)\s+not\b)", re.I)
 
 
@@ -207,7 +240,11 @@ def statements(text: str, announced: re.Pattern[str] = ANSWER) -> list[Statement
             announced_texts.append(Statement(match.end(), stated, True, binding))
     for match in _CONCLUDED.finditer(text):
         clause = _clause_before(text, match)
-        if not (_WITHDRAWN.search(clause) or _WITHDRAWN_CONCLUSION.search(clause)):
+        if not (
+            _WITHDRAWN.search(clause)
+            or _WITHDRAWN_CONCLUSION.search(clause)
+            or _is_hypothetical(text, match)
+        ):
             stated = _sentence(text, match.end())
             announced_texts.append(
                 Statement(match.end(), stated, False, bool(_LETTER.fullmatch(stated)))
@@ -260,6 +297,37 @@ _ANNOUNCED_NUMBER = re.compile(
     r"(?P<stated>(?![,;])(?:[^.!?\n。(\[【]|[.](?=\d))*+)",
     re.I | re.M,
 )
+_NUMBER_WORD = (
+    r"(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+    r"|(?:thir|four|fif|six|seven|eigh|nine)teen|(?:twen|thir|for|fif|six|seven|eigh|nine)ty"
+    r"(?:[-\s]\w+)?|(?:an?\s+)?(?:hundred|thousand|million|dozen))"
+)
+_NO_NUMBER = re.compile(  # the beginning of a statement that is an answer, and no number
+    r"\W*(?:none|nothing|neither|nope|yes|nan|infinit\w+|undefined|impossible|indeterminate|inconclusive"
+    r"|unknown|uncertain|undetermined|insufficient|n/a|can\s?not|can['\u2019]t|does\s+not"
+    r"|no(?=\W*\Z|\s*[,;:!—(]|\s+(?:solutions?|answers?|such|values?|numbers?|real|integer|roots?|one|way)\b)"
+    r"|not\s+(?!(?:only|obvious|clear|hard|difficult|trivial)\b)[^\W\d]\w*"
+    r"|aucun\w*|kein\w*|geen|ningun\w*|ningún|nessun\w*|nenhum\w*|нет|imposs[ií]\w+|unmöglich|невозможно"
+    r"|没有|不可能|なし)(?!\w)",
+    re.I,
+)
+_NUMBER_IN_WORDS = re.compile(
+    rf"\W*{_NUMBER_WORD}(?=\s*(?:[,;:.!—(]|-\s|\Z|(?:because|since|as)\b))", re.I
+)
+_ABOUT_ANSWER = re.compile(  # words that describe an answer or lead to it
+    r"\W*(?:as|at|below|above|here|given|shown|found|obtained|computed|calculated|verified|confirmed|checked"
+    r"|reasonable|valid|consistent|plausible|exact|rounded|expressed|in|to|by|on|let\w*|we|this|these|first"
+    r"|step\w*|using|based|clear|obvious|supported|explanation|solution|reasoning|integer|number|positive|negative|even|odd|wrong|incorrect"
+    r"|true|known|unique|required|not|follow\w*|如下|以下|次の|下)(?!\w)|\W*(?:如下|以下|次の|下)",
+    re.I,
+)
+_SHORT = re.compile(r"[^\w\n]*(?:[^\W\d]|[^\W\d\s][^\s\d]*(?:\s+[^\s\d]+)?)[^\w\n]*")
+_WITHOUT_SPACES = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\u0e00-\u0e7f]")
+LONGEST_WORD = 5  # characters of a short statement in a script without spaces
+_IN_DIGITS_TOO = re.compile(  # after a statement in words: seventy (72), B. 72
+    r"[\s(\[]*[^\w\s(]?\d[\d.,]*\W*(?:\Z|\n|[)\]])|[.)]\s+[^\w\s]?\d[\d.,]*\W*(?:\Z|\n)"
+)
+_COMMAND = re.compile(r"\\(?:[A-Za-z]+|.)")
 _OF_A_PART = re.compile(r"\d|\b(?:part|step|first|second|third|each|every)\b", re.I)
 _BEFORE_NUMBER = re.compile(  # between a colon and the number that it announces
     r"(?:[^\w\n]|\\[a-z]+|[A-Z]{2,3}\b|[A-Za-z] ?="
@@ -287,12 +355,53 @@ _ASIDES = re.compile(
     r"|\((?!(?:or|and|oder|und|ou|et|o|y|e)\b)[^()=\n]{1,200}\)",
     re.I,
 )
+_SEVERAL_EQUATIONS = re.compile(
+    r"=[^=,;]{0,40}\d[^=]{0,40}(?:[,;]|\\quad|\b(?:and|or)\b)[^=]{0,40}="
+)
+_WRONG = r"(?:wrong|incorrect|false|untrue|invalid|mistaken|impossible(?!\s+to\b))"
+_DENIED_AFTER = re.compile(  # directly after a number
+    rf"(?:[^\S\n]?[^\W\d_]{{1,12}})?[^\w\n?:,(≠{CROSSES}\u2013\u2014-]{{0,6}}(?:"
+    r"(?:,\s*(?:which|that|but\s+(?:this|that|it))\s+)?(?:"
+    r"(?:is|was|seems|looks|(?:must|would|has\s+to)\s+be)\s+(?:\w+ly\s+|of\s+course\s+)?"
+    rf"(?:{_WRONG}|not\s+(?:the|my|it|right|correct|possible|valid|true)|off\b|too\s+(?:high|low|large|small|big)"
+    r"|an?\s+(?:\w+\s+)?(?:distractor|trap|mistake|error))\b"
+    r"|(?:is|was|does|did|can|could)(?:n['\u2019]?t|\s?not)\s+(?:be|it|right|correct|the|work|fit|satisfy|hold|match)\b"
+    r"|can['\u2019]t\s+be\b|fails\b)"
+    rf"|[:,(\u2013\u2014-]+\s*(?:is\s+)?(?:{_WRONG}|nope|no(?=\s*(?:[.!)]|wait\b|\Z)))(?!\w)"
+    rf"|\?\W*(?:{_WRONG}|no|nope|nah|not|hardly|never)(?!\w)|\?\W*\Z"
+    rf"|[^\w\n]{{0,4}}[≠{CROSSES}])",
+    re.I,
+)
+_DENIED_BEFORE = re.compile(  # the label of a number
+    r"(?:\b(?:wrong|incorrect|false|rejected|discarded|eliminated|impossible)(?:\s+\w+){0,2}\s*:"
+    r"|\b(?:new|updated|revised|corrected|final|current)\s+(?P<label>\w+)\s*:[^\n]*"
+    r"\b(?:old|previous|earlier|former|original|initial)\s+(?P=label)\s*:"
+    r"|(?:\bnot|n['\u2019]t|\bnever)\s+(?:return|output|answer|write|give|print|submit|say|(?:answer|reply|respond)\s+with)"
+    rf"|[{CROSSES}])[^\w\n]*(?:\n+```\w*\s*)?\Z",
+    re.I,
+)
+_RECONSIDERED = re.compile(  # at the beginning of a sentence after the answer
+    r"(?:(?<=[.!?\n。)}*…])|\A)[^\w\n]{0,10}(?:wait|hold\s+on|edit|update|hmm+"
+    r"|actually(?!,?\s+it\s+is\s+(?:\w{1,6}\s+)?(?:easy|simple|clear|obvious|trivial)))"
+    r"(?:\s*[,.:;!…\u2014\u2013-]|\s+(?:I|that|it|this|the|no|not|we|let)\b)"
+    r"(?!.{0,300}\b(?:yes|checks?\s+out|confirm\w*|is\s+(?:right|correct|fine|good))\b)",
+    re.I | re.S,
+)
+_OPENING_NUMBER = re.compile(  # 8, and below it "Explanation: …"
+    r"\s*+[^\w\n]*+\d[\d.,]*+[^\w\n]*(?:[^\W\d_]+[^\w\n]*)?\n\s*\n"
+    r"(?=[#*_>\- ]{0,8}(?:explanation|reason(?:ing)?|rationale|erklärung|begründung|explication"
+    r"|explicación|解释|説明|설명)[*_]{0,2}[ ]?[:\uff1a\n])",
+    re.I,
+)
+_RESULT = re.compile(r"=([^=\d\n]{0,10}\d[\d.,]*)(?![^\n=]{0,40}=)")
+_BOLD = re.compile(r"__|</?(?:b|strong)>", re.I)
 _LONGEST_END = 400  # characters of the end of a reply in which rivals are looked for
 _RIVALS = (  # numbers that a reader takes for the answer, although another one is the last
     # 72, before an explanation
     re.compile(r"\A\s*+([^\w\n]*+\d[\d.,]*+[^\w\n]*)\n\s*\n(?=[^\n]*[^\W\d_]{2})"),
     re.compile(  # Pay **$64** for 16 glasses
-        r"\*\*([^\w\s*]?[-\u2212]?\d[\d,]*(?:\.\d+)?(?: ?[^\W\d_]+){0,3} ?%?)\*\*"
+        r"\*\*((?:[^\w\s*]|[A-Z]{3} )?[-\u2212]?\d[\d,]*(?:\.\d+)?(?: ?[^\W\d_]+){0,3}"
+        r"(?: ?[%$€£¥₹₩₽₺])?)\*\*"
         r"[^*=]*\d[^*=]*\Z"
     ),
     re.compile(  # 2.5 hours (150 minutes)
@@ -314,6 +423,7 @@ class Conclusion(NamedTuple):
     end: int
     equal: list[str]
     announced: bool
+    equation: str = ""
 
 
 def conclusion(text: str) -> Conclusion:
@@ -321,24 +431,39 @@ def conclusion(text: str) -> Conclusion:
 
     That number is in the last ``\boxed{…}`` or ``#### 72``, or announced ("The answer is 72"), or
     the last one of the text. It is uncertain if ``equal`` has another number: in what follows an
-    announced number, or where a reader would look for the answer.
+    announced number, or where a reader would look for the answer. An announced equation is
+    returned as ``equation``.
 
     Raises:
-        Unparseable: If the last box has no number, or if the text boxes alternatives.
+        Unparseable: If the last box or announcement has no number, or if the text boxes
+            alternatives.
     """
     text = _without_footer(_without_footer(_CONFIDENCE.sub("", text)))
     unmarked = text.translate(_UNMARKED)
     announcements = _announcements(unmarked)
+    in_words = [match for match in announcements if _is_in_words(match)]
+    announcements = [match for match in announcements if _DIGIT.search(match["stated"])]
     direct = [match for match in announcements if _is_direct(match)]
     boxes = list(_BOXED_NUMBER.finditer(text))
-    if boxes and not (direct and direct[-1].start() > boxes[-1].start()):
+    last_numbers = [match.start() for match in (*direct[-1:], *boxes[-1:])]
+    if in_words and in_words[-1].start() >= max(last_numbers, default=0):
+        raise Unparseable("The answer concludes with words instead of a number.")
+    if boxes and not (direct and direct[-1].start() >= boxes[-1].end()):
         last = boxes[-1]
         if len(boxes) > 1 and _BETWEEN_BOXES.fullmatch(text, boxes[-2].end(), last.start()):
             raise Unparseable("The answer boxes several numbers.")
         if not _DIGIT.search(last["boxed"] or last["number"]):
             raise Unparseable("The last box of the answer contains no number.")
+        content = _COMMAND.sub(" ", last["boxed"] or "")
+        if _NO_NUMBER.match(content) or _SEVERAL_EQUATIONS.search(last["boxed"] or ""):
+            raise Unparseable("The last box of the answer contains more than a number.")
         end = last.end("rest") if last["boxed"] else last.end()
         return Conclusion(text[:end], end, [], True)
+    if not direct and (opening := _OPENING_NUMBER.match(text)):
+        explanation = text[opening.end() :]
+        if _DOUBTFUL.search(explanation) is None:
+            results = [match[1] for match in _RESULT.finditer(explanation)]
+            return Conclusion(text, opening.end(), results[-1:], True)
     if not direct:
         start = announcements[-1].end() if announcements else 0
         remarks = [
@@ -355,9 +480,9 @@ def conclusion(text: str) -> Conclusion:
     is_remark = remark is not None and not _DOUBTFUL.search(unmarked, remark.start())
     rest = text[end : remark.start()] if remark is not None and is_remark else text[end:]
     equal = [_ASIDES.sub(" ", rest)]
-    if not _EQUATION.search(stated):
-        equal.append(stated)
-    return Conclusion(text, end, equal, True)
+    if _EQUATION.search(stated):
+        return Conclusion(text, end, equal, True, stated)
+    return Conclusion(text, end, [*equal, stated], True)
 
 
 def _without_footer(text: str) -> str:
@@ -373,7 +498,30 @@ def _announcements(unmarked: str) -> list[re.Match[str]]:
         is_heading = match["aside"] and ":" in match[0]  # Solution: First, …
         if not (is_of_part or is_heading or _is_aside(unmarked, match)):
             announcements.append(match)
-    return [match for match in announcements if _DIGIT.search(match["stated"])]
+    return announcements
+
+
+def _is_in_words(announcement: re.Match[str]) -> bool:
+    """Return whether an announcement leads to an answer in words, such as "none of the 72"."""
+    stated = _COMMAND.sub(" ", announcement["stated"]).strip()
+    if _NO_NUMBER.match(stated):
+        return True
+    if _IN_DIGITS_TOO.match(announcement.string, announcement.end("stated")):
+        return False
+    if _NUMBER_IN_WORDS.match(stated):
+        return True
+    if _DIGIT.search(stated) or _ABOUT_ANSWER.match(stated) or not _SHORT.fullmatch(stated):
+        return False
+    return len(stated) <= LONGEST_WORD or _WITHOUT_SPACES.search(stated) is None
+
+
+def is_denied(text: str, start: int, end: int) -> bool:
+    """Return whether the words around a number or a JSON object deny it.
+
+    Examples are "72 is not the answer", "72? No." and "Incorrect answer: 72".
+    """
+    before = text[max(0, start - LONGEST_SENTENCE) : start]
+    return bool(_DENIED_AFTER.match(text, end) or _DENIED_BEFORE.search(before))
 
 
 def _is_direct(announcement: re.Match[str]) -> bool:
@@ -390,7 +538,7 @@ def _rivals(text: str, remarks: list[int]) -> list[str]:
     is_last = bool(remarks) and "\n\n" not in text[remarks[-1] :].strip()
     before = text[: remarks[-1]] if is_last else ""
     end = text[-_LONGEST_END:]
-    texts = (text, end, end, before[-_LONGEST_END:], end)
+    texts = (text, _BOLD.sub("**", end), end, before[-_LONGEST_END:], end)
     matches = [pattern.search(part) for pattern, part in zip(_RIVALS, texts, strict=True)]
     return [match[1] for match in matches if match]
 
@@ -417,14 +565,103 @@ def first_turn(text: str, has_answer: Callable[[str], bool]) -> str:
 def is_retracted(text: str, end: int) -> bool:
     """Return whether a sentence after an offset takes back what the text states before it.
 
-    Examples are "Scratch that.", "That is wrong." and "No, fifteen."
+    Examples are "Scratch that.", "That is wrong.", "No, fifteen." and "Hold on. The problem says …"
     """
-    return _RETRACTION.search(text, end) is not None or _IN_DOUBT.match(text, end) is not None
+    if _IN_DOUBT.match(text, end):
+        return True
+    patterns = (_RETRACTION, _RECONSIDERED, _TAKEN_BACK)
+    return any(pattern.search(text, end) for pattern in patterns)
+
+
+def announces(text: str) -> bool:
+    """Return whether a text announces an answer: "Answer: Paris", "#### 72"."""
+    return _ANNOUNCES.search(text.translate(_UNMARKED)) is not None
+
+
+def is_mentioned(text: str, start: int, end: int) -> bool:
+    """Return whether an announcement is one that the reply does not make.
+
+    Examples are quotations, asides in parentheses and wrong answers.
+    """
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = text.find("\n", end)
+    line_end = len(text) if line_end < 0 else line_end
+    for match in _ENCLOSED.finditer(text, line_start, line_end):
+        is_whole_line = not re.search(
+            r"\w", text[line_start : match.start()] + text[match.end() : line_end]
+        )
+        if match.start() < start and end <= match.end() and not is_whole_line:
+            return True
+    return ASIDE.search(_unmarked_clause(text, start)) is not None
+
+
+def is_superseded(text: str, start: int, end: int, answer: str) -> bool:
+    """Return whether an announced answer is a first thought, taken back, or followed by another.
+
+    Args:
+        text: The reply.
+        start: The start of the announcement of the answer.
+        end: The end of the announcement of the answer.
+        answer: The answer. An announcement that repeats it does not supersede it.
+    """
+    clause = _unmarked_clause(text, start)
+    if is_quoted(text, start) or _WITHDRAWN.search(clause) or _MENTIONING.search(clause):
+        return True
+    if is_retracted(text, end) or _IN_QUESTION.match(text, end) or _REVISED.search(text, end):
+        return True
+    unmarked = text.translate(_UNMARKED)
+    for match in _LATER.finditer(unmarked, end):
+        stated = _sentence(unmarked, match.end()).strip(" \t\r\"'([{$\\:\uff1a")
+        if not stated and match.end() < len(unmarked):
+            stated = unmarked[match.end() :].lstrip()[:LONGEST_SENTENCE]
+        is_repeated = stated.casefold().startswith(answer.casefold()) and answer
+        if not stated or is_repeated or _ABOUT_ANSWER.match(stated):
+            continue
+        if not is_mentioned(text, match.start(), match.end()):
+            return True
+    return False
+
+
+def _unmarked_clause(text: str, end: int) -> str:
+    return text[max(0, end - LONGEST_CLAUSE) : end].translate(_UNMARKED)
+
+
+_ANNOUNCES = re.compile(rf"{ANSWER.pattern}|(?<![</_\w])answers?\b(?!>)|####|答案", re.I)
+_LATER = re.compile(
+    rf"{ANSWER.pattern}|\banswer\s+-\s|\\boxed\s*\{{|^[#\t ]{{0,8}}(?:(?:the|my|final"
+    rf"|correct)\s+){{0,3}}answer\s*\n\s*|^####[ \t]*",
+    re.I | re.M,
+)
+_ENCLOSED = re.compile(
+    r"\([^()\n]*\)?|\[[^\[\]\n]*\]|(?<!\w)\"[^\"\n]+\"|[“„][^“”\n]+[“”]|«[^«»\n]+»|「[^「」\n]+」|`[^`\n]+`|(?<!\w)'[^\n]+?'(?!\w)"
+)
+_MENTIONING = re.compile(
+    r"\b(?:thought|format|example|e\.g|such\s+as|draft|instead\s+of|rather\s+than|not|so\s+far|until\s+now|at\s+first"
+    r"|first|template)\b[^.!?,;:\n]{0,40}\Z",
+    re.I,
+)
+_IN_QUESTION = re.compile(
+    r"[^\w\n?]{0,4}(?:\?|\b(?:if|unless)\b)|[^\w\n]{0,4}(?:is|was)\s+(?:wrong|incorrect|not)\b",
+    re.I,
+)
+_REVISED = re.compile(
+    r"\b(?:on\s+second\s+thoughts?|on\s+reflection|hmm+|scratch\s+that|let\s+me\s+re\w+|correction"
+    r"|(?:the|my)\s+(?:right|correct(?:ed)?|real|actual|revised|updated)\s+(?:one|answer|option)\s+(?:is|should|must))\b",
+    re.I,
+)
 
 
 def is_quoted(text: str, start: int) -> bool:
     """Return whether the words before an offset say that another text states what follows."""
     return _QUOTED.search(text, max(0, start - LONGEST_INTRODUCTION), start) is not None
+
+
+def _is_hypothetical(text: str, conclusion: re.Match[str]) -> bool:
+    """Return whether a conclusion is of another question: "If it were red, I would pick B"."""
+    if _CONDITIONALLY.search(conclusion[0]) is None:
+        return False
+    before = text[max(0, conclusion.start() - LONGEST_SENTENCE) : conclusion.start()]
+    return _HYPOTHETICAL.search(before) is not None
 
 
 def _is_aside(text: str, announcement: re.Match[str]) -> bool:
@@ -448,93 +685,3 @@ def _clause_before(text: str, match: re.Match[str]) -> str:
 def _sentence(text: str, start: int) -> str:
     match = _SENTENCE.match(text, start, start + LONGEST_SENTENCE)
     return match[0].strip() if match else ""
-
-
-_QUOTATION = re.compile(
-    r"(?P<block>^[ \t]*>[^\n]*(?:\n[ \t]*>[^\n]*)*)"
-    r"|(?P<fence>`{3,}+(?P<fenced>.*?)(?:`{3,}+|\Z))"
-    r"|[\[(][^\[\]()\n:]{0,400}[\])]|\{\s*\"[^{}]*\}|\[[^\[\].:]{0,400}(?:\]|\Z)"  # lists and JSON
-    r"|(?P<inline>``[^`\n]+?''|(?P<ticks>`{1,2})[^`]+(?P=ticks)"
-    r"|(?<!\w)\"[^\"]+\"(?!\w)|(?<!\w)[“”„‟](?=\S)[^“”„‟]+[“”‟]|(?<!\w)[«»][^«»]+[«»]"
-    r"|(?<!\w)[\u2039\u203a][^\u2039\u203a]+[\u2039\u203a]"
-    r"|「[^「」]+」|『[^『』]+』|《[^《》]+》"
-    r"|(?<!\w)[\u2018\u201a'](?!\s)(?:[^'\u2019\u2018\n]|(?<=\w)['\u2019](?=\w))+['\u2019](?!\w))",
-    re.M | re.S,
-)
-_INFO = re.compile(r"\w*[ \t]*\n")  # the language after an opening fence
-_QUOTE_MARK = re.compile(r"^[ \t]*>[ \t]?", re.M)
-_QUOTING = re.compile(
-    r"\b(?:sa(?:y|ys|id|ying)|claim\w*|stat(?:es|ed|ing)|contain\w*|includ\w*|read(?:s|ing)?"
-    r"|w(?:rites?|rote|ritten)|quot\w+|has|had|having|with|ends?|ended|ending|beg[iau]n\w*|start\w*"
-    r"|t(?:ells?|old)|asks?|asked|instruct\w*|tr(?:y|ies|ied)|attempt\w*|inject\w*|add(?:s|ed)?"
-    r"|insert\w*|append\w*|print\w*|repeat\w*|requir\w*|demand\w*|want\w*|expect\w*|phrase\w*"
-    r"|example|such|format|e\.g|instead|than|dit|sagt|dice|contient|enthält|contiene)\b"
-    r"|说|写|包含|言",
-    re.I,
-)
-_CLAUSE_END = re.compile(r"[.;!?,]\s|[。\uff0c\uff1b]|\b(?:and|so|but)\b")
-_LINE_END = re.compile(r"[\s.,;!?*_)。]*(?:\n|\Z)")
-_HEADING = re.compile(
-    r"(?:^|[.!?]\s)(?:my\s+|the\s+)?(?:final|result|list|output|conclusion|evaluation|assessment)"
-    r"[\w ]{0,20}:\Z",
-    re.I,
-)
-_COMPLETE = (":", "\uff1a", ".", "!", "?", "。")
-
-
-def unquoted(text: str) -> str:
-    """Return text with "…" in place of quotations: in quotation marks, code or block quotes.
-
-    Marks around what the text itself states are dropped instead, as around a whole line or after
-    "the answer is".
-    """
-    pieces = []
-    end = 0
-    for number, match in enumerate(_QUOTATION.finditer(text)):
-        if match["block"]:
-            content = _QUOTE_MARK.sub("", match[0])
-        elif match["fence"]:
-            content = _INFO.sub("", match["fenced"], count=1).strip("\n")
-        elif match["inline"]:
-            content = match[0].strip("`") if match["ticks"] else match[0][1:-1]
-        else:
-            continue
-        pieces.append(text[end : match.start()])
-        stated = number < MOST_QUOTATIONS and _is_stated(text, match, content)
-        pieces.append(content if stated else " … ")
-        end = match.end()
-    return "".join([*pieces, text[end:]])
-
-
-def _is_stated(text: str, quotation: re.Match[str], content: str) -> bool:
-    """Return whether the text states what a quotation contains, rather than quoting it."""
-    before = text[max(0, quotation.start() - LONGEST_INTRODUCTION) : quotation.start()]
-    line = before.rpartition("\n")[2]
-    starts_line = not line.strip(" \t*_#-")
-    introduction = line
-    if starts_line:
-        introduction = before[: len(before) - len(line)].strip().rpartition("\n")[2]
-    introduction = introduction.strip(" \t*_")
-    last_clause = _CLAUSE_END.split(introduction.rstrip(":\uff1a,.;!? "))[-1]
-    if _QUOTING.search(last_clause):
-        return False
-    if _announces(introduction) and not _states(content):
-        return True
-    if not starts_line or _LINE_END.match(text, quotation.end()) is None:
-        return False
-    if not introduction and not text[quotation.end() :].strip():
-        return True
-    if quotation["block"] or (introduction and not introduction.endswith(_COMPLETE)):
-        return False
-    return not quotation["fence"] or not _states(content)
-
-
-def _announces(introduction: str) -> bool:
-    """Return whether a text ends in words such as "the answer is" or "final list:"."""
-    if _HEADING.search(introduction):
-        return True
-    return any(statement.start == len(introduction) for statement in _states(introduction))
-
-
-def _states(text: str) -> list[Statement]:
-    return [*statements(text), *statements(text, SCORE)]

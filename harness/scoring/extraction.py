@@ -18,11 +18,12 @@ from itertools import islice
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from harness.errors import ConfigError, Unparseable, nearest
-from harness.scoring.conclusions import first_turn
+from harness.scoring.conclusions import announces, first_turn, is_mentioned, is_superseded
 from harness.scoring.json_objects import json_object
 from harness.scoring.numbers import read_number
-from harness.scoring.patterns import Pattern, Take, around_group
+from harness.scoring.patterns import Pattern, PatternTooSlow, Take, around_group
 from harness.scoring.reasoning import without_reasoning
+from harness.wording import truncated
 
 MOST_JSON_STARTS = 100  # maximum number of brackets tried as the start of JSON
 
@@ -152,11 +153,12 @@ _ENCLOSED = {"tags": ("<{}>", "</{}>"), "brackets": ("[{}]", "[/{}]")}
 
 
 class Found(NamedTuple):
-    """An answer, the index of the pattern that found it, and the offset of the pattern's match."""
+    """An answer, the index of the pattern that found it, and the offsets of the pattern's match."""
 
     answer: str
     pattern: int
     start: int
+    end: int
 
 
 def answer_in(match: Any) -> str:
@@ -166,6 +168,17 @@ def answer_in(match: Any) -> str:
     """
     groups = match.groups() or (match[0],)
     return str(next((group for group in groups if group is not None), ""))
+
+
+def _is_mentioned(text: str, match: Found) -> bool:
+    """Return whether a match announces an answer that the reply only mentions."""
+    is_announced = announces(text[match.start : match.end])
+    return is_announced and is_mentioned(text, match.start, match.end)
+
+
+def _is_superseded(text: str, match: Found) -> bool:
+    is_announced = announces(text[match.start : match.end])
+    return is_announced and is_superseded(text, match.start, match.end, match.answer)
 
 
 class RegexExtraction:
@@ -195,12 +208,22 @@ class RegexExtraction:
         """
         if self.take == "first":
             return min(self._matches(text), key=lambda match: match.start, default=None)
-        text = first_turn(text, lambda before: bool(self._matches(before)))
+        text = self._first_turn(text)
+        match = self._last(text)
+        # What the reply only mentions is no announcement of its own.
+        while match is not None and _is_mentioned(text, match):
+            match = self._last(text[: match.start])
+        return match
+
+    def _first_turn(self, text: str) -> str:
+        return first_turn(text, lambda before: bool(self._matches(before)))
+
+    def _last(self, text: str) -> Found | None:
         return min(self._matches(text), key=lambda match: -match.start, default=None)
 
     def _matches(self, text: str) -> list[Found]:
         return [
-            Found(answer_in(match).strip(), number, match.start())
+            Found(answer_in(match).strip(), number, match.start(), match.end())
             for number, pattern in enumerate(self.patterns)
             if (match := pattern.find(text, self.take)) is not None
         ]
@@ -212,7 +235,11 @@ class RegexExtraction:
             Unparseable: If there is no answer, or it is empty.
             PatternTooSlow, ConfigError: As in `Pattern.search`.
         """
-        if (found := self.find(text)) and found.answer:
+        found = self.find(text)
+        is_last = found is not None and self.take == "last"
+        if found is not None and is_last and _is_superseded(self._first_turn(text), found):
+            raise Unparseable("The reply takes back what the pattern matches, or answers again.")
+        if found is not None and found.answer:
             return found.answer
         patterns = ", ".join(f"{pattern.pattern!r:.60}" for pattern in self.patterns)
         hint = f"after {self.expects[0]!r}" if self.expects else f"by {patterns}"
@@ -278,7 +305,7 @@ class JsonExtraction:
         A list or an object is returned as a `JsonCollection`.
 
         Raises:
-            Unparseable: As in `json_object`, or if the value is missing, too large or too deep.
+            Unparseable: As in `json_object`, or if the value is missing, null, too large or deep.
         """
         text = first_turn(without_reasoning(text), lambda before: "{" in before)
         found: Any = json_object(text, self._take)
@@ -286,6 +313,8 @@ class JsonExtraction:
             if not isinstance(found, dict) or key not in found:
                 raise Unparseable(f"The JSON object has no {'.'.join(self._path)!r:.80}.")
             found = found[key]
+        if found is None:
+            raise Unparseable(f"{'.'.join(self._path)!r:.80} is null in the JSON object.")
         if isinstance(found, str):
             return found
         try:
@@ -347,3 +376,68 @@ def extraction(raw: Mapping[str, Any], where: str) -> Extraction:
     if not isinstance(ignore_case, bool):
         raise ConfigError(f"{where}.ignore_case must be true or false.")
     return RegexExtraction(patterns, f"{where}.regex", take, ignore_case)
+
+
+# Checks that a prompt asks for an answer in the form that the parser of its answers reads.
+# In "Let Me Speak Freely?" (arXiv 2408.02442), the prompt's example had two letters while the
+# expected answers had four. "Say What You Mean" by .txt found that this mismatch, not structured
+# output, lowered the scores. The parser is therefore run on the prompt before any paid call.
+
+PLACEHOLDER = re.compile(r"""[\s"'`*(]*(?:[<\[{(…_]|\.\.\.|(?:[A-Z]{3,}|[XYN])\b)""")
+"""Matches a placeholder for an answer: ``<answer>``, ``[X]``, ``…``, ``ANSWER``."""
+NEAR = 60  # number of characters after an expected text that are examined and shown
+
+
+def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) -> list[str]:
+    """Return a sentence on each mismatch between a prompt and the parser of its answers.
+
+    ``answers`` are those in the prompt's worked examples.
+    """
+    unread = [answer for answer in answers if not reads(parser, answer)]
+    found = [f"The parser reads no answer in the prompt's example {one!r:.80}." for one in unread]
+    expected = parser.expects
+    contexts = [
+        text[match.start() : match.end() + NEAR]
+        for text in (*messages, *answers)
+        for prefix in expected
+        for match in re.finditer(re.escape(prefix), text, re.IGNORECASE)
+    ]
+    if expected and not contexts:
+        wanted = " or ".join(map(repr, expected))
+        found.append(f"The prompt does not ask for what its parser looks for: {wanted}.")
+    for line in (context.split("\n")[0] for context in contexts):
+        said = f"The prompt says {truncated(line, 40)!r} where its parser would read no answer."
+        by_pattern = isinstance(parser, RegexExtraction)
+        if by_pattern and not reads(parser, line) and not _stands_for_an_answer(line, expected):
+            found.append(said)
+    return list(dict.fromkeys(found))
+
+
+def garbled(parser: Extraction, answer: str) -> str | None:
+    """Return what a parser reads in a reply of the right format, if that is not the answer.
+
+    The result is "" if the parser reads nothing. It is None if the parser reads the answer, is too
+    slow, or has no such format.
+    """
+    text = parser.filled(answer) if isinstance(parser, RegexExtraction) else None
+    try:
+        found = None if text is None else parser.read(text)
+    except Unparseable:
+        return ""
+    except PatternTooSlow:
+        return None
+    return found if found != answer.strip() else None
+
+
+def reads(parser: Extraction, text: str) -> bool:
+    """Return whether the parser finds a non-empty answer in the text."""
+    try:
+        return bool(parser.read(text))
+    except (Unparseable, PatternTooSlow):
+        return False
+
+
+def _stands_for_an_answer(line: str, expected: Sequence[str]) -> bool:
+    after = [line[len(prefix) :] for prefix in expected if line.lower().startswith(prefix.lower())]
+    rest = min(after, key=len, default=line).strip()
+    return not rest.strip(""":"'`*.""") or PLACEHOLDER.match(rest) is not None

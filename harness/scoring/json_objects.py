@@ -13,7 +13,7 @@ import re
 from typing import Any, NamedTuple
 
 from harness.errors import Unparseable
-from harness.scoring.conclusions import is_retracted
+from harness.scoring.conclusions import is_denied, is_retracted
 from harness.scoring.patterns import Take
 
 MOST_BROKEN_OBJECTS = 1_000
@@ -33,6 +33,27 @@ _OBJECT_START = re.compile(
     r"\{(?=\s*(?:\\?[\"'“”\u2018]|[}]|\Z))|(?<![\w}])\{(?=\s*[A-Za-z_]\w*\s*:)"
 )
 _JOINED = re.compile(r"\s*(?:,|/|,?\s*\b(?:or|and)\b)\s*")
+_WORD = re.compile(r"\w")
+_MARKS = " \t\r\n*_`#>-"
+_FENCE = re.compile(r"```[ \t]*\w*|\bjson\b", re.I)
+_FENCE_LINE = re.compile(r"^[ \t]*```.*$", re.M)
+_SENTENCE_END = re.compile(r"[.!?]\s+|[。\uff01\uff1f]")
+_FINAL = re.compile(  # words that introduce the object that counts
+    r"\b(?:here(?:['\u2019]s|\s+(?:is|are))|correct(?:ed|ion)?|final(?:ly)?|updated|revised|fixed|amended|improved"
+    r"|my\s+(?:\w+\s+)?(?:answer|response|reply|output|json)|answer|result|response|output|right|no|so|thus"
+    r"|therefore|but|rather|sondern|sino|instead|becomes|json|antwort|ergebnis|korrigiert\w*|richtig\w*|réponse|corrigée?|résultat|respuesta"
+    r"|corregid\w+|resultado|resposta|corrigid\w+|risposta|corrett\w+|ответ|исправлен\w+)\b"
+    r"|答案|回答|最终|最終|正确|正確|修正|更正|正解|正し|訂正|次の通り|以下|答え|정답|답변|수정",
+    re.I,
+)
+_NOT_FINAL = re.compile(
+    r"\b(?:wrong|incorrect|false|mistake\w*|errors?|examples?|e\.g|format|template|schema|input|not|never|n't|would|could"
+    r"|might|may|if|unless|other|another|alternative\w*|old|previous|earlier|former|original|initial|common|your"
+    r"|their|instead\s+of|rather\s+than|before|first|draft|bad|invalid|rejected|no\s+longer|falsch\w*|nicht"
+    r"|mauvaise?|fauss?e?|pas|incorrect\w*|err[aó]\w*|sbagliat\w*|alt[e]r?\w*|неверн\w+|неправильн\w+|не)\b"
+    r"|[错錯误誤不没非旧前]|間違|例|틀|오답|아니",
+    re.I,
+)
 _JSON_FENCE = re.compile(r"```[ \t]*json", re.I)
 
 
@@ -41,7 +62,7 @@ def json_object(text: str, take: Take = "last") -> dict[str, Any]:
 
     Raises:
         Unparseable: If there is no object, or that one is broken, has a repeated key or a value
-            that is not JSON, is taken back, or is the last of several in a list.
+            that is not JSON, is denied or taken back, or is next to another one in a list.
     """
     objects = json_objects(text)
     if not objects:
@@ -49,15 +70,46 @@ def json_object(text: str, take: Take = "last") -> dict[str, Any]:
     chosen = objects[0] if take == "first" else objects[-1]
     if chosen.problem:
         raise Unparseable(chosen.problem)
-    if take == "last" and is_retracted(text, chosen.end):
-        raise Unparseable("The answer takes back its last JSON object.")
+    if take == "last" and (
+        is_retracted(text, chosen.end) or is_denied(text, chosen.start, chosen.end)
+    ):
+        raise Unparseable("The answer denies its last JSON object, or takes it back.")
     if take == "last" and _JSON_FENCE.search(text, chosen.end):
         raise Unparseable("The last JSON block contains no object.")
-    if take == "last" and len(objects) > 1:
-        between = text[objects[-2].end : chosen.start]
-        if _JOINED.fullmatch(between) and objects[-2].value != chosen.value:
+    if take == "last" and not _is_final(text, objects):
+        raise Unparseable("It is uncertain which of the answer's JSON objects is final.")
+    if len(objects) > 1:
+        left, right = objects[:2] if take == "first" else objects[-2:]
+        between = text[left.end : right.start]
+        is_list = take == "first" and between.strip() == ","  # whose first object is clear
+        if _JOINED.fullmatch(between) and not is_list and left.value != right.value:
             raise Unparseable("The answer contains several JSON objects in a row.")
     return chosen.value
+
+
+def _is_final(text: str, objects: list[JsonObject]) -> bool:
+    """Return whether the last object is the only one, on lines of its own, or announced."""
+    *earlier, last = objects
+    if all(not item.problem and item.value == last.value for item in earlier):
+        return True
+    before = text[earlier[-1].end : last.start]
+    if earlier[-1].problem and "\n" in before:  # the rest of a broken object
+        before = before[before.index("\n") :]
+    line_end = text.find("\n", last.end)
+    line = before.rpartition("\n")[2]
+    introduction = before.strip(_MARKS)
+    is_inline = _WORD.search(_FENCE.sub("", line)) is not None
+    if not is_inline:
+        if _WORD.search(text[last.end : line_end if line_end >= 0 else len(text)]):
+            return False
+        introduction = _FENCE_LINE.sub("", before).strip(_MARKS)
+    if not _WORD.search(introduction):
+        return True
+    sentence = _SENTENCE_END.split(introduction.rpartition("\n")[2].rstrip(_MARKS + ":.\uff1a。"))[
+        -1
+    ]
+    sentence = f"{sentence.strip()}:"
+    return _FINAL.search(sentence) is not None and _NOT_FINAL.search(sentence) is None
 
 
 def json_objects(text: str) -> list[JsonObject]:

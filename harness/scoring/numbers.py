@@ -25,7 +25,15 @@ from itertools import islice
 from typing import NamedTuple
 
 from harness.errors import Unparseable
-from harness.scoring.conclusions import conclusion, first_turn, is_retracted
+from harness.scoring.conclusions import (
+    CROSSES,
+    STRUCK_OUT,
+    conclusion,
+    first_turn,
+    is_denied,
+    is_retracted,
+)
+from harness.scoring.final_numbers import Value, is_concluded
 from harness.scoring.patterns import Take
 from harness.wording import truncated
 
@@ -53,22 +61,38 @@ def read_number(text: str, take: Take) -> Decimal:
         return _deciding(_without_list_marks(text), take)
     turn = first_turn(text, lambda before: _DIGIT.search(before) is not None)
     further = text[len(turn) :]
-    text, end, equal, announced = conclusion(turn)
+    text, end, equal, announced, equation = conclusion(turn)
     if further and not announced and _WORD.search(turn):
         raise Unparseable("The answer continues with another question, without a final number.")
     value = _deciding(text[:end], take)
     if any(numeral.value != value for part in equal for numeral in numerals(part)):
         raise Unparseable("It is uncertain which of the answer's numbers is final.")
+    deciding = equation if announced else text[:end]
+    if deciding and not _is_concluded(deciding):
+        raise Unparseable("The answer has several numbers, and none is stated as its result.")
     last_digit = max((digit.end() for digit in _DIGIT.finditer(text, 0, end)), default=end)
-    if is_retracted(text, last_digit):
-        raise Unparseable("The answer takes back its last number.")
+    first_digit = len(text[:last_digit].rstrip("0123456789.,"))
+    if is_retracted(text, last_digit) or is_denied(text, first_digit, last_digit):
+        raise Unparseable("The answer denies its last number, or takes it back.")
     return value
 
 
+def _is_concluded(text: str) -> bool:
+    """Return whether the last number of a text is its only one, or stated as the result."""
+    text = _without_list_marks(text)
+    plain_text = _plain(text)
+    numbers = []
+    for token in _numbers(plain_text):
+        end = token.end() if token["expression"] else token.end("joined")
+        numbers.append(Value(token.start(), end, _numeral(token).value))
+    return is_concluded(_lettered(plain_text, text), numbers)
+
+
 def _without_list_marks(text: str) -> str:
-    """Return a text without the numbers of a list's items, which begin with 1 and 2."""
+    """Return a text without the numbers of a list's items (1 and 2, or 1 with a bracket)."""
     marks = _LIST_MARKS.findall(text)
-    return _LIST_MARKS.sub("", text) if marks[:2] == ["1", "2"] else text
+    is_list = marks[:2] == ["1", "2"] or (marks == ["1"] and text.lstrip().startswith("1)"))
+    return _LIST_MARKS.sub("", text) if is_list else text
 
 
 def _deciding(text: str, take: Take) -> Decimal:
@@ -119,6 +143,7 @@ _CHARACTERS = {
     "\u2215": "/",
     "\u22c5": "·",
 }
+_UNREADABLE_MARK = "\u201a"  # between digits
 _SPACE = "\u00a0"  # stands for a space of markup, and for any space that is not ASCII
 _MARKUP = {
     r"\!": "",
@@ -132,9 +157,10 @@ _MARKUP = {
     r"\times": "×",
     **dict.fromkeys([r"\cdot", r"\bullet"], "·"),
     r"\div": "÷",
-    r"\pm": "±",
+    **dict.fromkeys([r"\pm", r"\mp"], "±"),
+    **dict.fromkeys([r"\lfloor", r"\lceil"], "√"),
     r"\pi": "π",
-    **dict.fromkeys([r"\ne", r"\neq"], "≠"),
+    **dict.fromkeys([r"\ne", r"\neq", r"\neg", r"\lnot"], "≠"),
     **dict.fromkeys([r"\ge", r"\geq", r"\le", r"\leq"], "≥"),
     "<sup>": "^{",
     "<sub>": "_{",
@@ -147,9 +173,8 @@ _MARKUP_COMMAND = re.compile(
     )
 )
 _ENTITY = re.compile(r"&(?:#\w{1,6}|[A-Za-z]{2,8});")
-_CROSSED_OUT = re.compile(r"~~[^~\n]+~~|<(s|del|strike)>[^<]*</\1>")
 _INLINE_TAG = re.compile(r"</?(?:b|i|u|em|strong|span|font|wbr)(?:\ [^<>]{0,80})?/?>")
-_WIDTH = re.compile(r"\\(?:hspace|mspace|hskip|mskip|kern|mkern)\*?\{[^{}]*\}")
+_WIDTH = re.compile(r"\\(?:tag|hspace|mspace|hskip|mskip|kern|mkern)\*?\{[^{}]*\}")
 _GROUP = re.compile(
     r"(?<![\w}\]^])(?<![A-Za-z}\]][ ])\{[ ]?([-+\u2013\u2212]?\d[\d.,]*)\}"  # -{5}
     r"|(?:(?<![}^])|\\(?:text|math|mbox|hbox)[a-z]*)\{\ ?([^\w{}\\]?)\ ?\}"  # 1{,}234, \text{-}5
@@ -167,19 +192,56 @@ _JOINING_LETTERS = re.compile(
 )
 """Matches what makes one expression of two numbers: a date, a time, a range, alternatives."""
 _SCALE_LETTERS = re.compile(
-    r"(?<=\d)[*_`$)}\s]{0,4}(?:[十万萬億亿兆割成折打]|百(?!分)|千(?![克米瓦卡])|[個个]?半|[만억조천백십]|"
+    r"(?<=\d)[*_`$)}\s]{0,4}(?:[十万萬億亿兆割成折打]|百(?!分)|千(?![克米瓦卡])|[個个]?半|的?一半|[만억조천백십]|"
+    r"(?:درج\w*\ (?:مئوية\ )?)?تحت\ الصفر|"
     r"ล้าน|แสน|หมื่น|พัน|مليون|ملايين|مليار|ألف|آلاف|هزار|میلیون|میلیارد|ہزار|لاکھ|کروڑ|אלף|אלפים|מיליון|"
     r"लाख|करोड़|हज़ार|हजार|হাজার|লাখ|লক্ষ|কোটি|ஆயிரம்|லட்சம்|கோடி|వేలు?|లక్షలు?|ಸಾವಿರ|ആയിരം)"
-    r"|(?<=\d)\ ?(?:では?(?:ない|ありません)|じゃない|[이가]?\ ?아니|नहीं)"  # not
+    r"|(?<=\d)\ ?[^\W\d_A-Za-z]{0,2}?\ ?(?:では?(?:な[いく]|ありません)|じゃな[いく]"
+    r"|[은는이가]?\ ?아[니닌닙]|नहीं"  # not
+    r"|以[上下内內外]|未[満满]|より|超|미만|이[하상]|초과|보다)"
     r"|(?<=\d)[\u0300-\u036f]+"  # the line above repeating decimals
 )
 """Matches what multiplies the number before it, or changes it in another way."""
 _MINUS_LETTERS = re.compile(
     r"(?:[负負]|零下|[氷冰]点以?下|マイナス|마이너스|영하|سالب|ناقص|منفی|מינוס"
-    r"|ลบ|ऋण|माइनस)\ ?(?=[\d$])"
+    r"|ลบ|ऋण|माइनस|शून्य\ से(?=[^।\n]{0,20}नीचे))\ ?(?=[\d$])"
 )
-_NOT_LETTERS = re.compile(r"(?:[不并並]是|[并並]非|不[为為]|不等[于於]|ليس\w*)\ ?(?=[\d$])")
+_NOT_LETTERS = re.compile(
+    r"(?:[至最][少多低高大小]|最[少多]でも?|少なくとも|多くとも|不[到足]|최[소대]"
+    r"|(?<!\w)לא|לפחות|อย่างน้อย|ไม่เกิน|على\ الأقل|[不并並]是|[并並]非|不[为為]"
+    r"|不等[于於]|[小大少多][于於]|超[过過]|ไม่ใช่|ليس\w*)\ ?(?=[\d$])"
+)
 _DENOMINATOR_LETTERS = re.compile(r"(?:分[之の]|분의)\ ?(?=\d)")
+
+
+_UNITS = """
+    meters? metres? miles? feet inch(?:es)? yards? seconds? minutes? hours? days? weeks? months?
+    years?
+    grams? kilograms? kilos? pounds? ounces? tons? tonnes? lit(?:er|re)s? gallons? cups? degrees?
+    radians?
+    percent(?:age)? points? dollars? cents? kilomet\\w+ centimet\\w+ millimet\\w+ millilit\\w+
+    milligram\\w* volts? watts?
+    amps? amperes? ohms? joules? newtons? pascals? hertz moles? bits? bytes? times units? square
+    cubic
+    million\\w* billion\\w* thousand hundred
+"""
+_AFTER_VALUE = """
+    the and is or are was were which because since after as per for with when where while if then
+    than that
+    this these so not but from into on at by of about approximately rounded correct exactly
+    respectively
+    [Aa]nswer wrong incorrect
+"""
+_POINT = r"[1-9]\d{0,2}\.\d{3}(?![\w.,]?\d)"
+_CONTINENTAL = (
+    r"(?:[€₺₫₴₲₡]|R\$|\b(?:EUR|Euros?|BRL|Rp|IDR|TRY|TL|DKK|NOK|SEK|kr|ARS|CLP|COP|VND|zł|PLN|Kč|CZK"
+    r"|Ft|HUF|lei|RON|грн|UAH|руб\w*|RUB|đồng|reais|real|pesos|lire?|rupiah)(?![^\W\d_])\.?)"
+)
+_OTHER_WORD = rf"[ ][*_]{{0,2}}(?!(?i:{'|'.join((_UNITS + _AFTER_VALUE).split())})\b)[^\W\d_]{{4}}"
+_UNCERTAIN_POINT = re.compile(
+    rf"{_CONTINENTAL}[\s*_]{{0,4}}{_POINT}|(?<![\w.,]){_POINT}[*_]{{0,2}}(?=[\s*_]{{0,3}}{_CONTINENTAL}|{_OTHER_WORD})"
+)
+"""Matches a number whose point may separate thousands: 1.250 €, 1.250 Menschen."""
 
 
 def _plain(text: str) -> str:
@@ -187,16 +249,10 @@ def _plain(text: str) -> str:
 
     A few other characters remain, such as ``×``, ``±`` and letters that have case.
     """
-    text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
-    text = _CROSSED_OUT.sub(" ", text)
-    text = _INLINE_TAG.sub("*", text)
+    text = _without_tags(text)
+    text = _UNCERTAIN_POINT.sub(lambda number: number[0].replace(".", _UNREADABLE_MARK), text)
     if not text.isascii():
-        text = unicodedata.normalize("NFC", text)
-        text = _MINUS_LETTERS.sub("\u2212", text)
-        text = _NOT_LETTERS.sub("≠", text)
-        text = _JOINING_LETTERS.sub(":", text)
-        text = _SCALE_LETTERS.sub("k", text)
-        text = _DENOMINATOR_LETTERS.sub("√", text)
+        text = _without_number_letters(text)
         text = _RAISED_NUMBER.sub(lambda raised: f"^{{{raised[0].translate(_RAISED)}}}", text)
         text = text.translate({ord(c): _plain_character(c) for c in set(text) if not c.isascii()})
     text = _MARKUP_COMMAND.sub(lambda command: _MARKUP[command[0]], text)
@@ -205,6 +261,33 @@ def _plain(text: str) -> str:
     text = _LABEL_DASH.sub(lambda label: f"{label[0][:-1]}\u2014", text)
     text = _DASH_SIGN.sub("\u2212", text)
     return _SPACES.sub(" ", text)
+
+
+def _without_tags(text: str) -> str:
+    text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
+    text = STRUCK_OUT.sub(" ", text)
+    text = _INLINE_TAG.sub("*", text)
+    return unicodedata.normalize("NFC", text)
+
+
+def _without_number_letters(text: str) -> str:
+    """Return the text with signs in place of the letters that make another number of a number."""
+    text = _MINUS_LETTERS.sub("\u2212", text)
+    text = _NOT_LETTERS.sub("≠", text)
+    text = _JOINING_LETTERS.sub(":", text)
+    text = _SCALE_LETTERS.sub("k", text)
+    return _DENOMINATOR_LETTERS.sub("√", text)
+
+
+def _lettered(plain_text: str, text: str) -> str:
+    """Return the plain form of a text with its letters without case, at the same offsets."""
+    if _LETTER_WITHOUT_CASE not in plain_text:
+        return plain_text
+    written = _without_number_letters(_without_tags(text))
+    letters = (
+        c for c in written if not c.isascii() and _plain_character(c) == _LETTER_WITHOUT_CASE
+    )
+    return re.sub(_LETTER_WITHOUT_CASE, lambda letter: next(letters, letter[0]), plain_text)
 
 
 @lru_cache(4096)
@@ -243,6 +326,8 @@ _CURRENCIES = """
 """The codes of ISO 4217, and abbreviations that directly precede an amount."""
 
 _SCALES = r"""
+    (?:plus|minus|times|point|divided\sby)\s(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|twelve|half)
+    (?:four|fif|six|seven|eigh|nin|twelf)ths değil hiljad\w*
     hundred\w* honderd\w* hundert\w* thousand\w* halves thirds tenths? grand lakhs? crores?
     bn tn mia mill mn cr
     doz dozens? dutzend douzaines? docenas? tsd mio mrd mille mil mila mll mld mln mii bin
@@ -250,20 +335,52 @@ _SCALES = r"""
     mil+[ijy]*[aá]r\w* [mbt]r?il+[hijy]*[oóõã]\w* tausend\w* tusen\w* tusind\w* duizend\w*
     tys tysi\w* tis[ií]c\w* tisu[cć]\w* tisoč\w* tuha[tn]\w* tūkst\w* t[ỷỉ] trăm nghìn ngàn triệu
     т[ыи]с т[ыи]сяч\w* хиљад\w* хиляд\w* мл[нрд]+ м[иі]л[лиьй]*[оа]\w*
-    χιλι\w* εκατομμ\w* δισεκατ\w* squared cubed factorial pi (?:degrees\s)?below\szero
+    χιλι\w* εκατομμ\w* δισεκατ\w* squared cubed factorial pi
     and\s(?:an?|one|two|three)\s(?:half|thirds?|quarters?)
+    [dt][ea]n\s(?:az|fazla|çok) (?:or|and)\s(?:more|less|fewer|above|below|over|under)
+    ou\s(?:plus|moins|mais|menos)
+    oder\s(?:mehr|weniger) o\s(?:más|menos|più|meno) of\s(?:meer|minder) lub\s(?:więcej|mniej)
+    и(?:ли)?\s(?:более|менее)
 """
 """Patterns of words that multiply the number before them, or change it in another way."""
+_DEGREES = (
+    r"(?:(?:degrees?|gra[duo]\w*|degrés?|градус\w*|stup\w*|stop\w*|aste\w*|fok|độ|°?[cf]|[°℃])"
+    r"[*_]{0,2}\s(?:c\s|celsius\s)?)?"
+)
+_BELOW_ZERO = r"""
+    below\szero below\sfreezing unter\snull bajo\scero abaixo\sde\szero sotto\s?(?:lo\s)?zero
+    (?:(?:au-|en\s)dessous\sde|sous)\széro onder\snul onder\shet\svriespunt under\sn(?:ul|oll)
+    ниже\sнуля мороза pod\snulou mrazu poniżej\szera mrozu pakkasta nulla\salatt dưới\skhông dưới\s0
+    negativ[oi]s? négatifs minusgrad\w* kuldegrad\w* pakkasast\w*
+"""
+"""Patterns of words that make the number before them negative, after the word for degrees."""
 _CLOSE = r"(?:[*_`\"'$)\]}]|\\[)\]]){0,4}"
 _OPEN = r"(?:[*_`\"'$(\[{]|\\[(\[]|\\[A-Za-z]+\{[ ]?){0,4}"
 _BEFORE_FACTOR = rf"{_CLOSE}[ \n-]{{0,3}}{_OPEN}"
 _ATTACHED_SCALES = {*"kKMBbT", "mn", "bn", "Mio", "Mrd", "MM", "pi", "π"}
-_VARIABLES = {*"ijnyz", "xy"}
+_VARIABLES = {*"ijnxyz", "xy"}
 # Words that make another number of the number after them
 _WORDS_BEFORE = (
-    r"(?i:not|never|than|nie|niet|inte|ikke|pas|no\ es|non\ è|não\ é|не"
+    r"(?i:(?:not|cannot|(?<=[a-z]n['\u2019]t))[ ](?:be|say|equal[ ]to|get|answer|pick|choose)"
+    r"|rul(?:e|ed|ing)[ ]out|nor|doubt[ ](?:that[ ])?it[ ]is"
+    r"|(?:anything|everything|all)[ ]but|except"
+    r"|twice|thrice|double|triple|(?:half|roots?|thirds?|quarters?|squares?|cubes?|log\w*)[ ]of"
+    r"|elfu|bukan|không[ ]phải"
+    r"|not|never|than|nie|niet|inte|ikke|pas|no[ ](?:es|son|hay|eran?|fueron)|non[ ](?:è"
+    r"|sono|erano|ci[ ]sono)"
+    r"|não[ ](?:é|são|eram?|há)|не"
+    r"|mindestens|höchstens|maximal|minimal|almeno|al[ ]massimo|au[ ](?:moins|plus|maximum"
+    r"|minimum)|co[ ]najmniej"
+    r"|co[ ]najwyżej|minstens|hooguit|maximaal|en[ ](?:az|fazla)|como[ ](?:mínimo|máximo"
+    r"|mucho)|al[ ]menos"
+    r"|a[ ]lo[ ]sumo|no[ ](?:máximo|mínimo)|(?:pelo|ao)[ ]menos|minst|högst|mindst"
+    r"|ít[ ]nhất|setidaknya|paling"
     r"|sqrt|ln|log(?:_(?:\{[^{}]*\}|\w+))?|sin|cos|tan|exp|(?<=[a-z]n['\u2019])t|nicht|minus|neg|negativ[eo]?|négatif"
-    r"|moins|menos|meno|минус|мінус|eksi|âm|"
+    r"|moins|menos|meno|минус|мінус|eksi|âm"
+    r"|(?:mehr|weniger|größer|kleiner)[ ]als|(?:meer|minder)[ ]dan|(?:più|meno)[ ]di"
+    r"|(?:plus|moins|más|menos|mais)[ ]de|больше|меньше|более|менее"
+    r"|hälfte[ ]von|mitad[ ]de|moitié[ ]de|metade[ ]de|metà[ ]di"
+    r"|không[ ]phải[ ]là|s\u0131f\u0131r\u0131n[ ]alt\u0131nda|"
     r"(?:hundred|thousand|million)(?:[ ]and)?)(?:\b|(?<=\}))"
 )
 
@@ -287,9 +404,11 @@ _OPERATOR = rf"""(?:
     | (?: (?: (?<=[$([{{]) | (?<=[=:$([{{][ ]) | (?<=[^\W\d_A-Z][ ]) ) [-\u2013] | \u2212 )
       [ ]{{1,3}} {_OPEN}  # x = - 5
     | [-\u2013\u2212] (?!\$) {_OPEN} (?<![-\u2013\u2212])  # -(5), -**5**
-    | {_WORDS_BEFORE} \.?[ ] {_OPEN}
+    | {_WORDS_BEFORE} [.:]?[ ] {_OPEN}
     | (?: \| | (?<=\\lvert)[ ]? ) (?=[-\u2013\u2212])  # |-5|
-    | (?: [±√∛∜≠≥≤] | != | (?<=(?<!\w)[A-Za-z][ ])(?:[<>]=?|\+) )[ ]? {_OPEN}
+    | (?: [±√∛∜≠≥≤¬{CROSSES}] | != | =/= | <>
+        | (?: (?<![^\s$(]) | (?<=(?<![\w</])[A-Za-z]) ) [<>] (?=\d) (?![\d.,]+>)  # >72, n>72
+        | (?<=(?<!\w)[A-Za-z][ ])(?:[<>]=?|\+) )[ ]? {_OPEN}
     | =[ ]?(?=\d+x\b)
     | (?<=(?<!\w)[fgh])\(
     | [×·][ ]?(?=10\^)  # 4π × 10^5
@@ -303,7 +422,9 @@ _TOKEN = re.compile(
     (?!{_WORDS_BEFORE}) [^\W\d_]++ (?![\w.(}}^$-])
 
     | (?P<expression>
-        \\(?:[dtc]?frac|[dt]?binom|sqrt|overline|bar|dot) (?:\[[^][]*\])? (?:[ ]?{_ARGUMENT}){{1,2}}
+        \\begin\{{[a-zA-Z]?matrix\}} (?: (?!\\end\b)[\s\S] ){{0,400}}+
+        | \\(?:[dtc]?frac|[dt]?binom|sqrt|overline|bar|dot)
+          (?:\[[^][]*\])? (?:[ ]?{_ARGUMENT}){{1,2}}
         | (?:sqrt|cbrt|log|ln|exp|abs) \([^()]*\)
       )
 
@@ -315,12 +436,14 @@ _TOKEN = re.compile(
       (?P<joined> (?: {_JOIN} {_SIGN}?(?:{_CURRENCY})?{_SIGN}? {_DIGITS} {_POWER}? )*+ )
       (?P<variable> (?=x(?:[$)}}\\^] | [ ]?[-+=])) )?  # 5x + 1
       (?P<unit> [^\W\d_]\w*+ )? (?: \}}*+ {_ATTACHED} )*+
-      (?P<factor> {_BEFORE_FACTOR} (?: (?i:{"|".join(_SCALES.split())})\b | π )
-        | [ ]?\\[A-Za-z]+\{{[ ]?(?:[kKMBT]|bn|mn)\}} | [ ](?:k\b|[kKMB]\$) )?
+      (?P<factor> {_BEFORE_FACTOR} (?: (?i:{"|".join(_SCALES.split())}
+        | {_DEGREES}(?:{"|".join(_BELOW_ZERO.split())}))\b | π )
+        | [ ]?\\[A-Za-z]+\{{[ ]?(?:[kKMBTi]|bn|mn)\}} | [ ](?:k\b|[kKMB]\$) )?
       (?P<open> (?=
         [ ]?(?:\\(?:[dtc]?frac|sqrt)|√) | ,[-\u2013\u2014][ ]?\d
         | \.?\\(?:overline|bar|dot)
         | ! (?: [ ]?[-+/×÷·=$}}\\] | [ ]\*[ ] )
+        | \+ (?: \s | [.,;!?)] | \Z )
       ) )?
       (?P<no_cents> (?=,[-\u2013\u2014]) )?  # 8,- €
 
@@ -342,7 +465,7 @@ _LINK = re.compile(
     rf"""
     (?: [ ]? [^\W\d_]{{1,12}} )? !? {_CLOSE} [,;]? [ ]?
     (?: (?<=[ ])\(? | \\[a-z]+\{{[ ]? | (?=[×÷·]) )
-    (?: [-+\u2013\u2212*/:×÷·^%x±] | \*\* | \+/?- | \\?(?:b?mod|over|choose|to|ast)
+    (?: [-+\u2013\u2212*/:×÷·^%x±] | \*\* | \+/?- | \\?(?:b?mod|n?mid|over|choose|to|ast)
       | (?:and/)?or | oder | ou | o | или | або | eller | lub | veya
       | remainder | rest | r
       | (?:(?:or|oder|ou)[ ])?(?:maybe|possibly|perhaps|alternatively|vielleicht)
@@ -353,13 +476,14 @@ _LINK = re.compile(
     )
     (?: [ ] | [ ]?\}}[ ]? ) {_OPEN}
     | [ ] (?: or | oder | ou | o | или ) [ ] [^\W\d_][ ]?=[ ]?  # x = 5 or x = 7
+    | [ ]?%[ ]of[ ](?:the[ ])?
     | [ ][,.;´‚‘][ ]?  # 1 ,234
     """,
     re.VERBOSE | re.IGNORECASE,
 )
 """Matches what makes one expression, or two alternatives, of the numbers around it."""
 _AND_WORDS = "and|und|et|y|e|и|en|og|och"
-_AND = re.compile(rf"(?: [^\W\d_]{{1,12}})? (?:{_AND_WORDS}) ", re.IGNORECASE)
+_AND = re.compile(rf"(?: ?[%°]| ?[^\W\d_]{{1,12}})? (?:{_AND_WORDS}) ", re.IGNORECASE)
 _LIST_AND = re.compile(rf"{_CLOSE},? (?:{_AND_WORDS}|&) {_OPEN}", re.IGNORECASE)  # 5 and 7
 _LIST_COMMA = re.compile(rf"{_CLOSE} ?[,;] ?{_OPEN}")
 _LIST_START = re.compile(rf"(?:\A|[\n=:(\[{{]) ?{_OPEN}\Z")

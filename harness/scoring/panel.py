@@ -19,12 +19,29 @@ from typing import Any, Literal
 
 from harness.errors import Unparseable
 from harness.records import Score
-from harness.scoring.judges import SATISFIED, graded, mean
 
+SATISFIED = 0.5  # lowest probability that counts as yes
 _NO_VERDICT = "The panel's judges tie, or too few of them decide"
 
 JudgeScores = Mapping[str, Mapping[str, Score] | None]
 """Maps each judge to its scores by name, None if it gave no verdict, or {} if it was not asked."""
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the values that are not None, or None if there is no such value."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def graded(
+    value: float | None, mark: float | None, reason: str, details: Any, *, share: bool = False
+) -> Score:
+    """Return a score that passes if its value is at least ``mark``. ``share`` is as in `Score`.
+
+    If ``value`` or ``mark`` is None, it has no verdict. Only a failing score keeps the reason.
+    """
+    passed = None if mark is None or value is None else value >= mark
+    return Score(value, passed, reason if passed is False else "", details, share=share)
 
 
 def criteria_scores(

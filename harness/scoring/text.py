@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Literal
 
-from harness.errors import ExtraMissing, Unparseable
-from harness.extras import import_extra, install_command
+from harness.errors import ExtraMissing, Unparseable, import_extra, install_command
+from harness.ports import Checker
 from harness.records import WARNING, Score
 
 NO_DICTIONARY = (
@@ -194,7 +194,7 @@ def _breakers() -> Any:
         return None
 
 
-class MayCountWords:
+class MayCountWords(Checker):
     """Base class of checkers that may count the words of a text."""
 
     @property

@@ -4,13 +4,12 @@
 - `run_folder`: paths, the lock, and whether a run may continue
 - `manifest`: the origin of the results
 - `json_lines`, `files`: appending lines, and atomic writes
-- `index`, on `attempt_lines`, `columns` and `rows`: which attempts count, and where a sample
-  continues
+- `file_states`: whether others have changed files or lines
+- `index`, on `attempt_lines` and `columns`: which attempts count, where a sample continues, and
+  the verdicts on the turns of scripted conversations
 - `judgements`, `judgement_index`: judges' scores, and which of them count
 - `references`: reference answers scored by judges
 - `calls`: the cost of a run's calls
 - `aggregates`: metrics that a task computes from all answers of round 1, or of all turns
-- `conversations`: the verdicts on the turns of scripted conversations
-- `remote`: copies of runs on object stores
 - `run_status`: a session's progress, and requests to stop it
 """

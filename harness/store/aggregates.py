@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.ports import Aggregates, Aggregating, GivenAnswer, Task
+from harness.ports import Aggregates, GivenAnswer, Task, overrides
 from harness.store.files import read_file, write_whole
 
 FILE = "aggregates.json"
@@ -41,7 +41,7 @@ def write_aggregates(attempts: Path, task: Task[object]) -> None:
     The answers of round 1 count, and in conversations the answers to all turns. Nothing is written
     if the task has no such metrics.
     """
-    if not isinstance(task, Aggregating):
+    if not overrides(task, Task.aggregate_answers):
         return
     from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
 

@@ -23,13 +23,14 @@ from harness.store.columns import (
     AttemptTable,
     Bools,
     Ints,
+    Rows,
     TableBuilder,
     TableLine,
 )
+from harness.store.file_states import LineSeals
 from harness.store.files import open_file
 from harness.store.json_lines import UNREADABLE, LineKind, decoded, reading
 from harness.store.judgement_index import judged_key
-from harness.store.rows import Rows
 from harness.workers import Workers, cores
 
 LARGE = 1 << 26  # above this many bytes of new lines (a second's work), all cores read
@@ -103,8 +104,9 @@ class AttemptLines:
             if size - begun > LARGE:
                 self._read_in_processes(size)
         start, before = self.size, self.number
+        seals = LineSeals(self.path.parent)
         for number, offset, line in decoded(
-            self.path, _BY_KIND[self._kind][0], ATTEMPT, start, before
+            self.path, _BY_KIND[self._kind][0], ATTEMPT, start, before, check=seals.check
         ):
             if most is not None and offset - start > most:
                 self.size, self._counted = offset, None

@@ -27,11 +27,10 @@ from harness.records import (
     Usage,
 )
 from harness.store.attempt_lines import ATTEMPT
-from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, LineName, changes
+from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, LineName, Rows, changes
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import LineKind, decoded, read_json
 from harness.store.judgements import JUDGEMENT, JudgeCall, Judgement, has_judges
-from harness.store.rows import Rows
 from harness.store.run_folder import JUDGEMENTS, REFERENCES, read_prices
 
 _TOKENS: tuple[str, ...] = Usage.__struct_fields__

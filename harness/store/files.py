@@ -106,9 +106,14 @@ def write_whole(path: Path, content: bytes) -> None:
         temporary.write_bytes(content)
 
 
+def json_content(value: object) -> bytes:
+    """Return ``value`` as indented JSON, the content of a file."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+
+
 def write_json(path: Path, value: object) -> None:
     """Write ``value`` to a file atomically, as indented JSON."""
-    write_whole(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+    write_whole(path, json_content(value))
 
 
 @contextlib.contextmanager

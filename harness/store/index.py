@@ -7,6 +7,7 @@ bytes of memory per attempt.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,18 +17,30 @@ from numpy.typing import NDArray
 
 from harness.records import OUTCOMES, Attempt, Outcome, PlayedTurn, Time, Usage
 from harness.store.attempt_lines import ATTEMPT, CALLS, AttemptLines
-from harness.store.columns import NOT_JUDGED, AttemptTable, LineName, name_digest, natural
-from harness.store.conversations import of_conversations
+from harness.store.columns import (
+    NOT_JUDGED,
+    AttemptTable,
+    Bools,
+    Ints,
+    LineName,
+    name_digest,
+    natural,
+)
+from harness.store.file_states import REDRAWS
 from harness.store.files import open_file
 from harness.store.json_lines import decoded, decoded_at, lines, reading
 from harness.store.judgement_index import NONE, JudgementIndex, judgements_at
 from harness.store.judgements import (
+    FAILED,
+    REDRAWN,
     JudgedAttempt,
     Judgement,
     JudgementOutcome,
+    Redraws,
     Register,
     has_judges,
 )
+from harness.store.lost_lines import refuse_changed_settings
 from harness.store.run_folder import JUDGEMENTS, SCORES, RunFolder
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -76,6 +89,8 @@ class AttemptIndex:
         partial: bool = False,
     ) -> None:
         self.path = path
+        if judges and not partial:
+            refuse_changed_settings(path.parent)
         judged = judges and has_judges(path.parent)
         if lines is None:
             lines = AttemptLines(path, "judged" if judged else "")
@@ -202,6 +217,11 @@ class AttemptIndex:
         rows = [row for row in self.rows_of(instance, sample) if self._round[row] < before]
         return list(self.read(Attempt, rows, judged=False))
 
+    @property
+    def repeated(self) -> int:
+        """The number of answers that replaced an earlier one in the same conversation."""
+        return int(np.maximum(self._answers - 1, 0).sum())
+
     def in_order(self) -> NDArray[np.intp]:
         """Return all rows, sorted by instance (in the order of first lines), sample and round."""
         first = np.full(len(self.attempts.instances.digest), np.iinfo(np.int64).max)
@@ -292,6 +312,12 @@ class AttemptIndex:
             found[judged, place] = self.judgements.match(name, self._keys[rows[judged]])
         return self.judgements.offsets(found)
 
+    def redraws(self) -> dict[str, Redraws]:
+        """Return how often each judge has judged attempts again that it left without a verdict."""
+        if self.judgements is None:
+            return {}
+        return self.judgements.redraws(self.attempts, self._keys)
+
     def owed_judgements(
         self, judges: Sequence[str], retried: Collection[JudgementOutcome]
     ) -> dict[int, Mapping[str, int]]:
@@ -333,9 +359,82 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
     ]
 
 
+def count_redraws(folder: RunFolder) -> dict[str, dict[str, int]]:
+    """Return how often each judge of a run has judged attempts again, for its manifest."""
+    redraws = AttemptIndex(folder.attempts).redraws()
+    return {name: msgspec.structs.asdict(count) for name, count in redraws.items()}
+
+
 def is_scored(folder: RunFolder, fingerprint: Mapping[str, str]) -> bool:
     """Return whether `harness score` scored all attempts of a run with this task's fingerprint."""
     header = next((text for _, text in lines(folder.path / SCORES)), b"{}")
     recorded = msgspec.json.decode(header, type=dict[str, Any]).get("header", {})
     scored = recorded.get("fingerprint"), recorded.get("attempts_bytes")
     return scored == (dict(fingerprint), AttemptIndex(folder.attempts, judges=False).size)
+
+
+def lacks_judgements(folder: RunFolder) -> bool:
+    """Return whether a run still lacks judgements after it has lost some.
+
+    That is if a judgement by any judge is missing or has failed, or if it has no verdict, and the
+    judge has judged fewer attempts again than the manifest records.
+    """
+    index = AttemptIndex(folder.attempts)
+    if index.owed_judgements(list(index.register.judges), FAILED):
+        return True
+    present = index.redraws()
+    for name, recorded in recorded_redraws(folder.read_manifest()).items():
+        if name not in present or present[name].total >= recorded.total:
+            continue
+        undecided = index.owed_judgements([name], REDRAWN)
+        # After a paid repetition, an attempt may have no verdict for good.
+        if any(answers[name] <= recorded.most for answers in undecided.values()):
+            return True
+    return False
+
+
+def recorded_redraws(manifest: Mapping[str, Any]) -> dict[str, Redraws]:
+    """Return how often each judge has judged attempts again, as a manifest records it."""
+    return msgspec.convert(manifest.get(REDRAWS) or {}, dict[str, Redraws])
+
+
+_LAST = [OUTCOMES.index(outcome) for outcome in ("refused", "empty", "crashed")]  # end it
+
+
+def of_conversations(table: AttemptTable, turns: Ints, neutral: Bools) -> AttemptTable:
+    """Return a table with one verdict per conversation, in the row of its last answer.
+
+    A finished conversation fails if an answer has failed, and passes otherwise. A refused or empty
+    answer ends a conversation, and so does a crash. There is no verdict if a conversation is
+    unfinished, if an answer could not be judged, or if nothing judges any of the answers. The
+    scores are those of the last turn, if that was reached. The turns' own verdicts and scores are
+    in the result's ``turns``.
+
+    Args:
+        table: The attempts, with each turn's own verdict and scores.
+        turns: (n,) numbers of the user's turns in the attempts' conversations (0: not scripted).
+        neutral: (n,) mask of the attempts that were judged, but by nothing that gives a verdict.
+    """
+    if not turns.any():
+        return table
+    begins = table.sample_starts()
+    starts, sample = np.flatnonzero(begins), np.cumsum(begins) - 1
+
+    def any_turn(of: Bools) -> Bools:
+        return np.asarray(np.logical_or.reduceat(of, starts)[sample])
+
+    failed, passed = any_turn(table.passed == 0), any_turn(table.passed == 1)
+    unknown = any_turn((table.passed == NOT_JUDGED) & ~neutral)
+    scripted, last, complete = turns > 0, table.is_last_round(), table.round >= turns
+    ended = last & (complete | np.isin(table.outcome, _LAST)) & ~unknown
+    verdicts = np.where(ended & (failed | passed), ~failed, NOT_JUDGED)
+    own = ~scripted | (last & complete)
+    return replace(
+        table,
+        passed=np.where(scripted, verdicts, table.passed).astype(np.int8),
+        scores={
+            name: np.where(own, of, of.dtype.type(NOT_JUDGED if of.dtype == np.int8 else np.nan))
+            for name, of in table.scores.items()
+        },
+        turns=table,
+    )

@@ -25,7 +25,7 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # from 
 
 
 class LinesLost(StoreFailed):
-    """A file was deleted, replaced or cut while its lines were written."""
+    """A file was changed by another program, or deleted, while its lines were written."""
 
 
 class Versioned(Protocol):
@@ -70,11 +70,17 @@ def lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
 
 
 def decoded(
-    path: Path, shape: type[L], kind: LineKind, start: int = 0, before: int = 0
+    path: Path,
+    shape: type[L],
+    kind: LineKind,
+    start: int = 0,
+    before: int = 0,
+    check: Callable[[bytes, Path, int], None] | None = None,
 ) -> Iterator[tuple[int, int, L]]:
     """Decode the complete lines of a file as ``shape``. The file need not exist.
 
-    The first ``before`` lines, which end at the byte offset ``start``, are skipped.
+    The first ``before`` lines, which end at the byte offset ``start``, are skipped. ``check`` is
+    called with each line, the path and the line's number, and may raise an error.
 
     Yields:
         Each line's number (from 1), byte offset and decoded content.
@@ -90,6 +96,8 @@ def decoded(
                     _check_version(path, number, msgspec.json.decode(text, type=_Version).v)
                 raise kind.invalid(path, number, error) from None
             _check_version(path, number, line.v)
+            if check is not None:
+                check(text, path, number)
             yield number, offset, line
 
 
@@ -155,12 +163,12 @@ class JsonLinesWriter:
     """A writer that appends records to a file, one per line. The run's lock excludes other writers.
 
     Opening the file removes an incomplete last line. If a line cannot be written, `StoreFailed` is
-    raised, and any written part is removed if possible.
+    raised, and any written part is removed if possible. ``seal`` completes each line.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._was_cut = False  # by another program
+    def __init__(self, path: Path, seal: Callable[[bytes], bytes] = bytes) -> None:
+        self.path, self._seal = path, seal
+        self._was_changed = False  # by another program
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_LINK, 0o644)
             self._cut_torn_line()
@@ -181,9 +189,9 @@ class JsonLinesWriter:
 
     def append(self, record: msgspec.Struct) -> None:
         """Write a record as a line, which survives the process but perhaps not a power cut."""
-        line = encode(record) + b"\n"
+        line = self._seal(encode(record) + b"\n")
         start = os.fstat(self._file).st_size
-        self._was_cut |= start < self._size
+        self._was_changed |= start != self._size
         try:
             written = os.write(self._file, line)
             while written < len(line):  # a full disk accepts a part; the next call raises
@@ -203,7 +211,7 @@ class JsonLinesWriter:
         """Close the file, with its lines safe from a power cut. May be called twice.
 
         Raises:
-            LinesLost: If another program has deleted, replaced or cut the file.
+            LinesLost: If another program has changed or deleted the file.
         """
         if self._file < 0:
             return
@@ -214,8 +222,8 @@ class JsonLinesWriter:
         self._file = -1
         with reading(self.path):
             is_same = self.path.exists() and os.path.samestat(written, self.path.stat())
-        if not is_same or self._was_cut or written.st_size < self._size:
-            problem = f"Another program deleted, replaced or cut {self.path} during the session."
+        if not is_same or self._was_changed or written.st_size != self._size:
+            problem = f"Another program changed or deleted {self.path} during the session."
             raise LinesLost(problem, "Run again: the paid replies are in the cache.")
 
     def __enter__(self) -> JsonLinesWriter:

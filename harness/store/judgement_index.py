@@ -22,12 +22,13 @@ from harness.store.columns import (
     AttemptTable,
     Bools,
     LineName,
+    Rows,
     ScoreColumns,
     ScoreValue,
     Values,
 )
+from harness.store.file_states import LineSeals
 from harness.store.json_lines import decoded, decoded_at
-from harness.store.rows import Rows
 from harness.store.run_folder import JUDGEMENTS
 
 S = TypeVar("S")
@@ -81,7 +82,10 @@ class JudgementIndex:
         codes = {name: code for code, name in enumerate(self.register.judges)}
         self._gathered = {name: ScoreColumns() for name in codes}
         rows = Rows(key="q", offset="q", judge="h", verdict="b", outcome="b", line="i")
-        for number, offset, line in decoded(self._path, _Line, judgements.JUDGEMENT):
+        seals = LineSeals(folder)
+        for number, offset, line in decoded(
+            self._path, _Line, judgements.JUDGEMENT, check=seals.check
+        ):
             if line.judge not in codes:  # a later judge, and ``judges.json`` was removed
                 continue
             key = _key(line.instance, line.sample, line.round, line.attempt)
@@ -122,6 +126,24 @@ class JudgementIndex:
         decode = msgspec.json.Decoder(judgements.Judgement).decode
         (found,) = judgements_at(self._path, self.offsets(rows).tolist(), decode)
         return {name: one for name, one in zip(names, found, strict=True) if one is not None}
+
+    def answers(self, judge: str, instance: str, sample: int, round_: int, text: str | None) -> int:
+        """Return the number of a judge's judgements of a text, not counting failures."""
+        keys = np.array([judged_key(instance, sample, round_, text)])
+        return int(self._answers(judge, keys)[0])
+
+    def redraws(
+        self, table: AttemptTable, keys: NDArray[np.int64]
+    ) -> dict[str, judgements.Redraws]:
+        """Return, for each judge, how often it has judged attempts again. Failures do not count."""
+        judged = self.judged(table)
+        redraws = {}
+        for name, judge in self.register.judges.items():
+            if judge.members:
+                continue
+            again = np.maximum(self._answers(name, keys[judged]) - 1, 0)
+            redraws[name] = judgements.Redraws(int(again.sum()), int(again.max(initial=0)))
+        return redraws
 
     def with_scores(
         self,

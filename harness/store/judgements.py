@@ -16,15 +16,26 @@ from msgspec import Struct
 from harness.config.yaml_text import read
 from harness.errors import StoreFailed
 from harness.records import SCHEMA_VERSION, Attempt, Outcome, Score, Usage, encodable, verdict
-from harness.store.files import read_file, write_json
-from harness.store.json_lines import LineKind, read_json, reading
-from harness.store.run_folder import ATTEMPTS, CONFIG, JUDGES
+from harness.store.file_states import (
+    ATTEMPTS,
+    JUDGEMENTS,
+    changed_file,
+    forget_states,
+    write_recorded,
+)
+from harness.store.files import json_content, read_file
+from harness.store.json_lines import LineKind, decoded, read_json, reading
+from harness.store.run_folder import CONFIG, JUDGES
 
 JUDGEMENT = LineKind("a judgement", "Remove the line: its attempt is then judged again.")
 
 JudgementOutcome = Literal["ok", "unparseable", "refused", "empty", "error"]
 
 FAILED: Collection[JudgementOutcome] = frozenset[JudgementOutcome](["error"])  # always retried
+
+
+# Outcomes without a verdict, which `harness judge --retry` repeats.
+REDRAWN: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
 
 
 class JudgeCall(Struct, frozen=True):
@@ -62,6 +73,13 @@ class Judgement(Struct, frozen=True):
         return zip(self.call_ids, self.calls or alone, strict=False)
 
 
+class Redraws(Struct, frozen=True):
+    """How often a judge has judged attempts again that it left without a verdict."""
+
+    total: int
+    most: int  # of one attempt
+
+
 class JudgedAttempt(Attempt, frozen=True):
     """An attempt with its judgements, and the scores and verdict of rules and judges together."""
 
@@ -95,7 +113,15 @@ def verdict_over(
         return False
     if not decided or any(score.value is None for score in said.values()):
         return None
-    return verdict({**scores, **said}) if passed is None else passed
+    if passed is not None:
+        return passed
+    unknown = any(score.value is None for score in scores.values())
+    return None if unknown else verdict(said)
+
+
+class _JudgeName(Struct):
+    v: int
+    judge: str
 
 
 class RegisteredJudge(Struct, frozen=True):
@@ -174,6 +200,19 @@ def _run_judges(path: Path, _size: int, _modified_ns: int) -> tuple[str, ...]:
     return tuple(map(str, names))
 
 
+def later_judges(folder: Path) -> tuple[str, ...]:
+    """Return the names of the judges with judgements of a run that are not in its run file."""
+    lines = decoded(folder / JUDGEMENTS, _JudgeName, JUDGEMENT)
+    names = dict.fromkeys(line.judge for _, _, line in lines)
+    return tuple(name for name in names if name not in run_judges(folder))
+
+
+def unchanged_register(folder: Path) -> Register:
+    """Read a run's ``judges.json``, or return an empty register if the file was changed."""
+    return Register() if changed_file(folder, [JUDGES]) else read_register(folder, partial=True)
+
+
 def write_register(folder: Path, register: Register) -> None:
     """Replace the ``judges.json`` in a run's folder atomically."""
-    write_json(folder / JUDGES, register)
+    forget_states(folder, [JUDGES])  # if the process is killed, the new file is not a changed one
+    write_recorded(folder / JUDGES, json_content(register))

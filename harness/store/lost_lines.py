@@ -1,45 +1,52 @@
 """Finds out whether a run's files still have the lines with which its last session ended.
 
-The manifest says how many samples are finished, and has the state of `attempts.jsonl` and
-`judgements.jsonl` at the end of the session. If a file was emptied, cut, deleted or replaced since,
-lines are lost. Both files only grow, so a file that begins with the recorded content is intact.
+The manifest says how many samples are finished, and has the states of the files at the end of the
+session (`harness.store.file_states`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from functools import cache, lru_cache
-from hashlib import blake2b
+from collections.abc import Collection, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
+from harness.errors import RunConflict, StoreFailed, option
 from harness.records import OUTCOMES
-from harness.store.files import open_file
-from harness.store.json_lines import reading
-from harness.store.judgements import read_register, run_judges
-from harness.store.run_folder import ATTEMPTS, JUDGEMENTS, RunFolder
+from harness.store.file_states import (
+    ATTEMPTS,
+    GROWING,
+    JUDGED_REFERENCES,
+    JUDGEMENTS,
+    MANIFEST,
+    READ_AS_THEY_ARE,
+    REDRAWS,
+    RESCORING,
+    changed_file,
+    count_copied_lines,
+    lacking_files,
+    recorded_states,
+    remove_copied_lines,
+)
+from harness.store.judgements import later_judges, read_register, run_judges
+from harness.store.run_folder import (
+    CONFIG,
+    JUDGES,
+    LABELS,
+    REFERENCES,
+    RunFolder,
+    missing_config,
+)
 from harness.wording import count_of
 
 if TYPE_CHECKING:
     from harness.store.columns import AttemptTable  # NumPy takes 0.2 s to import
 
-KEYS = ("attempts", "judgements")  # in a manifest
-PART = 1 << 20  # bytes that are hashed at a time
 _REPEAT = "run the run file again: the paid replies are in the cache."
+_RESTORE = f"Restore the file. Or delete it, and {_REPEAT}"
 
 logger = logging.getLogger("harness")
-
-
-class FileState(msgspec.Struct):
-    """A file of lines at the end of a session."""
-
-    bytes: int
-    modified_ns: int
-    n: int = 0  # attempts that count
-    digest: str = ""  # of the content; empty if an earlier version wrote the manifest
 
 
 class Loss(NamedTuple):
@@ -50,75 +57,216 @@ class Loss(NamedTuple):
     remedy: str
 
 
-def file_states(folder: RunFolder, n: int) -> dict[str, Any]:
-    """Return the entries of a manifest that describe the files, given the attempts that count."""
-    states: dict[str, Any] = {}
-    for key, path in zip(KEYS, _paths(folder), strict=True):
-        size, modified_ns = _stat(path)
-        count = n if key == KEYS[0] else 0
-        digest = _digest(path, size, (size, modified_ns))
-        states[key] = msgspec.to_builtins(FileState(size, modified_ns, count, digest))
-    return states
-
-
 def is_unchanged(folder: RunFolder, manifest: dict[str, Any]) -> bool:
-    """Return whether the files have the size and the time at which a session ended.
+    """Return whether the files that figures depend on are those with which a session ended.
 
     If an earlier version wrote the manifest, the attempts must be older than the session's end.
     """
-    attempts, judgements = _paths(folder)
-    state = _recorded(manifest, KEYS[0])
-    if state is None:
-        size, modified_ns = _stat(attempts)
-        return size > 0 and modified_ns <= (manifest.get("ended_at") or 0.0) * 1e9
-    expected = _recorded(manifest, KEYS[1])
-    if expected is not None and _stat(judgements) != (expected.bytes, expected.modified_ns):
+    states = recorded_states(manifest)
+    if lacking_files(manifest):
         return False
-    return _stat(attempts) == (state.bytes, state.modified_ns)
+    if ATTEMPTS in states:
+        in_labels = f"{LABELS}/"
+        return all(
+            state.is_current(folder.path / name)
+            for name, state in states.items()
+            if not name.startswith(in_labels)
+        )
+    if not folder.attempts.exists():
+        return False
+    status = folder.attempts.stat()
+    return status.st_size > 0 and status.st_mtime_ns <= (manifest.get("ended_at") or 0.0) * 1e9
+
+
+def refuse_changed_settings(folder: Path) -> None:
+    """Refuse to read a run if a file that says what its attempts mean was changed.
+
+    Raises:
+        StoreFailed: If ``config.yaml``, ``judges.json`` or a similar file is not as the harness
+            wrote it.
+    """
+    if (folder / MANIFEST).exists() and not (folder / CONFIG).exists():
+        raise StoreFailed(*missing_config(folder / CONFIG))
+    if name := changed_file(folder, READ_AS_THEY_ARE):
+        problem = f"{folder / name} was changed: what the run's figures stand for is unknown."
+        remedy = "Run the run file again to restore it"
+        if name == CONFIG:
+            remedy = "Restore the file"
+        elif name in JUDGED_REFERENCES:
+            remedy = f"Delete {folder / REFERENCES}, and judge the references again at no cost"
+        elif name == JUDGES and (lost := _lost_settings(folder)):
+            raise StoreFailed(*lost)
+        raise StoreFailed(problem, f"{remedy}. Or start a new run: {option('fresh')}.")
+
+
+def _lost_settings(folder: Path) -> tuple[str, str] | None:
+    """Return a problem and its remedy if only the changed ``judges.json`` had judges' settings.
+
+    A session restores the judges of the run file, but not those that judged the run later.
+    """
+    if not (later := later_judges(folder)):
+        return None
+    problem = f"{folder / JUDGES} was changed: the settings of {', '.join(map(repr, later))}, "
+    problem += "which judged the run later, are unknown."
+    remedy = f"Restore the file. Or delete it and {JUDGEMENTS}, run the run file again, then judge "
+    remedy += "again (harness judge): the paid replies are in the cache."
+    return problem, remedy
 
 
 def find_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:
     """Return what a run has lost, if anything. ``attempts`` are all its attempts.
 
-    During a session, and after a kill, nothing is lost.
+    During a session, and after a kill, only what an earlier session had finished can be lost.
     """
     manifest = folder.read_manifest()
-    owed, planned = folder.owed(manifest), manifest.get("samples")
-    if owed is None or planned is None:
+    states = recorded_states(manifest)
+    owed = folder.owed(manifest)
+    planned = manifest.get("samples")
+    if _has_new_scores(folder, manifest):
+        return Loss(1, *_interrupted_rescoring(folder))
+    if owed is None:
+        return _cut_since(folder, manifest)
+    if planned is None:
         return None
-    state = _recorded(manifest, KEYS[0])
     begun = int(attempts.sample_starts().sum())
     lost = planned - owed - begun
-    if state is not None and len(attempts) < state.n:
-        lost = max(lost, 1)
     if lost > 0:
         lacks = f"lacks at least {count_of(lost, 'finished sample')}: a part of the file is lost."
         return Loss(lost, f"{folder.name}: {ATTEMPTS} {lacks}", f"To repeat them, {_REPEAT}")
     if begun > planned:
-        problem = f"has {count_of(begun - planned, 'sample')} too many"
-    elif state is not None and not _is_intact(folder.attempts, state):
-        problem = "was changed after the run's last session"
-    else:
-        return _lost_judgements(folder, attempts, manifest)
-    message = f"{folder.name}: {ATTEMPTS} {problem}: it may have attempts of another run."
-    return Loss(1, message, f"Restore or delete the file, then {_REPEAT}")
+        problem = f"{ATTEMPTS} has {count_of(begun - planned, 'sample')} too many"
+        return Loss(1, f"{folder.name}: {problem}.", _RESTORE)
+    for name in GROWING:
+        path = folder.path / name
+        is_lacking = name in lacking_files(manifest)
+        if is_lacking or (name in states and not states[name].is_current(path)):
+            message = f"{folder.name}: {name} was changed after the run's last session: "
+            if is_lacking:
+                message = f"{folder.name}: {name} was changed after an earlier session: "
+            if is_lacking or states[name].is_cut(path):
+                remedy = f"To repeat it, {_REPEAT}"
+                if name == ATTEMPTS and (retried := retried_outcomes(manifest)):
+                    again = option("retry", ",".join(sorted(retried)))
+                    remedy += f" If it stays INCOMPLETE, the cache lacks some: {again}."
+                if name == JUDGEMENTS:
+                    remedy += " For judges that are not in it: harness judge."
+                    if manifest.get(REDRAWS):
+                        remedy += " If it stays INCOMPLETE, the cache lacks some: harness judge "
+                        remedy += f"{folder.name} --judge NAME {option('retry', 'unparseable')}."
+                return Loss(1, f"{message}a part of the file is lost.", remedy)
+            if copies := count_copied_lines(path, states[name]):
+                message = f"{folder.name}: {name} has {count_of(copies, 'line')} twice."
+                return Loss(1, message, "To remove the copies, run the run file again.")
+            return Loss(1, f"{message}it may have lines of another run.", _RESTORE)
+    return None if states else _lost_judgements(folder, attempts, manifest)
+
+
+def needs_rescoring(manifest: Mapping[str, Any], lost: Collection[str]) -> bool:
+    """Return whether a run may have scores by two versions of its checks.
+
+    ``lost`` are the files that lack lines, which may be those with the new scores.
+    """
+    rescored = any("rescored" in session for session in manifest.get("sessions", ()))
+    return RESCORING in manifest or (ATTEMPTS in lost and rescored)
+
+
+def retried_outcomes(manifest: Mapping[str, Any]) -> frozenset[str]:
+    """Return what the sessions in a manifest have retried, except failed calls (``error``)."""
+    sessions = manifest.get("sessions", ())
+    retried = (name for session in sessions for name in session.get("retried") or ())
+    return frozenset(retried) - {"error"}
+
+
+def _has_new_scores(folder: RunFolder, manifest: Mapping[str, Any]) -> bool:
+    """Return whether a rescoring was killed when it had replaced the attempts."""
+    state = recorded_states(manifest).get(ATTEMPTS)
+    return RESCORING in manifest and (state is None or not state.is_current(folder.attempts))
+
+
+def _interrupted_rescoring(folder: RunFolder) -> tuple[str, str]:
+    problem = f"{folder.name}: scoring its answers again was interrupted, so {ATTEMPTS} may have "
+    remedy = f"To score all answers again, run the run file with {option('rescore')}."
+    return f"{problem}scores by two versions of the checks.", remedy
+
+
+def _cut_since(folder: RunFolder, manifest: Mapping[str, Any]) -> Loss | None:
+    """Return the loss if a file is shorter than at the end of an earlier session."""
+    states = recorded_states(manifest)
+    for name in GROWING:
+        is_cut = name in states and states[name].is_cut(folder.path / name)
+        if is_cut or name in lacking_files(manifest):
+            message = f"{folder.name}: a part of {name} is lost, which an earlier session wrote."
+            return Loss(1, message, f"To repeat it, {_REPEAT}")
+    return None
 
 
 def _lost_judgements(
     folder: RunFolder, attempts: AttemptTable, manifest: dict[str, Any]
 ) -> Loss | None:
-    path, state = folder.path / JUDGEMENTS, _recorded(manifest, KEYS[1])
-    if state is not None:
-        lost = not _is_intact(path, state)
-    else:  # an earlier version wrote the manifest
-        outcomes = {OUTCOMES[code] for code in set(attempts.outcome.tolist())}
-        judged = not outcomes.isdisjoint(read_register(folder.path).judged)
-        finished = judged and manifest.get("owed") == 0 and bool(run_judges(folder.path))
-        lost = finished and not _stat(path)[0]
-    if not lost:
+    """Return the loss if a finished run of an earlier version has no judgements any more."""
+    outcomes = {OUTCOMES[code] for code in set(attempts.outcome.tolist())}
+    judged = not outcomes.isdisjoint(read_register(folder.path).judged)
+    finished = judged and manifest.get("owed") == 0 and bool(run_judges(folder.path))
+    path = folder.path / JUDGEMENTS
+    if not finished or (path.exists() and path.stat().st_size):
         return None
     message = f"{folder.name}: {JUDGEMENTS} was changed after the run's last session: "
     return Loss(1, f"{message}judgements are lost.", f"To repeat them, {_REPEAT}")
+
+
+def refuse_changed(folder: RunFolder, *, attempts: bool = False) -> set[str]:
+    """Refuse to continue a run one of whose files was changed after its last session.
+
+    A file of lines may be shorter if the session repeats what it lacks: judgements or, if
+    ``attempts``, both. Lines that a file has twice are removed.
+
+    With ``attempts``, those whose rescoring was interrupted are accepted, too (`needs_rescoring`).
+
+    Returns:
+        The names of the files that are shorter. The session may not repeat all that they lack.
+
+    Raises:
+        RunConflict: If a file may have lines or settings of another run, or was edited, or if
+            ``judges.json`` was, and has judges that are not in the run file.
+    """
+    manifest = folder.read_manifest()
+    if "id" not in manifest and not manifest.get("sessions") and folder.begun():
+        problem = f"{folder.manifest} is missing or empty: whose attempts the run has is unknown."
+        remedy = f"Restore it, or start a new run: {option('fresh')}. Cached replies cost nothing."
+        raise RunConflict(problem, remedy)
+    remove_copies(folder)
+    ended = folder.owed(manifest) is not None
+    states = recorded_states(manifest)
+    lost = set(lacking_files(manifest))
+    if ATTEMPTS in lost and not attempts:
+        problem = f"{folder.attempts} lacks attempts that an earlier session has not repeated."
+        raise RunConflict(problem, f"To repeat them, {_REPEAT}")
+    for name in (CONFIG, *GROWING):
+        path, state = folder.path / name, states.get(name)
+        if state is None or state.is_current(path) or (not ended and state.begins(path)):
+            continue
+        if name == ATTEMPTS and RESCORING in manifest and state.begins(path):
+            if attempts:
+                continue
+            raise RunConflict(*_interrupted_rescoring(folder))
+        if state.is_cut(path) and (name == JUDGEMENTS or (name == ATTEMPTS and attempts)):
+            lost.add(name)
+            continue
+        remedy = _RESTORE
+        if name == CONFIG:
+            remedy = f"Restore the file, or start a new run: {option('fresh')}."
+        raise RunConflict(f"{path} was changed after the run's last session.", remedy)
+    if changed_file(folder.path, [JUDGES]) and (unknown := _lost_settings(folder.path)):
+        raise RunConflict(*unknown)
+    return lost
+
+
+def remove_copies(folder: RunFolder) -> None:
+    """Remove lines that files of a locked run have twice, if nothing else was changed."""
+    for name, state in recorded_states(folder.read_manifest()).items():
+        if name in GROWING and (copies := remove_copied_lines(folder.path / name, state)):
+            where = folder.path / name
+            _warn(f"{where} had {count_of(copies, 'line')} twice: the copies were removed.")
 
 
 def warn_of_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:
@@ -129,43 +277,14 @@ def warn_of_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:
     return loss
 
 
+def warn_of_missing(folder: RunFolder, attempts: AttemptTable) -> None:
+    """Warn of samples of a run that are lost or unfinished."""
+    if warn_of_loss(folder, attempts) or folder.progress()[0]:
+        return
+    planned = folder.read_manifest().get("samples")
+    begun = int(attempts.sample_starts().sum())
+    of = "" if planned is None else f" of {planned:,}"
+    _warn(f"{folder.name} is unfinished, with {begun:,}{of} samples begun.")
+
+
 _warn = cache(logger.warning)
-
-
-def _paths(folder: RunFolder) -> tuple[Path, Path]:
-    return folder.attempts, folder.path / JUDGEMENTS
-
-
-def _recorded(manifest: dict[str, Any], key: str) -> FileState | None:
-    with contextlib.suppress(msgspec.ValidationError):
-        return msgspec.convert(manifest.get(key), FileState | None)
-    return None
-
-
-def _is_intact(path: Path, state: FileState) -> bool:
-    """Return whether a file begins with the recorded content."""
-    found = _stat(path)
-    if found == (state.bytes, state.modified_ns):
-        return True
-    return found[0] >= state.bytes and state.digest in ("", _digest(path, state.bytes, found))
-
-
-@lru_cache(maxsize=64)
-def _digest(path: Path, size: int, _: tuple[int, int]) -> str:
-    """Hash the first ``size`` bytes of a file, of which the last argument identifies the state."""
-    content = blake2b(digest_size=16)
-    with reading(path):
-        if path.exists():
-            with open_file(path) as file:
-                while size > 0 and (part := file.read(min(size, PART))):
-                    content.update(part)
-                    size -= len(part)
-    return content.hexdigest()
-
-
-def _stat(path: Path) -> tuple[int, int]:
-    try:
-        status = path.stat()
-    except OSError:
-        return 0, 0
-    return status.st_size, status.st_mtime_ns

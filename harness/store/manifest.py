@@ -6,7 +6,7 @@ import hashlib
 import platform
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import metadata
 from types import MappingProxyType
 from typing import Any
@@ -15,8 +15,17 @@ from uuid import uuid4
 import harness
 from harness.config.run_file import RunFile
 from harness.records import SCHEMA_VERSION, SCORING_VERSION
+from harness.store.file_states import (
+    ATTEMPTS,
+    GROWING,
+    KEY,
+    LACKING,
+    RESCORING,
+    RESULTS,
+    SETTINGS,
+    file_states,
+)
 from harness.store.files import write_json
-from harness.store.lost_lines import KEYS, file_states
 from harness.store.run_folder import RunFolder
 
 
@@ -38,7 +47,7 @@ class Manifest:
 
     ``variants`` are all variants of the run file, or () if the runs come from no file. ``display``
     has what readers need instead of the run's code. The id of a new run is ``run_id`` or, by
-    default, random.
+    default, random. ``finished_before`` is the number of samples that earlier sessions finished.
     """
 
     def __init__(
@@ -58,6 +67,8 @@ class Manifest:
         self._folder, self._clock = folder, clock
         self._content = folder.read_manifest()
         self._sessions: list[dict[str, Any]] = self._content.setdefault("sessions", [])
+        self.finished_before = (self._content.get("samples") or 0) - (folder.owed() or 0)
+        self._content.setdefault("sealed", not (self._content.get("id") or folder.begun()))
         self._content.setdefault("id", run_id or uuid4().hex)
         self._content.setdefault("scoring", 1 if self._sessions else SCORING_VERSION)
         free = {"folder", "limits", "budget", "measure", "variants", "matrix"}
@@ -97,16 +108,27 @@ class Manifest:
         return int(self._content["scoring"])
 
     def begin(
-        self, retried: Sequence[str] = ("error",), rescored: Mapping[str, int] | None = None
+        self,
+        retried: Sequence[str] = ("error",),
+        rescored: Mapping[str, int] | None = None,
+        lost: Collection[str] = (),
     ) -> None:
-        """Record a session's start, the outcomes that it retries, and counts of a rescoring."""
+        """Record a session's start, the outcomes that it retries, and counts of a rescoring.
+
+        ``lost`` are the files that have lost lines, which is recorded until `lacks`.
+        """
         session = {"started_at": self._clock(), "ended_at": None, "ended": "killed"}
         again = {"rescored": dict(rescored)} if rescored else {}
         if rescored:
             self._content["scoring"] = SCORING_VERSION
         self._sessions.append(session | {"retried": list(retried)} | again)
-        for key in KEYS:
-            self._content.pop(key, None)
+        before = self._content.get(KEY, {})
+        states = {name: state for name, state in before.items() if name not in RESULTS}
+        written = (*SETTINGS, *lost, ATTEMPTS) if rescored else (*SETTINGS, *lost)
+        if lost:
+            self._content[LACKING] = sorted(lost)
+        self._content[KEY] = states | file_states(self._folder.path, written)
+        self._content.pop(RESCORING, None)
         self._write()
 
     def plan(self, samples: int, owed: int, unanswerable: int = 0) -> None:
@@ -126,11 +148,23 @@ class Manifest:
         self._sessions[-1] |= {"ended_at": self._clock(), "ended": how}
         if problem:
             self._sessions[-1]["problem"] = problem
+        for name in GROWING:  # `close` records their new states
+            self._content[KEY].pop(name, None)
         self._write()
 
-    def close(self, n: int) -> None:
-        """Record the states of the files of attempts, of which ``n`` count, and of judgements."""
-        self._content |= file_states(self._folder, n)
+    def lacks(self, names: Collection[str]) -> None:
+        """Record of which files the session has not repeated what they have lost."""
+        self._content[LACKING] = sorted(names)
+        self._write()
+
+    def close(self, counts: Mapping[str, object]) -> None:
+        """Record the states of the files that the session has written.
+
+        ``counts`` are numbers by which a later session notices lost repetitions (`REDRAWS`,
+        `REPEATED`), if they may have changed.
+        """
+        self._content[KEY] |= file_states(self._folder.path, (*GROWING, *RESULTS))
+        self._content |= counts
         self._write()
 
     def _write(self) -> None:

@@ -8,6 +8,7 @@ import platform
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -26,15 +27,25 @@ from harness.errors import ConfigError, RunConflict, StoreFailed, option
 from harness.execution import ExecutionRefused, Permission, executing
 from harness.plugin_loader import CODE, without_removed
 from harness.records import METRICS_VERSION, SCHEMA_VERSION, Time
-from harness.store.files import RUN_REMEDY, make_folder, read_file, write_json, write_whole
+from harness.store.file_states import ATTEMPTS as ATTEMPTS
+from harness.store.file_states import JUDGEMENTS as JUDGEMENTS
+from harness.store.file_states import MANIFEST, line_tag, sealed, write_recorded
+from harness.store.files import (
+    RUN_REMEDY,
+    json_content,
+    make_folder,
+    read_file,
+    write_json,
+    write_whole,
+)
 from harness.store.json_lines import UNREADABLE, lines, read_json, reading
 
 CONFIG = "config.yaml"
-ATTEMPTS, JUDGEMENTS, JUDGES = "attempts.jsonl", "judgements.jsonl", "judges.json"
+JUDGES = "judges.json"
 SCORES = "scores.jsonl"  # written by `harness score`
 SPENDING, PRICES = "spending.json", "prices.json"
 REPORT, ROWS = "report.html", "rows.jsonl"
-COPIES = ".remote.json"  # which files an object store has (`harness.store.remote`)
+COPIES = ".remote.json"  # which files an object store has (`harness sync`)
 LABELS = "labels"  # subfolder for the human labels with which judges were validated
 REFERENCES = "gold"  # subfolder for references scored by judges (`harness.store.references`)
 
@@ -49,12 +60,14 @@ class _Manifest(msgspec.Struct):
     id: str = ""
     task: str = ""
     model: str | None = None
+    measure: str | None = None
     simulated: bool = False
     samples: int | None = None
     owed: int | None = None
     started_at: Time | None = None
     ended_at: Time | None = None
     fingerprint: dict[str, str] = {}
+    files: dict[str, Any] = {}
     sessions: list[_Session] = []
 
 
@@ -111,16 +124,16 @@ class RunFolder:
             raise ConfigError(f"{error}.", remedy) from None
         self.path = root / name
         self.config = self.path / CONFIG
-        self.manifest = self.path / "manifest.json"
+        self.manifest = self.path / MANIFEST
         self.attempts = self.path / ATTEMPTS
         self.metrics = self.path / "metrics.json"
         self.spending = self.path / SPENDING
         self.servers = self.path / "servers"
 
     def exists(self) -> bool:
-        """Return whether the folder holds a run."""
+        """Return whether the folder holds a run, which may have lost its run file."""
         with reading(self.config):
-            return self.config.exists()
+            return self.config.exists() or self.attempts.exists()
 
     def begun(self) -> bool:
         """Return whether the run has at least one attempt."""
@@ -163,6 +176,8 @@ class RunFolder:
     def read_config(self) -> RunFile:
         """Read the run file, with all defaults, of the run's latest session."""
         self._refuse_links(self.config.name, ROWS)
+        if not self.config.exists() and self.attempts.exists():
+            raise StoreFailed(*missing_config(self.config))
         tree = read(self.config)
         if isinstance(task := tree.get("task"), dict):
             tree["task"] = without_removed(task)
@@ -174,9 +189,7 @@ class RunFolder:
                 del model["cache"]
             if not isinstance(model.get("version", ""), str):
                 del model["version"]
-        if tree.get("folder") == ".":  # the run's own copy of its rows
-            tree |= {"folder": None, "task": {**tree["task"], "path": str(self.path / ROWS)}}
-        return validated(RunFile, tree, str(self.config))
+        return validated(RunFile, with_rows_path(tree, self.path), str(self.config))
 
     def execution(self) -> Permission:
         """Return the permission for a command that executes the code that the run names."""
@@ -216,7 +229,8 @@ class RunFolder:
         write_json(new.manifest, manifest)
         (new.path / COPIES).unlink(missing_ok=True)
         if new.metrics.exists():
-            write_json(new.metrics, read_json(new.metrics, dict[str, Any], "") | {"run": name})
+            metrics = read_json(new.metrics, dict[str, Any], "") | {"run": name}
+            write_recorded(new.metrics, json_content(metrics))
         return new
 
     def differences(
@@ -249,7 +263,7 @@ class RunFolder:
 
     def read_manifest(self) -> dict[str, Any]:
         """Read the run's manifest, or return {} if the file is missing."""
-        remedy = "Remove it and run again."
+        remedy = f"Restore it, or start a new run: {option('fresh')}. Cached replies cost nothing."
         found = read_json(self.manifest, dict[str, Any], remedy)
         version = found.get("schema_version")
         if isinstance(version, int):  # checked first: other fields may have changed
@@ -284,7 +298,13 @@ class RunFolder:
             return str(id_)
         where = path if manifest else f"{platform.node()} {path}"
         account = blake2b(where.encode(errors="surrogateescape"), digest_size=16).hexdigest()
-        return account if manifest else f"{account}.{uuid4().hex[:16]}"
+        if manifest:
+            return account
+        return f"{account}.{uuid4().hex[:16]}"
+
+    def seal(self) -> Callable[[bytes], bytes]:
+        """Return the function that seals lines which the run writes (`line_seals`)."""
+        return partial(sealed, tag=line_tag(self.run_id()))
 
     def read_spending(self) -> Spending:
         """Read the recorded upper bound on the run's cost, 0 if none is recorded."""
@@ -300,7 +320,7 @@ class RunFolder:
         before = read_prices(self.path)
         if (now := {**before, **prices}) != before:
             tree = {key: one.model_dump(exclude_defaults=True) for key, one in now.items()}
-            write_json(self.path / PRICES, tree)
+            write_recorded(self.path / PRICES, json_content(tree))
 
     def progress(self, manifest: Mapping[str, Any] | None = None) -> tuple[bool, int | None]:
         """Return whether the run is complete, and its total number of samples (None if unknown).
@@ -319,6 +339,28 @@ class RunFolder:
         manifest = self.read_manifest() if manifest is None else manifest
         sessions = manifest.get("sessions") or [{"ended": "killed"}]
         return None if sessions[-1].get("ended") == "killed" else manifest.get("owed")
+
+
+def with_rows_path(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return a recorded run file with the path of its rows, if the run has a copy of them."""
+    task = tree.get("task")
+    if not isinstance(task, dict):
+        return tree
+    if task.get("rows") == ROWS:
+        options = {key: value for key, value in task.items() if key != "rows"}
+        return {**tree, "task": {**options, "path": str(folder / ROWS)}}
+    if tree.get("folder") == ".":  # an earlier version recorded no other folder for such a run
+        return {**tree, "folder": None, "task": {**task, "path": str(folder / ROWS)}}
+    return tree
+
+
+def missing_config(path: Path) -> tuple[str, str]:
+    """Return the problem and the remedy if a run has lost its run file."""
+    problem = f"{path} is missing: what the run's attempts stand for is unknown."
+    return (
+        problem,
+        f"Restore it, or start a new run: {option('fresh')}. Cached replies cost nothing.",
+    )
 
 
 def read_prices(folder: Path) -> dict[str, Price]:

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from harness.config.run_file import Shard
-from harness.errors import ConfigError, DataMissing, nearest
+from harness.errors import ConfigError, DataMissing, StoreFailed, nearest
 from harness.store.files import RUN_FILES, make_folder, write_json
 from harness.store.json_lines import reading
 from harness.store.run_folder import REPORT, RunFolder
@@ -23,11 +23,15 @@ logger = logging.getLogger("harness")
 def all_runs(root: Path) -> list[RunFolder]:
     """Return the runs in a folder, sorted by name. Other folders are ignored."""
     with reading(root):
-        configs = sorted(root.glob("*/config.yaml")) if root.exists() else []
+        paths = sorted(root.iterdir()) if root.exists() else []
     runs = []
-    for config in configs:
+    for path in paths:
         with contextlib.suppress(ConfigError):  # an invalid name must not hide the others
-            runs.append(RunFolder(root, config.parent.name))
+            run = RunFolder(root, path.name)
+            with contextlib.suppress(StoreFailed):  # its readers say that it is unreadable
+                if not run.exists():
+                    continue
+            runs.append(run)
     return runs
 
 

@@ -9,9 +9,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from harness.analysis.breakdown import any_of_first, is_share, of_round, value_of, values_by
+from harness.analysis.breakdown import (
+    any_of_first,
+    instances_by,
+    is_share,
+    of_round,
+    value_of,
+    values_by,
+)
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.paper_figures import macro_f1
+from harness.analysis.ratios import macro_f1
 from harness.errors import ConfigError
 from harness.records import Attempt, Score
 from tests.analysis.conftest import Make, TableOf
@@ -309,3 +316,14 @@ def test_a_share_is_declared_and_not_guessed(make, table_of) -> None:
         for share in (True, False)
     )
     assert not is_share(mixed, "x")
+
+
+def test_an_instance_counts_once_however_many_samples_it_has(make, table_of) -> None:
+    verdicts = {"a": [True, False, True], "b": [False, None, False], "c": [True], "d": [None, None]}
+    table = table_of(
+        make(name, passed, sample=sample, groups={"kind": "x" if name in "ab" else "y"})
+        for name, samples in verdicts.items()
+        for sample, passed in enumerate(samples)
+    )
+    assert instances_by(table, PASS_RATE) == {(): 3}
+    assert instances_by(table, PASS_RATE, "kind") == {("x",): 2, ("y",): 1}

@@ -314,3 +314,15 @@ def test_the_interval_of_a_number_is_widened_for_several_comparisons(comparisons
     low, high = clustered_mean(values, np.arange(6)).clipped_ci95(comparisons=comparisons) or (0, 0)
     t = scipy.stats.t.ppf(1 - 0.05 / 2 / comparisons, 5)
     assert (high - low) / 2 == pytest.approx(t * scipy.stats.sem(values), rel=1e-6)
+
+
+def test_groups_that_share_clusters_have_the_degrees_of_the_group_with_the_fewest() -> None:
+    """Three of ten clusters have a value in both groups."""
+    values = np.random.default_rng(5).normal(size=13)
+    clusters = np.array([*range(3), *range(10)])
+    group = np.repeat([0, 1], [3, 10])
+    estimate = mean_of_groups(values, clusters, group)
+    assert estimate.degrees == pytest.approx(2)
+    assert estimate.stderr is not None
+    low, high = estimate.clipped_ci95() or (0, 0)
+    assert (high - low) / 2 == pytest.approx(scipy.stats.t.ppf(0.975, 2) * estimate.stderr)

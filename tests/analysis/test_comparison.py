@@ -17,8 +17,7 @@ from scipy.stats import t
 
 from harness.analysis.comparison import Comparison, Pairs, adjusted, compare, pair
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.p_values import benjamini_hochberg, mcnemar
-from harness.analysis.power import detectable_change, needed_pairs
+from harness.analysis.p_values import benjamini_hochberg, detectable_change, mcnemar, needed_pairs
 from harness.records import Attempt, Score
 from harness.store.columns import AttemptTable, name_digest
 from scripts.simulate_statistics import simulate_groups
@@ -195,6 +194,14 @@ def test_means_over_groups_are_decided_as_means_over_instances(
     assert (whole.p_value, over.p_value, over.n_clusters) == (0.125, 0.125, 79)
     assert over.ci95 is not None
     assert over.ci95[0] == 0
+
+
+@pytest.mark.parametrize(("n", "bounds"), [(20, (-0.05, 0.05)), (21, None)])
+def test_one_of_twenty_that_is_not_judged_bounds_the_difference(
+    make: Make, table_of: TableOf, n: int, bounds: tuple[float, float] | None
+) -> None:
+    runs = [table_of(make(f"{row}", row > 0 or None) for row in range(n)) for _ in range(2)]
+    assert pair(*runs).bounds == (bounds and pytest.approx(bounds))
 
 
 def test_two_groups_do_not_make_chance_significant() -> None:

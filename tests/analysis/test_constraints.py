@@ -1,15 +1,12 @@
 """What scores say of constraints: how often each kind is met and by how much, and what changed."""
 
 from collections.abc import Sequence
-from math import log
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from harness.analysis.constraints import (
     LABEL,
@@ -20,20 +17,11 @@ from harness.analysis.constraints import (
     kinds,
     read_findings,
 )
-from harness.analysis.requirements import (
-    NONE,
-    CriteriaDescription,
-    Feature,
-    describe,
-    features,
-    pmi,
-    rejections,
-    verbs,
-)
-from harness.records import SCHEMA_VERSION, Attempt, Criterion, Score
+from harness.records import SCHEMA_VERSION, Attempt, Score
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from tests.analysis.conftest import Make
+from tests.analysis.statsmodels_reference import multipletests
 
 
 @pytest.fixture
@@ -128,157 +116,6 @@ def test_p_values_are_those_of_a_search(findings) -> None:
     assert exactly.method == "exact McNemar"
     assert (exactly.p_value, few.p_value) == (pytest.approx(2 * 0.5**12), 1.0)
     assert (exactly.p_adjusted, few.p_adjusted) == (pytest.approx(2 * 2 * 0.5**12), 1.0)
-
-
-def test_the_features_of_a_schema() -> None:
-    schema = {
-        "type": "object",
-        "properties": {"minLength": {"type": "string", "format": "date"}},
-        "required": ["format"],
-        "const": {"pattern": 1},
-        "anyOf": [{"$ref": "#/$defs/enum"}],
-        "$defs": {"enum": {"maximum": 3}},
-    }
-    root, *found = features(schema)
-    assert root == "root: object"
-    assert found == sorted(found)
-    keywords = {"$defs", "$ref", "anyOf", "const", "format", "maximum", "properties", "required"}
-    assert set(found) == {*keywords, "type", "format: date"}
-
-
-def test_rejections_are_counted_by_feature_and_other_failures_are_not() -> None:
-    refused = "RequestRejected: 'format' is not permitted"
-    found = rejections(
-        [
-            ("json_schema", {"type": "string", "format": "date"}, refused),
-            ("json_schema", {"type": "string"}, None),
-            ("json_schema", {"type": "number", "minimum": 0}, None),
-            ("json_schema", {"type": "string", "minLength": 1}, "Overloaded: busy"),
-            ("regex", "a+", refused),
-        ]
-    )
-    assert (found.n, found.n_rejected, found.n_failed) == (4, 2, 1)
-    assert found.messages == {"'format' is not permitted": 2}
-    assert found.features[:3] == [
-        Feature("format", 1, 1),
-        Feature("format: date", 1, 1),
-        Feature("regex", 1, 1),
-    ]
-    shares = {one.name: (one.n, one.n_rejected) for one in found.features}
-    assert shares["type"] == (3, 1)
-    assert shares["root: string"] == (2, 1)
-    assert "minLength" not in shares
-
-
-def test_a_run_without_constraints_has_none() -> None:
-    found = rejections([])
-    assert (found.n, found.features, found.messages) == (0, [], {})
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
-    ),
-    max_leaves=10,
-)
-
-
-@settings(max_examples=40)
-@given(json_values)
-def test_whatever_was_sent_has_features(schema: object) -> None:
-    assert features(schema)[0].startswith("root: ")
-
-
-def test_deep_schemas_end() -> None:
-    schema: dict[str, object] = {}
-    for _ in range(5_000):
-        schema = {"not": schema}
-    assert features(schema)[1:] == ("not",)
-
-
-def criteria(*groups: str) -> list[Criterion]:
-    return [
-        Criterion(f"Use {group} {number}.", {"category": group} if group else {})
-        for number, group in enumerate(groups)
-    ]
-
-
-@pytest.fixture
-def found() -> CriteriaDescription:
-    tasks = [
-        ({"domain": "Law"}, criteria("A", "A", "B")),
-        ({"domain": "Law"}, criteria("A", "B", "C")),
-        ({"domain": "Arts"}, criteria("A")),
-        ({}, criteria("C", "")),
-    ]
-    return describe(tasks)
-
-
-def test_counts(found: CriteriaDescription) -> None:
-    assert (found.n_tasks, found.n_criteria, found.mean) == (4, 9, 2.25)
-    assert found.tasks_by_count == {1: 1, 2: 1, 3: 2}
-    assert found.groups == {"A": 4, "B": 2, "C": 2, NONE: 1}
-    assert found.tasks_by_group == {"A": 3, "B": 2, "C": 2, NONE: 1}
-    assert found.groups_by_count == {
-        1: {"A": 1}, 2: {NONE: 1, "C": 1}, 3: {"A": 3, "B": 2, "C": 1},
-    }  # fmt: skip
-    assert found.labels == {"domain": {"Law": 2, "Arts": 1}}
-    assert found.repeated == {1: 6, 3: 1}
-    assert found.verbs == found.openings == {}
-    texts = {"Use A 0.", "Use A 1.", "Use B 2.", "Use B 1.", "Use C 2.", "Use C 0.", "Use  1."}
-    assert found.n_distinct == len(texts)
-
-
-def test_pmi_is_of_tasks(found: CriteriaDescription) -> None:
-    pairs = {(one.first, one.second): (one.n, one.pmi) for one in found.together}
-    assert pairs[("A", "B")] == (2, pytest.approx(log((2 / 4) / (3 / 4 * 2 / 4))))
-    assert pairs[("A", "C")] == (1, pytest.approx(log((1 / 4) / (3 / 4 * 2 / 4))))
-    assert pairs[("B", "C")] == (1, pytest.approx(log(1)))
-    assert pairs[(NONE, "A")] == (0, None)
-    assert len(pairs) == 6
-
-
-def test_pmi_of_what_knows_nothing_of_each_other_is_zero() -> None:
-    assert pmi(both=6, first=12, second=50, n=100) == pytest.approx(0)
-    assert pmi(0, 1, 1, 10) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("The poem should be short.", ["", "be"]),
-        ("You are a coach.", ["", "be"]),
-        ("NAME_1 is the hero.", ["", "be"]),
-        ("NAME_12, NAME_3 and NAME_4.", [""]),
-        ("Use only verbs.", ["use"]),
-        ("use NAME_1", ["use"]),
-        ("Don't rhyme.", ["do", "rhyme"]),
-        ("Don\u2019t rhyme.", ["do", "rhyme"]),
-        ("Mention it, then stop. Avoid lists.", ["mention", "stop", "avoid"]),
-        ("State what was said.", ["state", "be", "say"]),
-        ("50 words", [""]),
-        ("…", [""]),
-        ("", []),
-    ],
-)
-def test_verbs_are_no_other_words(text: str, found: list[str]) -> None:
-    told = verbs(text)
-    assert [*told[:1], *filter(None, told[1:])] == found
-
-
-def test_verbs_at_the_beginning_and_anywhere() -> None:
-    texts = ["Use a list.", "Use NAME_1.", "Do not use lists.", "The list is used.", "A list"]
-    texts += ["Use a list."]
-    told = describe([({}, [Criterion(text, {}) for text in texts])], verbs=verbs)
-    assert told.verbs == {"use": 5, "be": 1, "do": 1}
-    assert told.openings == {"use": 3, "do": 1}
-    assert told.repeated == {1: 4, 2: 1}, "one text occurs twice"
-
-
-def test_of_nothing() -> None:
-    found = describe([])
-    assert (found.n_tasks, found.mean, found.together) == (0, None, [])
 
 
 def attempt(instance: str, details: Any, sample: int = 0, round_: int = 1) -> Attempt:
@@ -459,3 +296,15 @@ def test_kinds_beyond_the_most_are_counted_together(tmp_path: Path) -> None:
     found = passed_by_kind(written(tmp_path / "a", attempt("a", details)))
     assert len(found) == MOST_KINDS + 1
     assert len(found[OTHERS]) == 20
+
+
+def test_kinds_that_all_change_have_the_false_discovery_rate_of_a_search(findings) -> None:
+    """Twelve answers get the right number of words, and too many commas."""
+    first = findings("first", **{f"i{n}": [1] for n in range(12)})
+    second = findings("second", **{f"i{n}": [5] for n in range(12)})
+    comparisons = [change.comparison for change in compare_kinds(first, second).values()]
+    p_values = [comparison.p_value for comparison in comparisons]
+    assert p_values == pytest.approx([2 * 0.5**12] * 2)
+    adjusted = [comparison.p_adjusted for comparison in comparisons]
+    assert adjusted == pytest.approx(multipletests(p_values, "fdr_bh"))
+    assert adjusted != pytest.approx(multipletests(p_values, "holm"))

@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.error_labels import draw
 from harness.analysis.failures import (
     Failures,
     merged,
@@ -20,7 +19,7 @@ from harness.store.judgements import (
     text_hash,
     write_register,
 )
-from tests.report.html.pages import attempt
+from tests.report.attempts import attempt
 
 
 def index(folder: Path, *attempts: Attempt) -> AttemptIndex:
@@ -99,8 +98,6 @@ def test_a_judge_that_does_not_decide_is_no_reason(decides: bool, tmp_path: Path
         ["exact: wrong", *(["j.strict: rude"] if decides else [])]
     ]
     assert [one.reason for one in read_failed(of)] == ["wrong; rude" if decides else "wrong"]
-    (drawn,) = draw("run", of.path, 1)
-    assert drawn.reason == ("wrong; rude" if decides else "wrong")
 
 
 def test_an_attempt_without_an_answer_tells_no_reason(tmp_path: Path) -> None:

@@ -9,17 +9,17 @@ import pytest
 import scipy
 
 from harness.analysis.clustered import rate, share_interval
+from harness.analysis.failures import Unjudged
 from harness.analysis.gate import Decision, Gate, check_runs, decided, percentile_interval
-from harness.analysis.power import needed_instances, needed_verdicts
-from harness.analysis.unjudged import Unjudged
+from harness.analysis.p_values import needed_instances, needed_verdicts
 from harness.config.sections import CheckSection
-from harness.records import NO_ANSWER_IN_TIME
+from harness.records import NO_ANSWER_IN_TIME, Attempt
 from harness.report.gate import gate_line
 from harness.store.files import write_json
 from harness.store.run_folder import RunFolder
 from tests.analysis.variants import variant
 from tests.conftest import run_file
-from tests.report.html.pages import attempt, reported_run
+from tests.report.attempts import attempt, write_run
 
 
 def figure(value: float, low: float, high: float, bound: float, **more: Any) -> Decision:
@@ -177,7 +177,7 @@ def test_a_percentile_of_latency_is_between_order_statistics(
     seconds = [1 + place / n for place in range(1, n + 1)]
     folder = RunFolder(tmp_path, "run")
     calls = [attempt(f"{s}", call_id=f"{s}", latency_s=s) for s in seconds]
-    reported_run(folder.path, "run", calls)
+    write_run(folder.path, "run", calls)
     write_json(folder.manifest, MANIFEST | {"samples": len(calls)})
     folder.write_config(run_file())
     [gate] = check_runs(
@@ -202,7 +202,7 @@ def test_a_call_that_timed_out_is_within_no_bound(tmp_path: Path) -> None:
         attempt(f"{n}", call_id=f"{n}", latency_s=1.0, **(timed_out if n < 40 else {}))
         for n in range(200)
     ]
-    reported_run(folder.path, "run", calls)
+    write_run(folder.path, "run", calls)
     write_json(folder.manifest, MANIFEST | {"samples": len(calls)})
     folder.write_config(run_file())
     section = CheckSection(max={"latency_p90": 2.0})  # 20% would have taken longer than 1 s
@@ -218,7 +218,7 @@ def test_the_interval_of_a_percentile_has_the_bound_if_it_is_open(
     folder = RunFolder(tmp_path, "run")
     seconds = [0.1] * 93 + [0.8] * 4 + [0.9] * 3
     calls = [attempt(f"{n}", call_id=f"{n}", latency_s=s) for n, s in enumerate(seconds)]
-    reported_run(folder.path, "run", calls)
+    write_run(folder.path, "run", calls)
     write_json(folder.manifest, MANIFEST | {"samples": len(calls)})
     folder.write_config(run_file())
     section = CheckSection(max={"latency_p95": bound})
@@ -226,6 +226,45 @@ def test_the_interval_of_a_percentile_has_the_bound_if_it_is_open(
     [found] = gate.decisions
     assert found.ci95 is not None
     assert (found.outcome == "too few to tell") == (found.ci95[0] <= bound < found.ci95[1])
+
+
+def latency_decision(folder: RunFolder, bound: float) -> Decision:
+    section = CheckSection(max={"latency_p90": bound})
+    [gate] = check_runs([(folder, section)], lambda name: RunFolder(folder.path.parent, name))
+    [decision] = gate.decisions
+    return decision
+
+
+def write_calls(folder: RunFolder, calls: list[Attempt]) -> RunFolder:
+    write_run(folder.path, "run", calls)
+    write_json(folder.manifest, MANIFEST | {"samples": len(calls)})
+    folder.write_config(run_file())
+    return folder
+
+
+def test_the_ends_of_a_latency_interval_are_where_the_decision_changes(tmp_path: Path) -> None:
+    seconds = [1 + place / 200 for place in range(200)]
+    calls = [attempt(f"{s}", call_id=f"{s}", latency_s=s) for s in seconds]
+    folder = write_calls(RunFolder(tmp_path, "run"), calls)
+    ends = latency_decision(folder, 1.9).ci95
+    assert ends is not None
+    low, high = ends
+    outcomes = [latency_decision(folder, b).outcome for b in (low - 1e-9, low, high - 1e-9, high)]
+    assert outcomes == ["failed", "too few to tell", "too few to tell", "passed"]
+
+
+def test_calls_for_one_prompt_tell_less_about_latency_than_as_many_prompts(tmp_path: Path) -> None:
+    seconds = [1 + place / 20 for place in range(20) for _ in range(10)]
+    prompts = [attempt(f"{n}", call_id=f"{n}", latency_s=s) for n, s in enumerate(seconds)]
+    samples = [
+        attempt(f"{n // 10}", sample=n % 10, call_id=f"{n}", latency_s=s)
+        for n, s in enumerate(seconds)
+    ]
+    apart = latency_decision(write_calls(RunFolder(tmp_path, "apart"), prompts), 1.9)
+    together = latency_decision(write_calls(RunFolder(tmp_path, "together"), samples), 1.9)
+    assert apart.effective_n is not None
+    assert together.effective_n is not None
+    assert together.effective_n < apart.effective_n / 4
 
 
 @pytest.mark.parametrize("decisions", [1, 3, 10])
@@ -245,3 +284,55 @@ def test_the_interval_of_a_percentile_covers_it_by_the_binomial_distribution(
 @pytest.mark.parametrize("effective_n", [None, 3.0])  # a single cluster, or few
 def test_a_percentile_of_few_has_no_interval(effective_n: float | None) -> None:
     assert percentile_interval(np.arange(5.0), 0.9, effective_n) is None
+
+
+def test_a_rate_of_0_does_not_break_a_maximum_of_0() -> None:
+    """None of 30 answers has the fault, so the exact interval begins at the bound."""
+    exact = scipy.stats.binomtest(0, 30).proportion_ci(0.95, method="exact")
+    assert exact.low == 0
+    decision = figure(0.0, exact.low, exact.high, 0.0, at_most=True, n=30, effective_n=30)
+    assert decided(decision, 1).outcome == "too few to tell"
+
+
+@pytest.mark.parametrize("decisions", [1, 4, 10])
+def test_the_t_interval_of_several_decisions_is_bonferronis(decisions: int) -> None:
+    margin, wider = (
+        0.025 * scipy.stats.t.ppf(1 - 0.05 / 2 / number, 99) for number in (1, decisions)
+    )
+    decision = decided(figure(0.8, 0.8 - margin, 0.8 + margin, 0.5), decisions)
+    assert decision.ci95 == pytest.approx((0.8 - wider, 0.8 + wider))
+
+
+def test_the_cost_per_sample_is_not_that_per_instance(tmp_path: Path) -> None:
+    """Three samples of each of four instances, of 0.01 dollars each."""
+    calls = [
+        attempt(f"{n}", sample, call_id=f"{n}/{sample}", cost_usd=0.01)
+        for n in range(4)
+        for sample in range(3)
+    ]
+    folder = write_calls(RunFolder(tmp_path, "run"), calls)
+    section = CheckSection(max={"cost_per_sample": 0.011, "cost": 0.13})
+    [gate] = check_runs([(folder, section)], lambda name: RunFolder(tmp_path, name))
+    values = {decision.what: decision.value for decision in gate.decisions}
+    assert values == {"cost_per_sample": pytest.approx(0.01), "cost": pytest.approx(0.12)}
+    assert {decision.outcome for decision in gate.decisions} == {"passed"}
+
+
+def test_a_latency_needs_instances_and_not_calls(tmp_path: Path) -> None:
+    """All ten calls of an instance take equally long, so they tell as much as one call."""
+    n, samples = 40, 10
+    seconds = [1 + place / n for place in range(n)]
+    folder = write_calls(
+        RunFolder(tmp_path, "run"),
+        [
+            attempt(f"{place}", sample, call_id=f"{place}/{sample}", latency_s=duration)
+            for place, duration in enumerate(seconds)
+            for sample in range(samples)
+        ],
+    )
+    within = 38
+    decision = latency_decision(folder, seconds[within - 1])
+    assert decision.outcome == "too few to tell"
+    assert (decision.n, decision.n_clusters) == (n, n)
+    assert decision.effective_n == pytest.approx(n)
+    assert decision.needed == needed_verdicts(within / n, 0.9)

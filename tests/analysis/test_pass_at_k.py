@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from harness.analysis.breakdown import scored, value_of
 from harness.analysis.comparable import Run, common_score
-from harness.analysis.cross_table import TableOptions, cross_table
-from harness.analysis.rankings import induced_rankings
-from harness.analysis.run_comparison import ComparisonOptions, compare_runs, pair_matrix
+from harness.analysis.run_comparison import ComparisonOptions, compare_runs
 from harness.analysis.summary import RunFacts, summarise
 from harness.errors import ConfigError, RunConflict
 from harness.records import Score
@@ -122,45 +120,12 @@ def test_the_metrics_of_a_run_hold_its_measure() -> None:
     assert found.overall.n == 9 * 4 + 3 * 4 + 3 + 3
 
 
-def test_matrix_and_rankings() -> None:
-    runs = [run("retried", FOUR, "pass@4"), run("taught", LAST)]
-    matrix = pair_matrix(runs, "")
-    assert matrix.score == "pass@4 and pass_rate"
-    assert [row.marks for row in matrix.rows] == [["by pass@4"], ["by pass_rate"]]
-    assert [(row.value.n, row.value.missing) for row in matrix.rows] == [(12, 2), (14, 0)]
-    assert matrix.rows[0].value.mean == pytest.approx(0.75)
-    assert matrix.rows[0].value.ci95 is not None
-    assert 0 <= matrix.rows[0].value.ci95[0] <= matrix.rows[0].value.ci95[1] <= 1
-    (scoring,) = induced_rankings(runs, "").scorings
-    assert [one.mean if one else None for one in scoring.values] == [
-        row.value.mean for row in matrix.rows
-    ]
-
-
-def test_a_table_has_a_column_for_each_measure() -> None:
-    runs = [run("retried", FOUR, "pass@4"), run("taught", LAST)]
-    found = cross_table(runs, {}, TableOptions(rows=""))
-    assert [figure.name for figure in found.figures] == ["pass@4", "pass rate"]
-    first, second = found.rows
-    cells = [cell for cell in first.cells if cell]
-    assert [cell.mean for cell in cells] == pytest.approx([0.75, (9 + 3 + 3) / 54])
-    assert [(cell.n, cell.missing) for cell in cells] == [(12, 2), (54, 1)]
-    assert second.cells[0] is None  # it has one sample of each instance
-    with pytest.raises(ConfigError, match="'taught' has no score 'pass@4'") as refused:
-        cross_table(runs, {}, TableOptions(rows="", scores=["pass@4"]))
-    assert refused.value.remedy == "It needs 4 samples of an instance; this run has 1."
-
-
 @pytest.mark.parametrize("score", ["pass@5", "pass^5", "any@5"])
 def test_more_samples_than_there_are(score: str) -> None:
     runs = [run("retried", FOUR), run("again", FOUR)]
-    for compare in (
-        lambda: compare_runs(runs, ComparisonOptions(score=score)),
-        lambda: pair_matrix(runs, score),
-    ):
-        with pytest.raises(ConfigError, match=f"'retried' has no score '{score[:4]}") as refused:
-            compare()
-        assert refused.value.remedy == "It needs 5 samples of an instance; this run has 4."
+    with pytest.raises(ConfigError, match=f"'retried' has no score '{score[:4]}") as refused:
+        compare_runs(runs, ComparisonOptions(score=score))
+    assert refused.value.remedy == "It needs 5 samples of an instance; this run has 4."
 
 
 def test_measures_of_other_kinds_do_not_mix() -> None:

@@ -16,6 +16,7 @@ from harness.analysis.positions import position_bias, read_positions
 from harness.records import SCHEMA_VERSION, Attempt, Score
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
+from tests.analysis.statsmodels_reference import least_squares
 
 Ints = NDArray[np.intp]
 
@@ -107,3 +108,20 @@ def test_first_answers_with_positions_are_read(tmp_path: Path) -> None:
     empty = tmp_path / "empty.jsonl"
     empty.touch()
     assert read_positions(AttemptIndex(empty)) is None
+
+
+def test_the_errors_of_all_rates_are_clustered() -> None:
+    """Four samples of each instance, by statsmodels' cluster-robust least squares."""
+    chosen, right, clusters = answers(3, 60, 0.2, samples=4)
+    bias = position_bias(chosen, right, clusters, 4, len(chosen))
+    for place, position in enumerate(bias.positions):
+        picked, correct = (chosen == place).astype(float), right == place
+        for statistic, values, units in (
+            (position.chosen, picked, clusters),
+            (position.excess, picked - correct, clusters),
+            (position.passed, picked[correct], clusters[correct]),
+        ):
+            expected = least_squares(values, units)
+            assert statistic.mean == pytest.approx(float(expected.params[0]))
+            assert statistic.stderr == pytest.approx(float(expected.bse[0]))
+            assert statistic.n_clusters == len(np.unique(units)) < statistic.n

@@ -4,6 +4,7 @@ from collections import defaultdict
 from cProfile import Profile
 from itertools import combinations, product
 from math import comb
+from pathlib import Path
 from random import Random
 
 import msgspec
@@ -19,13 +20,20 @@ from harness.analysis.metrics import to_json
 from harness.analysis.summary import (
     RunFacts,
     latencies,
+    measure,
     reference_scores,
     summarise,
 )
 from harness.records import Score, Usage
 from harness.store.calls import NO_CALLS
 from harness.store.columns import AttemptTable, TableBuilder, TableLine
+from harness.store.files import write_json
+from harness.store.json_lines import JsonLinesWriter
+from harness.store.judgements import Register, RegisteredJudge, write_register
+from harness.store.run_folder import JUDGEMENTS, RunFolder
 from tests.analysis.conftest import Make, TableOf
+from tests.conftest import run_file
+from tests.store.test_judgements import judgement
 
 
 def test_no_attempts(summary_of) -> None:
@@ -526,3 +534,35 @@ def test_many_samples_neither_overflow_nor_leave_the_unit_interval(
 def test_too_few_samples_are_refused() -> None:
     with pytest.raises(ValueError, match="k = 3 needs 3 samples"):
         list(pass_at_k(np.array([5, 2]), np.array([1, 1]), 3))
+
+
+def test_an_instance_that_passed_in_an_earlier_round_is_solved(make, summary_of) -> None:
+    metrics = summary_of(
+        [
+            make("a", True, round=1, call_id="1", cost_usd=1.0),
+            make("a", False, round=2, call_id="2", cost_usd=2.0),
+            make("b", False, round=1, call_id="3", cost_usd=1.0),
+        ]
+    )
+    assert metrics.overall.pass_rate == 0
+    assert (metrics.n_solved, metrics.cost_per_solved_usd) == (1, 4.0)
+
+
+@pytest.mark.parametrize(("model_cached", "judge_cached"), list(product((True, False), repeat=2)))
+def test_a_run_is_from_the_cache_if_its_models_replies_are(
+    make: Make, tmp_path: Path, model_cached: bool, judge_cached: bool
+) -> None:
+    folder = RunFolder(tmp_path, "run")
+    folder.path.mkdir()
+    with JsonLinesWriter(folder.attempts) as writer:
+        writer.append(make("a", None, outcome="ok", text="x", call_id="m", cached=model_cached))
+    folder.write_config(run_file())
+    write_json(folder.manifest, {"schema_version": 1, "run": "run", "samples": 1, "owed": 0})
+    write_register(
+        folder.path, Register(judged=("ok",), judges={"j": RegisteredJudge({}, decides=True)})
+    )
+    with JsonLinesWriter(folder.path / JUDGEMENTS) as writer:
+        writer.append(judgement(text="x", call_ids=("j",), cached=judge_cached))
+    metrics = measure(folder)
+    assert (metrics.n_calls, metrics.n_cached_calls) == (2, model_cached + judge_cached)
+    assert metrics.from_cache is model_cached

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from harness.backends._bodies import LEAST_LOGPROB, constrained, logprobs_in
 from harness.backends.anthropic import AnthropicBackend
 from harness.backends.openai import COMPATIBLE, PRESETS, OpenAIBackend
-from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.backends.replay import ReplayBackend
 from harness.backends.simulated import SimulatedBackend
 from harness.calls.keys import call_key
@@ -114,14 +113,6 @@ def test_a_server_known_by_its_url_alone_promises_nothing() -> None:
     assert not COMPATIBLE.features("some-model") & CONSTRAINTS
 
 
-def test_the_legacy_endpoint_has_no_response_format() -> None:
-    assert not OpenAICompletionsBackend("openai", **OPTIONS).features & CONSTRAINTS
-    local = OpenAICompletionsBackend("llama_cpp_python", **OPTIONS)
-    assert local.features & CONSTRAINTS == {"grammar"}
-    vllm = OpenAICompletionsBackend("vllm", **OPTIONS)
-    assert vllm.features & CONSTRAINTS == CONSTRAINTS
-
-
 PLAIN = Request("m", (Message("user", "Is it?"),), Decoding(max_tokens=5), 0, Origin("a", 0, 1))
 ASKING = replace(PLAIN, decoding=Decoding(max_tokens=5, logprobs=3))
 UNSURE = Answer("No", [{"Yes": log(0.7), "No": log(0.2), "Maybe": log(0.1)}, {".": 0.0}])
@@ -133,7 +124,6 @@ TOLD: Logprobs = (
     ),
     (TokenLogprob(".", 0.0),),
 )
-BACKENDS = [OpenAIBackend, OpenAICompletionsBackend]
 
 
 async def ask(kind: Any, url: str, request: Request) -> Reply:
@@ -145,8 +135,12 @@ async def ask(kind: Any, url: str, request: Request) -> Reply:
         await backend.aclose()
 
 
-@pytest.mark.parametrize("kind", BACKENDS)
-async def test_they_come_with_the_answer_where_they_are_asked_for(kind: Any) -> None:
+async def test_they_come_with_the_answer_where_they_are_asked_for() -> None:
+    await check_logprobs(OpenAIBackend)
+
+
+async def check_logprobs(kind: Any) -> None:
+    """Check that a backend of this class returns log-probabilities only if they are requested."""
     with MockServer(answers={"Is it?": UNSURE}) as server:
         reply = await ask(kind, server.base_url, ASKING)
         assert (reply.text, reply.logprobs) == ("No", TOLD)
@@ -161,10 +155,6 @@ async def test_the_request_says_so_in_each_forms_words() -> None:
     asked, plain = (json.loads(one.partition(b"\r\n\r\n")[2]) for one in received)
     assert (asked["logprobs"], asked["top_logprobs"]) == (True, 3)
     assert "logprobs" not in plain
-    text = json.dumps({"choices": [{"text": "No"}]})
-    with answering(text) as (url, received):
-        assert (await ask(OpenAICompletionsBackend, url, ASKING)).logprobs is None
-    assert json.loads(received[0].partition(b"\r\n\r\n")[2])["logprobs"] == 3
 
 
 async def test_nobody_keeps_what_nobody_asked_for() -> None:

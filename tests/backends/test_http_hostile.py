@@ -24,10 +24,10 @@ BACKENDS = {"openai": "/v1", "anthropic": ""}
 
 
 @asynccontextmanager
-async def built(name: str, url: str) -> AsyncIterator[Backend]:
+async def built(name: str, url: str, key: str = KEY) -> AsyncIterator[Backend]:
     options = {"base_url": url, "api_key_env": "KEY"}
     backend: Backend = kind("backends").build(
-        name, options, secret=lambda _: KEY, concurrency=1, timeout_s=20, reply_mb=2
+        name, options, secret=lambda _: key, concurrency=1, timeout_s=20, reply_mb=2
     )
     try:
         yield backend
@@ -111,6 +111,27 @@ async def test_a_key_is_masked_behind_escapes_too() -> None:
             reply = await backend.generate(ASK)
     assert (reply.text, reply.reasoning, reply.model) == ("a [key]", "[key]", "[key]")
     assert reply.finish_reason == "[key]"
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        (r"sk-canary-\\/0123456789+\\\"abcdefgh", "[key]"),
+        ("x sk-canary-/0123", "x [key]"),
+        ("456789+", "456789+"),
+        ('3456789+\\"abcdefgh', "[key]"),
+        ("MAX_TOKENS", "MAX_TOKENS"),
+    ],
+)
+async def test_a_part_of_a_key_is_masked_in_a_finish_reason(sent: str, kept: str) -> None:
+    message = '{"content": "a sk-canary-/0123"}'
+    with answering(f'{{"choices": [{{"message": {message}, "finish_reason": "{sent}"}}]}}') as (
+        url,
+        _,
+    ):
+        async with built("openai", url, 'sk-canary-/0123456789+"abcdefgh') as backend:
+            reply = await backend.generate(ASK)
+    assert (reply.text, reply.finish_reason) == ("a sk-canary-/0123", kept)
 
 
 @pytest.mark.parametrize("escape", ["\\u002d", "\\\\u002D", "\\x2d", "%2D"])

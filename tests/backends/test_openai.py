@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from harness.backends._bodies import Dialect
 from harness.backends._responses import LONGEST_S
 from harness.backends.openai import COMPATIBLE, PRESETS, OpenAIBackend, chosen
-from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.calls.keys import backend_key, call_key
 from harness.errors import (
     AccessDenied,
@@ -28,9 +27,9 @@ from harness.errors import (
     SecretMissing,
 )
 from harness.plugins.mock.server import MockServer
+from harness.plugins.testing import check_backend
 from harness.ports import CONSTRAINTS, LOGPROBS, PARAMETERS, PROMPT_LOGPROBS, SAMPLES_PER_CALL
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request, Usage
-from harness.testing import check_backend
 from tests.backends.answering import answering, transient
 
 REQUEST = Request(
@@ -654,12 +653,16 @@ CONSTRAINED = {
 }
 
 
-@pytest.mark.parametrize("plugin", [OpenAIBackend, OpenAICompletionsBackend])
 @pytest.mark.parametrize("kind", CONSTRAINED)
 @pytest.mark.parametrize("home", [*PRESETS, None])
 def test_replies_are_shared_only_if_the_constraint_is_sent_alike(
-    plugin: type[OpenAIBackend], kind: Any, home: str | None
+    kind: Any, home: str | None
 ) -> None:
+    check_sharing(OpenAIBackend, kind, home)
+
+
+def check_sharing(plugin: type[OpenAIBackend], kind: Any, home: str | None) -> None:
+    """Check that calls with a constraint share replies only if it is sent in the same field."""
     url = (home and PRESETS[home].url) or "http://127.0.0.1:9/v1"
     owner = next((name for name, preset in PRESETS.items() if preset.url == url), None)
     request = replace(REQUEST, decoding=Decoding(constraint=CONSTRAINED[kind]))

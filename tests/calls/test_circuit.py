@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import re
 from collections import Counter
 from itertools import count, pairwise
@@ -9,11 +10,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from harness.calls.backend_layers import Timed
 from harness.calls.circuit import CONTROL, FAILURES_IN_A_ROW, Circuit
 from harness.calls.concurrency import ConcurrencyLimiter
 from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import CircuitOpen, Stop, Stopping
-from harness.calls.time_limit import Timed
 from harness.errors import (
     AccessDenied,
     CallError,
@@ -646,6 +647,7 @@ async def test_a_call_that_is_always_crowded_out_is_given_up() -> None:
 async def test_a_call_that_makes_a_gateway_reject_all_others_is_given_up(
     error: CallError, cooldown_s: float
 ) -> None:
+    random.seed(0)  # with 1 in 100 draws of the waits, one of the other calls is given up, too
     world = World(outage_s=3600)
     until = 0.0
 

@@ -79,6 +79,6 @@ async def test_the_run_does_not_end_while_a_call_that_began_earlier_may_be_answe
 async def test_a_value_that_is_no_reply_is_named(answer: str, problem: str) -> None:
     scope: dict[str, Any] = {}
     exec(answer, scope)
-    backend: Any = type("Own", (), {"generate": scope["generate"]})()
+    backend: Any = type("Own", (Scripted,), {"generate": scope["generate"]})()
     with pytest.raises(CallError, match=problem):
         await CodeErrors(backend)(request(1))

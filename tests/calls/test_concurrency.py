@@ -6,6 +6,7 @@ from itertools import count
 import pytest
 
 from harness.backends.openai import OpenAIBackend
+from harness.calls.backend_layers import Timed
 from harness.calls.concurrency import (
     FIRST_SEARCH,
     START,
@@ -15,7 +16,6 @@ from harness.calls.concurrency import (
 )
 from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop, Stopping
-from harness.calls.time_limit import Timed
 from harness.errors import PromptRefused, TransientError
 from harness.plugins.mock.server import MockServer
 from harness.records import Decoding, Message, Origin, Request

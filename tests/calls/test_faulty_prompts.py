@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from harness.backends.openai import OpenAIBackend
+from harness.calls.backend_layers import Timed
 from harness.calls.circuit import Circuit
 from harness.calls.concurrency import ConcurrencyLimiter
 from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop
-from harness.calls.time_limit import Timed
 from harness.engine.models import WORKERS_PER_SLOT
-from harness.engine.pool import work_off
+from harness.engine.session import work_off
 from harness.errors import CallError, FatalCallError
 from harness.plugins.mock.server import MockServer
 from harness.plugins.mock.wire import MockRequest

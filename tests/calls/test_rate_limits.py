@@ -9,8 +9,15 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.calls.rate_limits import LEARNED, RateLimits, TokenEstimate
-from harness.calls.sliding_window import BURST_S, COUNTED_WITHIN_S, WINDOW_S, SlidingWindow
+from harness.calls.rate_limits import (
+    BURST_S,
+    COUNTED_WITHIN_S,
+    LEARNED,
+    WINDOW_S,
+    RateLimits,
+    SlidingWindow,
+    TokenEstimate,
+)
 from harness.records import Allowance, Decoding, Message, Origin, Request, Usage
 
 

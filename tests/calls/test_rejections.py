@@ -1,3 +1,5 @@
+from uuid import NAMESPACE_URL, uuid5
+
 import pytest
 
 from harness.calls.claimed_calls import PaidElsewhere
@@ -21,6 +23,10 @@ def request(number: int, sample: int = 0) -> Request:
     return Request("m", messages, Decoding(), sample, Origin(f"{number}", sample, 1))
 
 
+def in_letters(number: int) -> str:
+    return "".join("abcdefghij"[int(digit)] for digit in f"{number:02}")
+
+
 async def errors(call: RejectionLimit, *requests: Request) -> list[type[CallError]]:
     ended = []
     for sent in requests:
@@ -30,19 +36,62 @@ async def errors(call: RejectionLimit, *requests: Request) -> list[type[CallErro
     return ended
 
 
-async def test_many_prompts_that_are_rejected_alike_end_the_run() -> None:
-    ids = iter(range(10**9, 2 * 10**9))
-    call = RejectionLimit(
-        Scripted(
-            lambda _: RequestRejected(f"{MESSAGE} (request id: req_011CeG{next(ids)})")
-        ).generate
-    )
-    requests = [request(number) for number in range(DIFFERENT_PROMPTS)]
-    *first, last = await errors(call, *requests)
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "(request id: req_011CeG{id})",
+        "(request id: 20261130{id})",
+        "(request id: {uuid})",
+        "(trace {uuid:.8})",
+        "for the model m-{number}",
+        "in '{prompt}'",
+        "in '{prompt:.45}…'",
+    ],
+)
+async def test_many_prompts_that_are_rejected_alike_end_the_run(reason: str) -> None:
+    def rejected(sent: Request) -> RequestRejected:
+        prompt = " ".join(sent.messages[0].content.split())
+        number = sent.origin.instance
+        values = {"id": 10**9 + 7 * int(number), "uuid": str(uuid5(NAMESPACE_URL, number))}
+        return RequestRejected(f"{MESSAGE} {reason.format(number=number, prompt=prompt, **values)}")
+
+    call = RejectionLimit(Scripted(rejected).generate)
+    requests = [
+        Request("m", (Message("user", f"{word}\n  {word}, what is it?"),), Decoding(), 0, origin)
+        for number in range(DIFFERENT_PROMPTS + 1)
+        for word in [in_letters(number) * 9]
+        for origin in [Origin(f"{number}", 0, 1)]
+    ]
+    *first, last = await errors(call, *requests[:-1])
     assert first == [RequestRejected] * (DIFFERENT_PROMPTS - 1)
     assert last is FatalCallError
     with pytest.raises(FatalCallError, match=MESSAGE):
-        await call(request(100))
+        await call(requests[-1])
+
+
+async def test_a_short_prompt_may_be_a_word_of_the_reason() -> None:
+    call = RejectionLimit(Scripted(lambda _: RequestRejected(MESSAGE)).generate)
+    letters = [Message("user", letter) for letter in "abcdefghijklmnopqrst"]
+    requests = [Request("m", (one,), Decoding(), 0, Origin("a", 0, 1)) for one in letters]
+    assert (await errors(call, *requests))[-1] is FatalCallError
+
+
+@pytest.mark.parametrize("works", [True, False])
+async def test_a_control_that_is_answered_keeps_the_run_going(works: bool) -> None:
+    asked: list[str] = []
+
+    async def control(sent: Request) -> Reply:
+        asked.append(sent.messages[-1].content)
+        if works:
+            return Reply("2", "stop")
+        raise RequestRejected(MESSAGE)
+
+    rejected = Scripted(lambda _: RequestRejected(MESSAGE)).generate
+    call = RejectionLimit(rejected, lambda: request(1), control)
+    ended = await errors(call, *(request(number) for number in range(2 * DIFFERENT_PROMPTS)))
+    assert ended.count(FatalCallError) == (0 if works else 2)
+    assert all(one.startswith("What is 1 + 1? (") for one in asked)
+    assert len(asked) == 2
 
 
 async def test_samples_of_few_prompts_do_not() -> None:
@@ -62,7 +111,10 @@ async def test_other_failures_do_not(error: CallError) -> None:
 
 
 async def test_different_messages_do_not() -> None:
-    call = RejectionLimit(Scripted(lambda sent: RequestRejected(sent.messages[0].content)).generate)
+    def rejected(sent: Request) -> RequestRejected:
+        return RequestRejected(f"{MESSAGE}: {in_letters(int(sent.origin.instance))}")
+
+    call = RejectionLimit(Scripted(rejected).generate)
     requests = [request(number) for number in range(3 * DIFFERENT_PROMPTS)]
     assert set(await errors(call, *requests)) == {RequestRejected}
 

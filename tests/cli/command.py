@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
 
-from harness.cli import console
+from harness.terminal import console
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "harness"]
@@ -123,15 +123,15 @@ FORKS.set_forkserver_preload(
         *(
             "tests.cli.command",
             "harness.cli.run",
-            "harness.scoring.punkt",
+            "harness.plugins.benchmarks.punkt",
             "harness.engine.samples",
         ),
         *(
-            "harness.plugins.benchmarks.collie.task",
+            "harness.tasks.jsonl",
             "harness.backends.openai",
             "harness.backends.simulated",
         ),
-        *("harness.scoring.constraints.check", "harness.report.run_tables", "openai"),
+        *("harness.report.run_tables", "openai"),
     ]
 )
 
@@ -199,3 +199,8 @@ def mistake(ended: subprocess.CompletedProcess[str]) -> str:
     message = lines[begins:]
     assert len(message) <= 3, message
     return "\n".join(message)
+
+
+def words(text: str) -> str:
+    """Return a text with single spaces, as if it had not been wrapped."""
+    return " ".join(text.split())

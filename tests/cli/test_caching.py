@@ -13,9 +13,7 @@ import pytest
 import yaml
 
 from harness.plugins.mock.server import MockServer
-from harness.report.text import usd
 from tests.cli.command import begun, harness, mistake
-from tests.cli.test_batches import command as in_batches
 from tests.cli.test_run import attempts, metrics, runs, wait_until
 
 __all__ = ["runs"]
@@ -300,9 +298,10 @@ def test_calls_for_several_samples_are_refused_if_each_attempt_has_its_own_call(
 
 
 CLASS = """
+from harness.plugin import Backend
 from harness.records import Reply
 
-class Application:
+class Application(Backend):
     features = frozenset({{"max_tokens"}})
     endpoint = "http://127.0.0.1/app"
     cacheable = True
@@ -347,21 +346,6 @@ def test_an_option_named_like_a_key_of_the_section_gets_its_value(
     run(project, "--fresh")
     texts = {attempt["text"] for attempt in attempts(runs, "quality").values()}
     assert texts == {"v2good"}
-
-
-def test_replies_of_a_deleted_runs_batch_are_cached_and_their_cost_counts(runs: Path) -> None:
-    with MockServer(batch_latency=8) as server:
-        words = [*in_batches(server, samples=1, **{"budget.usd": 3}), "--yes", "--limit", "20"]
-        assert harness(*words, "--detach").returncode == 4
-        shutil.rmtree(runs)
-        ended = harness(*words)
-        assert ended.returncode == 0, ended.stderr
-        assert server.stats().batches == 1
-        found = metrics(runs, "gpt4_collie")
-        assert found["n_calls"] == found["n_cached_calls"] == server.stats().answered
-        assert found["paid_usd"] == 0 < found["cost_usd"]
-        spent = f"budget {usd(found['cost_usd'])[:5]}"
-        assert spent in ended.stderr, "the cap counts what the deleted run's batch has cost"
 
 
 def test_the_gate_names_the_judge_whose_replies_come_from_the_cache(

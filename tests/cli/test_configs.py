@@ -14,14 +14,20 @@ import yaml
 
 from harness.plugins.mock.server import MockServer
 from harness.store.runs import run_name
-from tests.backends.stand_ins import COMMAND
 from tests.cli.command import ROOT, harness
 
 WHOLE = {"replay_gpt3_natural_instructions"}
 """Run by test_ablation with all of their instances."""
 PARTLY_RECORDED = {"replay_ifbench", "replay_jsonschemabench"}
 """Run by test_ifeval and test_jsonschemabench: many prompts have no recorded answer."""
-QUICK = {"quickstart", "gpt4_collie", "gpt4_ifeval", "replay_gpt4_collie", "vllm_collie"}
+QUICK = {
+    "jsonl_example",
+    "quickstart",
+    "gpt4_collie",
+    "gpt4_ifeval",
+    "replay_gpt4_collie",
+    "vllm_collie",
+}
 """The others are run in the exhaustive stage. test_configs checks all of them."""
 CONFIGS = sorted(
     path for path in (ROOT / "configs").glob("*.yaml") if path.stem not in WHOLE | PARTLY_RECORDED
@@ -52,8 +58,11 @@ def test_a_config_runs(
     backend = content["model"]["backend"]
     environment = os.environ | {
         "HARNESS_RUNS_DIR": str(runs),
-        "HARNESS_VLLM_COMMAND": shlex.join(COMMAND),  # a server that the harness starts itself
     }
+    if "vllm" in backend:
+        from tests.plugins.vllm.journal import COMMAND  # a server that the harness starts itself
+
+        environment["HARNESS_VLLM_COMMAND"] = shlex.join(COMMAND)
     options = ["--limit", "13"]
     if backend == "replay":
         data = request.getfixturevalue("data_dir")
@@ -89,45 +98,3 @@ def learnt_from(content: dict[str, Any], runs: Path) -> list[Path]:
     if not name or (runs / name).is_dir():
         return []
     return [ROOT / "configs" / f"{name.partition('.')[0]}.yaml"]
-
-
-def replayed(name: str, data: Path, runs: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    tokeniser = Path(os.environ.get("NLTK_DATA", data.parent / "nltk_data"))
-    if not (tokeniser / "tokenizers" / "punkt_tab" / "english").is_dir():
-        pytest.skip("no English Punkt parameters: set NLTK_DATA")
-    environment = os.environ | {
-        "HARNESS_RUNS_DIR": str(runs),
-        "HARNESS_DATA_DIR": str(data),
-        "NLTK_DATA": str(tokeniser),
-    }
-    ended = harness("run", f"configs/{name}.yaml", env=environment)
-    assert ended.returncode == 0, ended.stderr
-    metrics = msgspec.json.decode((runs / name / "metrics.json").read_bytes())
-    lines = (runs / name / "attempts.jsonl").read_bytes().splitlines()
-    return metrics, [msgspec.json.decode(line) for line in lines]
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("name", "model", "rounds"),
-    [("replay_gpt4_collie", "gpt-4", 4), ("replay_vicuna7b_collie", "vicuna-7b", 1)],
-)
-def test_a_replay_gives_the_published_numbers(
-    name: str, model: str, rounds: int, data_dir: Path, tmp_path: Path
-) -> None:
-    metrics, attempts = replayed(name, data_dir, tmp_path)
-    expected = msgspec.json.decode((data_dir / f"collie/expected_{model}.json").read_bytes())
-    verdicts = {found["id"]: found["verdicts"] for found in expected["instances"]}
-    assert len(attempts) == rounds * 2080
-    assert all(a["passed"] is verdicts[a["instance"]][a["round"] - 1] for a in attempts)
-    for number in range(1, rounds + 1):
-        table = expected["tables"][f"round{number}"]
-        assert metrics["rounds"]["each"][str(number)] == pytest.approx(table["overall"], abs=1e-12)
-        for structure, group in metrics["groups"]["structure"].items():
-            rate = group["rounds"]["each"][str(number)]
-            assert rate == pytest.approx(table[structure], abs=1e-12), structure
-    assert len(metrics["groups"]["structure"]) == 13
-    if rounds > 1:
-        any_of = expected["tables"]["any_of_first_k_rounds"]
-        assert metrics["rounds"]["any_of_first_k"] == pytest.approx(any_of)
-    assert metrics["n_clusters"] == 1435

@@ -9,8 +9,9 @@ import yaml
 
 from tests.cli.command import harness, mistake
 
-TASKS, MODELS = "collie,natural_instructions", "simulated/0.2,simulated/0.9"
-EVAL = ("eval", TASKS, "--model", MODELS, "--limit", "6")
+FILES, TASKS = "tests/fixtures/words.jsonl,harness/tasks/jsonl/example.jsonl", ("words", "example")
+CHECKED = ("-o", "task.prompt='Write: {{ target }}.'", "-o", "task.checks=exact_match")
+EVAL = ("eval", FILES, *CHECKED, "--model", "simulated/0.2,simulated/0.9", "--limit", "6")
 
 
 def on(runs: Path) -> dict[str, str]:
@@ -22,18 +23,14 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("runs")
     ended = harness(*EVAL, env=on(runs))
     assert ended.returncode == 0, ended.stderr
-    for said in ("collie", "natural_instructions", "average rank", "SIMULATED", "Against 0.2"):
+    for said in (*TASKS, "average rank", "SIMULATED", "Against 0.2"):
         assert said in ended.stdout
     return runs
 
 
 def test_a_run_of_each_model_on_each_benchmark_and_their_run_file(done: Path) -> None:
     names = {path.name for path in done.iterdir() if path.is_dir()}
-    assert names == {
-        f"eval.{task}.simulated-{model}"
-        for task in ("collie", "natural_instructions")
-        for model in ("0.2", "0.9")
-    }
+    assert names == {f"eval.{task}.simulated-{model}" for task in TASKS for model in ("0.2", "0.9")}
     tree = yaml.safe_load((done / "eval.yaml").read_text())
     assert list(tree["matrix"]) == ["task", "model"]
     assert tree["limit"] == 6
@@ -42,7 +39,7 @@ def test_a_run_of_each_model_on_each_benchmark_and_their_run_file(done: Path) ->
 
 
 def test_the_same_command_resumes_and_asks_nothing_again(done: Path) -> None:
-    attempts = done / "eval.collie.simulated-0.2" / "attempts.jsonl"
+    attempts = done / "eval.words.simulated-0.2" / "attempts.jsonl"
     whole = attempts.read_bytes()
     attempts.write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
     assert harness(*EVAL, env=on(done)).returncode == 0
@@ -52,35 +49,27 @@ def test_the_same_command_resumes_and_asks_nothing_again(done: Path) -> None:
     assert attempts.read_bytes() == before
 
 
-def test_table_matrix_and_report_of_all_runs(done: Path, tmp_path: Path) -> None:
+def test_table_and_results_of_all_runs(done: Path) -> None:
     shown = harness("table", "eval", env=on(done))
     assert shown.returncode == 0, shown.stderr
     assert "average rank" in shown.stdout
     again = harness("show", "eval", env=on(done))
     assert again.returncode == 0, again.stderr
     assert "average rank" in again.stdout
-    assert "One in full: harness show eval.collie" in again.stdout
+    assert "One in full: harness show eval.words" in again.stdout
     found = json.loads(harness("show", "eval", "--format", "json", env=on(done)).stdout)
     assert len(found) == 4
     assert all(one["n_samples"] == 6 for one in found.values())
-    both = ("eval.collie.simulated-0.2", "eval.collie.simulated-0.9")
+    both = ("eval.words.simulated-0.2", "eval.words.simulated-0.9")
     shown = harness("show", *both, env=on(done))
     assert shown.returncode == 0, shown.stderr
     assert all(run in shown.stdout for run in both)
     failed = harness("show", "eval", "--failed", env=on(done)).stdout
     assert failed.count("SIMULATED") >= 4
     found = json.loads(harness("show", "eval", "--failed", "--format", "json", env=on(done)).stdout)
-    assert found.keys() == {*both, *(run.replace("collie", "natural_instructions") for run in both)}
+    assert found.keys() == {*both, *(run.replace("words", "example") for run in both)}
     one = mistake(harness("show", "eval", "--instance", "x", env=on(done)))
     assert "for one run, not for 4" in one
-    shown = harness("matrix", "eval", env=on(done))
-    assert shown.returncode == 0, shown.stderr
-    assert "collie" in shown.stdout
-    assert "natural_instructions" in shown.stdout
-    page = tmp_path / "page.html"
-    ended = harness("report", "eval", "-o", page, env=on(done))
-    assert ended.returncode == 0, ended.stderr
-    assert "natural_instructions" in page.read_text()
 
 
 def test_a_run_file_that_was_changed_is_not_replaced(done: Path) -> None:
@@ -95,23 +84,23 @@ def test_a_run_file_that_was_changed_is_not_replaced(done: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("colie", "--model", "simulated/a"), "Did you mean 'collie'?"),
-        (("collie", "--model", "simulatd/a"), "simulatd"),
-        (("collie", "--model", "simulated/a,simulated/a"), "Two models"),
+        (("jsonll", "--model", "simulated/a"), "Did you mean 'jsonl'?"),
+        (("jsonl", "--model", "simulatd/a"), "simulatd"),
+        (("jsonl", "--model", "simulated/a,simulated/a"), "Two models"),
         (("my_run.yaml", "--model", "simulated/a"), "Use harness run my_run.yaml --model"),
         (("./rows.jsonl", "--model", "simulated/a"), "There is no file"),
         (("./rows.txt", "--model", "simulated/a"), "Rows are read from .jsonl, .json, .csv"),
         (("a/rows.jsonl,b/rows.csv", "--model", "simulated/a"), "Two tasks have runs named 'rows'"),
         (("unheard_of", "--model", "simulated/a"), "'harness tasks' describes them"),
-        (("collie", "--model", "gpt-4o-mini"), "such as openai/gpt-4o-mini"),
-        (("quickstart", "--model", "simulated/a"), "harness run quickstart --model"),
-        (("collie", "--model", "simulated/a", "-o", "base_url=x"), "unknown key 'base_url'"),
+        (("jsonl", "--model", "gpt-4o-mini"), "such as openai/gpt-4o-mini"),
+        (("jsonl_example", "--model", "simulated/a"), "harness run jsonl_example --model"),
+        (("jsonl", "--model", "simulated/a", "-o", "base_url=x"), "unknown key 'base_url'"),
         (("jsonl", "--model", "simulated/a", "-o", "task.prompt=Q: {q}"), "'task.prompt=\"Q: …\"'"),
         (("jsonl", "--model", "simulated/a", "-o", "task.checks=a,b"), "Write [a,b]."),
         ((",", "--model", "simulated/a"), "Which task?"),
-        (("collie", "--model", ""), "Which model?"),
+        (("jsonl", "--model", ""), "Which model?"),
         (
-            ("collie", "--model", "simulated/a,openai/b", "-o", "model.base_url=http://h/v1"),
+            ("jsonl", "--model", "simulated/a,openai/b", "-o", "model.base_url=http://h/v1"),
             "write a run file with 'matrix: {model: {NAME: {backend:",
         ),
     ],
@@ -151,8 +140,6 @@ def test_files_of_rows_are_separate_benchmarks(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "runs").glob("*/")) == runs
     found = json.loads(harness("table", "eval", "--format", "json", env=env).stdout)
     assert found["table"]["tasks"] == ["jsonl:sums", "jsonl:cities"]
-    for verb in ("report", "matrix"):
-        assert harness(verb, "eval", env=env, cwd=tmp_path).returncode == 0
     other = mistake(harness("compare", runs[0], runs[2], env=env))
     assert "different data sets" in other
 
@@ -164,38 +151,3 @@ def test_rows_may_be_named_by_their_task_too(tmp_path: Path) -> None:
     ended = harness(*asked, "--dry-run", env=on(tmp_path / "runs"), cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
     assert "our own instances" not in ended.stderr
-
-
-def test_real_models_get_the_published_data_which_is_fetched_at_first_use(tmp_path: Path) -> None:
-    nowhere = {"HARNESS_DATA_DIR": str(tmp_path / "data"), "HTTPS_PROXY": "http://127.0.0.1:9"}
-    url = "model.base_url=http://127.0.0.1:9"
-    asked = ("eval", "ifeval", "--model", "openai/gpt-4o-mini", "-o", url)
-    missing = mistake(harness(*asked, env=on(tmp_path) | nowhere))
-    assert "harness data fetch ifeval" in missing
-    refused = mistake(harness(*asked, env=on(tmp_path) | nowhere | {"HARNESS_FETCH": "true"}))
-    assert "Cannot fetch" in refused
-    assert "or download it by hand to " in refused
-    assert "-o task.dataset=builtin" in refused
-    unset = mistake(harness(*asked[:-2], env=on(tmp_path) | nowhere | {"HARNESS_FETCH": "true"}))
-    assert "OPENAI_API_KEY is not set" in unset
-    assert "Fetching" not in unset
-    ours = harness(*asked, "-o", "task.dataset=builtin", "--dry-run", env=on(tmp_path) | nowhere)
-    assert ours.returncode == 0, ours.stderr
-
-
-def test_what_an_installed_data_set_needs_is_fetched_for_new_runs_only(tmp_path: Path) -> None:
-    row = '{"key": 1, "prompt": "Hi", "kwargs": [{}], '
-    row += '"instruction_id_list": ["punctuation:no_comma"]}'
-    data = tmp_path / "data" / "ifeval" / "input_data.jsonl"
-    data.parent.mkdir(parents=True)
-    data.write_text(row)
-    file = tmp_path / "a.yaml"
-    file.write_text("task: {name: ifeval, dataset: public}\nmodel: {backend: simulated}\n")
-    nowhere = {"HARNESS_DATA_DIR": str(tmp_path / "data"), "HTTPS_PROXY": "http://127.0.0.1:9"}
-    env = on(tmp_path / "runs") | nowhere | {"HARNESS_FETCH": "true"}
-    begun = harness("run", file, env=env)
-    assert "Fetching punkt" in begun.stderr
-    assert "To try again: harness data fetch punkt" in begun.stderr
-    assert begun.returncode == 0, begun.stderr
-    assert "Fetching" not in harness("run", file, "-o", "samples=2", env=env).stderr
-    assert "Fetching punkt" in harness("run", file, "--fresh", env=env).stderr

@@ -14,10 +14,13 @@ import httpx2
 import pytest
 import yaml
 
+from harness.cli.verbs import all_verbs
 from tests.cli.command import COMMAND, harness
 from tests.cli.test_compare import on
+from tests.unsealed import unseal
 
 Config = dict[str, Any]
+INSTALLED = all_verbs()
 
 CODE = """
 from pathlib import Path
@@ -48,6 +51,7 @@ class TaskManager:
     "inspect_ai/_eval/__init__.py": "",
     "inspect_ai/_eval/loader.py": """
 import runpy
+from tests.unsealed import unseal
 
 def load_tasks(specs, args):
     runpy.run_path(specs[0].partition("@")[0])
@@ -128,8 +132,6 @@ READING = (
     "errors draw evil",
     "export evil --output out.csv",
     "export evil --output out.eval",
-    "export evil --output out.jsonl",
-    "export evil --format eee --field source_organization_name=me --output eee",
     "export evil --output out.yaml",
     "batches",
     "cache stats",
@@ -175,6 +177,7 @@ def planted(good: Path, tmp_path: Path) -> Callable[[str], Path]:
         shutil.copytree(good, runs)
         folder = runs / "evil"
         shutil.copytree(runs / "good", folder)
+        unseal(folder)
         code = folder / "evil.py"
         code.write_text(CODE.format(marker=str(marker)))
         (folder / "evil.yaml").write_text("task: planted\ndataset_path: !function evil.plugin\n")
@@ -308,14 +311,14 @@ def test_a_link_in_a_run_is_not_followed(good: Path, tmp_path: Path, name: str) 
 TASK = """
 from pathlib import Path
 
-from harness.ports import PaperTable, TableFigure
+from harness.plugin import PaperTable, TableFigure, Task
 from harness.records import Instance, Message, Score
 
 with Path({marker!r}).open("a") as file:
     file.write("executed ")
 
 
-class Sums:
+class Sums(Task):
     on_truncated = "fail"
     table = PaperTable("", "", (TableFigure("Sum Acc"),), "Sums (2026), Table 1")
 
@@ -422,7 +425,7 @@ def test_a_hostile_run_hides_no_other(good: Path, tmp_path: Path, name: str) -> 
     listed = harness("ls", "--format", "json", env=environment(tmp_path))
     assert listed.returncode == 0, listed.stderr
     assert [one["complete"] for one in json.loads(listed.stdout) if one["run"] == "good"] == [True]
-    for command in ("show", "report"):
+    for command in filter(INSTALLED.__contains__, ("show", "report")):
         ended = harness(command, "bad", env=environment(tmp_path), cwd=tmp_path)
         assert ended.returncode == 1
         assert problem in " ".join(ended.stderr.split())
@@ -446,5 +449,5 @@ def test_a_pipe_is_no_run_file(tmp_path: Path) -> None:
 
 def test_an_error_message_has_no_control_characters(tmp_path: Path) -> None:
     apart: dict[str, bool] = {"close_fds": True}  # in a process of its own
-    ended = harness("ablation", "\x1b[31mred", env=environment(tmp_path), **apart)
-    assert "no run \\x1b[31mred.VARIANT" in ended.stderr
+    ended = harness("show", "\x1b[31mred", env=environment(tmp_path), **apart)
+    assert "'\\x1b[31mred' cannot name a run" in ended.stderr

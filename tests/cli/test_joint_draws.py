@@ -11,16 +11,18 @@ import pytest
 from harness.plugins.mock.server import MockServer
 from tests.cli.command import begun, harness, mistake
 from tests.cli.test_run import attempts, wait_until
+from tests.rows import TASK
 
-FILE = """
-model: {backend: BACKEND, base_url: URL, name: m, price: {input: 2, output: 10}}
-task: {name: collie, dataset: builtin}
+FILE = (
+    f"\n{TASK}"
+    + """model: {backend: BACKEND, base_url: URL, name: m, price: {input: 2, output: 10}}
 decoding: {temperature: 0.7, max_tokens: 60}
 samples: 6
 limit: 20
 seed: null
 limits: {samples_per_call: 4, concurrency: 8}
 """
+)
 MODELS = {"openai, preset: openai": "/v1", "gemini": "/v1beta"}
 
 

@@ -358,6 +358,18 @@ matrix:
     }
 
 
+def test_rows_in_a_run_file_need_a_cache_folder_that_can_be_written(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("task: {rows: [{prompt: a, target: b}], checks: contains}\nmodel: simulated\n")
+    env = {**environment, "HARNESS_CACHE_DIR": str(file)}
+    for options in ([], ["--dry-run"]):
+        said = mistake(harness("run", file, *options, env=env))
+        assert f"Cannot write {file}" in said
+        assert "set HARNESS_CACHE_DIR to another folder" in said
+
+
 def test_rows_in_a_run_file_are_a_list(tmp_path: Path, environment: dict[str, str]) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("task: {rows: mine.csv, checks: contains}\nmodel: simulated\n")

@@ -124,10 +124,9 @@ def test_a_dry_run_counts_the_judges_calls_with_those_of_the_model(
     assert "calls to pay 0 " in again
     assert "tokens" not in again, "there are no calls to pay"
     assert f"judge kind judge-kind: 0 calls ({paid - 4} more are cached)" in again
-    run.harness("cache", "prune", "--model", "judge-kind", "--yes")
-    again = plan("--name", "again")
-    assert f"calls to pay {paid - 4}: 0 for answers, {paid - 4} for judges" in again
-    run.harness("run", run.file(), "--name", "again")
+    other = ("--name", "again", "-o", "judges.kind.model.name=judge-other")
+    assert f"calls to pay {paid - 4}: 0 for answers, {paid - 4} for judges" in plan(*other)
+    run.harness("run", run.file(), *other)
     assert server.stats().requests == 2 * paid - 4
     more = plan("--name", "more", "-o", "samples=2")
     assert "calls to pay at most 8: 4 for answers, at most 4 for judges" in more
@@ -156,12 +155,6 @@ def test_rows_are_judged_by_the_judges_that_they_name(run: Run, server: MockServ
     assert "changed       0" in run.harness("score", "mine")
     assert "judge kind:" not in run.harness("show", "mine", "--instance", "rules")
 
-    second = run.folder / "second.yaml"
-    second.write_text(json.dumps(run.judge("second")))
-    told = mistake(harness("judge", "mine", "--judge", second, env=run.environment))
-    assert "item 2: the judge 'second' has no criteria to decide on" in told
-    assert server.stats().requests == asked
-
 
 def test_a_judge_that_no_check_names_judges_every_row(run: Run, server: MockServer) -> None:
     rows = [{**row, "criteria": "It is brief."} for row in ROWS]
@@ -181,13 +174,6 @@ def test_a_judge_that_no_check_names_judges_every_row(run: Run, server: MockServ
     kind, rhymes, brief = "It is kind.", "It rhymes.", "It is brief."
     assert criteria == [[kind, brief], [brief], [kind, brief], [kind, rhymes, brief]]
     assert run.metrics()["scores"]["brief.strict"]["n"] == len(ROWS)
-    second = run.folder / "second.yaml"
-    second.write_text(json.dumps(run.judge("second")))
-    run.harness("judge", "mine", "--judge", second)
-    told = run.harness(
-        "judge", "validate", "mine", "--judge", "kind", "--against", "second", "--format", "json"
-    )
-    assert json.loads(told)["n"] == 4, "the criteria that both decided on"
 
 
 def test_judgements_that_failed_are_owed_by_the_rows_that_name_the_judge(tmp_path: Path) -> None:
@@ -207,17 +193,6 @@ def test_judgements_that_failed_are_owed_by_the_rows_that_name_the_judge(tmp_pat
         assert broken.stats().requests == asked + 4
         assert well.stats().requests == len(ROWS)
         assert [run.last(row["id"]).passed for row in ROWS] == [True, True, False, False]
-
-
-def test_shots_need_no_criteria_for_nobody_judges_them(run: Run) -> None:
-    shots = run.folder / "shots.jsonl"
-    shots.write_text('{"prompt": "3 + 3?", "target": "6"}\n{"prompt": "1 + 1?", "target": "2"}\n')
-    file = run.file([{"id": "both", "criteria": "It is kind."}])
-    content = json.loads(file.read_text())
-    content["task"] |= {"checks": ["exact_match", {"judge": "kind"}]}
-    content["task"] |= {"shots": {"n": 1, "form": "turns", "source": {"path": str(shots)}}}
-    file.write_text(json.dumps(content))
-    assert "judge kind judge-kind: at most 1 call," in planned(run, file)
 
 
 def test_feedback_of_a_row_without_rules_is_the_judges_alone(run: Run, server: MockServer) -> None:

@@ -14,10 +14,11 @@ import msgspec
 import pytest
 
 from harness.plugins.mock.server import MockServer
-from tests.cli.command import ROOT, begun, harness, mistake
+from tests.cli.command import begun, harness, mistake
 from tests.cli.test_run import attempts, metrics, wait_for_lines, wait_until
+from tests.rows import GPT4_FILE, TASK, WORDS
 
-GPT4 = ("run", "configs/gpt4_collie.yaml", "-o", "task.dataset=builtin", "-o", "samples=1")
+GPT4 = ("run", GPT4_FILE, "-o", "samples=1")
 PRICE = ("-o", "model.price={input: 10, output: 1000}")
 
 
@@ -32,22 +33,21 @@ def at(server: MockServer, *options: str) -> tuple[str, ...]:
     return (*GPT4, "-o", f"model.base_url={server.base_url}", *words)
 
 
-def outcomes(runs: Path, name: str = "gpt4_collie") -> Counter[str]:
+def outcomes(runs: Path, name: str = "gpt4") -> Counter[str]:
     return Counter(attempt["outcome"] for attempt in attempts(runs, name).values())
 
 
 def test_identical_prompts_in_flight_are_one_call(runs: Path, tmp_path: Path) -> None:
-    line = (ROOT / "harness/plugins/benchmarks/collie/builtin.jsonl").read_text().splitlines()[0]
-    item = msgspec.json.decode(line)
+    item = msgspec.json.decode(Path(WORDS["path"]).read_bytes().splitlines()[0])
     same = tmp_path / "same.jsonl"
     same.write_bytes(
         b"\n".join(msgspec.json.encode(item | {"id": f"word01/{n}"}) for n in range(150))
     )
     with MockServer(latency=0.2) as server:
-        ended = harness(*at(server, "limits.concurrency=100", f"task.dataset={same}"))
+        ended = harness(*at(server, "limits.concurrency=100", f"task.path={same}"))
         assert ended.returncode == 0, ended.stderr
         assert server.stats().requests == 1
-    found = attempts(runs, "gpt4_collie")
+    found = attempts(runs, "gpt4")
     assert len(found) == 150
     assert len({attempt["call_id"] for attempt in found.values()}) == 1
     assert sum(not attempt["cached"] for attempt in found.values()) == 1
@@ -73,8 +73,8 @@ def test_faults_of_every_kind_leave_each_sample_with_its_outcome(runs: Path) -> 
         assert ended.returncode == 0, ended.stderr
         answered_twice = [body for body in server.bodies().values() if body.answered > 1]
         assert not answered_twice
-        assert len(attempts(runs, "gpt4_collie")) == 260
-        lines = (runs / "gpt4_collie" / "attempts.jsonl").read_bytes().splitlines()
+        assert len(attempts(runs, "gpt4")) == 260
+        lines = (runs / "gpt4" / "attempts.jsonl").read_bytes().splitlines()
         assert len(lines) == 260
         counted = outcomes(runs)
         assert counted.keys() == {"ok", "empty", "refused"}
@@ -102,10 +102,10 @@ def test_truncated_answers_are_drawn_again_where_the_user_says_so(runs: Path) ->
         ended = harness(*command, "--retry", "truncated")
         assert ended.returncode == 0, ended.stderr
         assert server.stats().requests == 130 + cut
-        drawn = [a for a in attempts(runs, "gpt4_collie").values() if a["request"].get("redraw")]
+        drawn = [a for a in attempts(runs, "gpt4").values() if a["request"].get("redraw")]
         assert len(drawn) == cut
         # Each draw is a call of its own: its cost counts.
-        assert metrics(runs, "gpt4_collie")["n_calls"] == 130 + cut
+        assert metrics(runs, "gpt4")["n_calls"] == 130 + cut
     assert "Did you mean 'truncated'?" in mistake(harness(*command, "--retry", "truncate"))
 
 
@@ -126,7 +126,7 @@ def test_one_that_stays_away_ends_the_run_which_can_go_on(runs: Path) -> None:
     with MockServer(latency=0.02, faults={}) as server:
         command = at(server, "limits.concurrency=10", "limits.outage_s=1.2")
         process = begun(*command)
-        wait_for_lines(runs / "gpt4_collie" / "attempts.jsonl", 20)
+        wait_for_lines(runs / "gpt4" / "attempts.jsonl", 20)
         server.change(faults={"503": 1.0})
         _, said = process.communicate(timeout=60)
         assert process.returncode == 1
@@ -161,9 +161,9 @@ def test_a_budget_is_a_hard_cap_and_may_be_raised(runs: Path) -> None:
         assert "The budget of $2.00" in ended.stderr
         assert "to continue: " in ended.stderr
         assert 1.8 <= paid() <= 2
-        assert metrics(runs, "gpt4_collie")["paid_usd"] == pytest.approx(paid())
-        assert metrics(runs, "gpt4_collie")["complete"] is False
-        asked = Counter(a["groups"]["structure"] for a in attempts(runs, "gpt4_collie").values())
+        assert metrics(runs, "gpt4")["paid_usd"] == pytest.approx(paid())
+        assert metrics(runs, "gpt4")["complete"] is False
+        asked = Counter(a["groups"]["structure"] for a in attempts(runs, "gpt4").values())
         assert len(asked) == 13, "round the groups"
         before = server.stats().requests
         assert harness(*at(server, *tokens, "budget.usd=2"), *PRICE).returncode == 3
@@ -174,7 +174,7 @@ def test_a_budget_is_a_hard_cap_and_may_be_raised(runs: Path) -> None:
         ended = harness(*at(server, *tokens, "budget.usd=100"), *PRICE)
         assert ended.returncode == 0, ended.stderr
         assert server.stats().requests == 130
-    assert metrics(runs, "gpt4_collie")["cost_usd"] == pytest.approx(paid())
+    assert metrics(runs, "gpt4")["cost_usd"] == pytest.approx(paid())
 
 
 def test_a_budget_holds_however_often_a_run_is_killed(runs: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_budget_holds_however_often_a_run_is_killed(runs: Path) -> None:
             *at(server, "samples=4", "decoding.max_tokens=100", "limits.concurrency=20"),
             *PRICE, "-o", "budget.usd=4",
         )  # fmt: skip
-        file = runs / "gpt4_collie" / "attempts.jsonl"
+        file = runs / "gpt4" / "attempts.jsonl"
         for kill in range(2):
             process = begun(*command)
             lines = 12 * (kill + 1)
@@ -208,7 +208,7 @@ def test_the_variants_of_a_file_share_its_budget(runs: Path, tmp_path: Path) -> 
     with MockServer() as server:
         file = tmp_path / "both.yaml"
         file.write_text(
-            f"task: {{name: collie}}\nlimit: 20\ndecoding: {{max_tokens: 100}}\n"
+            TASK + f"limit: 20\ndecoding: {{max_tokens: 100}}\n"
             f"model: {{backend: openai, name: m, base_url: '{server.base_url}',\n"
             "  price: {input: 10, output: 1000}}\nbudget: {usd: 2}\n"
             "variants: {one: {}, two: {decoding.temperature: 0.5}, three: {samples: 50}}\n"
@@ -225,7 +225,7 @@ def test_each_variant_has_its_own_rate_limit(runs: Path, tmp_path: Path) -> None
     with MockServer() as server:
         file = tmp_path / "both.yaml"
         file.write_text(
-            f"task: {{name: collie}}\nlimit: 13\n"
+            TASK + f"limit: 13\n"
             f"model: {{backend: openai, name: m, base_url: '{server.base_url}'}}\n"
             "variants: {slow: {limits.rpm: 120}, quick: {seed: 1, limits.rpm: 60000}}\n"
         )
@@ -242,13 +242,13 @@ def test_each_variant_has_its_own_rate_limit(runs: Path, tmp_path: Path) -> None
 
 
 def test_one_call_that_always_fails_is_an_error_and_not_the_end(runs: Path, tmp_path: Path) -> None:
-    items = (ROOT / "harness/plugins/benchmarks/collie/builtin.jsonl").read_text().splitlines()[:20]
+    items = Path(WORDS["path"]).read_text().splitlines()[:20]
     file = tmp_path / "items.jsonl"
     file.write_text("\n".join(items))
     with MockServer() as server:
-        command = at(server, f"task.dataset={file}", "limits.attempts=3", "limits.outage_s=5")
+        command = at(server, f"task.path={file}", "limits.attempts=3", "limits.outage_s=5")
         assert harness(*command, "-o", "limit=19").returncode == 0
-        server.change(faults={"500": 1.0}, fault_on=["Please generate"])
+        server.change(faults={"500": 1.0}, fault_on=["Write: "])
         for _ in range(2):
             ended = harness(*command)
             assert ended.returncode == 1
@@ -259,12 +259,12 @@ def test_one_call_that_always_fails_is_an_error_and_not_the_end(runs: Path, tmp_
 def test_what_arrived_of_a_broken_stream_is_kept_beside_the_error(runs: Path) -> None:
     options = ("model.backend=anthropic", "decoding={max_tokens: 30000}", "limits.attempts=1")
     answer = lambda ask, index: "Snow fell on the town.\n" * 50  # noqa: E731
-    faulty = {"faults": {"truncated_body": 1.0}, "fault_on": ["Please generate"]}
+    faulty = {"faults": {"truncated_body": 1.0}, "fault_on": ["Write: "]}
     with MockServer(answers=answer, **faulty) as server:
         url = f"model.base_url={server.url}"
         ended = harness(*at(server, *options, url, "limit=2"))
         assert ended.returncode == 1, ended.stderr  # no call has an answer
-    found = list(attempts(runs, "gpt4_collie").values())
+    found = list(attempts(runs, "gpt4").values())
     assert [attempt["outcome"] for attempt in found] == ["error"] * 2
     assert all(attempt["partial"].startswith("Snow fell on the town.") for attempt in found)
     assert all(attempt["text"] is None and "broke" in attempt["error"] for attempt in found)
@@ -302,4 +302,4 @@ def test_a_user_has_prices_of_their_own(runs: Path, tmp_path: Path) -> None:
         assert ended.returncode == 0, ended.stderr
         stats = server.stats()
         cost = (5 * stats.prompt_tokens + 50 * stats.completion_tokens) / 1e6
-    assert metrics(runs, "gpt4_collie")["cost_usd"] == pytest.approx(cost)
+    assert metrics(runs, "gpt4")["cost_usd"] == pytest.approx(cost)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from datetime import datetime
@@ -13,6 +14,7 @@ import pytest
 from harness.store.run_folder import RunFolder
 from tests.cli.command import harness, mistake
 from tests.cli.test_compare import QUICK, on
+from tests.rows import TASK
 
 
 @pytest.fixture(scope="module")
@@ -113,10 +115,7 @@ def test_failed_attempts_of_an_instance(made: Path) -> None:
     assert not any(one["passed"] for one in found)
 
 
-LISTINGS = ["ls", "show first", "configs", "tasks", "backends", "checkers", "judges"]
-
-
-@pytest.mark.parametrize("listing", [*LISTINGS, "checkers word_count", "prices gpt-4o", "data ls"])
+@pytest.mark.parametrize("listing", ["ls", "show first"])
 def test_a_listing_is_also_json(made: Path, listing: str) -> None:
     ended = harness(*listing.split(), "--format", "json", env=on(made))
     assert ended.returncode == 0, ended.stderr
@@ -160,54 +159,48 @@ def cut(path: Path) -> None:
 
 
 def copied(path: Path) -> None:
-    """The file is that of the other shard."""
-    shutil.copy(path.parents[1] / "first-1of2" / path.name, path)
+    """The file is that of another run."""
+    shutil.copy(path.parents[1] / "second" / path.name, path)
 
 
 @pytest.mark.parametrize("damage", [emptied, cut, Path.unlink, copied])
 def test_no_command_accepts_lost_attempts(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     env = on(tmp_path / "runs")
-    for shard in ("1/2", "2/2"):
-        assert harness(*QUICK, "first", "--shard", shard, env=env).returncode == 0
-    damage(tmp_path / "runs" / "first-2of2" / "attempts.jsonl")
-    problem = "may have attempts of another run" if damage is copied else "lacks at least"
-    assert problem in mistake(harness("merge", "first", env=env))
-    shown = harness("show", "first-2of2", "--format", "json", env=env)
-    assert not json.loads(shown.stdout)["complete"]
+    for name in ("first", "second"):
+        assert harness(*QUICK, name, env=env).returncode == 0
+    damage(tmp_path / "runs" / "first" / "attempts.jsonl")
+    problem = "line is from another run" if damage is copied else "lacks at least"
+    shown = harness("show", "first", "--format", "json", env=env)
+    if damage is copied:
+        assert problem in mistake(shown)
+    else:
+        assert not json.loads(shown.stdout)["complete"]
     apart: dict[str, bool] = {"close_fds": True}  # in a process of its own
-    compared = harness("compare", "first-1of2", "first-2of2", env=env, **apart)
+    compared = harness("compare", "first", "second", env=env, **apart)
     assert problem in compared.stderr
-    for command in (
-        ("export", "first-2of2", "--output", str(tmp_path / "rows.csv")),
-        ("show", "first-2of2", "--side-by-side"),
-        ("score", "first-2of2"),
-    ):
+    for command in (("show", "first", "--side-by-side"), ("score", "first")):
         ended = harness(*command, env=env, **apart)
         assert problem in ended.stderr or damage in (emptied, Path.unlink)  # no attempts: refused
 
 
-def test_a_copy_with_lost_attempts_keeps_no_other_from_being_copied(tmp_path: Path) -> None:
-    urls = {
-        "HARNESS_RUNS_URL": f"file://{tmp_path}/store",
-        "HARNESS_CACHE_URL": "postgresql://none",
-    }
-    here, there = (on(tmp_path / name) for name in ("here", "there"))
-    for name in ("first", "second"):
-        assert harness(*QUICK, name, env=here).returncode == 0
-    assert harness("sync", "first", "second", env=here | urls).returncode == 0
-    cut(tmp_path / "store" / "first" / "attempts.jsonl")
-    ended = harness("sync", env=there | urls)
-    assert ended.returncode == 1
-    said = " ".join(ended.stderr.split())
-    assert "first: attempts.jsonl lacks at least" in said
-    assert "To repeat them, run the run file again" in said
-    assert "second is the same here" in said
-
-
-def test_a_checker_is_shown_as_a_run_file_has_it() -> None:
-    said = harness("checkers", "word_count").stdout
-    assert "checks: [{word_count: {exactly: 3}}]" in said
-    assert "at_most" in said
-    assert "Did you mean 'word_count'?" in mistake(harness("checkers", "wordcount"))
-    said = harness("judges", "yes_no").stdout
-    assert "judges: [{name: yes_no, model: {backend: openai, name: gpt-4o-mini}}]" in said
+def test_a_run_without_its_run_file_is_listed_as_damaged(tmp_path: Path) -> None:
+    """Comparisons of the variants must not omit it. A new run keeps its attempts."""
+    file, runs = tmp_path / "file.yaml", tmp_path / "runs"
+    model = "{backend: simulated, name: m}"
+    variants = "variants: {a: {}, b: {seed: 2}, c: {seed: 3}}"
+    file.write_text(f"{TASK}model: {model}\nlimit: 2\n{variants}\n")
+    assert harness("run", str(file), env=on(runs)).returncode == 0
+    (runs / "file.b" / "config.yaml").unlink()
+    problem = "file.b/config.yaml is missing: what the run's attempts stand for is unknown."
+    for remaining in ("with metrics", "without"):
+        ended = harness("ls", env=on(runs))
+        assert re.search(r"file\.b +DAMAGED", ended.stdout), remaining
+        assert problem in ended.stderr
+        (runs / "file.b" / "metrics.json").unlink(missing_ok=True)
+    for words in (("compare", "file"), ("show", "file.b"), ("score", "file.b"), ("run", str(file))):
+        assert problem in mistake(harness(*words, env=on(runs)))
+    attempts = (runs / "file.b" / "attempts.jsonl").read_bytes()
+    assert harness("run", str(file), "--fresh", env=on(runs)).returncode == 0
+    (kept,) = runs.glob("file-*.b")
+    assert (kept / "attempts.jsonl").read_bytes() == attempts
+    assert harness("rm", kept.name, "--yes", env=on(runs)).returncode == 0

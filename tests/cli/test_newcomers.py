@@ -14,15 +14,15 @@ from tests.cli.test_compare import QUICK, on
 def test_a_decoding_parameter_of_the_model_is_pointed_to_its_place(backend: str, key: str) -> None:
     options = "-o", f"model={{backend: {backend}, name: m, {key}: 1}}"
     env = os.environ | {"OPENAI_API_KEY": "k"}
-    said = mistake(harness("run", "quickstart", *options, "--dry-run", env=env))
+    said = mistake(harness("run", "jsonl_example", *options, "--dry-run", env=env))
     assert f"Did you mean 'decoding.{key}'?" in said
 
 
-@pytest.mark.parametrize("file", ["quickstart.yaml", "some/quickstrt.yaml"])
+@pytest.mark.parametrize("file", ["jsonl_example.yaml", "some/jsonl_exmple.yaml"])
 def test_a_file_that_is_not_there_may_be_a_shipped_one(file: str, tmp_path: Path) -> None:
     said = mistake(harness("run", file, cwd=tmp_path))
     assert f"There is no run file '{file}'" in said
-    assert "Did you mean the shipped 'quickstart'?" in said
+    assert "Did you mean the shipped 'jsonl_example'?" in said
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_what_is_no_run_file_has_one_line_of_help(file: str, remedy: str, tmp_pa
 
 
 def test_a_file_beside_it_is_nearer_than_a_shipped_one(tmp_path: Path) -> None:
-    (tmp_path / "quickstarts.yaml").touch()
-    said = mistake(harness("run", "quickstar.yaml", cwd=tmp_path))
-    assert "Did you mean 'quickstarts.yaml'?" in said
+    (tmp_path / "jsonl_examples.yaml").touch()
+    said = mistake(harness("run", "jsonl_exampl.yaml", cwd=tmp_path))
+    assert "Did you mean 'jsonl_examples.yaml'?" in said
 
 
 def test_narrow_terminals_show_the_names_of_runs_and_of_variants(tmp_path: Path) -> None:
@@ -64,11 +64,12 @@ def test_attempts_in_rounds_are_counted_as_such(tmp_path: Path) -> None:
 
 
 def test_rows_of_variants_have_their_names(tmp_path: Path) -> None:
-    ended = harness("run", "last_letter_free", "--limit", "2", env=on(tmp_path))
+    variants = "variants={plain: {}, strict: {task.prompt: 'Only write: {{ target }}'}}"
+    ended = harness(*QUICK, "two", "-o", variants, env=on(tmp_path))
     assert ended.returncode == 0, ended.stderr
-    said = harness("table", "last_letter_free", env=on(tmp_path)).stdout
+    said = harness("table", "two", env=on(tmp_path)).stdout
     assert "variant=strict" in said
-    assert "task.form=" not in said
+    assert "task.prompt=" not in said
 
 
 @pytest.mark.parametrize(
@@ -82,10 +83,8 @@ def test_rows_of_variants_have_their_names(tmp_path: Path) -> None:
         (("evl",), "Did you mean 'eval'?"),
         (("rnu",), "Did you mean 'run'?"),
         (("frobnicate",), "harness --help lists the commands"),
-        (("data", "list"), "Did you mean 'ls'?"),
-        (("cache", "clear-all"), "Valid names: prune, stats."),
-        (("run", "quickstart", "--limit", "0.1"), "It is a number of instances, such as 50"),
-        (("run", "quickstart", "--freh"), "Possible options: --fresh"),
+        (("run", "jsonl_example", "--limit", "0.1"), "It is a number of instances, such as 50"),
+        (("run", "jsonl_example", "--freh"), "Possible options: --fresh"),
     ],
 )
 def test_a_mistaken_command_is_answered_with_what_helps(words: tuple[str, ...], said: str) -> None:

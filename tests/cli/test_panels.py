@@ -14,11 +14,11 @@ import pytest
 from harness.plugins.mock.answers import Answer
 from harness.plugins.mock.server import MockServer
 from harness.plugins.mock.wire import MockRequest
-from tests.cli.command import harness, mistake
+from tests.cli.command import harness
 
 INSTANCES = 4
 ROWS: list[dict[str, Any]] = [
-    {"id": f"row-{n}", "task": f"Say {n}.", "constraints": ["Be kind.", "Be brief."]}
+    {"id": f"row-{n}", "task": f"Say {n}.", "criteria": ["Be kind.", "Be brief."]}
     for n in range(INSTANCES)
 ]
 NO = {"mild": "", "harsh": "kind", "blunt": "brief"}
@@ -55,8 +55,9 @@ def content(folder: Path, server: MockServer, **changes: Any) -> dict[str, Any]:
     rows.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     model = {"backend": "openai", "base_url": server.base_url, "preset": "vllm"}
     judges = [{"name": "yes_no", "as": one, "model": {**model, "name": one}} for one in NO]
+    checks = [{"judge": one} for one in NO]
     return {
-        "task": {"name": "wildifeval", "dataset": str(rows)},
+        "task": {"name": "jsonl", "path": str(rows), "prompt": "{{ task }}", "checks": checks},
         "model": {**model, "name": "m"},
         "judges": judges,
         "panels": [{"as": "jury", "of": list(NO)}],
@@ -101,9 +102,6 @@ def test_the_majority_decides_and_each_judge_stays_beside(decided: Path, folder:
     shown = harness("show", "decided").stdout
     rates = {line.split()[0]: line for line in shown.splitlines() if ".strict" in line}
     assert set(rates) == {"mild.strict", "harsh.strict", "blunt.strict", "jury.strict"}
-    against = harness("judge", "validate", "decided", "--judge", "harsh", "--against", "jury")
-    (accuracy,) = [line for line in against.stdout.splitlines() if line.startswith("accuracy")]
-    assert accuracy.split()[1] == "0.500"
 
 
 def test_run_again_nothing_is_asked(decided: Path, folder: Path, server: MockServer) -> None:
@@ -131,50 +129,3 @@ def test_a_panel_waits_for_a_judge_whose_calls_failed(folder: Path, server: Mock
     assert server.stats().requests == asked
     assert len(said(folder, "waits", "jury")) == INSTANCES
     assert overall(folder, "waits")["pass_rate"] == 1
-
-
-def test_a_later_panel_asks_nobody_and_changes_no_verdict(folder: Path, server: MockServer) -> None:
-    file = write(folder / "later.yaml", content(folder, server, panels=[]))
-    assert harness("run", file).returncode == 0
-    assert overall(folder, "later")["pass_rate"] == 0  # all three decide
-    before = server.stats().requests
-    panel = write(folder / "jury.yaml", {"as": "jury", "of": list(NO), "by": "mean"})
-    judged = harness("judge", "later", "--judge", panel)
-    assert judged.returncode == 0, judged.stderr
-    assert f"jury: {INSTANCES} answers judged" in judged.stderr
-    assert server.stats().requests == before
-    assert overall(folder, "later")["pass_rate"] == 0
-    metrics = json.loads((folder / "runs" / "later" / "metrics.json").read_text())
-    assert metrics["scores"]["jury.strict"]["mean"] == 1
-    assert "jury: 0 answers judged" in harness("judge", "later", "--judge", "jury").stderr
-    other = write(folder / "other.yaml", {"as": "jury", "of": list(NO)})
-    assert "has a different judge 'jury'" in mistake(harness("judge", "later", "--judge", other))
-    stranger = write(folder / "stranger.yaml", {"as": "x", "of": ["mild", "hrash"]})
-    assert "Did you mean 'harsh'" in mistake(harness("judge", "later", "--judge", stranger))
-    same_name = {**content(folder, server)["judges"][0], "as": "jury"}
-    as_panel = write(folder / "same.yaml", same_name)
-    assert "is a panel of the run" in mistake(harness("judge", "later", "--judge", as_panel))
-
-
-def test_a_judge_that_is_asked_again_changes_what_its_panel_says(
-    folder: Path, server: MockServer
-) -> None:
-    """While blunt refuses, mild and harsh differ on what is kind."""
-    tree = content(folder, server)
-    with MockServer(answers=answer, faults={"refusal": 1.0}) as refusing:
-        tree["judges"][2]["model"]["base_url"] = refusing.base_url
-        file = write(folder / "refused.yaml", tree)
-        ended = harness("run", file)
-        assert (ended.returncode, "samples have no verdict" in ended.stderr) == (1, True)
-        assert {one["outcome"] for one in said(folder, "refused", "blunt")} == {"refused"}
-        assert overall(folder, "refused")["pass_rate"] is None
-        refusing.change(faults={})
-        command = ["judge", "refused", "--judge", "blunt", "--retry"]
-        assert "blunt: 0 answers" in harness(*command[:-1]).stderr
-        asked = refusing.stats().requests
-        ended = harness(*command, "refused")
-        assert f"blunt: {INSTANCES} answers judged" in ended.stderr
-        assert refusing.stats().requests == asked + 2 * INSTANCES
-        assert overall(folder, "refused")["pass_rate"] == 1
-        assert "blunt: 0 answers" in harness(*command, "refused").stderr
-        assert "no outcome 'refusd'" in mistake(harness(*command, "refusd"))

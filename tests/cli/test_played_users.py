@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,6 @@ from harness.plugins.mock.wire import ApiError, MockRequest
 from tests.cli.command import begun, harness
 from tests.cli.test_conversations import Counting, Run
 from tests.cli.test_run import timeless, wait_until
-from tests.report.html.pages import data
 
 PLACES = [f"town {number}" for number in range(12)]
 TURNS = 3  # of the user, who then ends the conversation
@@ -307,12 +304,6 @@ def test_a_judge_reads_the_whole_conversation(run: Run, talk: Talk) -> None:
     (asked,) = talk.calls("judge")  # the answers before the last have no criteria
     assert "user: I live in Bonn. Say OK.\n\nassistant: OK\n\nuser: Turn 2" in asked.prompt
     assert run.metrics()["user_calls"]["n_calls"] == TURNS
-    later = run.folder / "judge.yaml"
-    later.write_text(json.dumps({**judge, "as": "later", "model": run.model("judge-2")}))
-    talk.assistant = lambda ask: "yes"  # type: ignore[method-assign]
-    run.harness("judge", "talk", "--judge", later)
-    (again,) = talk.calls("judge-2")
-    assert again.prompt == asked.prompt
 
 
 def test_what_a_hostile_user_says_is_text(run: Run, talk: Talk) -> None:
@@ -324,25 +315,6 @@ def test_what_a_hostile_user_says_is_text(run: Run, talk: Talk) -> None:
     whole = run.harness("show", "talk", "--instance", "Bonn")
     assert "\x1b" not in whole
     assert "</script><b>" in whole
-    report = run.folder / "report.html"
-    run.harness("report", "talk", "--output", report)
-    page = report.read_text()
-    assert nasty not in page
-    assert "</script><b>" not in page
-    assert data(report, "overview")["runs"]
-
-
-def test_exports_have_both_sides(run: Run, talk: Talk) -> None:
-    run.harness("run", played(run, [row("Bonn")]))
-    written = run.harness("export", "talk", "--attempts", "--format", "csv", "-o", "-")
-    rows = list(csv.DictReader(written.splitlines()))
-    assert [one["feedback"] for one in rows] == [
-        "Turn 2, where do I live?",
-        "Turn 3, where do I live?",
-        "",
-    ]
-    assert [(one["round"], one["turns"]) for one in rows] == [("1", "2"), ("2", "3"), ("3", "3")]
-    assert rows[-1]["passed"] == "true"
 
 
 def test_the_shipped_example_runs(run: Run) -> None:

@@ -16,6 +16,7 @@ from harness.plugins.mock.server import MockServer
 from harness.plugins.mock.wire import MockRequest
 from harness.store.files import write_whole
 from tests.cli.command import harness, mistake
+from tests.unsealed import unseal
 
 HARMONY = (
     "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Blue"
@@ -92,6 +93,7 @@ class Place:
 
     def leave_reasoning_in(self) -> None:
         """Make the run one of an earlier version, which scored replies as they came."""
+        unseal(self.folder / "runs/r")
         before = [
             attempt
             | {"text": CASES[attempt["instance"]][1], "reasoning": None, "outcome": "ok"}
@@ -168,39 +170,6 @@ def test_a_recorded_run_is_scored_again_without_reasoning(place: Place) -> None:
     before = place.lines
     assert "contain reasoning" not in place.run(RECORDING, "--rescore").stderr
     assert place.lines == before
-
-
-def test_a_judge_of_a_recorded_run_sees_no_reasoning(place: Place) -> None:
-    shown: list[str] = []
-
-    def answer(request: MockRequest, _: int) -> str:
-        shown.append(request.prompt)
-        return "Yes"
-
-    rows = [
-        {"id": name, "prompt": prompt, "target": "Blue", "criteria": ["It is a colour."]}
-        for name, (prompt, *_) in CASES.items()
-        if name in PASS
-    ]
-    place.write("rows.jsonl", *rows)
-    with MockServer(answers=answer) as server:
-        model = {"backend": "openai", "name": "judge", "base_url": server.base_url}
-        judge = {"name": "yes_no", "as": "nice", "votes": 1, "model": model}
-        (place.folder / "nice.yaml").write_text(json.dumps(judge))
-        assert place.run(RECORDING).returncode == 0
-        place.leave_reasoning_in()
-        judging = ("judge", "r", "--judge", "nice.yaml")
-        ended = place.harness(*judging)
-        assert ended.returncode == 0, ended.stderr
-        assert len(shown) == len(PASS)
-        assert not [prompt for prompt in shown if "Red" in prompt or "Hm." in prompt]
-        assert all("Blue" in prompt for prompt in shown)
-        assert place.harness(*judging).returncode == 0
-        assert len(shown) == len(PASS), "its judgements belong to the recorded answers"
-        place.run(RECORDING, "--rescore")
-        ended = place.harness(*judging)
-        assert ended.returncode == 0, ended.stderr
-        assert len(shown) == len(PASS), "the same questions are in the cache"
 
 
 def test_feedback_on_a_recorded_answer_is_given_without_its_reasoning(place: Place) -> None:

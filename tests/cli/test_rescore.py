@@ -6,12 +6,18 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.config.settings import Settings
+from harness.engine.preparation import prepare
+from harness.engine.rescoring import rescore
+from harness.engine.run_files import read_runs
+from harness.execution import executing
 from harness.plugins.mock.server import MockServer
 from harness.plugins.mock.wire import MockRequest
 from tests.cli.command import harness, mistake
@@ -107,6 +113,79 @@ def test_after_harness_score_the_run_goes_on(study: Study) -> None:
     assert study.passes() == 1
     study.write(most=2)
     assert "--rescore" in mistake(study.run()), "these scores are older than the check"
+
+
+KILLING_CHECK = """
+import os
+from pathlib import Path
+
+def check(text: str) -> bool:
+    if str(len(text)) in Path("kill").read_text().split() and "x" in text:
+        os.kill(os.getpid(), 9)
+    return len(text) != 2
+"""
+
+
+def attempts_of(study: Study) -> Path:
+    return study.folder / "runs" / "mine" / "attempts.jsonl"
+
+
+def process(study: Study, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"HARNESS_RUNS_DIR": "runs", "OPENAI_API_KEY": "k"}
+    command = [sys.executable, "-m", "harness", *words]
+    return subprocess.run(
+        command, cwd=study.folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def cut_last_line(path: Path) -> None:
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_lost_new_scores_are_made_again(study: Study, killed: bool) -> None:
+    """Otherwise, the earlier scores of the answers would count again."""
+    finished(study.run("--limit", "3"))
+    (study.folder / "check.py").write_text(KILLING_CHECK)
+    (study.folder / "kill").touch()
+    if killed:
+        lines = attempts_of(study).read_bytes().splitlines()
+        answered = {json.loads(line)["instance"] for line in lines}
+        later = [row["id"] for row in study.rows if row["id"] not in answered]
+        (study.folder / "kill").write_text(" ".join(later))
+        assert process(study, "run", "mine.yaml", "--rescore").returncode == -9
+        (study.folder / "kill").write_text("")
+    else:
+        finished(study.run("--rescore", "--limit", "3"))
+    assert len(attempts_of(study).read_bytes().splitlines()) > 3
+    cut_last_line(attempts_of(study))
+    shown = process(study, "show", "mine")
+    assert "INCOMPLETE" in shown.stdout
+    assert re.search("a part of (attempts.jsonl|the file) is lost", shown.stderr)
+    assert "3 recorded answers were scored again" in finished(study.run())
+    assert study.passes() == 7
+    assert not process(study, "show", "mine").stderr
+
+
+def test_scores_of_two_versions_are_noticed(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process was killed after the new scores were written, and before the manifest was."""
+    finished(study.run())
+    assert study.passes() == 4
+    study.write(most=6)
+    monkeypatch.chdir(study.folder)
+    _, runs = read_runs("mine.yaml")
+    settings = Settings(runs_dir=Path("runs"), cache_dir=Path("cache"), data_dir=Path())
+    with executing():
+        rescore(prepare(runs[""], "mine", settings, rescore=True))
+    cut_last_line(attempts_of(study))
+    problem = "may have scores by two versions of the checks. To score all answers again"
+    shown = process(study, "show", "mine")
+    assert "INCOMPLETE" in shown.stdout
+    assert problem in " ".join(shown.stderr.split())
+    assert "--rescore" in mistake(study.run())
+    finished(study.run("--rescore"))
+    assert study.passes() == 6
+    assert not process(study, "show", "mine").stderr
 
 
 @pytest.mark.parametrize("how", ["options", "target"])

@@ -21,8 +21,9 @@ import pytest
 from harness.plugins.mock.server import MockServer
 from harness.records import Reply
 from tests.cli.command import COMMAND, ROOT, begun, harness, mistake
+from tests.rows import GPT4_FILE, QUICKSTART, TASK
 
-GPT4 = ("run", "configs/gpt4_collie.yaml", "-o", "task.dataset=builtin")
+GPT4 = ("run", GPT4_FILE)
 
 STRUCTURES = {
     "word01", "word02", "word03", "sent01", "sent02", "sent03", "sent04",
@@ -44,7 +45,7 @@ def attempts(runs: Path, name: str) -> dict[tuple[str, int, int], dict[str, Any]
 
 def timeless(found: dict[tuple[str, int, int], dict[str, Any]]) -> dict[Any, dict[str, Any]]:
     """Attempts without what depends on when and whether a reply was there already."""
-    volatile = {"started_at", "ended_at", "latency_s", "cached"}
+    volatile = {"run", "started_at", "ended_at", "latency_s", "cached"}
     return {
         name: {key: value for key, value in attempt.items() if key not in volatile}
         for name, attempt in found.items()
@@ -93,7 +94,7 @@ def test_a_finished_run_needs_no_key(runs: Path, tmp_path: Path) -> None:
 
 
 def test_quickstart_ends_with_a_table_per_structure(runs: Path) -> None:
-    ended = harness("run", "configs/quickstart.yaml")
+    ended = harness("run", QUICKSTART)
     assert ended.returncode == 0, ended.stderr
     assert all(structure in ended.stdout for structure in STRUCTURES)
     assert "SIMULATED" in ended.stdout
@@ -103,34 +104,34 @@ def test_quickstart_ends_with_a_table_per_structure(runs: Path) -> None:
     assert manifest["resumed"] == 0
     # A finished run is not done again.
     before = (runs / "quickstart" / "attempts.jsonl").read_bytes()
-    assert harness("run", "configs/quickstart.yaml").returncode == 0
+    assert harness("run", QUICKSTART).returncode == 0
     assert (runs / "quickstart" / "attempts.jsonl").read_bytes() == before
 
 
-def test_gpt4_collie_against_a_server(runs: Path) -> None:
+def test_gpt4_against_a_server(runs: Path) -> None:
     with MockServer() as server:
         ended = harness(*GPT4, "--limit", "13", "-o", f"model.base_url={server.base_url}")
         seen = server.stats()
     assert ended.returncode == 0, ended.stderr
-    found = metrics(runs, "gpt4_collie")
+    found = metrics(runs, "gpt4")
     assert found["n_instances"] == 13
     assert found["n_attempts"] == 260
     assert list(found["pass_at_k"]) == [str(k) for k in range(1, 21)]
     assert found["usage"]["input_tokens"] == seen.prompt_tokens > 0
     assert found["usage"]["output_tokens"] == seen.completion_tokens > 0
     assert seen.requests == seen.unique_bodies == found["n_calls"], "each call once"
-    groups = Counter(a["groups"]["structure"] for a in attempts(runs, "gpt4_collie").values())
+    groups = Counter(a["groups"]["structure"] for a in attempts(runs, "gpt4").values())
     assert set(groups) == STRUCTURES
 
 
 def test_feedback_rounds_against_a_server(runs: Path) -> None:
     with MockServer() as server:
         ended = harness(
-            "run", "configs/gpt4_collie_feedback.yaml", "--limit", "13",
-            "-o", "task.dataset=builtin", "-o", f"model.base_url={server.base_url}",
+            *GPT4, "--limit", "13", "-o", "samples=1", "-o", "rounds.max=4",
+            "-o", f"model.base_url={server.base_url}",
         )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
-    rounds = Counter(name[2] for name in attempts(runs, "gpt4_collie_feedback"))
+    rounds = Counter(name[2] for name in attempts(runs, "gpt4"))
     assert rounds[1] == 13
     assert rounds[2] == rounds[3] == rounds[4] > 0
 
@@ -141,7 +142,7 @@ def test_the_sdk_does_not_retry_and_the_harness_does(runs: Path) -> None:
         ended = harness(*GPT4, "--limit", "10", "-o", f"model.base_url={server.base_url}")
         seen = server.stats()
     assert ended.returncode == 0, ended.stderr
-    assert metrics(runs, "gpt4_collie")["outcomes"]["ok"] == 200
+    assert metrics(runs, "gpt4")["outcomes"]["ok"] == 200
     assert seen.requests == 200 + sum(seen.by_fault.values())
     assert seen.repeated == 0
 
@@ -151,10 +152,10 @@ def test_failed_calls_are_shown_and_tried_again_by_the_next_run(runs: Path) -> N
         command = (*GPT4, "-o", f"model.base_url={server.base_url}", "-o", "samples=1")
         ended = harness(*command)
         assert ended.returncode == 1
-        failed = metrics(runs, "gpt4_collie")["outcomes"]["error"]
+        failed = metrics(runs, "gpt4")["outcomes"]["error"]
         assert f"{failed} attempts failed" in ended.stderr
         assert f"{failed} x RequestRejected: " in ended.stderr
-        overall = metrics(runs, "gpt4_collie")["overall"]
+        overall = metrics(runs, "gpt4")["overall"]
         assert overall["not_judged"] == failed > 0
         assert overall["pass_rate_errors_as_failures"] is not None
         assert overall["pass_rate_errors_as_failures"] <= overall["pass_rate"]
@@ -162,7 +163,7 @@ def test_failed_calls_are_shown_and_tried_again_by_the_next_run(runs: Path) -> N
         server.change(faults={})
         assert harness(*command).returncode == 0
         assert server.stats().answered == answered + failed
-        assert metrics(runs, "gpt4_collie")["outcomes"] == {
+        assert metrics(runs, "gpt4")["outcomes"] == {
             "ok": 130, "truncated": 0, "refused": 0, "empty": 0, "unparseable": 0, "error": 0,
         }  # fmt: skip
     with MockServer() as server:
@@ -176,22 +177,22 @@ def test_ctrl_c_finishes_what_is_in_flight_and_says_how_to_go_on(runs: Path) -> 
             *GPT4, "-o", f"model.base_url={server.base_url}", "-o", "limits.concurrency=20"
         )  # fmt: skip
         process = begun(*command)
-        wait_for_lines(runs / "gpt4_collie" / "attempts.jsonl", 20)
+        wait_for_lines(runs / "gpt4" / "attempts.jsonl", 20)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
         assert process.returncode == 130
-        assert "To continue: harness run configs/gpt4_collie.yaml -o task.dataset=builtin" in said
+        assert "To continue: harness run tests/fixtures/gpt4.yaml" in said
         seen = server.stats()
-        calls = {attempt["call_id"] for attempt in attempts(runs, "gpt4_collie").values()}
+        calls = {attempt["call_id"] for attempt in attempts(runs, "gpt4").values()}
         assert len(calls) == seen.answered == seen.requests
-        manifest = msgspec.json.decode((runs / "gpt4_collie" / "manifest.json").read_bytes())
+        manifest = msgspec.json.decode((runs / "gpt4" / "manifest.json").read_bytes())
         assert manifest["sessions"][-1]["ended"] == "interrupted"
-        assert metrics(runs, "gpt4_collie")["n_calls"] == seen.answered
+        assert metrics(runs, "gpt4")["n_calls"] == seen.answered
 
 
 def test_ctrl_c_stops_a_run_that_never_waits(runs: Path) -> None:
     """A simulated run is all computing: signals must have their turn all the same."""
-    process = begun("run", "configs/quickstart.yaml", "-o", "samples=100")
+    process = begun("run", QUICKSTART, "-o", "samples=100")
     wait_for_lines(runs / "quickstart" / "attempts.jsonl", 100)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
@@ -271,7 +272,7 @@ def test_kill_9_loses_no_reply_and_pays_none_twice(
             *GPT4, "-o", f"model.base_url={server.base_url}", "-o", "rounds.max=2",
             "-o", f"samples={samples}", "-o", "limits.concurrency=25",
         )  # fmt: skip
-        file = runs / "gpt4_collie" / "attempts.jsonl"
+        file = runs / "gpt4" / "attempts.jsonl"
         recorded: dict[str, int] = {}
         for kill in range(kills):
             process = begun(*command)
@@ -283,7 +284,7 @@ def test_kill_9_loses_no_reply_and_pays_none_twice(
             for digest, count in recorded.items():
                 assert asked[digest].requests == count, "asked for again"
             recorded = {digest: asked[digest].requests for digest in digests()}
-            assert harness("show", "gpt4_collie").returncode == 0
+            assert harness("show", "gpt4").returncode == 0
         assert harness(*command).returncode == 0
         asked = server.bodies()
         assert len(recorded) > 100 * kills
@@ -292,7 +293,7 @@ def test_kill_9_loses_no_reply_and_pays_none_twice(
         # Lost with each kill: what was on the way, and what had come but was not committed yet.
         lost = sum(count.requests - 1 for count in asked.values())
         assert lost <= kills * (25 + 25)
-        killed = timeless(attempts(runs, "gpt4_collie"))
+        killed = timeless(attempts(runs, "gpt4"))
         lines = file.read_bytes().splitlines()
         assert len(lines) == len(killed), "no attempt twice"
 
@@ -315,12 +316,12 @@ def test_a_dry_run_needs_no_key_and_does_nothing(runs: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     assert "OPENAI_API_KEY" in ended.stdout
     assert "2,600 distinct" in ended.stdout
-    assert "Please generate" in ended.stdout
+    assert "Write: " in ended.stdout
     assert not runs.exists()
 
 
 def test_a_dry_run_of_a_changed_file_plans_a_new_run(runs: Path) -> None:
-    quick = ("run", "quickstart", "--limit", "13")
+    quick = ("run", QUICKSTART, "--limit", "13")
     assert harness(*quick).returncode == 0
     before = sorted(runs.iterdir())
     changed = harness(*quick, "-o", "decoding.temperature=0.5", "--dry-run")
@@ -337,7 +338,7 @@ def test_a_dry_run_of_a_changed_file_plans_a_new_run(runs: Path) -> None:
 def test_variants_are_runs_of_their_own(runs: Path, tmp_path: Path) -> None:
     file = tmp_path / "both.yaml"
     file.write_text(
-        "task: {name: collie}\nmodel: {backend: simulated}\nlimit: 13\n"
+        TASK + "model: {backend: simulated}\nlimit: 13\n"
         "variants: {once: {}, thrice: {rounds.max: 3}}\n"
     )
     assert harness("run", file).returncode == 0
@@ -349,7 +350,7 @@ def test_variants_are_runs_of_their_own(runs: Path, tmp_path: Path) -> None:
 
 
 def test_variants_do_not_take_the_name_of_another_run(runs: Path) -> None:
-    single = ("run", "configs/quickstart.yaml", "--limit", "3", "--name", "one")
+    single = ("run", QUICKSTART, "--limit", "3", "--name", "one")
     assert harness(*single).returncode == 0
     both = (*single, "-o", "variants={once: {}, thrice: {rounds.max: 3}}")
     refused = harness(*both)
@@ -365,7 +366,7 @@ def test_ctrl_c_with_nothing_left_of_a_variant_begins_no_other(runs: Path, tmp_p
     with MockServer(latency=2.0) as server:
         model = f"{{backend: openai, name: m, api_key_env: KEY, base_url: {server.base_url!r}}}"
         file.write_text(
-            f"task: {{name: collie}}\nmodel: {model}\nlimit: 13\n"
+            TASK + f"model: {model}\nlimit: 13\n"
             "variants: {a: {}, b: {seed: 1}, c: {seed: 2}}\n"
         )
         process = begun("run", file, env=os.environ | {"KEY": "x"})
@@ -386,7 +387,7 @@ def test_a_variant_whose_server_is_unreachable_ends_no_other(runs: Path, tmp_pat
     file = tmp_path / "three.yaml"
     dead = f"{{backend: openai, name: m, api_key_env: KEY, base_url: {url!r}}}"
     file.write_text(
-        "task: {name: collie}\nmodel: {backend: simulated}\nlimit: 13\n"
+        TASK + "model: {backend: simulated}\nlimit: 13\n"
         f"variants: {{a: {{}}, dead: {{model: {dead}}}, c: {{seed: 2}}}}\n"
     )
     ended = harness("run", file, env=os.environ | {"KEY": "x"})
@@ -405,7 +406,7 @@ def test_a_variant_whose_server_is_unreachable_ends_no_other(runs: Path, tmp_pat
 def test_the_dry_run_of_variants_counts_shared_calls_once(runs: Path, tmp_path: Path) -> None:
     file = tmp_path / "both.yaml"
     file.write_text(
-        "task: {name: collie}\nmodel: {backend: openai, name: gpt-4}\nlimit: 13\n"
+        TASK + "model: {backend: openai, name: gpt-4}\nlimit: 13\n"
         "decoding: {max_tokens: 100}\nvariants: {one: {}, two: {samples: 2}, three: {seed: 1}}\n"
     )
     said = harness("run", file, "--dry-run").stdout
@@ -432,7 +433,7 @@ def test_no_file_of_a_run_holds_a_secret(runs: Path) -> None:
 
 
 def test_a_run_that_grew_and_was_killed_is_not_complete(runs: Path) -> None:
-    command = ("run", "configs/quickstart.yaml", "-o", "model.latency_s=0.05", "-o", "samples=1")
+    command = ("run", QUICKSTART, "-o", "model.latency_s=0.05", "-o", "samples=1")
     assert harness(*command, "--limit", "13").returncode == 0
     assert "INCOMPLETE" not in harness("show", "quickstart").stdout
     process = begun(*command)
@@ -448,7 +449,7 @@ def test_a_run_that_grew_and_was_killed_is_not_complete(runs: Path) -> None:
 def test_where_the_progress_goes_does_not_decide_how_a_run_ends(runs: Path) -> None:
     with Path("/dev/full").open("w") as full:
         process = subprocess.run(
-            [*COMMAND, "run", "configs/quickstart.yaml"],
+            [*COMMAND, "run", QUICKSTART],
             cwd=ROOT, stdout=subprocess.PIPE, stderr=full, check=False,
         )  # fmt: skip
     assert metrics(runs, "quickstart")["complete"] is True

@@ -15,17 +15,21 @@ import pytest
 
 from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness, mistake
-from tests.cli.test_tasks import third_party
+from tests.installed import third_party
+from tests.rows import QUICKSTART
+from tests.unsealed import unseal
 
 TASK = """
 import json
 from pathlib import Path
 
 from harness.datasets.folder import sha256
+from harness.plugin import Task
 from harness.records import Instance, Message, Score
+from tests.unsealed import unseal
 
 
-class plugin:
+class plugin(Task):
     on_truncated = "fail"
 
     def __init__(self, dataset: str):
@@ -94,32 +98,9 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
 
 
-def test_scores_that_are_missing_or_may_be_wrong_are_reported(tmp_path: Path) -> None:
-    answers = {"bo": "བོད་ཡིག", "hi": "यह है। वह है।", "en": "One. Two."}
-    lines = (json.dumps({"id": name, "text": text}) for name, text in answers.items())
-    (tmp_path / "answers.jsonl").write_text("\n".join(lines))
-    (tmp_path / "scripts.yaml").write_text("""
-task:
-  rows: [{id: bo, prompt: a}, {id: hi, prompt: b}, {id: en, prompt: c}]
-  checks:
-    - word_count: {at_most: 9}
-    - ifeval:length_constraints/number_sentences: {num_sentences: 2, relation: at least}
-model:
-  {backend: replay, path: answers.jsonl, match: instance, columns: {instance: id, text: text}}
-decoding: {max_tokens: 100}
-""")
-    environment = os.environ | {"HARNESS_RUNS_DIR": "runs"}
-    for command in (("run", "scripts.yaml"), ("score", "scripts")):
-        ended = harness(*command, cwd=tmp_path, env=environment)
-        assert ended.returncode == 0, ended.stderr
-        told = " ".join((ended.stdout + ended.stderr).split())
-        assert "word_count: on 1 answer, the score is missing: There are no rules" in told
-        assert "number_sentences: on 2 answers, the score may be wrong: the official" in told
-
-
 def test_a_quickstart_has_not_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_RUNS_DIR", str(tmp_path))
-    harness("run", "configs/quickstart.yaml", "--limit", "26")
+    harness("run", QUICKSTART, "--limit", "26")
     folder = tmp_path / "quickstart"
     before = (folder / "attempts.jsonl").read_bytes()
     ended = harness("score", folder)
@@ -159,6 +140,7 @@ def test_no_model_is_asked(here: Path) -> None:
 
 
 def test_changed_verdicts_are_counted_shown_and_told_by_the_exit_code(here: Path) -> None:
+    unseal(here / "runs" / "own")
     file = here / "runs" / "own" / "attempts.jsonl"
     attempts = lines(file)
     for attempt in attempts[:15]:  # as if by a worse checker
@@ -220,6 +202,7 @@ def test_what_cannot_be_scored_or_written_leaves_the_old_scores(here: Path) -> N
 
 def test_hostile_names_are_shown_and_not_obeyed(here: Path) -> None:
     hostile = "[bold]\x1b[2J\u202e" + "x" * 300
+    unseal(here / "runs" / "own")
     file = here / "runs" / "own" / "attempts.jsonl"
     attempts = lines(file)
     attempts[0]["instance"] = attempts[0]["groups"]["parity"] = hostile
@@ -237,3 +220,24 @@ def test_runs_that_cannot_be_scored(here: Path) -> None:
     assert "There is no run 'owm'" in mistake(harness("score", "owm", cwd=here))
     (here / "runs" / "own" / "attempts.jsonl").unlink()
     assert "no attempts to score" in mistake(score(here))
+
+
+def test_scores_that_are_missing_are_reported(tmp_path: Path) -> None:
+    answers = {"bo": "བོད་ཡིག", "hi": "यह है। वह है।", "en": "One. Two."}
+    lines = (json.dumps({"id": name, "text": text}) for name, text in answers.items())
+    (tmp_path / "answers.jsonl").write_text("\n".join(lines))
+    (tmp_path / "scripts.yaml").write_text("""
+task:
+  rows: [{id: bo, prompt: a}, {id: hi, prompt: b}, {id: en, prompt: c}]
+  checks:
+    - word_count: {at_most: 9}
+model:
+  {backend: replay, path: answers.jsonl, match: instance, columns: {instance: id, text: text}}
+decoding: {max_tokens: 100}
+""")
+    environment = os.environ | {"HARNESS_RUNS_DIR": "runs"}
+    for command in (("run", "scripts.yaml"), ("score", "scripts")):
+        ended = harness(*command, cwd=tmp_path, env=environment)
+        assert ended.returncode == 0, ended.stderr
+        told = " ".join((ended.stdout + ended.stderr).split())
+        assert "word_count: on 1 answer, the score is missing: There are no rules" in told

@@ -25,10 +25,8 @@ def said(ask: MockRequest, _: int) -> str:
     return "Verdict: bad" if "2 + 0" in ask.prompt else "Verdict: good"
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Two runs, each judged by a GPT and by a model of which nothing is known."""
-    folder = tmp_path_factory.mktemp("families")
+def judged_runs(folder: Path) -> dict[str, str]:
+    """Make two runs, each judged by a GPT and by an unknown model; return the environment."""
     environment = os.environ | {"HARNESS_RUNS_DIR": str(folder), "COLUMNS": "200"}
     rows = folder / "rows.jsonl"
     rows.write_text("".join(f'{{"prompt": "{n} + 0?", "target": "{n}"}}\n' for n in range(4)))
@@ -56,6 +54,11 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return environment
 
 
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return judged_runs(tmp_path_factory.mktemp("families"))
+
+
 def test_a_run_tells_which_of_its_judges_is_of_its_models_family(
     environment: dict[str, str],
 ) -> None:
@@ -74,14 +77,9 @@ def test_a_run_tells_which_of_its_judges_is_of_its_models_family(
     }  # fmt: skip
 
 
-def test_comparisons_and_validations_tell_it(environment: dict[str, str]) -> None:
+def test_comparisons_tell_it(environment: dict[str, str]) -> None:
     told = harness("compare", "own", "other", env=environment).stdout
     assert (
         "The judge 'j' shares a family (OpenAI) with the model of own but not with that of other"
         in " ".join(told.split())
     )
-    arguments = ("judge", "validate", "own", "--judge", "k", "--against", "j", "--format", "json")
-    notes = json.loads(harness(*arguments, env=environment).stdout)["notes"]
-    assert [note for note in notes if "self-preference" in note] == [
-        "own: self-preference: the judge 'j' asks gpt-4, of the model's own family (OpenAI)."
-    ]

@@ -173,22 +173,6 @@ def test_a_judge_is_compared_with_itself_alike() -> None:
     assert judge_conflicts(one, other) == ["max_tokens"]
 
 
-def test_a_backend_says_which_of_its_options_may_change() -> None:
-    def owned(**options: object) -> RunFile:
-        return run(model={"backend": "vllm_server", "name": "m", **options})
-
-    one = owned(engine={"tensor_parallel_size": 2}, replicas=1, start_s=5.0)
-    assert conflicts(one, owned(gpus="0", engine={"dtype": "half"})) == []
-    assert conflicts(one, owned(lora="other")) == ["model.lora"]
-    other = [run(model={"backend": "openai", "engine": engine}) for engine in ("a", "b")]
-    assert conflicts(*other) == ["model.engine"]
-    judge = [
-        judges(JUDGE | {"model": {"backend": "vllm_server", "name": "m", "restarts": number}})
-        for number in (1, 2)
-    ]
-    assert conflicts(*judge) == []
-
-
 JUDGES = [JUDGE | {"as": name} for name in "abc"]
 
 

@@ -5,7 +5,6 @@ import pytest
 from harness.config.loading import load
 from harness.config.validation import key_only
 from harness.errors import ConfigError
-from harness.plugins.builders.wildifeval.curation_file import load_curation
 from tests.config.run_files import BASE, problem, run
 
 
@@ -82,7 +81,7 @@ def test_the_value_of_a_configured_secret_is_refused_wherever_it_is(
     assert "SECRET-" not in str(caught.value)
 
 
-def test_a_secret_in_an_override_or_a_curation_is_refused(
+def test_a_secret_in_an_override_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / ".env").write_text("MY_VARIABLE=SECRET-8f3a\nOPENAI_API_KEY=\n")
@@ -90,9 +89,8 @@ def test_a_secret_in_an_override_or_a_curation_is_refused(
     (tmp_path / "run.yaml").write_text(TINY)
     assert load("run.yaml", ["task.note=SECRET-8f3a"]), "a variable that nothing calls a secret"
     odd = ["model.api_key_env=MY_VARIABLE", "model.base_url=http://host/SECRET-8f3a"]
-    for loaded in (lambda: load("run.yaml", odd), lambda: load_curation(Path("run.yaml"), odd)):
-        with pytest.raises(ConfigError, match=r"model\.base_url contains the value of MY_VAR"):
-            loaded()
+    with pytest.raises(ConfigError, match=r"model\.base_url contains the value of MY_VAR"):
+        load("run.yaml", odd)
 
 
 @pytest.mark.parametrize("key", ["model.api_key", "decoding.extra.password"])

@@ -14,12 +14,10 @@ import pytest
 from filelock import FileLock
 from msgspec.structs import replace
 
-from harness.datasets.catalogue import CATALOGUE, DataSet, Original, Product
-from harness.datasets.conversion import member, unchanged, write_instances
+from harness.datasets.catalogue import CATALOGUE, DataSet, Original, Product, member, unchanged
 from harness.datasets.fetch import fetch, in_nltk_folder, summary
 from harness.errors import DataInvalid, DataMissing, UserError
 from tests.datasets.file_server import FileServer
-from tests.datasets.pickles import called, official, pickled
 
 ZIP = io.BytesIO()
 with zipfile.ZipFile(ZIP, "w") as opened:
@@ -31,7 +29,16 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-INSTANCES = "3fbd5daf0ddee2f9ff70f63d1ef5ed4ac8efbeafc8e3ac4cb82f0e7535260962"
+def rows(original: Path) -> Iterator[bytes]:
+    """One row for each line of an original, which must be ASCII."""
+    for line in original.read_bytes().splitlines():
+        if not line.isascii():
+            raise DataInvalid(f"{original} is not ASCII.")
+        yield json.dumps({"id": line.decode()}).encode() + b"\n"
+
+
+LINES = b"first\nsecond\n"
+ROWS = b'{"id": "first"}\n{"id": "second"}\n'
 TOY = DataSet(
     name="toy",
     about="A toy",
@@ -39,11 +46,11 @@ TOY = DataSet(
     home="https://example.invalid",
     folder="toys",
     originals=(
-        Original("toy.dill", "https://x.invalid/toy.dill", None, digest(official()), 10_000),
+        Original("toy.txt", "https://x.invalid/toy.txt", None, digest(LINES), 10_000),
         Original("toy.zip", "https://x.invalid/toy.zip", len(ZIP.getvalue()), None, 10_000),
     ),
     products=(
-        Product("toys/instances.jsonl", "toy.dill", write_instances, INSTANCES),
+        Product("toys/instances.jsonl", "toy.txt", rows, digest(ROWS)),
         Product("toys/a/one.txt", "toy.zip", partial(member, name="toy/one.txt"), digest(b"one")),
     ),
 )
@@ -53,7 +60,7 @@ UNREADABLE = Path("/proc/self/mem")  # nothing is at its beginning
 
 @pytest.fixture
 def server() -> Iterator[FileServer]:
-    files = {"/toy/toy.dill": official(), "/toy/toy.zip": ZIP.getvalue()}
+    files = {"/toy/toy.txt": LINES, "/toy/toy.zip": ZIP.getvalue()}
     with FileServer(files) as server:
         yield server
 
@@ -67,9 +74,9 @@ def test_a_data_set_is_fetched_and_converted(server: FileServer, tmp_path: Path)
     assert summary(TOY, tmp_path) == "no"
     assert fetch(TOY, tmp_path, server.url) == PATHS
     assert summary(TOY, tmp_path) == "yes"
-    assert json.loads((tmp_path / PATHS[0]).read_text())["id"] == "wiki_c04/0"
+    assert (tmp_path / PATHS[0]).read_bytes() == ROWS
     assert (tmp_path / PATHS[1]).read_text() == "one"
-    downloads = {f"downloads/toy/{name}" for name in ("toy.dill", "toy.zip")}
+    downloads = {f"downloads/toy/{name}" for name in ("toy.txt", "toy.zip")}
     assert files(tmp_path) == {*PATHS, *downloads}
 
 
@@ -94,16 +101,16 @@ def test_only_what_is_missing_is_made_again(server: FileServer, tmp_path: Path) 
 def test_originals_may_be_put_there_by_hand(tmp_path: Path) -> None:
     downloads = tmp_path / "downloads" / "toy"
     downloads.mkdir(parents=True)
-    (downloads / "toy.dill").write_bytes(official())
+    (downloads / "toy.txt").write_bytes(LINES)
     (downloads / "toy.zip").write_bytes(ZIP.getvalue())
     assert fetch(TOY, tmp_path, "http://127.0.0.1:9") == PATHS
 
 
 def test_wrong_originals_put_there_by_hand_stay_and_are_named(tmp_path: Path) -> None:
-    file = tmp_path / "downloads" / "toy" / "toy.dill"
+    file = tmp_path / "downloads" / "toy" / "toy.txt"
     file.parent.mkdir(parents=True)
-    file.write_bytes(official(prompt="Another"))
-    with pytest.raises(DataInvalid, match=r"toy\.dill has the sha256") as caught:
+    file.write_bytes(b"another\n")
+    with pytest.raises(DataInvalid, match=r"toy\.txt has the sha256") as caught:
         fetch(TOY, tmp_path)
     assert caught.value.remedy.startswith("Remove it")
     assert file.exists()
@@ -113,11 +120,11 @@ def test_wrong_originals_put_there_by_hand_stay_and_are_named(tmp_path: Path) ->
 def test_a_wrong_hash_is_refused_and_the_right_one_then_taken(
     server: FileServer, tmp_path: Path
 ) -> None:
-    server.files["/toy/toy.dill"] = official(prompt="Another")
+    server.files["/toy/toy.txt"] = b"another\n"
     with pytest.raises(DataInvalid, match="sha256"):
         fetch(TOY, tmp_path, server.url)
     assert files(tmp_path) == set()
-    server.files["/toy/toy.dill"] = official()
+    server.files["/toy/toy.txt"] = LINES
     assert fetch(TOY, tmp_path, server.url) == PATHS
 
 
@@ -139,13 +146,15 @@ def test_a_wrong_product_is_refused_and_the_right_one_then_taken(
     assert summary(TOY, tmp_path) == "yes"
 
 
-def test_a_hostile_original_makes_nothing(server: FileServer, tmp_path: Path) -> None:
-    server.files["/toy/toy.dill"] = data = pickled(called("os", "system", "echo > canary"))
-    hostile = replace(TOY.originals[0], sha256=digest(data))
-    toy = replace(TOY, originals=(hostile, TOY.originals[1]))
-    with pytest.raises(DataInvalid, match=r"the name 'os\.system'"):
+def test_an_original_that_cannot_be_converted_makes_nothing(
+    server: FileServer, tmp_path: Path
+) -> None:
+    server.files["/toy/toy.txt"] = data = b"first\n\xff\n"
+    damaged = replace(TOY.originals[0], sha256=digest(data))
+    toy = replace(TOY, originals=(damaged, TOY.originals[1]))
+    with pytest.raises(DataInvalid, match="is not ASCII"):
         fetch(toy, tmp_path, server.url)
-    assert not {"canary", *PATHS} & files(tmp_path)
+    assert not files(tmp_path) & set(PATHS)
 
 
 def test_what_is_there_with_other_content_is_never_written_over(
@@ -218,7 +227,7 @@ def test_punkt_lands_where_nltk_takes_it(english: dict[str, bytes], tmp_path: Pa
             os.umask(umask)
     assert len(made) == 4
     script = (
-        "import sys; from pathlib import Path; from harness.scoring import punkt;"
+        "import sys; from pathlib import Path; from harness.plugins.benchmarks import punkt;"
         "print(punkt.english(Path(sys.argv[1])).name)"
     )
     said = subprocess.run(
@@ -233,15 +242,15 @@ def test_punkt_lands_where_nltk_takes_it(english: dict[str, bytes], tmp_path: Pa
 
 def test_data_in_a_folder_of_nltk_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NLTK_DATA", f"{tmp_path / 'other'}:{tmp_path}")
-    *most, last = CATALOGUE["nltk_english"].products
+    *most, last = CATALOGUE["punkt"].products
     for product in most:
         path = tmp_path / Path(product.path).relative_to("nltk_data")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    assert in_nltk_folder(CATALOGUE["nltk_english"]) is None
+    assert in_nltk_folder(CATALOGUE["punkt"]) is None
     (tmp_path / Path(last.path).relative_to("nltk_data")).touch()
-    assert in_nltk_folder(CATALOGUE["nltk_english"]) == tmp_path
-    assert in_nltk_folder(CATALOGUE["ifeval"]) is None
+    assert in_nltk_folder(CATALOGUE["punkt"]) == tmp_path
+    assert in_nltk_folder(TOY) is None
 
 
 def test_a_failed_fetch_leaves_no_folders_and_a_complete_one_no_lock(

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.folder import DataFolder, read_jsonl, sha256
 from harness.errors import ConfigError, DataInvalid, DataMissing
 
@@ -11,13 +12,13 @@ from harness.errors import ConfigError, DataInvalid, DataMissing
 @pytest.fixture
 def data(tmp_path: Path) -> DataFolder:
     root = tmp_path / "data"
-    (root / "collie").mkdir(parents=True)
-    (root / "collie" / "instances.jsonl").write_text("{}\n")
+    (root / "toys").mkdir(parents=True)
+    (root / "toys" / "instances.jsonl").write_text("{}\n")
     return DataFolder(root)
 
 
 def test_a_file_is_found_below_the_data_folder(data: DataFolder) -> None:
-    assert data.file("collie/instances.jsonl") == data.root / "collie" / "instances.jsonl"
+    assert data.file("toys/instances.jsonl") == data.root / "toys" / "instances.jsonl"
 
 
 def test_a_file_of_its_own_is_found_by_its_path(
@@ -33,46 +34,49 @@ def test_a_file_of_its_own_is_found_by_its_path(
 
 
 def test_a_packed_file_stands_in_for_the_one_that_is_named(data: DataFolder) -> None:
-    packed = data.root / "collie" / "rows.jsonl.gz"
+    packed = data.root / "toys" / "rows.jsonl.gz"
     packed.touch()
-    assert data.file("collie/rows.jsonl") == packed
-    plain = data.root / "collie" / "rows.jsonl"
+    assert data.file("toys/rows.jsonl") == packed
+    plain = data.root / "toys" / "rows.jsonl"
     plain.touch()
-    assert data.file("collie/rows.jsonl") == plain
-    with pytest.raises(DataMissing, match=r"no file 'collie/others\.jsonl' in"):
-        data.file("collie/others.jsonl")
+    assert data.file("toys/rows.jsonl") == plain
+    with pytest.raises(DataMissing, match=r"no file 'toys/others\.jsonl' in"):
+        data.file("toys/others.jsonl")
 
 
 def test_a_place_is_a_file_or_a_folder(data: DataFolder, tmp_path: Path) -> None:
-    assert data.place("collie") == data.root / "collie"
-    assert data.place("collie/instances.jsonl").is_file()
+    assert data.place("toys") == data.root / "toys"
+    assert data.place("toys/instances.jsonl").is_file()
     (tmp_path / "own").mkdir()
     assert data.place(str(tmp_path / "own")) == tmp_path / "own"
     with pytest.raises(DataMissing, match="There is no file or folder '"):
         data.place("x" * 300)
-    with pytest.raises(DataMissing, match="data fetch natural_instructions"):
-        data.place("natural_instructions/tasks")
 
 
 def test_the_data_folder_goes_over_the_current_one(
     data: DataFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "collie").mkdir()
-    (tmp_path / "collie" / "instances.jsonl").touch()
+    (tmp_path / "toys").mkdir()
+    (tmp_path / "toys" / "instances.jsonl").touch()
     monkeypatch.chdir(tmp_path)
-    assert data.file("collie/instances.jsonl").is_relative_to(data.root)
+    assert data.file("toys/instances.jsonl").is_relative_to(data.root)
 
 
-def test_a_missing_data_set_names_the_command_that_brings_it(data: DataFolder) -> None:
-    with pytest.raises(DataMissing, match="harness data fetch followbench") as caught:
-        data.file("followbench/data.jsonl")
+def test_a_missing_data_set_names_the_command_that_brings_it(
+    data: DataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CATALOGUE, "nltk_data", CATALOGUE["punkt"])
+    with pytest.raises(DataMissing, match="harness data fetch nltk_data"):
+        data.place("nltk_data/tokenizers")
+    with pytest.raises(DataMissing, match="harness data fetch nltk_data") as caught:
+        data.file(CATALOGUE["punkt"].products[0].path)
     assert str(data.root) in caught.value.message
     assert "HARNESS_DATA_DIR" in caught.value.remedy
 
 
 def test_a_missing_data_set_that_is_not_fetched_names_its_page(data: DataFolder) -> None:
-    with pytest.raises(DataMissing, match="'harness docs wildifeval' says where to get it"):
-        data.place("wildifeval/wild-if-eval")
+    with pytest.raises(DataMissing, match="'harness docs mock' says where to get it"):
+        data.place("mock/recordings")
 
 
 @pytest.mark.parametrize("name", ["/nowhere/x.jsonl", "x.jsonl", "", ".", "a" * 5000, "a\0b"])
@@ -86,9 +90,9 @@ def test_a_file_that_the_command_does_not_install_names_the_data_sets_page(
     data: DataFolder,
 ) -> None:
     with pytest.raises(DataMissing) as caught:
-        data.file("ifeval/responses_gpt4.jsonl")
+        data.file("punkt/responses_gpt4.jsonl")
     assert caught.value.remedy == (
-        "'harness data fetch ifeval' does not install it: see 'harness docs ifeval'."
+        "'harness data fetch punkt' does not install it: see 'harness docs punkt'."
     )
 
 
@@ -110,7 +114,7 @@ def test_a_mistyped_file_of_your_own_suggests_the_one_beside_it(
 
 def test_a_folder_is_no_file(data: DataFolder) -> None:
     with pytest.raises(DataMissing):
-        data.file("collie")
+        data.file("toys")
 
 
 def test_the_objects_of_a_file_come_one_at_a_time(tmp_path: Path) -> None:

@@ -16,9 +16,11 @@ import pytest
 
 import harness
 from harness.errors import ConfigError, HarnessError, RequestRejected, RunConflict
+from harness.plugin import Backend
 from harness.records import Reply, Request
 from harness.report.run_tables import cost_facts
 from harness.store.run_folder import RunFolder
+from tests.unsealed import unseal
 
 ROWS = [{"id": f"r{n}", "prompt": str(n), "target": str(n)} for n in range(20)]
 TASK = {"rows": ROWS, "checks": "exact_match"}
@@ -147,6 +149,7 @@ def test_a_run_of_an_earlier_version_still_excludes_crashes() -> None:
     harness.backend(application("error", 2))
     model = {"backend": "error_2", "on_error": "exclude"}
     run = harness.run({"task": TASK, "model": model}, name="old", progress=False)
+    unseal(run.path)
     config = run.path / "config.yaml"
     config.write_text(config.read_text().replace("  on_error: exclude\n", ""))
     file = {"task": TASK, "model": {"backend": "error_2"}}
@@ -154,7 +157,7 @@ def test_a_run_of_an_earlier_version_still_excludes_crashes() -> None:
     assert counts(harness.run(file, name="new", progress=False))["crashed", False] == 10
 
 
-class Adapter:
+class Adapter(Backend):
     """A user's class, which calls an application in this process."""
 
     endpoint = ""
@@ -325,7 +328,7 @@ def test_a_run_whose_file_is_deleted_meanwhile_fails_and_is_incomplete() -> None
         return prompt
 
     file = {"task": TASK, "model": {"backend": "deleting"}}
-    with pytest.raises(HarnessError, match=r"deleted, replaced or cut .*attempts\.jsonl"):
+    with pytest.raises(HarnessError, match=r"changed or deleted .*attempts\.jsonl"):
         harness.run(file, name="mine", progress=False)
     assert not RunFolder(root, "mine").progress()[0]
     assert harness.run(file, name="mine", progress=False).metrics.complete

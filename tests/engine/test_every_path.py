@@ -9,18 +9,24 @@ from typing import Any
 import pytest
 
 import harness
+from harness.plugin_loader import kind
 from harness.plugins.mock.server import MockServer
 
 Case = Mapping[str, Any]
 
 CHOICES = ["Etna", "Rhine", "Sahara", "Everest"]
+NO_COMMA = {"regex_match": {"pattern": "^[^,]*$"}}
 CASES: list[Case] = [
     {"check": "numeric_match", "target": "1800", "answer": "合計は1,800円です。", "pass": True},
     {"check": "numeric_match", "target": "800", "answer": "合計は1,800円です。", "pass": False},
     {"check": "numeric_match", "target": "5", "answer": "<think>5.</think>Hm.", "pass": False},
     {"check": {"contains": {"target": "naïve"}}, "answer": "a nai\u0308ve idea", "pass": True},
-    {"check": {"ifeval:punctuation/no_comma": {}}, "answer": "[THINK]a, b[/THINK]c", "pass": True},
-    {"check": {"ifeval:punctuation/no_comma": {}}, "answer": "<think>a", "pass": False},
+    {
+        "check": NO_COMMA,
+        "answer": "[THINK]a, b[/THINK]c",
+        "pass": True,
+    },
+    {"check": NO_COMMA, "answer": "<think>a", "pass": False},
     {"check": "exact_match", "target": "c", "answer": "<think>a</think>c", "pass": True},
     {"choices": CHOICES, "target": "C", "answer": "The answer is C. Answer: Z", "pass": False},
     {"choices": CHOICES, "target": "C", "answer": "First: A. Answer: (C)", "pass": True},
@@ -32,6 +38,15 @@ CASES: list[Case] = [
         "pass": True,
     },
 ]
+
+
+SHIPPED = {None, *kind("checkers").names()}
+
+
+def checker(case: Case) -> str | None:
+    """The name of the checker of a case, or None if it has choices."""
+    check = case.get("check")
+    return next(iter(check)) if isinstance(check, dict) else check
 
 
 def run_files(cases: Iterable[Case], folder: Path) -> list[dict[str, Any]]:
@@ -129,7 +144,7 @@ def test_the_cases_beside_the_reference_data(tmp_path: Path, data_dir: Path) -> 
     path = data_dir.parent / "cases" / "scoring.json"
     if not path.is_file():
         pytest.skip("no cases beside the reference data")
-    cases = json.loads(path.read_text())
+    cases = [case for case in json.loads(path.read_text()) if checker(case) in SHIPPED]
     results = verdicts(run_files(cases, tmp_path), recording(cases, tmp_path), "cases")
     for number, case in enumerate(cases):
         verdict, outcome = results[str(number)]

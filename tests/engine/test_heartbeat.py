@@ -25,6 +25,7 @@ from harness.store.run_status import (
     stop_requested,
     write_status,
 )
+from tests.rows import WORDS
 
 
 def settings(folder: Path) -> Settings:
@@ -34,7 +35,8 @@ def settings(folder: Path) -> Settings:
 def run_file(url: str, **changes: Any) -> dict[str, Any]:
     model = {"backend": "openai", "name": "m", "base_url": url, "api_key_env": None}
     return {
-        "task": {"name": "last_letter", "n": 2},
+        "task": WORDS,
+        "limit": 2,
         "model": model,
         "samples": 40,
         "limits": {"concurrency": 2, "attempts": 9},

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from harness.calls.signals import Notices, Stop
 from harness.config.run_file import RunFile
@@ -14,9 +15,11 @@ from harness.engine.executor import Result, execute
 from harness.engine.preparation import prepare
 from harness.engine.progress import Tally
 from harness.store.index import AttemptIndex
+from tests.rows import WORDS
 
 RUN = {
-    "task": {"name": "last_letter", "n": 2},
+    "task": WORDS,
+    "limit": 2,
     "model": {"backend": "simulated", "name": "m", "accuracy": 0.5},
     "rounds": {"max": 3},
     "samples": 50,
@@ -68,10 +71,15 @@ async def test_a_resumed_runs_rates_cover_all_samples_begun(tmp_path: Path) -> N
     assert (tally.passed, tally.judged) == (np.sum(last == 1), len(last))
 
 
-async def test_an_unknown_finish_reason_is_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("reason", "shown"), [("weather", "'weather'"), ("x" * 9000, f"'{'x' * 79}…'")]
+)
+async def test_an_unknown_finish_reason_is_reported(
+    tmp_path: Path, reason: str, shown: str
+) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text("".join(f'{{"question": "{number}?", "target": "a"}}\n' for number in range(3)))
-    reasons = ["stop", "weather", "weather"]
+    reasons = ["stop", reason, reason]
     answers = tmp_path / "answers.jsonl"
     answers.write_text(
         "".join(
@@ -84,8 +92,9 @@ async def test_an_unknown_finish_reason_is_reported(tmp_path: Path) -> None:
     model = {"backend": "replay", "name": "m", "path": str(answers)}
     await session.run(task=task, model=model, rounds={"max": 1}, samples=1)
     [notice] = [text for text in session.notices.now if "finish reason" in text]
-    assert "--retry weather" in notice
-    assert "model, finish reason 'weather': not known, and given for 2 answers" in notice
+    assert ("--retry weather" in notice) == (reason == "weather")
+    assert f"model, finish reason {shown}: not known, and given for 2 answers" in notice
+    assert len(notice) < 300
 
 
 async def test_a_judges_unknown_finish_reason_is_reported(tmp_path: Path) -> None:

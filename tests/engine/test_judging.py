@@ -17,11 +17,11 @@ from harness.engine.assessment import judged_outcomes
 from harness.engine.judges import JudgeModel, Judges
 from harness.engine.judging import Judging
 from harness.engine.plan import OwedSample
-from harness.engine.pool import work_off
 from harness.engine.progress import Tally, Verdicts
 from harness.engine.samples import Samples
-from harness.engine.session import Session
+from harness.engine.session import Session, work_off
 from harness.errors import ConfigError, FatalCallError, RequestRejected, Unparseable
+from harness.plugin import Judge
 from harness.records import (
     Attempt,
     Decoding,
@@ -45,7 +45,7 @@ from tests.engine.toys import QUARTER, bound, judge_model, plan
 ASKED = Decoding(temperature=0.0, max_tokens=9)
 
 
-class YesOrNo:
+class YesOrNo(Judge):
     """Asks a given number of questions; an answer passes if every reply is yes."""
 
     def __init__(self, questions: int = 1, decoding: Decoding = ASKED) -> None:
@@ -481,7 +481,7 @@ async def test_a_judge_without_any_verdict_is_reported_during_the_run(
                 v=1, instance="sum/0", sample=sample, round=1, groups={}, cluster="c", request={},
                 outcome="ok", started_at=0.0, ended_at=0.0, text="0",
             )  # fmt: skip
-            judging.record(await judging.judge(Instance("sum/0", 0), attempt))
+            judging.record((await judging.judge(Instance("sum/0", 0), attempt)).new)
             assert bool(notices.now) == (warned and sample >= 19)
     if warned:
         (notice,) = notices.now

@@ -11,7 +11,8 @@ from harness.config.settings import Settings
 from harness.engine.preparation import prepare
 from harness.errors import ConfigError
 from tests.cli.command import harness
-from tests.conftest import run_file
+from tests.conftest import ROOT, run_file
+from tests.rows import QUICKSTART, WORDS
 
 pytestmark = pytest.mark.usefixtures("executing_code")
 
@@ -20,7 +21,9 @@ import json
 from pathlib import Path
 
 
-class Diary:
+from harness.plugin import Observer
+
+class Diary(Observer):
     def _write(self, *facts):
         with Path("diary.jsonl").open("a") as file:
             file.write(json.dumps(facts) + "\\n")
@@ -47,7 +50,7 @@ def observed(
     env |= {"HARNESS_OBSERVERS": f"./{name}", "HARNESS_CACHE_DIR": str(folder / "cache")}
     told = (
         "run",
-        "quickstart",
+        ROOT / QUICKSTART,
         "--limit",
         most,
         "--name",
@@ -68,7 +71,7 @@ def observed(
 def test_a_session_is_observed_and_so_is_the_one_that_resumes_it(tmp_path: Path) -> None:
     for most, more in (("13", 13), ("20", 7)):
         _, (first, *attempts, last) = observed(tmp_path, "diary.py", most=most)
-        assert first == ["begun", "q", "collie", "simulated", True, 1]
+        assert first == ["begun", "q", "jsonl", "simulated", True, 1]
         assert [kind for kind, *_ in attempts] == ["attempt"] * more
         metrics = json.loads((tmp_path / "runs/q/metrics.json").read_text())
         assert last == ["ended", "finished", int(most), metrics["overall"]["pass_rate"]]
@@ -93,7 +96,10 @@ def test_a_mistake_is_reported_before_any_call(
     name: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("half.py").write_text("class Half:\n    def run_begun(self, run): ...\n")
-    run = run_file(task={"name": "last_letter"}, model={"backend": "simulated", "name": "m"})
+    Path("half.py").write_text(
+        "from harness.plugin import Observer\n"
+        "class Half(Observer):\n    def run_begun(self, run): ...\n"
+    )
+    run = run_file(task=WORDS, model={"backend": "simulated", "name": "m"})
     with pytest.raises(ConfigError, match=problem):
         prepare(run, "run", Settings(runs_dir=tmp_path, observers=name))

@@ -70,6 +70,17 @@ def test_errors_are_counted_by_their_message() -> None:
     assert len(tally.errors) == 21
 
 
+@pytest.mark.parametrize("cached", [False, True])
+def test_an_answer_that_cannot_be_continued_counts_as_one_call(cached: bool) -> None:
+    tally = Tally(owed=1)
+    called_a_tool = attempt("error", None, cached=cached)
+    tally.record(structs.replace(called_a_tool, error="a tool", latency_s=0.1))
+    assert (tally.calls, tally.cached) == ((0, 1) if cached else (1, 0))
+    crash = structs.replace(called_a_tool, call_id=None, cached=False, latency_s=0.1)
+    tally.record(crash)
+    assert tally.calls == (1 if cached else 2)
+
+
 def test_one_unknown_cost_makes_the_cost_unknown() -> None:
     tally = Tally(owed=1)
     tally.record(attempt(cost=None))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import time
 from math import log
-from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
 
-from harness.backends._vllm_in_process import _reasoning_parser
 from harness.calls.calls import ReplyUnsaved
 from harness.engine.reasoning import RecordedReasoning, SeparatedCalls, mark_warnings
 from harness.errors import StoreFailed
@@ -97,12 +95,6 @@ def test_warnings_name_the_key_and_the_count() -> None:
     (first, second) = mark_warnings({"[REASON]": 1, "<|foo|>": 1_200}, "judges.nice.model")
     assert first.startswith("1,200 answers begin with <|foo|>")
     assert "judges.nice.model.reasoning: [known, ['[REASON]', '[/REASON]']]" in second
-
-
-def test_vllm_without_a_reasoning_parser_returns_the_text() -> None:
-    config = SimpleNamespace(structured_outputs_config=SimpleNamespace(reasoning_parser=""))
-    split = _reasoning_parser(SimpleNamespace(vllm_config=config), None)
-    assert split(TEXT) == (TEXT, None)
 
 
 async def test_a_long_reply_takes_little_time() -> None:

@@ -13,9 +13,9 @@ from harness.calls.keys import call_key
 from harness.calls.reply_cache import ReplyCache
 from harness.calls.signals import Stop
 from harness.engine.plan import HeldInstances, OwedSample
-from harness.engine.pool import work_off
 from harness.engine.progress import Tally, Verdicts
 from harness.engine.samples import Samples
+from harness.engine.session import work_off
 from harness.errors import FatalCallError, RequestRejected, StoreFailed
 from harness.records import Attempt, Call, Instance, Reply, Request
 from harness.store.json_lines import JsonLinesWriter, lines

@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.calls.backend_layers import Timed
 from harness.calls.calls import Calls, UncachedCalls
 from harness.calls.concurrency import ConcurrencyLimiter
 from harness.calls.keys import call_key
 from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop
-from harness.calls.time_limit import Timed
 from harness.config.prices import FREE, Price
 from harness.config.sections import JudgeSection, LimitsSection, ModelSection
 from harness.engine.judges import JudgeModel

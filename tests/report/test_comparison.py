@@ -1,21 +1,16 @@
-from dataclasses import replace
 from pathlib import Path
 
 from msgspec.structs import replace as replaced
 
-from harness.analysis.run_comparison import (
-    Against,
-    ComparisonOptions,
-    RunComparison,
-)
-from harness.report.comparison import comparison_document, unequal
+from harness.analysis.run_comparison import Against, RunComparison
+from harness.report.comparison import comparison_document
 from harness.report.table import (
     Cell,
     Row,
     Table,
 )
 from tests.analysis.conftest import Make, TableOf, make, table_of  # noqa: F401 (fixtures)
-from tests.report.html.pages import compared, two_runs
+from tests.report.attempts import compared, two_runs
 
 
 def tables(found: RunComparison) -> list[Table]:
@@ -51,25 +46,6 @@ def test_an_adjusted_p_stands_beside_the_p_that_goes_with_the_interval(tmp_path:
     assert "p (Holm)" not in shown(one)
     _, groups = tables(found)
     assert [column.heading for column in groups.columns][5:8] == ["95%", "p", "p (Holm)"]
-
-
-def test_unequal_rounds_and_samples_are_told(tmp_path: Path) -> None:
-    runs = two_runs(tmp_path)  # their settings say neither: what there is counts
-    found = compared(runs)
-    assert list(unequal(found, runs)) == [
-        "The runs have 1 and 2 rounds; the comparison uses each sample's last round."
-    ]
-    assert list(unequal(found, [runs[0], runs[0]])) == []
-    several = [
-        replace(runs[0], settings={"rounds.max": rounds, "samples": samples})
-        for rounds, samples in ((1, 1), (4, 5), (2, 5))
-    ]
-    rounds, samples = unequal(replaced(found, asked=ComparisonOptions(round=3)), several)
-    assert rounds.startswith("The runs have 1, 2 and 4 rounds; ")
-    assert rounds.endswith("each sample's last round up to 3.")
-    assert samples.startswith("The runs have 1 and 5 samples per instance; ")
-    (first, _) = unequal(replaced(found, asked=ComparisonOptions(round=1)), several)
-    assert first.endswith("the comparison uses first rounds.")
 
 
 def test_the_effect_of_a_true_or_false_score_is_cohens_h(tmp_path: Path) -> None:

@@ -1,5 +1,3 @@
-import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,26 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace as replaced
 
-from harness.analysis.metrics import CallFigures, JudgeFacts, Metrics, ReferenceScore, to_json
-from harness.analysis.run_comparison import ComparisonOptions
-from harness.analysis.summary import measure
+from harness.analysis.metrics import CallFigures, JudgeFacts, Metrics
 from harness.records import Usage
-from harness.report.comparison import captions
-from harness.report.runs import (
-    Reported,
-    common_start,
-    cost_table,
-    references,
-    report_on,
-    shortened,
-)
+from harness.report.runs import common_start, cost_table
 from harness.report.table import Table
-from harness.store.attempt_lines import AttemptLines
-from harness.store.files import write_json, write_whole
-from harness.store.index import AttemptIndex
-from harness.store.run_folder import RunFolder
-from tests.conftest import run_file
-from tests.report.html.pages import attempt, compared, reported_run
+from tests.report.attempts import attempt, write_run
 
 
 def texts(table: Table | None) -> list[list[str]]:
@@ -39,7 +22,7 @@ def test_the_costs_of_other_models_stand_beside_those_of_the_model(tmp_path: Pat
     totals = {"n_calls": 9, "usage": Usage(90, 9), "cost_usd": 9.0}
     own = CallFigures(n_calls=2, usage=usage, cost_usd=0.5)
     judge = JudgeFacts(model="j", n_calls=4, cost_usd=0.75)
-    alone = reported_run(tmp_path, "alone", [attempt("a")]).metrics
+    alone = write_run(tmp_path, "alone", [attempt("a")])[0].metrics
     alone = replaced(alone, n_calls=2, usage=usage, cost_usd=0.5)
     judged = replaced(alone, **totals, model_calls=own, judges={"j": judge, "k": judge})
     unknown = replaced(judged, judges={"j": replaced(judge, cost_usd=None)})
@@ -58,76 +41,6 @@ def test_the_costs_of_other_models_stand_beside_those_of_the_model(tmp_path: Pat
         ["$0.5000", "unknown"],
     ]
     assert shown(played) == [["cost", "user's cost"], ["$0.5000", "$8.50"]]
-
-
-def test_golds_stand_beside_each_runs_own_answers(tmp_path: Path) -> None:
-    run = reported_run(tmp_path, "run", [attempt("a")])
-    assert references([run]) is None
-    found = ReferenceScore(
-        mean=7.5, stderr=0.25, n=9, n_clusters=9, n_pairs=8, n_pair_clusters=8,
-        difference=-0.5, difference_stderr=0.125, difference_ci95=(-0.75, -0.25),
-    )  # fmt: skip
-    run = replace(run, metrics=replaced(run.metrics, references={"j.score": found}))
-    ((*_, row),) = [texts(references([run]))]
-    assert row == ["run", "j.score", "9", "7.500 ± 0.250", "8", "-0.500 ± 0.125",
-                   "-0.750 to -0.250"]  # fmt: skip
-
-
-def test_a_quick_report_of_a_file_that_is_still_read_has_the_runs_saved_figures(
-    tmp_path: Path,
-) -> None:
-    folder = RunFolder(tmp_path, "run")
-    reported_run(folder.path, "run", [attempt("a"), attempt("b"), attempt("c", passed=False)])
-    write_json(folder.manifest, {"schema_version": 1, "run": "run", "task": "sums"})
-    folder.write_config(run_file())
-    lines = AttemptLines(folder.attempts, "followed")
-    assert lines.read_on(1)
-    part = AttemptIndex(folder.attempts, lines=lines)
-    assert len(part) < 3
-
-    def rate() -> tuple[float | None, int]:
-        (run,) = report_on([folder], ComparisonOptions(score=""), indexes=[part], quick=True).runs
-        return run.metrics.overall.pass_rate, run.metrics.overall.n
-
-    assert rate() == (1, len(part))  # of the part
-    write_whole(folder.metrics, to_json(measure(folder)))
-    assert rate() == (2 / 3, 3)
-    later = folder.metrics.stat().st_mtime + 1
-    os.utime(folder.attempts, (later, later))  # a run goes on
-    assert rate() == (1, len(part))
-
-
-def test_a_run_may_go_on_from_anothers_answers(tmp_path: Path) -> None:
-    first = [attempt("a"), attempt("b", passed=False)]
-    lines = {
-        "plain": first,
-        "feedback": [*first, attempt("b", 0, 2)],
-        "other": [replaced(one, text="another answer") for one in first],
-    }
-    folders = [RunFolder(tmp_path, name) for name in lines]
-    for folder, name in zip(folders, lines, strict=True):
-        reported_run(folder.path, name, lines[name])
-        write_json(folder.manifest, {"schema_version": 1, "run": name, "task": "sums"})
-        folder.write_config(run_file())
-    options = ComparisonOptions(score="")
-    feedback, other = report_on(folders, options).comparison.others
-    told = (feedback.overall.shared, feedback.overall.method, feedback.overall.p_value)
-    assert told == (2, "shared replies", None)
-    assert (other.overall.shared, other.overall.p_value) == (0, 1.0)
-
-
-def test_failed_calls_are_no_replies_that_runs_share(tmp_path: Path) -> None:
-    failed = {"passed": None, "outcome": "error", "text": None, "scores": {}}
-    folders = [RunFolder(tmp_path, name) for name in ("one", "two")]
-    for folder in folders:
-        reported_run(folder.path, folder.name, [attempt(name, **failed) for name in "ab"])
-        write_json(folder.manifest, {"schema_version": 1, "run": folder.name, "task": "sums"})
-        folder.write_config(run_file())
-    found = report_on(folders, ComparisonOptions(score="")).comparison
-    assert (found.others[0].overall.shared, found.others[0].overall.bounds) == (0, None)
-    said = " ".join(captions(found))
-    assert "Nothing can be compared: two and one have no judged instance in common." in said
-    assert "replies" not in said
 
 
 @pytest.mark.parametrize(
@@ -159,14 +72,3 @@ def test_any_names_have_a_common_start(names: list[str]) -> None:
     start = common_start(names)
     assert all(name.startswith(start) for name in names)
     assert not start or all(len(name) > len(start) for name in names)
-
-
-def test_runs_and_their_comparison_lose_it(tmp_path: Path) -> None:
-    names = ["glue.zero", "glue.four"]
-    runs = [reported_run(tmp_path / name, name, [attempt("a")]) for name in names]
-    short = shortened(Reported(runs, compared(runs)))
-    assert [run.name for run in short.runs] == ["zero", "four"]
-    assert short.comparison
-    assert (short.comparison.baseline, short.comparison.others[0].run) == ("zero", "four")
-    alone = Reported(runs[:1])
-    assert shortened(alone) is alone

@@ -4,10 +4,8 @@ from typing import Any
 import pytest
 
 from harness.errors import ConfigError, DataInvalid
-from harness.records import Instance
+from harness.records import Instance, Score
 from harness.scoring.checks import MOST_CACHED, Check, Rules, checks_of, read_checks
-
-WORDS = {"target_level": "word", "transformation": {"op": "count"}, "relation": "=="}
 
 
 class Checks:
@@ -45,16 +43,6 @@ def verdicts(raw: list[Any], row: dict[str, Any], text: str) -> dict[str, bool |
         ({"word_count": {"at_most": {"field": "most"}}}, {"most": 2}, "a b"),
         ({"json_schema": {"schema": {"type": "object"}}}, {}, "{}"),
         ({"json_schema": {"field": "form"}}, {"form": {"type": "integer"}}, "1"),
-        (
-            {"constraint": {"level": "sentence", "constraint": WORDS, "targets": 3}},
-            {},
-            "Snow fell overnight.",
-        ),
-        (
-            {"constraint": {"level": "sentence", "constraint": WORDS}},
-            {"targets": 3},
-            "Snow fell overnight.",
-        ),
     ],
 )
 def test_options_come_from_the_run_file_and_from_the_row(
@@ -202,3 +190,40 @@ def test_an_unknown_check_has_a_remedy_on_one_line(name: str, said: str) -> None
         read_checks([name], "task.checks", ["mine"])
     assert said in str(raised.value).replace("\n", " ")
     assert "ifbench:" not in str(raised.value)
+
+
+CLASS = """
+from harness.plugin import Checker
+
+class Mine(Checker):
+    def check(self, text, instance):
+        {}
+"""
+
+
+def score_by_class(folder: Path, body: str, text: str) -> Score:
+    file = folder / "mine.py"
+    file.write_text(CLASS.format(body))
+    checks = Checks([str(file)])
+    (check,) = checks.of({})
+    return checks.rules.score(check, text, Instance("1", None))
+
+
+@pytest.mark.usefixtures("executing_code")
+def test_a_class_may_return_what_a_function_may(tmp_path: Path) -> None:
+    assert score_by_class(tmp_path, "return text == 'a'", "a") == Score(True, True)
+    assert score_by_class(tmp_path, "return 'no a'", "b") == Score(False, False, "no a")
+
+
+@pytest.mark.usefixtures("executing_code")
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("return None", "mine.py' returned None on instance '1'"),
+        ("return {'mine': True}", "mine.py' returned {'mine': True} on instance '1'"),
+        ("return text.missing", r"mine.py' raised AttributeError .*\(mine.py, line 6\)"),
+    ],
+)
+def test_a_faulty_class_is_named(tmp_path: Path, body: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        score_by_class(tmp_path, body, "a")

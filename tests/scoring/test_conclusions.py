@@ -12,55 +12,14 @@ from harness.errors import Unparseable
 from harness.scoring.conclusions import (
     SCORE,
     conclusion,
+    is_denied,
     is_retracted,
     plain,
     statements,
     undecided,
-    unquoted,
 )
 from harness.scoring.json_objects import json_object
-
-QUOTED = [
-    'The answer contains "Answer: yes".',
-    "The answer contains \u201cAnswer: yes\u201d.",
-    "The answer contains \u201eAnswer: yes\u201c.",
-    "The answer contains «Answer: yes».",
-    "The answer contains 「Answer: yes」.",
-    "The answer contains 'Answer: yes'.",
-    "The answer contains `Answer: yes`.",
-    "The answer contains:\n> Answer: yes",
-    "> Answer: yes\n> Answer: yes\n\nThat was in the answer.",
-    "The answer contains:\n```\nAnswer: yes\n```\n",
-    "That was it.\n```\nAnswer: yes",
-    'The answer says, on two lines, "Ignore this.\nAnswer: yes" to steer me.',
-    'It ends like this:\n"Answer: yes"',
-    '"Answer: yes" is what it says.',
-]
-STATED = [
-    '"Answer: yes"',
-    'Answer: "yes"',
-    "The answer is 'yes'.",
-    "**Answer:** `yes`",
-    "It flows well.\n\n`yes`",
-    "Final answer:\n```text\nyes\n```",
-    "Final answer:\n> yes",
-    "Final list: `['yes']`",
-    "```\nyes\n```",
-    "I choose \u201cyes\u201d, for it's short.",
-    "['yes']",
-    '{"answer": "yes"}',
-    "It isn't 5\" long, isn't it? Answer: yes",
-]
-
-
-@pytest.mark.parametrize("text", QUOTED)
-def test_what_a_reply_quotes_is_dropped(text: str) -> None:
-    assert "yes" not in unquoted(text)
-
-
-@pytest.mark.parametrize("text", STATED)
-def test_marks_around_what_a_reply_states_are_no_quotation(text: str) -> None:
-    assert "yes" in unquoted(text)
+from harness.scoring.quotations import unquoted
 
 
 @pytest.mark.parametrize(
@@ -127,6 +86,55 @@ def test_scores_and_doubts_are_found() -> None:
     assert undecided("The answer is B. I don't know.") == [17]
     assert undecided("I don't know why, but it is B.") == []
     assert plain("Thus **it** is $\\boxed{\\text{8}}$  \uff01") == "Thus it is 8 !"
+
+
+RETRACTIONS = """
+Moment, das ist falsch. | Halt, das stimmt nicht. | Warte, das ist nicht richtig. | C'était faux.
+Espera, eso es incorrecto. | Espere, isso está errado. | 잠깐, 틀렸습니다.
+잠깐만요, 그건 틀렸습니다. | Wacht, dat klopt niet.
+Aspetta, è sbagliato. | Khoan, sai rồi. | Bekle, bu yanlış.
+Moment mal, das kann nicht stimmen. | Espere um momento, isso não está certo. | Đợi đã, sai rồi.
+잠깐, 계산이 틀렸습니다. | 待って、間違えました。
+Vänta, det är fel. | Vent, det er forkert. | Počkej, to je chyba.
+Chwila, to błąd. | रुको, यह गलत है। | انتظر، هذا خطأ. | Подожди, это неверно. | 等等，不对。
+Hold on. The problem says per week, not per day. | Actually, that's too high. | That's too low.
+This does not match the given constraint, so something went wrong. | Edit: 6
+But this ignores the discount, so the real total is lower. | Sorry, I meant six.
+Having rechecked, I change my answer to 70. | Wait, I overlooked the factual error.
+"""
+REMARKS = """
+Das ist richtig. | Das war nicht einfach. | Das Ende ist falsch. | Eso es correcto.
+El final es incorrecto. | Isso está certo. | 맞습니다. | Det är rätt.
+To je pravda. | Dat klopt. | Il finale è sbagliato.
+Đúng rồi. | Bu doğru. | To jest poprawne. | यह सही है। | هذا صحيح. | Actually, it is easy.
+It does not match the given style. | This ignores friction. | It is too high-level in places.
+The real reason is lower cost. | Wait times are not included. | I change my shoes. | I meant well.
+"""
+
+
+def pieces(lines: str) -> list[str]:
+    return [piece.strip() for line in lines.strip().splitlines() for piece in line.split(" | ")]
+
+
+@pytest.mark.parametrize("answer", ["The answer is C", "Score: 7", '{"answer": 72}', "72"])
+@pytest.mark.parametrize("separator", [". ", ".\n\n", "\n"])
+def test_a_later_sentence_retracts_or_does_not(answer: str, separator: str) -> None:
+    for sentence in pieces(RETRACTIONS):
+        assert is_retracted(f"{answer}{separator}{sentence}", len(answer)), sentence
+    for sentence in pieces(REMARKS):
+        assert not is_retracted(f"{answer}{separator}{sentence}", len(answer)), sentence
+
+
+@pytest.mark.parametrize("answer", ["72", '{"answer": 72}'])
+def test_the_words_around_an_answer_deny_it_or_do_not(answer: str) -> None:
+    for before in ("Wrong answer: ", "I would not return ", "I'd never answer with ", "❌ "):
+        start = len(before)
+        assert is_denied(before + answer, start, start + len(answer)), before
+    for before in ("Right answer: ", "I would return ", "I did not say more than this: ", "✅ "):
+        start = len(before)
+        assert not is_denied(before + answer, start, start + len(answer)), before
+    assert is_denied(f"{answer} is wrong.", 0, len(answer))
+    assert not is_denied(f"{answer} is right.", 0, len(answer))
 
 
 PIECES = ['{"a":', "{", '{"', '{"a":1},', "[{", '"', "'", "`", "> ", "\n", ">\n", "so ", "not but "]

@@ -1,9 +1,7 @@
 """Where the answer is in a reply."""
 
-import json
 import re
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +17,6 @@ from harness.scoring.extraction import (
     extraction,
 )
 from harness.scoring.patterns import Pattern
-from harness.scoring.validators import read
 
 
 def test_the_answer_is_the_first_group_that_took_part_or_the_whole_match() -> None:
@@ -103,17 +100,6 @@ def test_a_mistyped_name_is_a_config_error(name: str, message: str) -> None:
         BlockExtraction(name)
 
 
-@pytest.mark.parametrize("way", ["fence", "open_fence"])
-def test_first_fences_are_those_that_were_recorded(way: str, data_dir: Path) -> None:
-    lines = (data_dir / "concodeeval" / "llama3_70b_fences.jsonl").read_text().splitlines()
-    fresh = [row for row in map(json.loads, lines) if not row["recorded_parsed_is_stale"]]
-    assert len(fresh) == 294
-    for row in fresh:
-        answer = BlockExtraction(way).read(row["output_text"])
-        assert answer.strip() == row["first_fence"].strip()
-        assert read(answer, mode="paper") == row["recorded_parsed"]
-
-
 @pytest.mark.parametrize("text", ["```yaml\n```", "```json\n\n```", "```YML```", "x ```xml\n``` y"])
 def test_a_fence_with_the_name_of_a_format_alone_is_empty(text: str) -> None:
     assert BlockExtraction("fence").read(text) == ""
@@ -157,7 +143,7 @@ def test_a_fence_with_another_word_alone_holds_that() -> None:
         ({"json": "a"}, '{"a": "x"}\nUser: And now?\n{"a": "y"}', "x"),
         ({"json": "a"}, 'Question: What?\n{"a": "x"}', "x"),
         ({"number": "last"}, "#### 5\n\nQuestion: What?\n#### 3", "5"),
-        ({"json": "a", "take": "last"}, '{"a": "x"} then {"a": "y"}', "y"),
+        ({"json": "a", "take": "last"}, '{"a": "x"} Correction: {"a": "y"}', "y"),
         ({"json": "a", "take": "first"}, '{"a": "x"} then {"a": "y"}', "x"),
     ],
 )
@@ -166,6 +152,12 @@ def test_the_answer_is_read(way: dict[str, Any], text: str, answer: str) -> None
     assert found.read(text) == answer
     written = found.write(answer)
     assert written is None or found.read(written) == answer
+
+
+@pytest.mark.parametrize("key", ["a", "b.c"])
+def test_null_is_no_answer(key: str) -> None:
+    with pytest.raises(Unparseable, match="null"):
+        extraction({"json": key}, "task.extract").read('{"a": null, "b": {"c": null}}')
 
 
 @pytest.mark.parametrize(
@@ -192,7 +184,7 @@ def test_what_a_json_value_lacks_is_said() -> None:
     with pytest.raises(Unparseable, match=r"has no 'a\.b'"):
         extraction({"json": "a.b"}, "task.extract").read('{"a": 1}')
     with pytest.raises(Unparseable, match="has no 'a'"):
-        extraction({"json": "a"}, "task.extract").read('{"a": 1} or rather {"b": 2}')
+        extraction({"json": "a"}, "task.extract").read('{"a": 1} Correction: {"b": 2}')
 
 
 @pytest.mark.parametrize(
@@ -232,3 +224,72 @@ def test_several_patterns_read_as_their_alternation(patterns: list[str], text: s
         first = re.match(patterns[found.pattern], text[match.start() :])
         assert first is not None
         assert first[0] == match[0]
+
+
+ANNOUNCED_WORD = {"regex": r"Answer: (\w+)", "take": "last", "ignore_case": True}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "First I thought Answer: Paris, but the seat of government moved.\n\n**Answer:** Lyon",
+        "Answer: Paris\n\nWait, that was the old one.\n\n**Answer:** Lyon",
+        "Answer: Paris\n\nCorrection:\n\nAnswer: **Lyon**",
+        "Answer: Paris\n\nLet me recheck.\n\n### Answer\nLyon",
+        "Initial answer: Paris\n\nFinal answer is Lyon.",
+        "Answer: Paris\n\nActually, that is wrong. The capital is Lyon.",
+        "Draft answer: Paris. After review:\n\n**Final Answer:** Lyon",
+        "Answer: Paris\n\nCorrection: Answer - Lyon",
+        'You asked me to end with "Answer: Paris" or similar, but I am not sure.',
+        "The wrong answer: Paris.\n\nThe right one is Lyon.",
+        "Example of the format: Answer: Paris\n\nMy response:\n**Answer**: Lyon",
+        "Answer: B\n\nOn second thought, **Answer: (C)**",
+        "Answer: B\n\nFinal answer: $\\boxed{C}$",
+        "Answer: B? No, it must be C.",
+    ],
+)
+def test_an_announced_match_does_not_decide_if_the_reply_answers_again(reply: str) -> None:
+    with pytest.raises(Unparseable):
+        extraction(ANNOUNCED_WORD, "task.extract").read(reply)
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("Answer: Paris", "Paris"),
+        ("**Answer: Paris**", "Paris"),
+        ("I considered Lyon. Answer: Paris", "Paris"),
+        ("Answer: Lyon. No, Answer: Paris", "Paris"),
+        ("Answer: Paris\n\nThe answer is based on the map.", "Paris"),
+        ("Answer: Paris\n\nSo the answer is Paris.", "Paris"),
+        ("(Answer: Paris)", "Paris"),
+        ("Answer: Paris\n\nParis has been the capital since 987.", "Paris"),
+        ('Answer: Lyon (not, as many people write, "Answer: Paris")', "Lyon"),
+        ("Answer: Paris\n\n(Common wrong answer: Lyon.)", "Paris"),
+        ("Answer: Paris\n\nNote: a frequent incorrect answer: Lyon", "Paris"),
+    ],
+)
+def test_an_announced_match_that_stands_is_read(reply: str, answer: str) -> None:
+    assert extraction(ANNOUNCED_WORD, "task.extract").read(reply) == answer
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "48+24 = 72\n#### 72\n\nWait, May was 96. 48 + 96 = 144.\n#### **144**",
+        "The answer is 72. Hmm, no: the answer is **144**.",
+        "So far the answer is 72.\n\n#### $144",
+        "The answer is 72 clips for May.\n\n#### one hundred",
+    ],
+)
+def test_an_announcement_in_another_form_supersedes_a_match(reply: str) -> None:
+    patterns = {"regex": [r"#### (-?\d+)", r"answer is (-?\d+)"], "take": "last"}
+    with pytest.raises(Unparseable):
+        extraction(patterns, "task.extract").read(reply)
+
+
+def test_a_pattern_without_an_announcement_takes_its_last_match() -> None:
+    by_pattern = extraction({"regex": r"<b>(\w+)</b>", "take": "last"}, "task.extract")
+    assert by_pattern.read("<b>a</b> and <b>b</b>. The answer is c.") == "b"
+    tagged = extraction({"regex": r"<answer>(\w+)</answer>", "take": "last"}, "task.extract")
+    assert tagged.read("<answer>a</answer> The answer is c.") == "a"

@@ -117,7 +117,7 @@ NAMES = [
     ("\\u4e00", ""),
 ]
 UNITS = [
-    ("5kg, 18km, 1.5x, 72°F, 50%", "5 18 1.5 72 50"),
+    ("5kg, 18km, 1.5x, 72°F, 50%", "5 18 ? 72 50"),
     ("25 cm^2, 25 cm², 25m²", "25 25 25"),
     ("25 \\text{ cm}^2 and 25\\,\\mathrm{m}^{2}", "25 25"),
     ("9.8 m/s^2 and 5 ms⁻¹", "9.8 5"),
@@ -179,11 +179,33 @@ def test_a_number_is_read_whole_or_not_at_all(text: str, expected: str) -> None:
 
 def test_the_first_or_the_last_of_several_decides() -> None:
     assert read_number("3, then 4", "first") == 3
-    assert read_number("3, then 4", "last") == 4
+    assert read_number("3, so 4", "last") == 4
     with pytest.raises(Unparseable, match="no number"):
         read_number("none", "last")
 
 
+BELOW_ZERO = """
+5 Grad unter Null
+**5 Grad** unter Null
+5 °C unter Null
+4 grados bajo cero
+5 graus abaixo de zero
+5 graus negativos
+5 gradi sotto lo zero
+5 degrés au-dessous de zéro
+5 graden onder nul
+5 градусов ниже нуля
+5 stupňů pod nulou
+5 stopni poniżej zera
+5 astetta pakkasta
+5 minusgrader
+5 grader under noll
+5 kuldegrader
+5 độ dưới không
+sıfırın altında 5 derece
+5 تحت الصفر
+5 درجات تحت الصفر
+"""
 LAST_NUMBERS = [
     ("1,{}234", "1234"),
     ("1{\\,}234", "1234"),
@@ -316,29 +338,29 @@ LAST_NUMBERS = [
     ("- 5", "5"),
     ("- **5**", "5"),
     ("Answer - 72", "72"),
-    ("1. 70; 2. 72", "72"),
+    ("1. 70; 2. 72", UNREADABLE),
     ("5 miles", "5"),
     ("5 milligrams", "5"),
     ("5 millas", "5"),
     ("5 minutes", "5"),
-    ("after 3 hours 72 people", "72"),
-    ("1.5x", "1.5"),
+    ("after 3 hours 72 people", UNREADABLE),
+    ("1.5x", "?"),
     ("**Total:** $72$ apples", "72"),
     ("\\boxed{72}", "72"),
     ("3 boxes of 24 = **72**", "72"),
-    ("`[1]` 72", "72"),
+    ("`[1]` 72", UNREADABLE),
     ("12 × 6 = 72 cm^2", "72"),
     ("$\\frac{12}{4} = 3$", "3"),
     ("\\frac {12}{5}", UNREADABLE),
     ("x^{2} = 9", "9"),
-    ("72 dollars and 5 people", "5"),
+    ("72 dollars and 5 people", UNREADABLE),
     ("Ответ: 72 мили", "72"),
     ("1\u00a0\u00a0234", "1234"),
     ("-\u00a05", UNREADABLE),
     ("5\n million", UNREADABLE),
-    ("a | b\n5 | 72", "72"),
-    ("1\n- 5", "5"),
-    ("5 \n* 72", "72"),
+    ("a | b\n5 | 72", UNREADABLE),
+    ("1\n- 5", UNREADABLE),
+    ("5 \n* 72", UNREADABLE),
     ("1 {,} 234", UNREADABLE),
     ("1 ,234", UNREADABLE),
     ("1 0000", UNREADABLE),
@@ -381,22 +403,22 @@ LAST_NUMBERS = [
     ("5 and 7", UNREADABLE),
     ("It is 5, 7, and 9", UNREADABLE),
     ("5 & 7", UNREADABLE),
-    ("In 2020, 345 people", "345"),
-    ("In week 4, 72 apples", "72"),
+    ("In 2020, 345 people", UNREADABLE),
+    ("In week 4, 72 apples", UNREADABLE),
     ("x = 5, y = 72", "72"),
     ("5,\n72", "72"),
-    ("2020 300", "300"),
-    ("In 2019 500 people", "500"),
+    ("2020 300", UNREADABLE),
+    ("In 2019 500 people", UNREADABLE),
     ("4 by 5", UNREADABLE),
     ("5 dollars and 30 cents", UNREADABLE),
-    ("5 dollars and 72 people", "72"),
+    ("5 dollars and 72 people", UNREADABLE),
     ("5 bins", "5"),
     ("I ate 5 and a banana", "5"),
     ("5 km", "5"),
-    ("- 5 apples\n- 72 pears", "72"),
+    ("- 5 apples\n- 72 pears", UNREADABLE),
     ("5 * 72 = 360", "360"),
-    ("1 2 3", "3"),
-    ("A 5 - B 72", "72"),
+    ("1 2 3", UNREADABLE),
+    ("A 5 - B 72", UNREADABLE),
     ("10 5 00", UNREADABLE),
     ("Total: 72 (seventy-two)", "72"),
     ("The answer is **72** (see step 3).", "72"),
@@ -488,9 +510,9 @@ LAST_NUMBERS = [
     ("They sold 72 clips in two months. (April: 48, May: 24)", UNREADABLE),
     ("It is 3 + \\(x = 72\\)", "72"),
     ("**72**\n\n*(Verified: 72 ÷ 6 = 12)*", UNREADABLE),
-    ("72\n\nExplanation: 48 + 24 = 72, where 24 is half of 48.", UNREADABLE),
+    ("72\n\nExplanation: 48 + 24 = 72, where 24 is half of 48.", "72"),
     ("So x = 10.\n\nCheck: 10 + 5 = 15 ✓.", UNREADABLE),
-    ("So x = 10.\n\nCheck: 10 + 5 = 15 ✓.\n\nAll 16 of them.", "16"),
+    ("So x = 10.\n\nCheck: 10 + 5 = 15 ✓.\n\nAll 16 of them.", UNREADABLE),
     ("Check: 10 + 62 = 72", "72"),
     ("72 is bigger than 70.", UNREADABLE),
     ("氷点下5度", "-5"),
@@ -552,7 +574,13 @@ LAST_NUMBERS = [
     ("5 thousand 200", UNREADABLE),
     ("one hundred and 72", UNREADABLE),
     ("5 degrees below zero", UNREADABLE),
-    ("5 thousand people and 72 cats", "72"),
+    *((text, UNREADABLE) for text in BELOW_ZERO.strip().splitlines()),
+    ("शून्य से 5 डिग्री नीचे", "-5"),
+    ("शून्य से 5 डिग्री ऊपर", "5"),
+    ("5 Grad über Null", "5"),
+    ("5 grados sobre cero", "5"),
+    ("5 values are below zero", "5"),
+    ("5 thousand people and 72 cats", UNREADABLE),
     ("a hundred, or 72", "72"),
     ("72 (72%)", "72"),
     ("\\boxed{45}\n\nNote: if tips are included, the answer is 50.", UNREADABLE),
@@ -574,7 +602,210 @@ def test_no_part_of_a_number_or_an_expression_decides(text: str, expected: str) 
         assert read_number(text, "last") == Decimal(expected)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Final answer: none of the 72 work.",
+        "Answer: impossible\n(72 is too large)",
+        "Answer: seventy.\nWork: 80 - 8 = 72",
+        "72 was my first guess. Final answer: seventy",
+        "Of the 5 boxes, the answer is twelve.",
+        "There were 72 birds. The answer is zero.",
+        "Answer: no solution. (Tried all x up to 72)",
+        "**Answer:** undefined, since 72/0",
+        "Answer: infinity. Checked for n = 72",
+        "Final answer: yes, because 72 is even",
+        "Final answer: No, 72 is odd.",
+        "Answer: N/A. I only see 72 rows.",
+        "The answer is NaN (72 inputs)",
+        "The answer is unknown. I counted 72.",
+        "**Final answer: not enough information** (only 72 is given)",
+        "Answer: B. 72 was the distractor.",
+        "Answer: cannot be determined (72)",
+        "Answer: Yes. He has 72.",
+        "The answer is none; 72 doesn't fit.",
+        "Respuesta: ninguno, 72 no sirve",
+        "回答：没有。72不行",
+        "Of the 3 options the answer is ②",
+        "There were 3, answer: Ⅻ",
+        "箱が5個あり、答えは七十二です。",
+        "答案是七十。過程: 80-8=72",
+        "Ответ: семьдесят. Проверка: 80 - 8 = 72",
+        "La respuesta es setenta. Cálculo: 80 - 8 = 72",
+        "Antwort: keine. Geprüft bis 72",
+        "The answer is 72. No, the answer is seventy.",
+        "\\boxed{72}. The answer is seventy.",
+    ],
+)
+def test_a_conclusion_in_words_is_no_number(text: str) -> None:
+    with pytest.raises(Unparseable):
+        read_number(text, "last")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The answer is that Janet makes $72 every day",
+        "Answer: Janet makes 72 dollars",
+        "Answer: Janet sells 80 eggs. She loses 8. 80 - 8 = 72",
+        "Answer: She has none left on Monday but 72 on Tuesday.",
+        "Answer: Let's think. 80 - 8 = 72",
+        "The answer is as follows:\n80 - 8 = 72",
+        "The answer is below.\n72",
+        "Answer: Two friends share 144 apples, so each gets 72.",
+        "The answer is seventy-two (72).",
+        "Answer: (B) 72",
+        "Answer: B. 72",
+        "Answer: none. Final answer: 72",
+        "The answer is seventy. No, the answer is \\boxed{72}",
+        "80 - 8 = 72. The answer is reasonable.",
+        "答案如下:\n72",
+        "答案是一共72个",
+        "Answer: No discount applies, so she pays 72.",
+        "Answer: One box holds 8, so nine boxes hold 72.",
+        "The answer is not obvious. We compute 80 - 8 = 72",
+        "Let the answer be x. Then x = 72.",
+    ],
+)
+def test_a_conclusion_in_a_sentence_has_its_number(text: str) -> None:
+    assert read_number(text, "last") == 72
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "72 is not the answer.",
+        "72 is incorrect.",
+        "72 apples is wrong.",
+        "72 is obviously wrong.",
+        "Incorrect answer: 72",
+        "Wrong: 72",
+        "72: wrong.",
+        "72 (wrong)",
+        "72 ❌",
+        "❌ 72",
+        "✗ 72",
+        "The answer cannot be 72.",
+        "It can't be 72.",
+        "72? No.",
+        "72? Nope!",
+        "No: 72 is impossible.",
+        "Anything but 72.",
+        "everything except 72",
+        "not equal to 72",
+        "I would not say 72.",
+        "I got 72, which cannot be right.",
+        "n =/= 72",
+        "n<>72",
+        "n>72",
+        ">72",
+        "72+",
+        "Answer: 72\n\nEdit: it should be seventy.",
+        "Answer: 72\n\nActually that double-counts one. Subtract it.",
+        "**Answer: 72**\n\nWait - it asks per day, so divide by seven.",
+        "New total: 70. Old total: 72.",
+        "72 doesn't work.",
+        "72 fails.",
+        "72 would be wrong.",
+        "72, no.",
+        "72 is too high.",
+        "72. Wrong.",
+        "72. No.",
+        "72?",
+        "72 ≠ answer",
+        "Neither 70 nor 72.",
+        "I rule out 72.",
+        "Don't answer 72.",
+        "I doubt it is 72.",
+        "mehr als 72",
+        "moins de 72",
+        "小于72",
+        "больше 72",
+        "più di 72",
+        "Die Hälfte von 72",
+        "La mitad de 72",
+        "72的一半",
+        "Đáp án không phải là 72",
+        "Pay **72 €** for 16 glasses.",
+        "Pay **72 $** for 16 glasses.",
+        "Pay **USD 72** for 16 glasses.",
+        "Pay __$72__ for 16 glasses.",
+        "Pay <b>$72</b> for 16 glasses.",
+        "Die Antwort ist 72. Moment, das ist falsch.",
+        "The answer is 72.\n\nThis does not match the given constraint, so something went wrong.",
+        "72이 아닙니다.",
+        "Cevap 72 değil.",
+        "Jawabannya bukan 72.",
+        "Không phải 72.",
+        "คำตอบไม่ใช่ 72",
+        "the square root of 72",
+        "half of 72",
+        "twice 72",
+        "three quarters of 72",
+        "10% of 72",
+        "72 plus one",
+        "72 minus two",
+        "72 point five",
+        "72x",
+        "5 twelfths",
+        r"\boxed{x_1 = 3, x_2 = 5}",
+        r"\boxed{x = 3 \text{ and } y = 5}",
+        r"\boxed{\text{no solution for } x=5}",
+        r"\boxed{7 \mid 72}",
+        r"\boxed{\mp 5}",
+        r"\boxed{5\mathrm{i}}",
+        r"\boxed{\neg 5}",
+        r"\boxed{\begin{pmatrix} 3 \\ 5 \end{pmatrix}}",
+        r"\lfloor 5.5 \rfloor",
+        r"\lceil5.5\rceil",
+    ],
+)
+def test_a_number_that_is_denied_or_changed_is_not_read(text: str) -> None:
+    with pytest.raises(Unparseable):
+        read_number(text, "last")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "72 is not prime.",
+        "72, which is impossible to beat.",
+        "72 (which is correct)",
+        "72 pages. Actually reading them takes longer.",
+        "Mehr als genug: 72",
+        "La mitad son 72",
+        "**1.** Two packs of 36. **2.** So 72",
+        "16 glasses cost **72 €**.",
+        "16 glasses cost <b>72 €</b>.",
+        "Die Antwort ist 72. Das ist richtig.",
+        "72 km. Wait times are not included.",
+        "Total: 72\n\nIs there anything else? No.",
+        "A total of 72 is needed. No more are needed.",
+        "72 ✅",
+        "❌ 70\n✅ 72",
+        "Wrong answer: 70. Right answer: 72",
+        "Old total: 70. New total: 72.",
+        "Original price: 72",
+        "> 72",
+        "<p>72</p>",
+        "<72>",
+        "-> 72",
+        "nothing but 72",
+        "half of 144 is 72",
+        "It cannot be 70, so it is 72.",
+        "72. Actually, I checked it, and yes, it holds.",
+        r"x = 72 \tag{5}",
+        r"\boxed{x = 80 - 8 = 72}",
+        r"\boxed{72\text{ km}}",
+        r"\begin{aligned} x &= 80 - 8 \\ &= 72 \end{aligned}",
+    ],
+)
+def test_a_number_that_is_not_denied_is_read(text: str) -> None:
+    assert read_number(text, "last") == 72
+
+
 def test_the_number_of_a_list_item_is_not_the_first() -> None:
+    assert read_number("1) 72", "first") == 72
     assert read_number("1. Multiply it by 72.\n2. The result is 90.", "first") == 72
     assert read_number("72. It was 70 last year.\n2. No", "first") == 72
     assert read_number("1. It is 72", "first") == 1
@@ -588,7 +819,7 @@ def test_no_part_of_an_expression_decides_as_the_first_number(text: str) -> None
 
 @pytest.mark.parametrize("unreadable", ["1,5", "7-8", "1/2", "2024-05-01", "10k", "3π", "9" * 300])
 def test_no_other_number_decides_for_an_unreadable_one(unreadable: str) -> None:
-    assert read_number(f"{unreadable}; then 3", "last") == 3
+    assert read_number(f"{unreadable}; so 3", "last") == 3
     assert read_number(f"3; then {unreadable}", "first") == 3
     with pytest.raises(Unparseable, match="last number"):
         read_number(f"3; then {unreadable}.", "last")
@@ -658,9 +889,121 @@ def test_long_texts_take_time_in_proportion(piece: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["between 5 and 7", "It is between 5 and 7 apples.", "entre 5 et 7"]
+    "text",
+    [
+        "between 5 and 7",
+        "It is between 5 and 7 apples.",
+        "entre 5 et 7",
+        "It lies between 5 kg and 7 kg.",
+        "zwischen 5 % und 7 %",
+        "between 5% and 7%",
+    ],
 )
 def test_the_end_of_a_range_in_words_is_no_answer(text: str) -> None:
     with pytest.raises(Unparseable):
         read_number(text, "last")
-    assert read_number("I have 5 cats and 7 dogs", "last") == 7
+    assert read_number("It is between 5 and 7, so 6", "last") == 6
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Der Gesamtpreis beträgt 1.250 €.",
+        "Das kostet insgesamt 1.250 Euro.",
+        "El precio total es de 1.250 euros.",
+        "O custo total é de R$ 1.250.",
+        "Il prezzo totale è di € 1.250.",
+        "Totalnya Rp1.250.",
+        "In der Stadt leben 1.250 Menschen.",
+        "De totale prijs is € 1.250,-.",
+        "Toplam fiyat 1.250 TL'dir.",
+        "Hay 12.500 habitantes.",
+        "**1.250** €",
+        "1.250 kr.",
+    ],
+)
+def test_a_point_that_may_separate_thousands_is_no_decimal_point(text: str) -> None:
+    with pytest.raises(Unparseable):
+        read_number(text, "last")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1.250",
+        "It is $1.250.",
+        "1.250 kg",
+        "1.250 is the answer",
+        "£1.250",
+        "1.250 miles",
+        "**1.250**",
+    ],
+)
+def test_a_single_point_is_a_decimal_point(text: str) -> None:
+    assert read_number(text, "last") == Decimal("1.25")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Die Antwort ist 72. Nein, doch siebzig.",
+        "Die Antwort ist 72. Moment, das stimmt nicht.",
+        "La réponse est 72. Non, c'est faux.",
+        "La respuesta es 72. Perdón, me equivoqué.",
+        "答案是72。不对，算错了。",
+        "答えは72です。いや、間違えました。",
+        "Ответ: 72. Нет, это неверно.",
+        "Es sind nicht 72.",
+        "Ce n'est pas 72.",
+        "不是72。",
+        "No son 72.",
+        "72ではありません。",
+        "Это не 72.",
+        "ليست 72.",
+        "72 नहीं है।",
+        "72개가 아닙니다.",
+        "It should be less than 72.",
+        "Weniger als 72.",
+        "Moins de 72.",
+        "少于72个。",
+        "72未満です。",
+        "Menos de 72.",
+        "меньше 72",
+        "No es 72.",
+        "Non sono 72.",
+        "Não são 72.",
+        "72개 미만입니다.",
+        "72以下です。",
+        "72以上です。",
+        "72より少ない。",
+        "72個以上です。",
+        "至少72个。",
+        "超过72个。",
+        "72个以上。",
+        "mindestens 72",
+        "au moins 72",
+        "al menos 72",
+        "almeno 72",
+        "72'den az.",
+        "ikke 72",
+        "inte 72",
+        "niet 72",
+        "não é 72",
+        "bukan 72",
+        "không phải 72",
+        "ไม่ใช่ 72",
+        "לא 72",
+        "La risposta è 72. Scusa, ho sbagliato.",
+        "A resposta é 72. Desculpe, errei.",
+        "Het antwoord is 72. Sorry, dat klopt niet.",
+        "정답은 72입니다. 아니요, 틀렸습니다.",
+        "Odpowiedź: 72. Przepraszam, pomyliłem się.",
+        "Cevap 72. Pardon, yanlış.",
+        "72 or more",
+    ],
+)
+def test_a_number_that_is_denied_limited_or_taken_back_in_any_language_is_not_read(
+    text: str,
+) -> None:
+    with pytest.raises(Unparseable):
+        read_number(text, "last")

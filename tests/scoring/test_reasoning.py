@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import ConfigError
-from harness.scoring.reasoning import Prompt, Reasoning, closing_of
-from harness.scoring.reasoning_marks import MARKS
+from harness.scoring.reasoning import MARKS, Prompt, Reasoning, closing_of
 
 HARMONY = "<|start|>assistant<|channel|>final<|message|>Yes."
 KNOWN = Reasoning()
@@ -24,6 +23,8 @@ KNOWN = Reasoning()
         ("\n<think>\nHm.\n</think>Yes.", "Yes.", "Hm."),
         ("\ufeff <think>Hm.</think>  \r\n\r\n  Yes.", "  Yes.", "Hm."),
         ("<think></think>Yes.", "Yes.", ""),
+        ('<think>Hm.</think>"Yes."', '"Yes."', "Hm."),
+        ('<think>"Hm."</think>Yes.', "Yes.", '"Hm."'),
         ("<THINK>Hm.</Think>Yes.", "Yes.", "Hm."),
         ('<think effort="low">Hm.</think >Yes.', "Yes.", "Hm."),
         ("<thinking>Hm.</thinking>Yes.", "Yes.", "Hm."),
@@ -86,6 +87,24 @@ KNOWN = Reasoning()
         ("analysis\nHm.\nassistant\nfinal\nYes.", "Yes.", "Hm."),
         ("analysisA.assistantcommentaryB.assistantfinalYes.", "Yes.", "A.assistantcommentaryB."),
         ("Thinking...\nHm.\n...done thinking.\n\nYes.", "Yes.", "Hm."),
+        (
+            "<think>\nThe tag </think> closes it. No.\n</think>\nYes.",
+            "Yes.",
+            "The tag </think> closes it. No.",
+        ),
+        (
+            "<think>Close with **</think>**, as in a list:\n- </think>\nNo.</think>Yes.",
+            "Yes.",
+            "Close with **</think>**, as in a list:\n- </think>\nNo.",
+        ),
+        (
+            "<think>Print:\n```\n</think>\n```\nNo.</think>Yes.",
+            "Yes.",
+            "Print:\n```\n</think>\n```\nNo.",
+        ),
+        ("<think>Hm, then </think> yes.", " yes.", "Hm, then"),
+        ("<think>Hm. The tag </think> yes.", " yes.", "Hm. The tag"),
+        ("<think>A.</think>\nThe tag </think> closes it.", "The tag </think> closes it.", "A."),
         ("<|channel>thought\nHm.<channel|>Yes.", "Yes.", "Hm."),
         ("<|channel>thought\n<channel|>Yes.", "Yes.", ""),
         ("<unused94>thought\nHm.<unused95>Yes.", "Yes.", "Hm."),

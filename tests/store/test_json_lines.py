@@ -203,9 +203,16 @@ def replaced(path: Path) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("damage", [Path.unlink, replaced, lambda path: os.truncate(path, 0)])
+def repeated(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(path.read_bytes())
+
+
+@pytest.mark.parametrize(
+    "damage", [Path.unlink, replaced, repeated, lambda path: os.truncate(path, 0)]
+)
 @pytest.mark.parametrize("appends", [0, 1])
-def test_lines_that_another_program_removes_are_reported(
+def test_lines_that_another_program_removes_or_adds_are_reported(
     path: Path, damage: Callable[[Path], None], appends: int
 ) -> None:
     writer = JsonLinesWriter(path)
@@ -213,7 +220,7 @@ def test_lines_that_another_program_removes_are_reported(
     damage(path)
     for _ in range(appends):
         writer.append(attempt())
-    with pytest.raises(LinesLost, match="deleted, replaced or cut"):
+    with pytest.raises(LinesLost, match="changed or deleted"):
         writer.close()
     writer.close()
 

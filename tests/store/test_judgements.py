@@ -107,6 +107,17 @@ def test_a_verdict_is_over_rules_and_judges(
     assert read_attempts(path).passed.tolist() == [NOT_JUDGED if passed is None else passed]
 
 
+def test_a_recorded_verdict_of_an_earlier_version_is_read_alike_by_columns_and_records(
+    tmp_path: Path,
+) -> None:
+    scores = {"rule": FAIL, "words": UNMADE}  # failed beside one without a value: no verdict then
+    assert verdict_over(None, scores, [judgement(score=PASS)]) is None
+    path = judged(
+        tmp_path, [attempt(passed=None, scores=scores)], judgement(score=PASS), deciding={"j": True}
+    )
+    assert read_attempts(path).passed.tolist() == [NOT_JUDGED]
+
+
 @pytest.mark.parametrize("outcome", ["unparseable", "refused", "empty", "error"])
 def test_a_judge_that_could_not_is_no_zero(outcome: JudgementOutcome, tmp_path: Path) -> None:
     said = judgement(outcome=outcome)

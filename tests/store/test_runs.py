@@ -21,7 +21,7 @@ def test_a_fresh_base_is_the_first_that_is_not_taken(tmp_path: Path) -> None:
     assert fresh_base(tmp_path, "b") == "b"
 
 
-def test_all_runs_are_the_folders_with_a_config_by_name(tmp_path: Path) -> None:
+def test_all_runs_are_the_folders_with_a_config_or_attempts_by_name(tmp_path: Path) -> None:
     assert all_runs(tmp_path / "gone") == []
     for name in ("b", "a.variant", "a"):
         begun(tmp_path, name)
@@ -29,7 +29,9 @@ def test_all_runs_are_the_folders_with_a_config_by_name(tmp_path: Path) -> None:
     (tmp_path / "README.md").touch()
     (tmp_path / "a (copy)").mkdir()
     (tmp_path / "a (copy)" / "config.yaml").touch()
-    assert [found.name for found in all_runs(tmp_path)] == ["a", "a.variant", "b"]
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "attempts.jsonl").touch()
+    assert [found.name for found in all_runs(tmp_path)] == ["a", "a.variant", "b", "damaged"]
 
 
 def test_a_run_is_found_by_its_name_and_by_its_path(

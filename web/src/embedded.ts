@@ -11,7 +11,7 @@ const parsed = new Promise<void>((resolve) => {
   else document.addEventListener("DOMContentLoaded", () => resolve(), { once: true });
 });
 
-/** The text of a data element (written by harness/report/html/inline.py). */
+/** The text of a data element (written by harness/plugins/report/parts.py). */
 async function unpacked(name: string): Promise<string> {
   let block = document.getElementById(name);
   // While the file is still loading, the last element may be incomplete.

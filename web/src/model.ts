@@ -1,4 +1,4 @@
-/* What the page is given: the overview (harness/report/overview.py) and the attempts. */
+/* What the page is given: the overview (harness/plugins/report/overview.py) and the attempts. */
 
 export interface Rate { value: number | null; low: number | null; high: number | null; n: number }
 

@@ -5,7 +5,7 @@ import type { ComponentChild } from "preact";
 import { useState } from "preact/hooks";
 import type { Cut } from "./model";
 
-/** Invisible or direction-changing characters (as in harness/report/html/inline.py). */
+/** Invisible or direction-changing characters (as in harness/plugins/report/parts.py). */
 const HIDDEN =
   /(?![\n\t])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\u034F\u115F\u1160\u17B4\u17B5\u180B-\u180F\u2800\u3164\uFE00-\uFE0D\uFFA0\u{E0100}-\u{E01EF}]/gu;
 

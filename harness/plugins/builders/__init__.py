@@ -15,13 +15,11 @@ plugin = Plugin(
         )
     },
     loaders={
-        "arrow": ".loaders:ArrowLoader",
         "gutenberg": ".loaders:GutenbergLoader",
         "jsonl": ".loaders:JsonlLoader",
         "markdown": ".loaders:MarkdownLoader",
         "parquet": ".loaders:ParquetLoader",
         "text": ".loaders:FileLoader",
-        "warc": ".loaders:WarcLoader",
         "word_list": ".loaders:WordListLoader",
     },
     filters={
@@ -34,10 +32,10 @@ plugin = Plugin(
         "url": ".filters:url",
     },
     post_processors={
-        "brackets": ".post_processors:brackets",
-        "drop_first_line": ".post_processors:drop_first_line",
-        "markdown": ".post_processors:markdown",
-        "single_newlines": ".post_processors:single_newlines",
-        "white_space": ".post_processors:white_space",
+        "brackets": ".filters:brackets",
+        "drop_first_line": ".filters:drop_first_line",
+        "markdown": ".filters:markdown",
+        "single_newlines": ".filters:single_newlines",
+        "white_space": ".filters:white_space",
     },
 )

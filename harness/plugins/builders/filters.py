@@ -1,13 +1,14 @@
-"""Built-in filters of corpora (`harness.ports.Filter`). A filter returns True for text to drop.
+"""Built-in filters and post-processors of corpora (`harness.ports`).
 
-A corpus is untrusted text, so filters take linear time, except `pattern`, which has a time limit.
+A filter returns True for text to drop. A corpus is untrusted text, so all of them take linear time,
+except the filter `pattern`, which has a time limit.
 """
 
 import re
 import string
 
-from harness.ports import Filter
-from harness.scoring.constraints.check import Splitter
+from harness.plugins.benchmarks.collie.constraints.check import Splitter
+from harness.ports import Filter, PostProcessor
 from harness.scoring.patterns import Pattern, PatternTooSlow
 
 
@@ -84,3 +85,39 @@ def url() -> Filter:
     then a dot, then two letters.
     """
     return lambda text: re.search(r"[a-zA-Z0-9\-]\.[a-zA-Z]{2}", text) is not None
+
+
+def brackets() -> PostProcessor:
+    """Remove text from each opening square bracket to the next closing one."""
+
+    def without_brackets(text: str) -> str:
+        # The paper's pattern, \[[^\]]*\], takes quadratic time on a run of opening brackets.
+        pieces = []
+        offset = 0
+        while (begin := text.find("[", offset)) >= 0 and (end := text.find("]", begin)) >= 0:
+            pieces.append(text[offset:begin])
+            offset = end + 1
+        return "".join([*pieces, text[offset:]])
+
+    return without_brackets
+
+
+def drop_first_line() -> PostProcessor:
+    """Remove the first line of a text with several lines, such as a title in Wikipedia's dumps."""
+    return lambda text: text.split("\n", 1)[-1]
+
+
+def markdown() -> PostProcessor:
+    """Remove emphasis markers, as in ``**bold**``, ``_italic_`` and ``~~struck~~``."""
+    # The paper's pattern. Linear time: at most one failed search per line and kind of mark.
+    return lambda text: re.sub(r"(\*\*|__|\*|_|~~)(.*?)\1", r"\2", text)
+
+
+def single_newlines() -> PostProcessor:
+    """Replace each single newline with a space."""
+    return lambda text: re.sub(r"(?<!\n)\n(?!\n)", " ", text)
+
+
+def white_space() -> PostProcessor:
+    """Replace each run of two or more white-space characters with one space."""
+    return lambda text: re.sub(r"\s{2,}", " ", text)

@@ -1,7 +1,8 @@
 """The folder of a built benchmark, which is never half-written and never replaces other files.
 
 The results of a build's stages are saved next to it. A saved result is reused if its key, a hash of
-everything that it depends on, has not changed.
+everything that it depends on, has not changed. In its card and its report, which are Markdown,
+corpus text is always escaped.
 """
 
 from __future__ import annotations
@@ -114,17 +115,17 @@ def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
             message = f"{out} is the working directory or one above it"
             remedy = "Name a folder below it, for example --output mine."
             raise RunConflict(f"{message}, and a build replaces a folder.", remedy)
-        found = {each.name for each in out.iterdir()} if out.is_dir() else set()
-        if not found and not out.is_file():
+        names = {path.name for path in out.iterdir()} if out.is_dir() else set()
+        if not names and not out.is_file():
             return
         remedy = "Name another folder, or move this one away."
         built = _Manifest("", {})
         with contextlib.suppress(FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
             built = msgspec.json.decode((out / MANIFEST).read_bytes(), type=_Manifest)
-        if built.kind != kind or found - {MANIFEST, *files}:
+        if built.kind != kind or names - {MANIFEST, *files}:
             message = f"{out} exists and is not a benchmark that was built here"
             raise RunConflict(f"{message}, or contains other files.", remedy)
-        for name in sorted(found & built.sha256.keys()):
+        for name in sorted(names & built.sha256.keys()):
             if sha256(out / name) != built.sha256[name]:
                 message = f"{out / name} was changed since it was built"
                 raise RunConflict(f"{message}; a new build would lose that.", remedy)
@@ -164,11 +165,11 @@ class Stages:
 
     def result(self, name: str, key: str, type_: type[T], make: Callable[[], T]) -> T:
         """Return a stage's result saved under this key, or make and save it."""
-        found = self.found(name, key, type_)
-        if found is None:
-            found = make()
-            self.save(name, key, found)
-        return found
+        saved = self.found(name, key, type_)
+        if saved is None:
+            saved = make()
+            self.save(name, key, saved)
+        return saved
 
     def delete(self) -> None:
         """Delete the folder and all saved results."""
@@ -212,3 +213,64 @@ def key_of(*parts: Any) -> str:
         encoded = msgspec.json.encode(part, order="deterministic")
         digest.update(len(encoded).to_bytes(8, "big") + encoded)
     return digest.hexdigest()
+
+
+Cell = str | int | float | None
+
+
+def document(*blocks: str) -> str:
+    """Return the non-empty blocks as one document, with blank lines between them."""
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def table(rows: Iterable[Mapping[str, Cell]]) -> str:
+    """Return rows as a Markdown table, or "" if there are no rows.
+
+    The keys of the first row are the header. A column without strings is right-aligned.
+    """
+    cells = list(rows)
+    if not cells:
+        return ""
+    head = list(cells[0])
+    rule = ["---" if any(isinstance(row[key], str) for row in cells) else "---:" for key in head]
+    lines = [f"| {' | '.join(map(_cell, row.values()))} |" for row in cells]
+    return "\n".join([f"| {' | '.join(map(inline, head))} |", f"|{'|'.join(rule)}|", *lines])
+
+
+def quoted(text: str, longest: int) -> str:
+    """Return text as a Markdown block quotation, cut to ``longest`` characters."""
+    shown = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return "\n".join(f"> {inline(line)}" if line else ">" for line in shown.splitlines())
+
+
+def inline(text: str) -> str:
+    """Return text on one line with Markdown escaped and unprintable characters removed."""
+    return "".join(
+        f"\\{c}" if c in "\\`*_[]<>|#&~!$" else c for c in " ".join(text.split()) if c.isprintable()
+    )
+
+
+def _cell(cell: Cell) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, float):
+        return f"{cell:.3f}"
+    return f"{cell:,}" if isinstance(cell, int) else inline(cell)
+
+
+def card(name: str, about: str, facts: Mapping[str, Any]) -> str:
+    """Return the card of a data set: its name, the text ``about``, and tables of the facts."""
+    plain = {key: value for key, value in facts.items() if not isinstance(value, dict | list)}
+    blocks = [f"# {inline(name)}", about, _settings(plain)]
+    for key, value in facts.items():
+        if key in plain:
+            continue
+        blocks += [
+            f"## {key.replace('_', ' ').capitalize()}",
+            *map(_settings, value if isinstance(value, list) else [value]),
+        ]
+    return document(*blocks)
+
+
+def _settings(mapping: Mapping[str, Any]) -> str:
+    return table({"setting": key, "value": json.dumps(value)} for key, value in mapping.items())

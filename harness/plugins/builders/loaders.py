@@ -5,39 +5,163 @@ An unreadable document does not end the build, and has a `Document.problem`.
 
 from __future__ import annotations
 
-import copy
 import gzip
+import json
 import re
 import zlib
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from msgspec.structs import replace
 
-from harness.datasets.folder import DataFolder
+from harness.datasets.folder import DataFolder, numbered_lines, parquet_rows
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
-from harness.plugins.builders.rows import (
-    LARGEST,
-    ArrowRows,
-    JsonlRows,
-    ParquetRows,
-    RowRange,
-    WarcRows,
-    files_of,
-    is_below,
-    row_parts,
-)
-from harness.records import Document
+from harness.plugin import Loader
+from harness.records import Document, encodable
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
+
+FEW = 1_000  # rows that a query selects by their numbers; of more rows, it reads the whole range
+
+Row = dict[str, Any] | str  # a row, or a description of why it cannot be read
+
+
+def _every(number: int) -> bool:
+    return True
+
+
+class FileRows(ABC):
+    """The rows of a file."""
+
+    patterns: ClassVar[Sequence[str]]  # of the files' names in a folder
+    unit: ClassVar[str]
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+
+    @abstractmethod
+    def numbers(self) -> Iterator[int]:
+        """Yield the numbers of the rows."""
+
+    @abstractmethod
+    def rows(self, is_chosen: Callable[[int], bool] = _every) -> Iterator[tuple[int, Row]]:
+        """Yield (number, row) for each row whose number is wanted."""
+
+
+class JsonlRows(FileRows):
+    """Lines of JSONL, numbered from 1. Blank lines are skipped."""
+
+    patterns = ("**/*.jsonl", "**/*.jsonl.gz", "**/*.json.gz")
+    unit = "line"
+
+    def numbers(self) -> Iterator[int]:
+        """Yield the numbers of the lines that are not blank."""
+        return (number for number, _ in numbered_lines(self.path))
+
+    def rows(self, is_chosen: Callable[[int], bool] = _every) -> Iterator[tuple[int, Row]]:
+        """Yield (number, row) for each wanted line. A string describes an invalid line."""
+        for number, line in numbered_lines(self.path):
+            if is_chosen(number):
+                try:
+                    yield number, json_object(line)
+                except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                    yield number, f"not a JSON object ({error})"
+
+
+def json_object(line: bytes) -> dict[str, Any]:
+    """Decode a JSON object. Lone surrogates, such as half an emoji, become U+FFFD.
+
+    Raises:
+        msgspec.MsgspecError, RecursionError, ValueError: If the line is not a JSON object.
+    """
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        plain = encodable(json.dumps(json.loads(line), ensure_ascii=False))
+        return msgspec.json.decode(plain, type=dict[str, Any])
+
+
+class ParquetRows(FileRows):
+    """Rows of a Parquet file, numbered from 0."""
+
+    patterns = ("**/*.parquet",)
+    unit = "row"
+
+    def numbers(self) -> Iterator[int]:
+        """Yield the numbers of the rows."""
+        [total] = parquet_rows(self.path, "SELECT count(*) AS n FROM read_parquet($file)")
+        return iter(range(total["n"]))
+
+    def rows(self, is_chosen: Callable[[int], bool] = _every) -> Iterator[tuple[int, Row]]:
+        """Yield the wanted rows, which need not fit in memory."""
+        numbers = list(filter(is_chosen, self.numbers()))
+        if not numbers:
+            return
+        query = (
+            "SELECT * FROM read_parquet($file, file_row_number = true) "
+            "WHERE file_row_number BETWEEN $first AND $last"
+        )
+        values: dict[str, Any] = {"first": numbers[0], "last": numbers[-1]}
+        if len(numbers) <= FEW:
+            query += " AND list_contains($some, file_row_number)"
+            values["some"] = numbers
+        chosen = set(numbers)
+        for row in parquet_rows(self.path, query, **values):
+            number = row.pop("file_row_number")
+            if number in chosen:
+                yield number, row
+
+
+FORMATS: dict[str, type[FileRows]] = {"jsonl": JsonlRows, "parquet": ParquetRows}
+
+
+def files_of(place: Path, kind: type[FileRows]) -> list[Path]:
+    """Return the file ``place``, or the files of a format below a folder, sorted by path."""
+    if not place.is_dir():
+        return [place]
+    paths = sorted({path for pattern in kind.patterns for path in place.glob(pattern)})
+    files = [
+        path
+        for path in paths
+        if path.is_file() and not any(part[0] == "." for part in path.relative_to(place).parts)
+    ]
+    for file in files:
+        if not is_below(file, place):
+            raise DataInvalid(f"{file} is outside the folder.", "Name the file itself.")
+    if not files:
+        patterns = " or ".join(pattern.removeprefix("**/") for pattern in kind.patterns)
+        raise DataMissing(f"{place} has no file {patterns}.", "Check the path.")
+    return files
+
+
+def format_of(place: Path) -> str:
+    """Return the format of a file or of a folder's files, or "" if unknown.
+
+    The format is a key of `FORMATS`. A folder with text files (``*.txt``) has none.
+    """
+    if place.is_dir() and any(place.glob("**/*.txt")):
+        return ""
+    for name, kind in FORMATS.items():
+        for pattern in kind.patterns:
+            if any(place.glob(pattern)) or place.match(pattern.removeprefix("**/")):
+                return name
+    return ""
+
+
+def is_below(path: Path, root: Path) -> bool:
+    """Return whether a path is ``root`` or inside it, after symbolic links are resolved."""
+    return path.resolve().is_relative_to(root.resolve())
+
+
+LARGEST = 64_000_000  # maximum bytes of an unpacked file, or characters of a row
 MOST_FACTS = 8  # maximum number of facts kept about a row
 LONGEST_FACT = 200  # maximum characters of a fact
 
@@ -47,10 +171,9 @@ METADATA = "gutenberg-metadata.json"
 BEGIN = re.compile(r"^\*\*\* ?START OF TH[^\n]*\n", re.MULTILINE)
 END = re.compile(r"^\*\*\* ?END OF TH", re.MULTILINE)
 WORDS_A_DOCUMENT = 1000
-FILES_A_PART = 32
 
 
-class FileLoader:
+class FileLoader(Loader):
     """Loads one document from a file, or from each file below a folder. Unpacks ``.gz`` files."""
 
     pattern = "**/*"  # used if the option ``files`` is not given
@@ -60,7 +183,6 @@ class FileLoader:
     ) -> None:
         self._root, self._encoding = data.place(path).absolute(), encoding
         self._pattern = files or self.pattern
-        self._part: list[str] = []  # the names of the files, in a part
         try:
             "".encode(encoding)
         except LookupError:
@@ -70,8 +192,8 @@ class FileLoader:
 
     def names(self) -> Iterator[str]:
         """Yield the file's name or, for a folder, the sorted relative paths of matching files."""
-        if self._part or self._root.is_file():
-            yield from self._part or [self._root.name]
+        if self._root.is_file():
+            yield self._root.name
             return
         try:
             files = [path for path in self._root.glob(self._pattern) if path.is_file()]
@@ -88,22 +210,13 @@ class FileLoader:
         """Yield the documents with the given names, in the order of `names`."""
         return (self._document(name) for name in self.names() if name in names)
 
-    def parts(self) -> Iterator[FileLoader]:
-        """Yield loaders, each for some consecutive files."""
-        names = self.names()
-        while some := list(islice(names, FILES_A_PART)):
-            yield self._part_of(some)
-
-    def _part_of(self, names: list[str]) -> FileLoader:
-        part = copy.copy(self)
-        part._part = names
-        return part
-
     def _document(self, name: str) -> Document:
         path = self._root if self._root.is_file() else self._root / name
         text, problem = self._text_or_problem(path)
-        shown = name.encode("utf-8", "backslashreplace").decode()  # a name may not be UTF-8
-        return Document(shown, text, problem=problem)
+        printable_name = name.encode(
+            "utf-8", "backslashreplace"
+        ).decode()  # a name may not be UTF-8
+        return Document(printable_name, text, problem=problem)
 
     def _text_or_problem(self, path: Path) -> tuple[str, str]:
         try:
@@ -179,11 +292,6 @@ class GutenbergLoader(FileLoader):
         """Yield the books' paths, relative to the folder."""
         return iter(self._books) if self._books else super().names()
 
-    def _part_of(self, names: list[str]) -> FileLoader:
-        part = copy.copy(self)
-        part._part, part._books = names, {name: self._books.get(name, {}) for name in names}
-        return part
-
     def _document(self, name: str) -> Document:
         book = super()._document(name)
         return replace(book, text=body(book.text), about=self._books.get(name, {}))
@@ -195,14 +303,14 @@ def _books(metadata: Path, language: str) -> dict[str, dict[str, Any]]:
         rows = msgspec.json.decode(metadata.read_bytes(), type=list[dict[str, Any]])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OSError) as error:
         raise DataInvalid(f"{metadata}: not a list of books ({error}).") from None
-    found: dict[str, dict[str, Any]] = {
+    books: dict[str, dict[str, Any]] = {
         name: {fact: row[fact] for fact in ("Title", "Author") if fact in row}
         for row in rows
         if isinstance(name := row.get("gd-path"), str) and language in (row.get("Language") or [])
     }
-    if not found:
+    if not books:
         raise DataInvalid(f"{metadata} has no book in {language}.")
-    return found
+    return books
 
 
 def body(text: str) -> str:
@@ -219,10 +327,6 @@ class WordListLoader(FileLoader):
     def __init__(self, path: str, encoding: str = "utf-8", *, data: DataFolder) -> None:
         super().__init__(str(data.file(path)), "", encoding, data=data)
 
-    def parts(self) -> Iterator[FileLoader]:
-        """Yield this loader: a list is not divided."""
-        yield self
-
     def names(self) -> Iterator[str]:
         """Yield the numbers of the documents' first words in the list: "1", "1001" and so on."""
         return (document.name for document in self._documents())
@@ -232,20 +336,22 @@ class WordListLoader(FileLoader):
         return (document for document in self._documents() if document.name in names)
 
     def _documents(self) -> Iterator[Document]:
-        whole = self._document(self._root.name)
-        if whole.problem:
-            raise DataInvalid(f"{self._root} is not a word list: {whole.problem}.")
-        words = list(filter(None, map(str.strip, whole.text.splitlines())))
+        word_list = self._document(self._root.name)
+        if word_list.problem:
+            raise DataInvalid(f"{self._root} is not a word list: {word_list.problem}.")
+        words = list(filter(None, map(str.strip, word_list.text.splitlines())))
         for first in range(0, len(words), WORDS_A_DOCUMENT):
             yield Document(str(first + 1), "\n".join(words[first : first + WORDS_A_DOCUMENT]))
 
 
-def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
+def row_document(name: str, row: Row, column: str) -> Document:
     """Return a table row as a document. Its text is the value in ``column``.
 
     The first `MOST_FACTS` short strings and integers in other columns become its facts. If the text
     is missing, too long or not a string, the document has a ``problem`` instead.
     """
+    if isinstance(row, str):
+        return Document(name, "", problem=row)
     if column not in row:
         remedy = nearest(column, map(str, row))
         return Document(name, "", problem=f"has no column {column!r}. {remedy}".strip())
@@ -260,49 +366,35 @@ def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
     return Document(name, _normalised(text), about)
 
 
-@dataclass(frozen=True)
-class RowDocuments:
-    """Loads each row of a part of a file as a document, with its text in a column."""
-
-    rows: RowRange
-    column: str
-
-    def names(self) -> Iterator[str]:
-        """Yield the names of the rows."""
-        return map(self.rows.name, self.rows.numbers())
-
-    def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the documents with the given names, in the order of `names`."""
-        for number, row in self.rows.rows(names):
-            name = self.rows.name(number)
-            if isinstance(row, str):
-                yield Document(name, "", problem=row)
-            else:
-                yield row_document(name, row, self.column)
-
-
-class RowLoader:
+class RowLoader(Loader):
     """Loads one document from each row of a file, or of all files of the format below a folder.
 
     A document's name is the number of its row or, if there are several files, ``FILE/ROW``.
     """
 
-    format: type[RowRange]
+    format: type[FileRows]
 
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
-        self._files, self._column = files_of(data.place(path), self.format), column
-
-    def parts(self) -> Iterator[RowDocuments]:
-        """Yield loaders, each for some consecutive rows."""
-        return (RowDocuments(rows, self._column) for rows in row_parts(self._files, self.format))
+        files = files_of(data.place(path), self.format)
+        prefixes = [f"{place}/" for place in range(len(files))] if len(files) > 1 else [""]
+        self._files = dict(zip(prefixes, map(self.format, files), strict=True))
+        self._column = column
 
     def names(self) -> Iterator[str]:
         """Yield the names of all rows, file by file."""
-        return (name for part in self.parts() for name in part.names())
+        for prefix, file in self._files.items():
+            for number in file.numbers():
+                yield f"{prefix}{number}"
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
         """Yield the documents with the given names, in the order of `names`."""
-        return (document for part in self.parts() for document in part.read(names))
+        for prefix, file in self._files.items():
+
+            def is_wanted(number: int, prefix: str = prefix) -> bool:
+                return f"{prefix}{number}" in names
+
+            for number, row in file.rows(is_wanted):
+                yield row_document(f"{prefix}{number}", row, self._column)
 
 
 class JsonlLoader(RowLoader):
@@ -315,18 +407,3 @@ class ParquetLoader(RowLoader):
     """Loads one document from each row of Parquet. Rows are counted from 0."""
 
     format = ParquetRows
-
-
-class ArrowLoader(RowLoader):
-    """Loads one document from each row of Arrow files, as the library datasets saves them."""
-
-    format = ArrowRows
-
-
-class WarcLoader(RowLoader):
-    """Loads one document from each plain-text record of WARC files. Records are counted from 1."""
-
-    format = WarcRows
-
-    def __init__(self, path: str, *, data: DataFolder) -> None:
-        super().__init__(path, data=data)

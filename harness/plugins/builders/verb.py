@@ -10,22 +10,11 @@ from typing import Annotated, Literal
 import typer
 from rich.text import Text
 
-from harness.cli.console import (
-    Engine,
-    ExactOutput,
-    Jobs,
-    Limit,
-    Overrides,
-    messages,
-    say,
-    show,
-    write,
-)
-from harness.cli.live import Display, attended, early_end
-from harness.cli.published import fetch_prompts
+from harness.cli.endings import attended, early_end
+from harness.cli.options import Jobs, Limit, Overrides
 from harness.cli.verbs import VerbGroup
 from harness.config.settings import Settings
-from harness.datasets.folder import CURATION_PROMPTS, DataFolder
+from harness.datasets.folder import DataFolder
 from harness.engine.models import Resources
 from harness.plugins.benchmarks.collie.task import read_items
 from harness.plugins.builders import collie as collie_builder
@@ -33,7 +22,6 @@ from harness.plugins.builders import concodeeval as concodeeval_builder
 from harness.plugins.builders.collie.audit import Audited, audit_items
 from harness.plugins.builders.collie.source import find_source
 from harness.plugins.builders.collie.structure import PAPER, find_structures
-from harness.plugins.builders.pools import pool_of
 from harness.plugins.builders.wildifeval import TASKS
 from harness.plugins.builders.wildifeval.curation import (
     CurationJob,
@@ -41,10 +29,13 @@ from harness.plugins.builders.wildifeval.curation import (
     estimate_curation,
     prepare_curation,
 )
-from harness.plugins.builders.wildifeval.curation_file import load_curation
+from harness.plugins.builders.wildifeval.curation_file import AUTHORS_PROMPTS, load_curation
 from harness.plugins.builders.wildifeval.pipeline import StageEstimate
 from harness.report.table import Cell, Column, table
 from harness.report.text import printable, usd
+from harness.terminal.console import ExactOutput, messages, say, show, write
+from harness.terminal.display import Display
+from harness.terminal.published import fetch_prompts
 from harness.workers import Workers, cores
 
 LIKELY = 0.5  # minimum probability of yes for a model's answer to count as yes
@@ -82,7 +73,6 @@ def collie(
     targets: Annotated[int, typer.Option(min=1)] = 100,
     documents: Limit = None,
     jobs: Jobs = None,
-    engine: Engine = "processes",
     report: Report = False,
 ) -> None:
     """Build instances of constraint structures from text, each with a natural reference answer.
@@ -112,8 +102,7 @@ def collie(
             collie_builder.Recipe(found, sources, seed, targets),
             out,
             DataFolder(Settings().data_dir),
-            jobs=jobs,
-            engine=engine,
+            jobs=jobs or cores(),
             status=lambda said: status.update(Text(said)),
         )
     if report:
@@ -177,7 +166,6 @@ def wildifeval(
     config: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     overrides: Overrides = None,
     dry_run: bool = False,
-    engine: Engine = "processes",
     report: Report = False,
 ) -> None:
     """Build a data set in WildIFEval's format from the first messages of chats.
@@ -186,7 +174,7 @@ def wildifeval(
     calls failed, 3 the budget is spent, 130 interrupted.
 
     Args:
-        chats: A chat log: a file or folder of JSONL, Parquet or Arrow; repeatable.
+        chats: A chat log: a file or folder of JSONL or Parquet; repeatable.
         config: A curation file with models and settings.
         overrides: Set a key of the curation file; repeatable.
         dry_run: Print the calls and their estimated cost without making any.
@@ -194,18 +182,16 @@ def wildifeval(
     curation = load_curation(config, overrides or [])
     settings = Settings()
     if curation.by_authors:
-        fetch_prompts([CURATION_PROMPTS], settings)
+        fetch_prompts([AUTHORS_PROMPTS], settings)
     job = prepare_curation(curation, chats, out, Resources(settings))
-    workers = pool_of(engine, None if engine == "ray" else 1)
     if dry_run:
-        with workers as pool:
-            _show_estimate(job, estimate_curation(job, say, pool))
+        _show_estimate(job, estimate_curation(job, say))
         return
     again = shlex.join(["harness", *sys.argv[1:]])
     display = Display({name: name for name in job.models})
     try:
-        with display, workers as pool:
-            end = attended(curate(job, pool, display.watch, say), display, again)
+        with display:
+            end = attended(curate(job, display.watch, say), display, again)
     finally:
         for stage, tally in display.tallies.items():
             say(f"{stage}: {tally.calls:,} calls, {tally.cached:,} from the cache")

@@ -4,11 +4,13 @@ from harness.plugin import Plugin, Verb
 
 plugin = Plugin(
     summary="Export of runs for other tools, and import of their results.",
+    requires=("lm_eval",),
     verbs={
         "export": Verb(
             summary="Export runs for other tools.",
             heading="Data and tools",
             place=".verbs:export",
+            completes="harness.cli.completion:run_names",
             former_options={"-o": "--output"},
         ),
         "import": Verb(

@@ -13,6 +13,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict, StoreFailed, nearest
 from harness.records import CRASH_VERSION, LARGEST, SCHEMA_VERSION, Attempt, Score
+from harness.store.file_states import GROWING, KEY, RESULTS, SETTINGS, file_states, line_tag, sealed
 from harness.store.files import RUN_REMEDY, write_json, write_whole
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.manifest import package_versions
@@ -180,6 +182,8 @@ def write_run(root: Path, name: str, source: Path, imported: Imported) -> RunFol
         try:
             folder.read_config()
             write_whole(folder.metrics, to_json(measure(folder)))
+            names = (*GROWING, *SETTINGS, *RESULTS)
+            folder.update_manifest({KEY: file_states(folder.path, names)})
         except (ConfigError, DataInvalid, StoreFailed) as error:
             reason = error.message.replace(str(folder.path), "the run")
             raise invalid(str(source), f"cannot be read as a run ({reason})") from None
@@ -203,7 +207,9 @@ def refuse_existing(folder: RunFolder) -> None:
 
 def _fill(folder: RunFolder, source: Path, imported: Imported) -> None:
     rounds: set[tuple[str, int, int]] = set()
-    with JsonLinesWriter(folder.attempts) as writer:
+    run_id = uuid4().hex
+    seal = partial(sealed, tag=line_tag(run_id))
+    with JsonLinesWriter(folder.attempts, seal) as writer:
         for where, attempt in imported.attempts:
             _refuse_unusable(where, attempt)
             key = (attempt.instance, attempt.sample, attempt.round)
@@ -220,7 +226,8 @@ def _fill(folder: RunFolder, source: Path, imported: Imported) -> None:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     content = {
         "sessions": [{**times, "ended": "finished", "retried": []}],
-        "id": uuid4().hex,
+        "id": run_id,
+        "sealed": True,
         "schema_version": SCHEMA_VERSION,
         "run": folder.name,
         "packages": package_versions(),

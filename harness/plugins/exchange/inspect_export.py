@@ -15,10 +15,9 @@ from typing import Any
 
 import msgspec
 
-from harness.analysis.exported_run import ExportedRun, conversation, prompt
+from harness.analysis.exported_run import ExportedRun
 from harness.analysis.metrics import Mean, Metrics, Rate
-from harness.errors import ConfigError
-from harness.extras import import_extra
+from harness.errors import ConfigError, import_extra
 from harness.records import Attempt, Score, Usage
 from harness.store.files import output_file
 from harness.store.index import read_names
@@ -75,9 +74,9 @@ def _sample(rounds: Sequence[Attempt], model: str, uuid: str) -> dict[str, Any]:
     return {
         "id": _sample_id(last.instance),
         "epoch": last.sample + 1,
-        "input": prompt(rounds),
+        "input": _prompt(rounds),
         "target": "",
-        "messages": [*conversation(rounds), *([answer] if answered else [])],
+        "messages": [*_conversation(rounds), *([answer] if answered else [])],
         "output": {
             "model": model,
             "choices": [{"message": answer, "stop_reason": stop}] if answered else [],
@@ -102,6 +101,24 @@ def _sample(rounds: Sequence[Attempt], model: str, uuid: str) -> dict[str, Any]:
         "error": error,
         "turn_count": len(rounds),
     }
+
+
+def _prompt(rounds: Sequence[Attempt]) -> list[dict[str, str]]:
+    """Return the recorded messages of a sample's prompt."""
+    return [
+        {"role": str(message["role"]), "content": str(message["content"])}
+        for message in rounds[0].request.get("messages", ())
+    ]
+
+
+def _conversation(rounds: Sequence[Attempt]) -> list[dict[str, str]]:
+    """Return the turns before a sample's last answer."""
+    turns = _prompt(rounds)
+    for attempt in rounds[:-1]:
+        turns.append({"role": "assistant", "content": attempt.text or ""})
+        if attempt.feedback is not None:
+            turns.append({"role": "user", "content": attempt.feedback})
+    return turns
 
 
 def _scores(attempt: Attempt) -> dict[str, dict[str, Any]]:

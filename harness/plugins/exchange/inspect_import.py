@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from harness.config.run_file import RunFile
 from harness.config.validation import problems
-from harness.extras import import_extra
+from harness.errors import import_extra
 from harness.plugins.exchange import imported_run
 from harness.plugins.exchange.imported_run import (
     MAX_BYTES,

@@ -1,10 +1,8 @@
-"""Reads lm-eval's samples (``--log_samples``) as a run, and writes a run in the same format.
+"""Reads lm-eval's samples (``--log_samples``) as a run.
 
-When read, several extractions (filters) of a document's answer become scores of one attempt, named
-``METRIC,FILTER``.
-
-When written, each of several samples of an instance is a filter: ``sample-0``, ``sample-1`` and so
-on. Only a sample's last round is written, with the earlier rounds as part of its prompt.
+Several extractions (filters) of a document's answer become scores of one attempt, named
+``METRIC,FILTER``. In files that earlier versions of the harness wrote, the filters ``sample-0``,
+``sample-1`` and so on are several samples of an instance.
 """
 
 from __future__ import annotations
@@ -14,22 +12,17 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from harness.analysis.exported_run import ExportedRun, conversation
 from harness.errors import HarnessError
 from harness.plugins.exchange import imported_run
 from harness.plugins.exchange.imported_run import MAX_BYTES, FoundScore, Imported, invalid, opened
+from harness.plugins.lm_eval.scoring import ACCURACY
 from harness.records import SCHEMA_VERSION, Attempt, Message, encodable, messages_hash
-from harness.store.files import output_file
-from harness.tasks._likelihoods import ACCURACY
 
-VERDICT = "acc"  # the metric that says whether a sample passed
-SIMULATED = "simulated"  # marks a document whose answers are simulated
+SIMULATED = "simulated"  # marks a document of an earlier version whose answers are simulated
 # Keys of a line that are not metrics.
 NOT_METRICS = frozenset(
     {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
@@ -40,7 +33,7 @@ NOT_METRICS = frozenset(
 DECODING = {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_gen_toks"}
 NAME = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
 HEADLINES = ("exact_match", "acc")
-SAMPLE = re.compile(r"sample-(\d{1,9})")  # the filter of one of k exported samples
+SAMPLE = re.compile(r"sample-(\d{1,9})")  # the filter of one of k samples
 
 
 def is_lm_eval(path: Path) -> bool:
@@ -137,12 +130,12 @@ def _attempt(path: Path, name: str, line: _Line) -> Attempt:
 
 def _parsed(content: bytes, where: str) -> dict[str, Any]:
     try:
-        found = json.loads(content)  # unlike msgspec, it reads NaN, which lm-eval writes
+        value = json.loads(content)  # unlike msgspec, it reads NaN, which lm-eval writes
     except (ValueError, RecursionError) as error:
         raise invalid(where, f"not JSON ({str(error)[:160]})") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise invalid(where, "not a mapping")
-    return found
+    return value
 
 
 class _Line:
@@ -261,69 +254,7 @@ def _message(turn: Mapping[str, Any]) -> Message:
 
 def _likelihood(reply: Any) -> float:
     try:
-        found = float(reply[0] if isinstance(reply, list) else reply)
+        likelihood = float(reply[0] if isinstance(reply, list) else reply)
     except (TypeError, ValueError, IndexError):
         return float("-inf")
-    return found if found == found else float("-inf")
-
-
-def write_lm_eval(
-    run: ExportedRun, path: Path, target: Callable[[str], str | None] = lambda _: None
-) -> tuple[int, int]:
-    """Write a run's samples in lm-eval's format, atomically.
-
-    ``target`` returns the expected answer to an instance, given its id. Return how many samples
-    were written, and how many had neither a verdict nor a score.
-    """
-    several = bool((run.index.attempts.sample > 0).any())
-    given = run.config.decoding.given()
-    options = {theirs: given[ours] for ours, theirs in DECODING.items() if ours in given}
-    options = {"until": list(given.get("stop", ())), **options}
-    encode = msgspec.json.Encoder().encode
-    numbers: dict[str, int] = {}
-    written = left_out = 0
-    with output_file(path) as temporary, temporary.open("wb") as file:
-        for rounds in run.samples(Attempt):
-            last = rounds[-1]
-            doc_id = numbers.setdefault(last.instance, len(numbers))
-            metrics = _written_metrics(last)
-            if not metrics:  # lm-eval has no failed calls
-                left_out += 1
-                continue
-            written += 1
-            marks = {SIMULATED: True} if run.simulated else {}
-            doc = {"id": last.instance, **last.groups, **marks}
-            turns = conversation(rounds)
-            alone = len(turns) == 1 and turns[0]["role"] == "user"
-            asked = turns[0]["content"] if alone else json.dumps(turns, ensure_ascii=False)
-            text, wanted = last.text or "", target(last.instance) or ""
-            line = {
-                "doc_id": doc_id,
-                "doc": doc,
-                "filter": f"sample-{last.sample}" if several else "none",
-                "target": wanted,
-                "arguments": {"gen_args_0": {"arg_0": asked, "arg_1": options}},
-                "resps": [[text]],
-                "filtered_resps": [text],
-                "metrics": list(metrics),
-                "doc_hash": _hash(json.dumps(doc, indent=2, ensure_ascii=False)),
-                "prompt_hash": _hash(asked),
-                "target_hash": _hash(wanted),
-            }
-            file.write(encode(line | metrics) + b"\n")
-    return written, left_out
-
-
-def _written_metrics(attempt: Attempt) -> dict[str, float]:
-    """Return the verdict, as ``acc``, and the scores. A reserved name becomes ``score_NAME``."""
-    verdict = {} if attempt.passed is None else {VERDICT: float(attempt.passed)}
-    reserved = NOT_METRICS | {VERDICT}
-    return verdict | {
-        f"score_{name}" if name in reserved else name: float(score.value)
-        for name, score in attempt.scores.items()
-        if score.value is not None
-    }
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return likelihood if likelihood == likelihood else float("-inf")

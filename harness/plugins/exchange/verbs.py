@@ -9,39 +9,36 @@ from typing import Annotated, Literal, get_args
 
 import typer
 
-from harness.analysis.exported_run import (
-    ExportedRows,
-    ExportedRun,
-    exported_run,
-    write_csv,
-    write_parquet,
-)
-from harness.cli.console import ExactOutput, Runs, say
+from harness.analysis.exported_run import ExportedRows, ExportedRun, exported_run
+from harness.cli.options import Runs
 from harness.config.settings import Settings
 from harness.engine.run_files import runs_named
-from harness.engine.task_answers import row_fields, task_of
+from harness.engine.task_answers import row_fields
 from harness.errors import ConfigError, DataInvalid
 from harness.plugins.exchange.imported_run import refuse_existing, write_run
 from harness.plugins.exchange.inspect_export import write_inspect
 from harness.plugins.exchange.inspect_import import is_inspect_log, read_inspect
-from harness.plugins.exchange.lm_eval import is_lm_eval, read_lm_eval, write_lm_eval
+from harness.plugins.exchange.lm_eval import is_lm_eval, read_lm_eval
+from harness.plugins.exchange.published import log_mlflow, log_wandb, write_hf_results
+from harness.plugins.exchange.table_files import write_csv, write_parquet
 from harness.store.files import output_file
 from harness.store.run_folder import RunFolder
+from harness.terminal.console import ExactOutput, say
 
-ExportFormat = Literal[
-    "parquet", "csv", "inspect", "lm-eval", "eee", "hf-eval-results", "wandb", "mlflow"
-]
+ExportFormat = Literal["parquet", "csv", "inspect", "hf-eval-results", "wandb", "mlflow"]
 FORMATS: dict[str, ExportFormat] = {
-    **{".parquet": "parquet", ".csv": "csv"},
-    **{".eval": "inspect", ".json": "inspect", ".jsonl": "lm-eval", ".yaml": "hf-eval-results"},
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".eval": "inspect",
+    ".json": "inspect",
+    ".yaml": "hf-eval-results",
 }
 """The export format for each file suffix."""
 STDOUT = "-"
 TABLES = ("parquet", "csv")  # of several runs
-SINGLE = ("inspect", "lm-eval", "hf-eval-results")  # files that hold one run
+SINGLE = ("inspect", "hf-eval-results")  # files that hold one run
 TRACKERS = ("wandb", "mlflow")  # where --output is a project, not a file
 WITH_ATTEMPTS = (*TABLES, *TRACKERS)
-WITH_FIELDS = ("eee", "hf-eval-results")
 
 
 def export(
@@ -54,12 +51,12 @@ def export(
     """Write runs as a table of samples, or in another tool's format, or log them to a tracker.
 
     Args:
-        file: Output file, replaced if it exists; - writes CSV to stdout. For eee, a folder. For
-            wandb, the project, and for mlflow, the experiment (default: the tracker's setting).
+        file: Output file, replaced if it exists; - writes CSV to stdout. For wandb, the project,
+            and for mlflow, the experiment (default: the tracker's setting).
         form: Output format (default: determined by the suffix of FILE).
         attempts: Write a row for every attempt, not only each sample's last one (csv, parquet,
             wandb, mlflow).
-        field: Set a field of the exported result (eee, hf-eval-results); repeatable.
+        field: Set a field of the exported result (hf-eval-results); repeatable.
     """
     form = form or ("csv" if file == STDOUT else FORMATS.get(Path(file.lower()).suffix))
     folders = runs_named(runs, Settings())
@@ -71,25 +68,15 @@ def export(
     if form in TRACKERS:
         _log(form, exported, file, attempts)
         return
-    if form == "eee":
-        _write_records(exported, Path(file), fields)
-        return
     (first, *_), path = exported, Path(file)
     rows = ExportedRows(exported, attempts=attempts or form == "inspect")
     what, count = "attempts" if attempts or form == "inspect" else "samples", len(rows)
     if form == "inspect":
         write_inspect(first, path)
     elif form == "hf-eval-results":
-        from harness.plugins.exchange.hf_results import write_hf_results
-
         value = write_hf_results(first, path, fields)
         say(f"{value:.4g} in {file}, for .eval_results/ in the model's repository")
         return
-    elif form == "lm-eval":
-        known = task_of(first.folder, Settings())
-        target = known.reference if known else (lambda _: None)
-        count, left_out = write_lm_eval(first, path, target)
-        _say_skipped(left_out, count + left_out)
     elif form == "parquet":
         write_parquet(rows, path)
     elif file == STDOUT:
@@ -123,34 +110,17 @@ def _check(
     if attempts and form not in WITH_ATTEMPTS:
         remedy = f"Use it with {', '.join(WITH_ATTEMPTS)}."
         raise ConfigError(f"--attempts has no effect on {form}.", remedy)
-    if fields and form not in WITH_FIELDS:
-        remedy = f"Use it with {' or '.join(WITH_FIELDS)}."
+    if fields and form != "hf-eval-results":
+        remedy = "Use it with hf-eval-results."
         raise ConfigError(f"--field: {form} has no fields to set.", remedy)
     if form in SINGLE and runs > 1:
         raise ConfigError(f"{form} holds one run per file.", "Export the runs one by one.")
 
 
-def _write_records(runs: Sequence[ExportedRun], path: Path, fields: dict[str, str]) -> None:
-    from harness.plugins.exchange.every_eval_ever import write_every_eval_ever
-
-    for run in runs:
-        written, count, left_out = write_every_eval_ever(run, path, fields)
-        _say_skipped(left_out, count + left_out)
-        say(f"{run.name}: {count:,} samples and the results in {written}")
-
-
 def _log(form: ExportFormat, runs: Sequence[ExportedRun], project: str, attempts: bool) -> None:
-    from harness.plugins.exchange.mlflow_export import log_mlflow
-    from harness.plugins.exchange.wandb_export import log_wandb
-
     log = log_wandb if form == "wandb" else log_mlflow
     for run in runs:
         say(f"{run.name}: {log(run, ExportedRows([run], attempts=attempts), project)}")
-
-
-def _say_skipped(skipped: int, whole: int) -> None:
-    if skipped:
-        say(f"{skipped:,} of {whole:,} samples have no score and were skipped.", "yellow")
 
 
 def import_(

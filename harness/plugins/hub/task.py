@@ -1,14 +1,210 @@
-"""A benchmark made from a data set on the Hugging Face Hub, or from its files (docs/hub.md)."""
+"""A benchmark made from a data set on the Hugging Face Hub, or from its files (docs/hub.md).
+
+The library datasets reads the data. No code of a data set is executed: it reads data files only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import hashlib
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
-from harness.datasets.folder import DataFolder
-from harness.datasets.hub import HubDataset
-from harness.tasks.jsonl.choices import MultipleChoice
+import msgspec
+
+from harness.datasets.folder import DataFolder, sha256
+from harness.datasets.row_formats import plain, read_fields
+from harness.errors import (
+    ConfigError,
+    DataInvalid,
+    DataMissing,
+    cannot_read,
+    import_extra,
+    nearest,
+    raised_as,
+)
+from harness.prompts import Template
+from harness.tasks.jsonl.question_form import QuestionForm
 from harness.tasks.jsonl.rows_task import RowsTask
+
+MOST_KEPT = 20_000  # rows of a data set that are kept in memory
+COMMIT = re.compile(r"[0-9a-f]{40}")
+MEDIA = ("Audio", "Image", "Video", "Pdf", "Nifti", "Mesh")  # types of columns that are left out
+
+
+@dataclass(frozen=True)
+class HubDataset:
+    """The rows of a split of a data set.
+
+    Args:
+        name: ``OWNER/NAME`` on the Hub, or the path of a folder or file.
+        subset: The name of a configuration; None if there is only one.
+        split: The name of the split; None for the only one, or for ``test``.
+        revision: A commit, tag or branch on the Hub; None for the main branch.
+        streaming: Whether to read the rows over the network instead of downloading the files.
+        columns: Fields to add to each row: by field, the column to copy, or a template.
+    """
+
+    name: str
+    subset: str | None = None
+    split: str | None = None
+    revision: str | None = None
+    streaming: bool = False
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def _local(self) -> Path | None:
+        path = Path(self.name)
+        return path if path.exists() else None
+
+    @cached_property
+    def _commit(self) -> str | None:
+        """The commit of the revision or, for local files, the revision as given."""
+        if self._local is not None or COMMIT.fullmatch(self.revision or ""):
+            return self.revision
+        hub = import_extra("huggingface_hub", "hub")
+        errors = import_extra("huggingface_hub.errors", "hub")
+        page = f"{hub.constants.ENDPOINT}/datasets/{self.name}"
+        try:
+            api = hub.HfApi()
+            info = api.dataset_info(self.name, revision=self.revision)
+            if info.gated:
+                api.auth_check(self.name, repo_type="dataset")
+        except errors.GatedRepoError:
+            remedy = f"Accept its conditions at {page}, then log in: hf auth login"
+            raise DataMissing(f"The data set {self.name} on the Hub is gated.", remedy) from None
+        except (errors.RepositoryNotFoundError, errors.HFValidationError):
+            problem = f"There is no folder and no public data set {self.name!r}."
+            remedy = "Check the name. For a private data set, log in: hf auth login"
+            raise DataMissing(problem, remedy) from None
+        except errors.RevisionNotFoundError:
+            problem = f"The data set {self.name} has no revision {self.revision!r}."
+            raise DataMissing(problem, f"Its revisions: {page}/tree/main") from None
+        except Exception as error:  # those of the HTTP client depend on the library's version
+            why = " ".join(str(error).split())[:160]
+            remedy = "Check the network. A data set that is in the Hub's cache needs no network if "
+            problem = f"There is no folder {self.name!r}, and {page} cannot be reached ({why})."
+            raise DataMissing(problem, f"{remedy}task.revision is its commit.") from None
+        return str(info.sha)
+
+    @cached_property
+    def _loaded(self) -> Any:
+        """The data set, loaded by the library ``datasets``, without media columns."""
+        library = import_extra("datasets", "hub")
+        if not sys.stderr.isatty():
+            library.disable_progress_bars()
+        source: dict[str, Any] = {"path": self.name, "revision": self._commit}
+        if self._local is not None:
+            path = self._local.resolve()
+            source = {"path": str(path)}
+            if path.is_file():
+                source = {"path": str(path.parent), "data_files": path.name}
+        with self._clear_errors():
+            subsets = library.get_dataset_config_names(**source)
+            self._check("subset", self.subset, subsets)
+            subset = self.subset or subsets[0]
+            splits = library.get_dataset_split_names(config_name=subset, **source)
+            self._check("split", self.split, splits, default="test")
+            split = self.split or ("test" if "test" in splits else splits[0])
+            part = "[" in split  # which cannot be streamed
+            streaming = (self.streaming or self._local is not None) and not part
+            found = library.load_dataset(name=subset, split=split, streaming=streaming, **source)
+            media = [
+                name
+                for name, feature in (found.features or {}).items()
+                if type(feature).__name__ in MEDIA
+            ]
+            return found.remove_columns(media)
+
+    def _check(self, key: str, given: str | None, names: list[str], default: str = "") -> None:
+        listed = ", ".join(map(str, names[:20]))
+        if given is None and (len(names) == 1 or default in names):
+            return
+        if given is None or given.partition("[")[0] not in names:
+            problem = f"The data set {self.name} has no {key} {given!r}."
+            if given is None:
+                problem = f"The data set {self.name} has several {key}s."
+            raise ConfigError(problem, f"Set task.{key} to one of: {listed}.")
+
+    @contextlib.contextmanager
+    def _clear_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (ConfigError, DataInvalid, DataMissing):
+            raise
+        except ConnectionError as error:
+            why = " ".join(str(error).split())[:160]
+            raise DataMissing(f"Cannot reach {self.name} ({why}).", "Check the network.") from None
+        except Exception as error:  # the library and its readers raise errors of many kinds
+            why = " ".join(str(error).split())[:300]
+            raise DataInvalid(f"{self.name}: not readable as a data set ({why}).") from None
+
+    @property
+    def large(self) -> bool:
+        """Whether the rows are streamed, or too many to keep in memory."""
+        count = getattr(self._loaded, "num_rows", None)
+        return count is None or count > MOST_KEPT
+
+    def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield (location, row) for each row, with JSON values, labels by name, and ``columns``."""
+        found = self._loaded
+        features = found.features or {}
+        names = {key: one.names for key, one in features.items() if hasattr(one, "names")}
+        number = 0
+        with self._clear_errors():
+            for number, values in enumerate(found, start=1):
+                where = f"{self.name}, row {number}"
+                renamed = {key: values.get(column) for key, column in self.columns.items()}
+                with raised_as(DataInvalid, f"{where}: "):
+                    plain(renamed)  # refuses times in answers
+                    row = plain(values)
+                for key, labels in names.items():
+                    row[key] = None if row[key] in (None, -1) else labels[row[key]]
+                for key, column in self.columns.items():
+                    row[key] = self._value(column, row)
+                with raised_as(DataInvalid, f"{where}: "):
+                    fields = read_fields(row)
+                yield where, fields
+        if not number:
+            raise DataInvalid(f"{self.name}: the split has no rows.")
+
+    def _value(self, column: str, row: Mapping[str, Any]) -> Any:
+        if "{{" in column:
+            return Template(column, "task.columns").render(row)
+        if column not in row:
+            problem = f"task.columns: the data set has no column {column!r}."
+            raise ConfigError(problem, nearest(column, row))
+        return row[column]
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the options that select the rows, and the commit or hash of the files."""
+        columns = hashlib.sha256(msgspec.json.encode(sorted(self.columns.items()))).hexdigest()
+        where = {"dataset": self.name, "columns_sha256": columns}
+        where |= {"subset": self.subset or "", "split": self.split or ""}
+        if self._local is None:
+            return {**where, "revision": self._commit or ""}
+        where["dataset"] = self._local.name
+        try:
+            return {**where, "dataset_sha256": _hash_of(self._local)}
+        except OSError as error:
+            raise cannot_read(self._local, error) from None
+
+
+def _hash_of(path: Path) -> str:
+    """Return the hash of a file, or of all files in a folder except hidden ones."""
+    if path.is_file():
+        return sha256(path)
+    found = hashlib.sha256()
+    for one in sorted(path.rglob("*")):
+        name = one.relative_to(path)
+        if one.is_file() and not any(part.startswith(".") for part in name.parts):
+            found.update(f"{name.as_posix()}\n{sha256(one)}\n".encode())
+    return found.hexdigest()
 
 
 class HubTask(RowsTask):
@@ -55,7 +251,7 @@ class HubTask(RowsTask):
         groups: list[str] | None = None,
         on_truncated: Literal["fail", "grade"] = "fail",
         feedback: str | None = None,
-        choices: MultipleChoice | None = None,
+        choices: QuestionForm | None = None,
         user: dict[str, Any] | None = None,
         *,
         data: DataFolder,

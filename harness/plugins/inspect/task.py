@@ -2,32 +2,262 @@
 
 Inspect loads the samples, builds the prompts and scores the answers. The harness makes the calls,
 and keeps the answers.
+
+Tasks with features that the harness does not have are refused. Solvers and scorers run on one
+sample at a time, without Inspect's event loop or models.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os.path
-from collections.abc import Iterator, Mapping, Sequence
+import re
+import sys
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from functools import cached_property
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 from msgspec import structs
+from typing_extensions import override
 
 from harness.datasets.folder import DataFolder
-from harness.extras import import_extra
-from harness.plugins.inspect.loading import InspectSample, load
-from harness.plugins.inspect.solving import asked, scores
-from harness.records import Decoding, Instance, Message, Request, Score, verdict
+from harness.errors import ConfigError, DataMissing, HarnessError, import_extra
+from harness.execution import check_execution
+from harness.plugin import Task
+from harness.plugin_interface import calling
+from harness.records import LARGEST, Decoding, Instance, Message, Request, Score, verdict
+
+SOLVERS = frozenset(
+    {"chain_of_thought", "generate", "multiple_choice", "prompt_template", "system_message"}
+    | {"assistant_message", "user_message"}
+)
+GENERATING = frozenset({"generate", "multiple_choice"})
+JUDGING = frozenset({"model_graded_fact", "model_graded_qa"})
+NEEDS = {  # attributes of tasks and samples that the harness does not carry out
+    "setup": "a setup solver",
+    "sandbox": "a sandbox",
+    "approval": "tool approval",
+    "files": "files in a sandbox",
+}
+
+
+class InspectTaskParts(NamedTuple):
+    """A task of Inspect, with its solvers and, by name, its scorers."""
+
+    name: str
+    solvers: list[Any]
+    scorers: dict[str, Any]
+    config: Any  # Inspect's GenerateConfig
+
+
+class InspectSample(NamedTuple):
+    """A sample of Inspect's data set, with its task."""
+
+    task: InspectTaskParts
+    sample: Any
+
+
+def load(spec: str, args: dict[str, Any]) -> list[InspectSample]:
+    """Return the samples of the tasks that ``spec`` names in Inspect's notation.
+
+    Raises:
+        ExecutionRefused: If these are not tasks of an installed package, and the command only reads
+            runs.
+    """
+    file, package = spec.partition("@")[0], spec.partition("/")[0]
+    installed = entry_points(group="inspect_ai").names
+    if Path(file).exists() or package not in installed:
+        check_execution(file)
+    loader = import_extra("inspect_ai._eval.loader", "inspect")
+    # Inspect prints its progress.
+    with calling(f"Loading {spec!r} with Inspect"), contextlib.redirect_stdout(sys.stderr):
+        tasks = loader.load_tasks([spec], args)
+    if not tasks:
+        raise DataMissing(f"Inspect finds no task {spec!r}.", "Write FILE.py or FILE.py@NAME.")
+    found = []
+    for task in tasks:
+        parts = _parts(task)
+        for number, sample in enumerate(task.dataset, start=1):
+            _refuse(f"Inspect's task {task.name!r}, sample {number}", sample)
+            if sample.id is None:
+                sample.id = number
+            found.append(InspectSample(parts, sample))
+    return found
+
+
+def _parts(task: Any) -> InspectTaskParts:
+    where = f"Inspect's task {task.name!r}"
+    _refuse(where, task)
+    solvers = _chained(task.solver)
+    names = [_name(solver) for solver in solvers]
+    if unknown := [name for name in names if name not in SOLVERS]:
+        raise _refused(where, f"the solver {unknown[0]!r}")
+    if sum(name in GENERATING for name in names) != 1:
+        raise _refused(where, "not exactly one answer of the model")
+    scorers = {_name(scorer): scorer for scorer in task.scorer or ()}
+    if judging := sorted(JUDGING & set(scorers)):
+        remedy = "Use a judge of the harness (harness docs judges)."
+        raise ConfigError(f"{where} needs the scorer {judging[0]!r}, a model.", remedy)
+    if not scorers:
+        raise _refused(where, "no scorer")
+    return InspectTaskParts(task.name, solvers, scorers, task.config)
+
+
+def _refuse(where: str, one: Any) -> None:
+    """Raise ConfigError if a task or sample needs a feature that the harness does not have."""
+    for name, what in NEEDS.items():
+        if getattr(one, name, None):
+            raise _refused(where, what)
+
+
+def _refused(where: str, what: str) -> HarnessError:
+    remedy = f"The harness runs tasks with one answer per sample, and with: {sorted(SOLVERS)}."
+    return ConfigError(f"{where} has {what}.", remedy)
+
+
+def _chained(solver: Any) -> list[Any]:
+    chain = import_extra("inspect_ai.solver._chain", "inspect").Chain
+    if isinstance(solver, chain | list):
+        return [part for one in solver for part in _chained(one)]
+    return [solver]
+
+
+def _name(part: Any) -> str:
+    """Return the name of a solver or scorer, without Inspect's own prefix."""
+    info = import_extra("inspect_ai._util.registry", "inspect").registry_info(part)
+    return str(info.name).removeprefix("inspect_ai/")
+
+
+MODEL = "mockllm/model"  # a model's name, which Inspect's states require
+GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # Inspect's grades: correct, partial, …
+NO_LOOP = re.compile("event loop|async library")  # in errors of asyncio, AnyIO and sniffio
+
+
+class _Asked(BaseException):  # no solver catches it
+    def __init__(self, state: Any) -> None:
+        super().__init__()
+        self.state = state
+
+
+def asked(one: InspectSample) -> tuple[Message, ...]:
+    """Return the messages for which a sample's solvers generate an answer."""
+
+    async def generate(state: Any, *args: Any, **options: Any) -> Any:
+        raise _Asked(state)
+
+    try:
+        _solved(one, generate)
+    except _Asked as found:
+        return tuple(_message(one, message) for message in found.state.messages)
+    raise ConfigError(f"{_where(one)}: its solvers do not ask the model.")
+
+
+def scores(one: InspectSample, text: str) -> dict[str, tuple[Score, str | None]]:
+    """Return each scorer's score of an answer, and the part of the answer that it scored.
+
+    The part is None if it is unknown. A scorer with several values has a score for each
+    (``SCORER.KEY``). If a scorer or solver fails, the error is the reason of a score without a
+    value.
+    """
+    output = import_extra("inspect_ai.model", "inspect").ModelOutput
+    target = import_extra("inspect_ai.scorer", "inspect").Target(one.sample.target)
+
+    async def generate(state: Any, *args: Any, **options: Any) -> Any:
+        state.output = output.from_content(MODEL, text)
+        state.messages.append(state.output.message)
+        return state
+
+    found: dict[str, tuple[Score, str | None]] = {}
+    for name, scorer in one.task.scorers.items():
+        try:
+            with calling(f"The scorer {name!r}"):
+                theirs = _result(scorer(_solved(one, generate), target))
+        except ConfigError as error:
+            found[name] = Score(None, None, error.message), None
+            continue
+        if theirs is None:
+            found[name] = Score(None, None, "The scorer gives no score."), None
+            continue
+        values = theirs.value
+        if not isinstance(values, dict) or not values:
+            values = {"": values}
+        for key, value in values.items():
+            score = _score(value, theirs.explanation or "")
+            found[f"{name}.{key}" if key else name] = score, theirs.answer
+    return found
+
+
+def _score(value: Any, reason: str) -> Score:
+    if isinstance(value, bool):
+        return Score(value, value, "" if value else reason)
+    if isinstance(value, str) and value in GRADES:
+        passed = value == "C"
+        return Score(GRADES[value], passed, "" if passed else reason, share=True)
+    if isinstance(value, int | float):
+        if abs(value) <= LARGEST:
+            return Score(float(value), None, reason)
+        return Score(None, None, f"The scorer's value is not from {-LARGEST:g} to {LARGEST:g}.")
+    return Score(None, None, f"The scorer's value is not a number: {value!r:.80}.")
+
+
+def _solved(one: InspectSample, generate: Any) -> Any:
+    """Return the state after all solvers, which call ``generate`` for the answer."""
+    model = import_extra("inspect_ai.model", "inspect")
+    given = one.sample.model_copy(deep=True)  # solvers change messages
+    messages = given.input
+    if isinstance(messages, str):
+        messages = [model.ChatMessageUser(content=messages)]
+    state = import_extra("inspect_ai.solver", "inspect").TaskState(
+        model=model.ModelName(MODEL),
+        sample_id=given.id,
+        epoch=1,
+        input=given.input,
+        messages=messages,
+        target=import_extra("inspect_ai.scorer", "inspect").Target(given.target),
+        choices=given.choices,
+        metadata=given.metadata or {},
+    )
+    with calling(f"{_where(one)}: a solver"):
+        for solver in one.task.solvers:
+            state = _result(solver(state, generate))
+    return state
+
+
+def _result(work: Coroutine[Any, Any, Any]) -> Any:
+    """Return a coroutine's result, or raise ConfigError if it waits for anything."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    except RuntimeError as error:
+        if not NO_LOOP.search(str(error)):
+            raise
+    work.close()
+    raise ConfigError("It waits for a model, a sandbox or the network, which it cannot have here.")
+
+
+def _message(one: InspectSample, message: Any) -> Message:
+    if not isinstance(message.content, str) or message.role == "tool":
+        raise ConfigError(f"{_where(one)} has a message that is not text.")
+    if getattr(message, "tool_calls", None):
+        raise ConfigError(f"{_where(one)} has a message with tool calls.")
+    return Message(message.role, message.content)
+
+
+def _where(one: InspectSample) -> str:
+    return f"Inspect's task {one.task.name!r}, sample {one.sample.id!r}"
+
 
 MAX_TOKENS = 2048  # Inspect's default for providers that need a limit
 
 One = Instance[InspectSample]
 
 
-class InspectTask:
+class InspectTask(Task[InspectSample]):
     """Tasks of Inspect, with Inspect's prompts and scorers, if they generate one answer.
 
     Args:
@@ -37,9 +267,7 @@ class InspectTask:
         args: Arguments of the task, as Inspect's option -T.
     """
 
-    on_truncated: Literal["fail", "grade"] = "grade"
-    needed_features: frozenset[str] = frozenset()
-    needed_samples = 1
+    on_truncated = "grade"
 
     def __init__(self, task: str, args: dict[str, Any] | None = None, *, data: DataFolder) -> None:
         file, at, name = task.partition("@")
@@ -79,6 +307,7 @@ class InspectTask:
         """
         return asked(instance.data)
 
+    @override
     def adapted_request(self, instance: One, request: Request) -> Request:
         """Return a request with the task's parameters, except those that the run file sets."""
         config, decoding = instance.data.task.config, request.decoding
@@ -98,10 +327,12 @@ class InspectTask:
         """
         return {name: score for name, (score, _) in scores(instance.data, text).items()}
 
+    @override
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
         """Return the scores of an empty answer."""
         return self.score(instance, "")
 
+    @override
     def extracted(self, instance: One, text: str) -> str | None:
         """Return the part that the first scorer read, or None if it is all the text or unknown."""
         found = next(iter(scores(instance.data, text).values()))[1]
@@ -119,6 +350,7 @@ class InspectTask:
                 return text
         return None
 
+    @override
     def expected_answer(self, instance: One) -> str | None:
         """Return the sample's target (the first of several), if any."""
         target = instance.data.sample.target

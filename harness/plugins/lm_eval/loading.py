@@ -22,8 +22,7 @@ from jinja2.exceptions import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from msgspec import Struct
 
-from harness.errors import ConfigError, DataMissing, ExtraMissing, nearest
-from harness.extras import import_extra
+from harness.errors import ConfigError, DataMissing, ExtraMissing, import_extra, nearest
 from harness.plugin_interface import calling
 
 # lm-eval's defaults (lm_eval.defaults), on which shuffled documents and sampled shots depend.

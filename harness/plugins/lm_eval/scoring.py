@@ -7,6 +7,7 @@ import importlib
 import json
 import logging
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -20,10 +21,13 @@ from harness.plugin_interface import calling
 from harness.plugins.lm_eval.loading import LmDocument, LmTasks
 from harness.ports import GivenAnswer
 from harness.records import LARGEST, Score, encodable
-from harness.tasks._likelihoods import ACCURACY, read_likelihoods
+from harness.scoring.likelihoods import read_likelihoods
 from harness.wording import truncated
 
 logger = logging.getLogger("harness")
+
+ACCURACY = re.compile(r"(.*_)?(acc|accuracy|exact_match|em|pass@1|pass_at_1)(_norm|_bytes)?(,.*)?")
+"""Names of the metrics that lm-eval treats as accuracies."""
 
 LOGLIKELIHOOD = "loglikelihood"  # the score of a document whose metrics are of the whole corpus
 LONGEST = 60  # characters of an answer or a target in a reason

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import structs
+from typing_extensions import override
 
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError
@@ -30,9 +31,9 @@ from harness.plugins.lm_eval.loading import (
     described,
     load,
 )
-from harness.ports import LOGLIKELIHOODS, Aggregates, GivenAnswer
+from harness.ports import LOGLIKELIHOODS, Aggregates, GivenAnswer, Task
 from harness.records import Decoding, Instance, Message, Request, Score
-from harness.tasks._likelihoods import likelihood_request
+from harness.scoring.likelihoods import likelihood_request
 
 MAX_TOKENS = 256  # lm-eval's default for APIs
 EXAMPLE = Path(__file__).with_name("example")
@@ -41,7 +42,7 @@ CHAT_STOPS = 4  # the most that chat APIs accept; lm-eval drops the others too
 One = Instance[LmDocument]
 
 
-class LmEvalTask:
+class LmEvalTask(Task[LmDocument]):
     """Tasks of lm-evaluation-harness, with lm-eval's prompts and metrics.
 
     Args:
@@ -60,7 +61,7 @@ class LmEvalTask:
         metadata: Values for tasks that take them (lm-eval's option of this name).
     """
 
-    on_truncated: Literal["fail", "grade"] = "grade"
+    on_truncated = "grade"
 
     def __init__(
         self,
@@ -149,16 +150,19 @@ class LmEvalTask:
         return tuple(found)
 
     @cached_property  # read for each request
+    @override
     def needed_features(self) -> frozenset[str]:
         """The feature ``loglikelihoods``, if answers are given."""
         given = any(not document.generates for document in self._loaded.documents)
         return frozenset({LOGLIKELIHOODS} if given else ())
 
     @cached_property
+    @override
     def needed_samples(self) -> int:
         """The largest number of answers per document that any metric needs."""
         return max(map(scoring.repeats, self._loaded.tasks.values()))
 
+    @override
     def adapted_request(self, instance: One, request: Request) -> Request:
         """Return a request with lm-eval's parameters, unless the run file sets them.
 
@@ -194,15 +198,24 @@ class LmEvalTask:
         """
         return scoring.scores(self._loaded.tasks[instance.data.task], instance.data, text)
 
+    @override
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
         """Return lm-eval's metrics of an empty answer, or none if answers are given."""
         found = self.score(instance, "") if instance.data.generates else {}
         return {name: structs.replace(one, reason="") for name, one in found.items()}
 
+    @override
+    def check_shots(self) -> None:
+        """Refuse ``task.shots``."""
+        problem = "lm-eval puts few-shot examples into its prompts itself."
+        raise ConfigError(problem, "Set task.num_fewshot instead of task.shots.")
+
+    @override
     def aggregate_answers(self, answers: Iterable[GivenAnswer]) -> Aggregates:
         """Return lm-eval's metrics (``METRIC,FILTER``) of tasks and groups, by their names."""
         return scoring.aggregated(self._loaded, answers)
 
+    @override
     def extracted(self, instance: One, text: str) -> str | None:
         """Return an answer as changed by the task's first filter, or None if it is unchanged.
 
@@ -223,6 +236,7 @@ class LmEvalTask:
         passes = target and any(one.passed for one in self.score(instance, target).values())
         return target if passes else None
 
+    @override
     def expected_answer(self, instance: One) -> str | None:
         """Return the document's target if it is text and the model writes the answer, else None."""
         task, document = self._loaded.tasks[instance.data.task], instance.data

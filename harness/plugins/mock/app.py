@@ -27,29 +27,46 @@ from harness.plugins.mock.answers import (
     thought,
     truncate,
 )
-from harness.plugins.mock.anthropic import AnthropicMessages
-from harness.plugins.mock.anthropic_batches import AnthropicBatches
-from harness.plugins.mock.batches import Answered, BatchEndpoints, BatchSettings, Reset
-from harness.plugins.mock.clouds import AnthropicVertex, AnthropicVertexStream, BedrockConverse
-from harness.plugins.mock.connection import SPACES, Connection, Message, Receive, Send
+from harness.plugins.mock.anthropic import (
+    AnthropicMessages,
+    AnthropicVertex,
+    AnthropicVertexStream,
+    BedrockConverse,
+    PromptCache,
+)
+from harness.plugins.mock.batches import (
+    Answered,
+    AnthropicBatches,
+    BatchEndpoints,
+    BatchSettings,
+    Reset,
+)
 from harness.plugins.mock.faults import (
     ANSWERS,
+    SPACES,
     STATUSES,
+    Connection,
     Fault,
     FaultMix,
     Latency,
+    Message,
+    Receive,
+    Send,
     altered,
     damaged,
     draw,
     gzip_bomb,
 )
-from harness.plugins.mock.gemini import GeminiContent
-from harness.plugins.mock.gemini_batches import UPLOAD_URL, GeminiBatches
-from harness.plugins.mock.likelihoods import END, scored
-from harness.plugins.mock.openai import OpenAIChat, OpenAICompletions, error_object
+from harness.plugins.mock.gemini import UPLOAD_URL, GeminiBatches, GeminiContent
+from harness.plugins.mock.openai import (
+    END,
+    OpenAIChat,
+    OpenAICompletions,
+    OpenAIResponses,
+    error_object,
+    scored,
+)
 from harness.plugins.mock.openai_batches import MistralBatches, OpenAIBatches
-from harness.plugins.mock.openai_responses import OpenAIResponses
-from harness.plugins.mock.prompt_cache import PromptCache
 from harness.plugins.mock.stats import BodyCount, Limits, MockRateLimits, Stats
 from harness.plugins.mock.wire import Headers, MockRequest, ReplyChoice, WireFormat
 

@@ -1,13 +1,18 @@
-"""OpenAI's chat completions and legacy text completions, with OpenAI's error messages.
+"""OpenAI's chat completions, legacy text completions and responses, with OpenAI's error messages.
 
 OpenAI has no headers for separate limits on input and output tokens. Such limits are enforced, but
-not reported.
+not reported. Requests for responses are stateless and have only text.
+
+The log-probability of a token in an echoed text depends only on the model and on the text up to the
+token's end, so two requests that begin with the same text get the same numbers for it.
 """
 
 import math
+import re
 import time
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from hashlib import blake2b
 from itertools import accumulate
 from typing import Annotated, Any, ClassVar
 
@@ -15,8 +20,65 @@ from msgspec import Meta, Struct
 
 from harness.plugins.mock import wire
 from harness.plugins.mock.answers import inline
-from harness.plugins.mock.likelihoods import Vocabulary
-from harness.plugins.mock.wire import ApiError, Headers, Level, MockRequest, ReplyChoice, Turn
+from harness.plugins.mock.wire import (
+    ApiError,
+    Headers,
+    Level,
+    MockRequest,
+    ReplyChoice,
+    TokenPosition,
+    Turn,
+)
+
+END = "<|endoftext|>"  # the tokenizer's only special token
+_TOKEN = re.compile(rf"{re.escape(END)}|\s?\w{{1,6}}|\s?[^\w\s]|\s")
+_LEAST = 9.0  # log-probabilities of tokens are between about minus this and 0
+_GREEDY = 0.25  # share of tokens that are the likeliest at their place
+_OTHER = " the"  # likeliest where the text's own token is not
+
+
+def tokenise(text: str) -> list[str]:
+    """Split a text into the simulated model's tokens, which give the text again when joined.
+
+    >>> tokenise("Is 7 prime? Surely.")
+    ['Is', ' 7', ' prime', '?', ' Surely', '.']
+    """
+    return _TOKEN.findall(text)
+
+
+def scored(model: str, text: str) -> ReplyChoice:
+    """Return a choice that echoes a text with log-probabilities, plus one generated token."""
+    seen = blake2b(model.encode(), digest_size=8)
+    positions = []
+    for token in [*tokenise(text), _OTHER]:
+        seen.update(token.encode("utf-8", "replace") + b"\0")
+        drawn = int.from_bytes(seen.digest(), "big") / 2**64
+        logprob = -0.01 - _LEAST * drawn
+        best = (token, logprob) if drawn < _GREEDY else (_OTHER, logprob / 2)
+        positions.append(TokenPosition(token, logprob, (best,)))
+    return ReplyChoice(_OTHER, "length", positions=tuple(positions), echo=text)
+
+
+class Vocabulary:
+    """The numbers of tokens, in the order of first use."""
+
+    def __init__(self) -> None:
+        self._numbers = {END: 0}
+        self._tokens = [END]
+
+    def encode(self, text: str) -> list[int]:
+        """Return the numbers of a text's tokens."""
+        found = tokenise(text)
+        for token in found:
+            if self._numbers.setdefault(token, len(self._tokens)) == len(self._tokens):
+                self._tokens.append(token)
+        return [self._numbers[token] for token in found]
+
+    def decode(self, numbers: Sequence[int]) -> str:
+        """Return the text of tokens with these numbers. Unknown numbers are left out."""
+        known = range(len(self._tokens))
+        return "".join(self._tokens[number] for number in numbers if number in known)
+
 
 DEFAULT_MAX_TOKENS = 16  # OpenAI's default for a legacy completion
 
@@ -290,3 +352,121 @@ def _completion_logprobs(prompt: str, choice: ReplyChoice) -> Mapping[str, objec
         "top_logprobs": top,
         "text_offset": [*accumulate(map(len, tokens[:-1]), initial=start)] if tokens else [],
     }
+
+
+LOGPROBS = "message.output_text.logprobs"  # in ``include``
+
+
+class _InputPart(Struct):
+    text: str = ""
+
+
+class _Item(Struct):
+    role: str = ""
+    content: str | list[_InputPart] = ""
+    type: str = "message"
+
+
+class _ReasoningRequest(Struct):
+    effort: str | None = None
+    summary: str | None = None
+
+
+class _ResponseRequest(Struct):
+    model: str
+    input: str | list[_Item]
+    instructions: str | None = None
+    max_output_tokens: Annotated[int, Meta(ge=16)] | None = None  # OpenAI's minimum
+    reasoning: _ReasoningRequest | None = None
+    include: tuple[str, ...] = ()
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+    stream: bool | None = None
+    background: bool | None = None
+    stop: object = None
+    seed: object = None
+
+
+class OpenAIResponses(OpenAI):
+    """The wire format of ``POST /v1/responses``."""
+
+    path = "/v1/responses"
+    id_prefix = "resp"
+    constants: ClassVar = {"object": "response"}
+
+    def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
+        request = self.decode(body, _ResponseRequest)
+        for name in ("stop", "seed"):
+            if getattr(request, name) is not None:
+                said = f"Unknown parameter: '{name}'."
+                raise self.fail(400, said, "unknown_parameter", name)
+        if request.stream or request.background:
+            said = "The mock provider does not stream and has no background responses."
+            raise self.invalid(said, "unsupported_value")
+        items = [_Item("user", request.input)] if isinstance(request.input, str) else request.input
+        turns = [Turn(item.role, _input_text(item)) for item in items if item.type == "message"]
+        if request.instructions:
+            turns.insert(0, Turn("system", request.instructions))
+        reasoning = request.reasoning or _ReasoningRequest()
+        return MockRequest(
+            digest=digest,
+            model=request.model,
+            turns=tuple(turns),
+            max_tokens=request.max_output_tokens,
+            reasons=reasoning.effort != "none",
+            shows_reasoning=reasoning.summary is not None,
+            logprobs=(request.top_logprobs or 0) if LOGPROBS in request.include else None,
+        )
+
+    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
+        (choice,) = choices
+        reason = {"length": "max_output_tokens"}.get(choice.finish, choice.finish)
+        cut = choice.finish in ("length", "content_filter")
+        return {
+            "id": f"{self.id_prefix}_{request.digest}",
+            **self.constants,
+            "created_at": int(time.time()),
+            "status": "incomplete" if cut else "completed",
+            "incomplete_details": {"reason": reason} if cut else None,
+            "error": None,
+            "model": request.model,
+            "output": [*_reasoning_items(request, choice), self.choice(request, choice)],
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+            "store": False,
+            "usage": {
+                "input_tokens": request.prompt_tokens,
+                "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+                "output_tokens": choice.tokens,
+                "output_tokens_details": {"reasoning_tokens": choice.reasoning_tokens},
+                "total_tokens": request.prompt_tokens + choice.tokens,
+            },
+        }
+
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
+        """Return the output item with the answer."""
+        part: dict[str, Any] = {"type": "output_text", "text": choice.text, "annotations": []}
+        part["logprobs"] = token_logprobs(choice) or []
+        if choice.finish == "refusal":
+            part = {"type": "refusal", "refusal": choice.text}
+        cut = choice.finish in ("length", "content_filter")
+        return {
+            "id": f"msg_{request.digest}",
+            "type": "message",
+            "role": "assistant",
+            "status": "incomplete" if cut else "completed",
+            "content": [part] if choice.text else [],
+        }
+
+
+def _input_text(item: _Item) -> str:
+    content = item.content
+    return content if isinstance(content, str) else "".join(part.text for part in content)
+
+
+def _reasoning_items(request: MockRequest, choice: ReplyChoice) -> list[dict[str, Any]]:
+    """Return a list with the reasoning item, or [] without reasoning."""
+    if not choice.reasoning_tokens:
+        return []
+    shown = [{"type": "summary_text", "text": choice.reasoning}] if request.shows_reasoning else []
+    return [{"id": f"rs_{request.digest}", "type": "reasoning", "summary": shown}]

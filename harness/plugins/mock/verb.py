@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.console import Limit
+from harness.cli.options import Limit
 from harness.errors import ConfigError
 
 

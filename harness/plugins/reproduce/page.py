@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from harness.plugins.report.parts import built, marked, visible
 from harness.plugins.reproduce.study import (
     REFERENCES,
     VERDICTS,
@@ -24,7 +26,6 @@ from harness.plugins.reproduce.study import (
     Study,
     Verdict,
 )
-from harness.report.html.inline import asset, built, marked, visible
 from harness.report.table import Cell as TableCell
 from harness.report.table import Column, Note, Table, TableDocument, table
 from harness.report.text import interval, number
@@ -154,7 +155,7 @@ def study_page(
     """
     return _template().render(
         study=study,
-        style=Markup(built("app.css") + asset("study.css")),  # noqa: S704 (ours)
+        style=Markup(built("app.css") + _asset("study.css")),  # noqa: S704 (ours)
         made_at=datetime.fromtimestamp(made_at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         totals=_totals(found),
         references=REFERENCES,
@@ -179,10 +180,14 @@ def _totals(found: Sequence[Finding]) -> list[tuple[str, list[tuple[str, int]]]]
     ]  # fmt: skip
 
 
+def _asset(name: str) -> str:
+    return (files("harness.plugins.reproduce") / name).read_text(encoding="utf-8")
+
+
 def _template() -> Template:
     """Return the page's template, which escapes markup and shows hidden characters."""
     environment = Environment(
-        loader=FunctionLoader(asset),
+        loader=FunctionLoader(_asset),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_inert,

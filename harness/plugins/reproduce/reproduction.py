@@ -14,7 +14,7 @@ from harness.analysis.comparable import read_run
 from harness.config import shipped
 from harness.config.loading import load
 from harness.config.run_file import RunFile
-from harness.engine.checks import OWN_ABBREVIATIONS
+from harness.engine.changes import OWN_ABBREVIATIONS
 from harness.engine.job import Job
 from harness.engine.models import Resources
 from harness.engine.preparation import prepare_all
@@ -116,7 +116,13 @@ def _jobs(
     fetch: Fetch | None,
 ) -> dict[str, Job]:
     """Prepare a file's runs, named with ``key`` in the result and with ``base`` on disk."""
-    runs = load(shipped.find(file, "configs"), overrides)
+    runs = load(shipped.find(file), overrides)
+    keys = {override.partition("=")[0].strip() for override in overrides}
+    for option in keys & {"task.rows", "task.path"}:
+        if any(run.task.name != "jsonl" for run in runs.values()):
+            problem = f"{option} cannot be set: the study fixes the data of its task."
+            remedy = "For fewer instances, add -o limit=N. For your own rows: harness docs jsonl."
+            raise ConfigError(problem, remedy)
     if fetch:
         fetch(runs, base)
     jobs = prepare_all(runs, base, resources)

@@ -27,9 +27,10 @@ from harness.analysis.breakdown import (
 from harness.analysis.clustered import clustered_mean, over_samples
 from harness.analysis.comparable import Run
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
-from harness.analysis.paper_figures import macro_f1, weighted_means
+from harness.analysis.ratios import macro_f1, weighted_means
 from harness.config.validation import Section, validated
 from harness.config.yaml_text import read
+from harness.declarations import declarations
 from harness.errors import ConfigError, nearest
 from harness.store.columns import AttemptTable
 
@@ -205,6 +206,33 @@ class Finding(Struct, frozen=True, kw_only=True):
                 yield reference, comparison
 
 
+def shipped_studies() -> dict[str, Path]:
+    """Return the paths of the studies that installed plug-ins bring, by the plug-ins' names."""
+    return {
+        declaration.name: declaration.file(declaration.plugin.study)
+        for declaration in declarations()
+        if declaration.plugin.study
+    }
+
+
+def find_study(name: str) -> tuple[str, Path]:
+    """Return a study's name and path.
+
+    Args:
+        name: The name of a plug-in that brings a study, or the path of a study.
+
+    Raises:
+        ConfigError: If there is no such study.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path.stem, path
+    studies = shipped_studies()
+    if name not in studies:
+        raise ConfigError(f"There is no study {name!r}.", nearest(name, studies))
+    return name, studies[name]
+
+
 def read_study(path: Path) -> Study:
     """Read a study from its YAML file."""
     study = validated(Study, read(path, "study", _FORM), str(path))
@@ -303,7 +331,8 @@ def _incomparable(run: Run | None, source: StudyRun, known: str) -> str:
     if known:
         return known
     if source.model and metrics.model != source.model:
-        return f"answers of {metrics.model}; the authors' are those of {source.model}"
+        model = metrics.model or "an unnamed model"
+        return f"answers of {model}; the authors' are those of {source.model}"
     settings = dict(run[0].settings)
     for value in run[0].settings.values():  # judges and panels have their own mappings
         settings |= value if isinstance(value, dict) else {}

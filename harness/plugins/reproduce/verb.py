@@ -8,20 +8,21 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.console import Format, Overrides, say, show
-from harness.cli.live import Display, attended, early_end
-from harness.cli.published import fetch_published
-from harness.config import shipped
+from harness.cli.endings import attended, early_end
+from harness.cli.options import Format, Overrides
 from harness.config.settings import Settings
-from harness.engine.experiment import execute_all
+from harness.engine.executor import execute_all
 from harness.engine.job import Job
 from harness.engine.models import Resources
 from harness.errors import ConfigError
 from harness.plugins.reproduce import reproduction
 from harness.plugins.reproduce.page import study_document, study_page
 from harness.plugins.reproduce.reproduction import StudyRecord, cautions, facts, record, study_jobs
-from harness.plugins.reproduce.study import Study, read_study
+from harness.plugins.reproduce.study import Study, find_study, read_study, shipped_studies
 from harness.store.files import check_output, write_json, write_whole
+from harness.terminal.console import say, show
+from harness.terminal.display import Display
+from harness.terminal.published import fetch_published
 
 MOST = 20  # maximum number of differences to print
 DIFFERS = 3  # exit code if a verified page does not match its runs
@@ -54,21 +55,21 @@ def reproduce(
     if verify is not None:
         raise typer.Exit(_verify(verify, settings.runs_dir))
     if not study:
-        known = ", ".join(shipped.names("studies"))
+        known = ", ".join(shipped_studies())
         raise ConfigError(
             "Which study?",
             f"Name one of {known}, or the path of your own study. To try it offline, without "
             "recorded answers: harness reproduce last_letter. 'harness data fetch collie' and "
             "'natural_instructions' download theirs (harness docs reproduce).",
         )
-    path = shipped.find(study, "studies")
-    page = output or Path(f"{path.stem}.html")
+    study_name, path = find_study(study)
+    page = output or Path(f"{study_name}.html")
     check_output(page)
     loaded = read_study(path)
     with Resources(settings) as resources:
         jobs, reasons = study_jobs(
             loaded,
-            name or path.stem,
+            name or study_name,
             resources,
             model,
             option or [],

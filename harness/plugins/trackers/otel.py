@@ -8,14 +8,15 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from harness.extras import import_extra
+from harness.errors import import_extra
+from harness.plugin import Observer
 from harness.records import WITHOUT_REPLY, Attempt, ObservedRun, Score
 
 NANOSECONDS = 1_000_000_000
 REQUEST = ("temperature", "top_p", "max_tokens")  # decoding parameters with an attribute
 
 
-class OpenTelemetry:
+class OpenTelemetry(Observer):
     """Sends each session of a run as an OpenTelemetry trace.
 
     Spans go to the program's global tracer provider or, without one, by OTLP over HTTP to

@@ -1,11 +1,8 @@
 """The live page of `harness view`: a server for one person, on this machine alone.
 
-- `runs`: the list of all runs in some folders, with their progress
-- `followed`: a run's attempts, read while the run is in progress
+- `runs`: the list of all runs in some folders, a run in progress, and the timeline of a session
 - `cases`: the selection of cases by verdict, outcome, score, group, round and text
-- `text_search`: the search in the attempts' texts
 - `chosen`: the data that a page requests about some runs: overview, cases and entries
-- `timeline`: what happened during a session, per time bin
 - `app`: the server, which checks where each request comes from and answers it
 """
 
@@ -13,11 +10,13 @@ from harness.plugin import Plugin, Verb
 
 plugin = Plugin(
     summary="The live view of runs in the browser.",
+    requires=("report",),
     verbs={
         "view": Verb(
             summary="Follow runs in progress in the browser, and read finished ones.",
             heading="Look at runs",
             place=".verb:view",
+            completes="harness.cli.completion:run_names",
         )
     },
 )

@@ -25,13 +25,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from harness.errors import ConfigError, HarnessError
+from harness.plugins.report.figure import config
+from harness.plugins.report.parts import built, to_json
 from harness.plugins.view.cases import CaseFilter
 from harness.plugins.view.chosen import AnswersOf, Chosen
-from harness.plugins.view.followed import POLL_S, Followed, in_thread
-from harness.plugins.view.runs import RunList
-from harness.plugins.view.timeline import timeline
-from harness.report.figure import config
-from harness.report.html.inline import built, to_json
+from harness.plugins.view.runs import POLL_S, Followed, RunList, in_thread, timeline
 from harness.store.run_status import request_stop
 
 Message = dict[str, Any]

@@ -17,19 +17,17 @@ from msgspec.structs import replace
 
 from harness.analysis.failures import FailedLine, read_deciding, reasons_told
 from harness.analysis.run_comparison import ComparisonOptions
-from harness.errors import HarnessError
-from harness.extras import import_extra
-from harness.plugins.view.cases import MISSING, CaseFilter, CaseTable, Findings
-from harness.plugins.view.followed import Followed, in_thread, timed
-from harness.plugins.view.runs import FILES, stamp, why_ended
-from harness.plugins.view.text_search import TextSearch
+from harness.errors import ExtraMissing, HarnessError
+from harness.plugins.report.archive import snippet
+from harness.plugins.report.entries import entry, judges_of, read_texts
+from harness.plugins.report.overview import overview, score_kind
+from harness.plugins.report.page import drawable, figures_of
+from harness.plugins.report.parts import Headline, Overview
+from harness.plugins.report.runs import Reported, TaskAnswers, report_on
+from harness.plugins.view.cases import MISSING, CaseFilter, CaseTable, Findings, TextSearch
+from harness.plugins.view.runs import FILES, Followed, in_thread, stamp, timed, why_ended
 from harness.records import OUTCOMES
-from harness.report.html.archive import snippet
-from harness.report.html.entries import entry, judges_of, read_texts
-from harness.report.html.page import drawable
-from harness.report.overview import overview, score_kind
-from harness.report.parts import Headline, Overview
-from harness.report.runs import Reported, TaskAnswers, common_start, report_on, run_title
+from harness.report.runs import common_start, run_title
 from harness.store.attempt_lines import ATTEMPT
 from harness.store.columns import NOT_JUDGED, name_digest
 from harness.store.index import AttemptIndex
@@ -369,12 +367,9 @@ def _computed(runs: Sequence[_Run], title: str, figures: bool, quick: bool) -> _
 
 def _figures(reported: Reported) -> Sequence[Any]:
     try:
-        import_extra("altair", "report")
-    except HarnessError:
+        return figures_of(reported)
+    except ExtraMissing:
         return ()
-    from harness.report.figures import figures
-
-    return figures(reported.runs, reported.comparison, reported.matrix, reported.rankings)
 
 
 def _nothing(title: str, reads: bool) -> Overview:

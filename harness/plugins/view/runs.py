@@ -1,24 +1,33 @@
-"""The list of all runs in some folders, with their progress."""
+"""The runs of the live page: the list of all runs, a run that is in progress, and its timeline."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import sys
+import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
-from harness.analysis.metrics import Metrics, from_json
+from harness.analysis.summary import read_metrics
 from harness.errors import HarnessError
-from harness.store.files import read_file
-from harness.store.json_lines import reading
-from harness.store.run_folder import ATTEMPTS, RunFolder
+from harness.store.attempt_lines import AttemptLines
+from harness.store.columns import NOT_JUDGED
+from harness.store.index import AttemptIndex
+from harness.store.run_folder import ATTEMPTS, JUDGEMENTS, JUDGES, RunFolder
 from harness.store.run_status import STATUS, RunStatus, read_status
 from harness.store.runs import all_runs
 
-FILES = ("manifest.json", "metrics.json", ATTEMPTS, STATUS)
+FILES = ("manifest.json", "metrics.json", ATTEMPTS, JUDGEMENTS, JUDGES, STATUS)
 SCAN_S = 0.5  # between two looks at all folders
 
 State = Literal["running", "stopping", "complete", "interrupted", "failed", "unreadable"]
@@ -107,10 +116,7 @@ def summary(
 ) -> RunSummary:
     """Return a run's entry in the list of runs, given the status of its latest session, if any."""
     manifest = folder.read_manifest()
-    metrics: Metrics | None = None
-    with reading(folder.metrics):
-        if folder.metrics.exists():
-            metrics = from_json(read_file(folder.metrics), folder.metrics)
+    metrics = read_metrics(folder, manifest)
     shown: dict[str, Any] = {}
     if metrics is not None:
         found = metrics.primary()
@@ -122,6 +128,8 @@ def summary(
     planned, owed = manifest.get("samples"), folder.owed()
     done = None if planned is None or owed is None else planned - owed
     state: State = _state(manifest)
+    if metrics is not None and not metrics.complete and state == "complete":
+        state, done = "interrupted", (metrics.n_planned or 0) - (metrics.n_owed or 0)
     works = status is not None and status.works()
     # During a session and after a kill, only the status has figures.
     if status is not None and (works or done is None):
@@ -179,3 +187,243 @@ def stamp(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size
+
+
+T = TypeVar("T")
+
+POLL_S = 0.5  # between looks at a file
+PART_BYTES = 16 << 20  # of a file, read at a time
+NICE = 10  # priority of work in the background: a tenth of a run's share of a busy processor
+SHARE = 0.1  # of a processor's time, for indexing what is new
+
+
+async def in_thread(work: Callable[[], T], *, yielding: bool = False) -> T:
+    """Return the result of a function that runs in a daemon thread.
+
+    If ``yielding``, the thread has a lower priority (on Linux), to spare the run that is followed.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if done.done():  # cancelled
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(cast("T", result))
+
+    def call() -> None:
+        result = failed = None
+        if yielding and sys.platform == "linux":  # elsewhere, it takes no thread's id
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+        try:
+            result = work()
+        except BaseException as error:
+            failed = error
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(settle, result, failed)
+
+    threading.Thread(target=call, name="view", daemon=True).start()
+    return await done
+
+
+def timed(work: Callable[[], T]) -> tuple[T, float]:
+    """Return a function's result and the processor time, in seconds, that its thread used."""
+    began = time.thread_time()
+    return work(), time.thread_time() - began
+
+
+class Followed:
+    """A run whose file of attempts is read while it grows.
+
+    ``version`` counts the replacements of ``index``.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        lines = AttemptLines(folder.attempts, "followed")  # none so far
+        self.index = AttemptIndex(folder.attempts, lines=lines, partial=True)
+        self.recorded = folder.read_manifest().get("backend") == "replay"
+        self.version = 0
+        self.size = 0  # of the file
+        self.behind = False  # whether more of the file waits to be read
+        self.problem = ""
+        self.ready = asyncio.Event()  # set after the first look at the file
+        self._lines: AttemptLines | None = None
+        self._state: tuple[object, ...] = ()
+        self._rest_until = 0.0
+        self._task = asyncio.create_task(self._follow())
+
+    @property
+    def indexed(self) -> int:
+        """The size in bytes of the part of the file that is indexed."""
+        return 0 if self._lines is None else self._lines.size
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                await self._look()
+                self.problem = ""
+            except (HarnessError, OSError) as error:
+                self.behind, self.problem = False, str(error)
+                self._lines = None
+            self.ready.set()
+            await asyncio.sleep(0 if self.behind else POLL_S)
+
+    async def _look(self) -> None:
+        """Read the next part of the file, and update the index if it is due."""
+        path = self.folder.attempts
+        self.size = path.stat().st_size if path.exists() else 0
+        judgements = self.folder.path / JUDGEMENTS
+        judged = judgements.stat().st_size if judgements.exists() else 0
+        if self._lines is None or self.size < self._lines.size:
+            self._lines = AttemptLines(path, "followed")
+        lines = self._lines
+        before = lines.size
+        if self.size > before:
+            await in_thread(lambda: lines.read_on(PART_BYTES), yielding=True)
+        behind = lines.size > before and self.size > lines.size
+        state = (lines.size, judged)
+        at_end = self.behind and not behind
+        if state != self._state and (at_end or time.monotonic() >= self._rest_until):
+            work = partial(AttemptIndex, path, lines=lines)
+            self.index, took = await in_thread(partial(timed, work), yielding=True)
+            self._rest_until = time.monotonic() + max(POLL_S, took / SHARE)
+            self._state = state
+            self.version += 1
+        self.behind = behind
+
+
+MOST_BINS = 240
+STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
+MOST_LISTED = 10  # of the slowest, and of the latest failed calls
+
+
+class TimelineBins(Struct, frozen=True, kw_only=True):
+    """The figures of a timeline: one list per figure, with a value for each time bin.
+
+    The first bin begins at ``start`` (epoch seconds); a bin is ``step_s`` seconds long.
+    """
+
+    start: float
+    step_s: float
+    attempts: list[int]
+    errors: list[int]
+    judged: list[int]  # change in the number of samples whose latest round has a verdict
+    passed: list[int]  # change in the number of samples whose latest round passes
+    cost_usd: list[float]
+    tokens: list[int]
+    median_s: list[float | None]  # latency of the calls that ended in the bin
+    p95_s: list[float | None]
+
+
+class ListedCall(Struct, frozen=True):
+    """A slow or failed attempt."""
+
+    instance: str
+    sample: int
+    round: int
+    latency_s: float | None = None
+    error: str | None = None
+    ended_at: float | None = None
+
+
+class Timeline(Struct, frozen=True, kw_only=True):
+    """The timeline of a run's session."""
+
+    run: str
+    sessions: list[Mapping[str, Any]]  # of the manifest
+    session: int  # the one that is shown
+    bins: TimelineBins | None
+    slowest: list[ListedCall]
+    failed: list[ListedCall]
+    status: RunStatus | None  # of the latest session
+
+
+def timeline(folder: RunFolder, index: AttemptIndex, session: int = -1) -> Timeline:
+    """Return the timeline of a session of a run.
+
+    ``session`` is its index. If there is no such session, the latest one is used.
+    """
+    sessions = list(folder.read_manifest().get("sessions") or [{}])
+    at = range(len(sessions))[session] if -len(sessions) <= session < len(sessions) else -1
+    ended_at = index.calls["ended_at"]
+    start = sessions[at].get("started_at") or 0.0
+    end = sessions[at].get("ended_at") or np.inf
+    rows = np.flatnonzero((ended_at >= start) & (ended_at <= end + 1))
+    latency = index.calls["latency_s"][rows]
+    slow = rows[np.argsort(-np.nan_to_num(latency, nan=-1.0), kind="stable")[:MOST_LISTED]]
+    slow = slow[~np.isnan(index.calls["latency_s"][slow])]
+    failed = rows[~index.attempts.replied[rows]]
+    failed = failed[np.argsort(-ended_at[failed])[:MOST_LISTED]]
+    return Timeline(
+        run=folder.name,
+        sessions=sessions,
+        session=at % len(sessions),
+        bins=_bins(index, rows) if len(rows) else None,
+        slowest=list(index.read(ListedCall, slow, judged=False)),
+        failed=list(index.read(ListedCall, failed, judged=False)),
+        status=read_status(folder.path),
+    )
+
+
+def _bins(index: AttemptIndex, rows: NDArray[np.intp]) -> TimelineBins:
+    ended_at, table = index.calls["ended_at"][rows], index.attempts
+    start, end = float(np.floor(ended_at.min())), float(ended_at.max())
+    fitting = (step for step in STEPS_S if (end - start) / step < MOST_BINS)
+    step = float(next(fitting, (end - start) / MOST_BINS + 1))
+    places = ((ended_at - start) // step).astype(np.intp)
+    n = int(places.max()) + 1
+
+    def total(values: NDArray[Any]) -> NDArray[Any]:
+        return np.bincount(places, values, minlength=n)
+
+    passed, judged = _of_samples(index, rows)
+    medians, p95s = _quantiles(places, index.calls["latency_s"][rows], n)
+    return TimelineBins(
+        start=start,
+        step_s=step,
+        attempts=np.bincount(places, minlength=n).tolist(),
+        errors=_whole(total(~table.replied[rows])),
+        judged=_whole(total(judged)),
+        passed=_whole(total(passed)),
+        cost_usd=total(index.calls["cost_usd"][rows]).tolist(),
+        tokens=_whole(total(index.calls["tokens"][rows])),
+        median_s=medians,
+        p95_s=p95s,
+    )
+
+
+def _of_samples(
+    index: AttemptIndex, rows: NDArray[np.intp]
+) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+    """Return by how much each attempt changes the numbers of passed and of judged samples."""
+    table = index.attempts
+    follows = np.append(False, (rows[1:] == rows[:-1] + 1) & ~table.sample_starts()[rows[1:]])
+    found = []
+    for counts in (table.passed[rows] == 1, table.passed[rows] != NOT_JUDGED):
+        before = np.append(False, counts[:-1]) & follows
+        found.append(counts.astype(np.int8) - before.astype(np.int8))
+    return found[0], found[1]
+
+
+def _whole(values: NDArray[Any]) -> list[int]:
+    found: list[int] = values.astype(np.int64).tolist()
+    return found
+
+
+def _quantiles(
+    places: NDArray[np.intp], values: NDArray[Any], n: int
+) -> tuple[list[float | None], list[float | None]]:
+    """Return the medians and the 95th percentiles of the values in ``n`` bins."""
+    known = ~np.isnan(values)
+    places, values = places[known], values[known]
+    order = np.lexsort((values, places))
+    ends = np.searchsorted(places[order], np.arange(n + 1))
+    found: list[list[float | None]] = [[], []]
+    for bin_ in range(n):
+        own = values[order[ends[bin_] : ends[bin_ + 1]]]
+        for share, column in zip((0.5, 0.95), found, strict=True):
+            column.append(float(own[int(share * (len(own) - 1))]) if len(own) else None)
+    return found[0], found[1]

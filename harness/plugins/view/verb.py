@@ -10,12 +10,13 @@ from typing import Annotated
 import typer
 
 from harness.cli.completion import run_names
-from harness.cli.console import RUNS, say, write
+from harness.cli.options import RUNS
 from harness.config.settings import Settings, has_display
 from harness.engine.run_files import runs_named
+from harness.plugins.report.runs import TaskAnswers
 from harness.plugins.view.app import LiveView, listen, serve
-from harness.report.runs import TaskAnswers
 from harness.store.run_folder import RunFolder
+from harness.terminal.console import say, write
 
 
 def view(

@@ -6,6 +6,7 @@ import re
 from typing import Any, Literal
 
 from harness.errors import ConfigError
+from harness.ports import Checker
 from harness.records import Instance, Score
 from harness.scoring import quoted_list
 from harness.scoring.text import Normalization, TextComparison, is_whole_word
@@ -25,7 +26,7 @@ _JOINED = re.compile(
 _UNDERSCORES = re.compile(r"(?<!\w)(?P<opening>_{1,3})(?=[^\s_])|(?<=[^\s_])_{1,3}(?!\w)|\n\s*\n")
 
 
-class ContainsChecker:
+class ContainsChecker(Checker):
     """Passes text that contains all, any or none of the targets.
 
     Args:

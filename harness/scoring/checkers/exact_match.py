@@ -7,11 +7,12 @@ import unicodedata
 from typing import Any
 
 from harness.errors import ConfigError
+from harness.ports import Checker
 from harness.records import Instance, Score
 from harness.scoring.text import Normalization, TextComparison
 from harness.wording import truncated
 
-_SIGN = "[-\u2010\u2011\u2013\u2212\ufe63\uff0d]"  # hyphens, the en dash and minus signs
+_SIGN = "[-\u2010-\u2013\u2212\ufe63\uff0d]"  # hyphens, short dashes and minus signs
 _MINUS = re.compile(rf"(?<![^\W\d_]{{2}})(?<![A-Z]){_SIGN}(?=[$€£¥]?\.?\d)")
 """Matches the sign of a number, or a hyphen between numbers (``2-1``) or after a variable
 (``x-1``). After a word or a capital letter, as in ``covid-19``, a hyphen is punctuation."""
@@ -21,21 +22,23 @@ _GROUPS = re.compile(
 _IN_NUMBERS = re.compile(
     r"(?<=\d)(?:[^\w\s]|_)+(?=\d)"  # 1.5, 3:30, 1/2
     r"|(?<![\w.])\.(?=\d)"  # .5
-    r"|(?<=\d)[%‰٪\uff05]|(?<=\d\s)[%‰٪\uff05]"
+    r"|(?<=\d)[%‰٪\uff05]|(?<=\d\s)[%‰٪\uff05]|[%‰٪\uff05](?=\s?\d)"
     r"|(?<=[^\W\d_])\#"  # C#
+    r"|(?<=(?<!\w)[A-Z])[-\u2010-\u2013\u2212](?![\w-])"  # a grade: A-
 )
 """Matches punctuation that changes the meaning of a number or name."""
 
 
-class ExactMatchChecker:
+class ExactMatchChecker(Checker):
     """Passes text that equals the expected text, ignoring leading and trailing white space.
 
     Args:
         target: The expected text, or a list of alternatives.
         ignore_case: Treat ``paris`` and ``Paris`` as equal.
         ignore_punctuation: Treat ``Paris.`` and ``Paris`` as equal, and ``1,000`` and ``1000``.
-            Signs, separators between digits, percent signs after numbers and the ``#`` of ``C#``
-            still count: ``-5`` does not equal ``5``, nor ``1.5`` ``15``.
+            Signs, separators between digits, percent signs beside numbers, the ``#`` of ``C#`` and
+            the ``-`` of ``A-`` still count: ``-5`` does not equal ``5``, nor ``1.5`` ``15``. Text
+            that is nothing but punctuation is compared as it is.
         ignore_space: Treat any run of spaces and line breaks as one space.
         normalize: Unicode form in which texts are compared. NFKC also treats full-width characters
             and ligatures as equal to plain ones, and ``x²`` as equal to ``x2``.
@@ -76,16 +79,18 @@ class ExactMatchChecker:
 
 
 def _without_punctuation(text: str) -> str:
+    original = text
     text = _GROUPS.sub(lambda number: re.sub(r"\D", "", number[0]), text)
     text = _MINUS.sub("\u2212", text)  # a mathematical symbol, not punctuation
     kept = set[int]()
     for match in _IN_NUMBERS.finditer(text):
         kept.update(range(*match.span()))
-    return "".join(
+    bare = "".join(
         character
         for offset, character in enumerate(text)
         if offset in kept or not (character == "`" or unicodedata.category(character)[0] == "P")
     )
+    return bare if bare.strip() else original
 
 
 plugin = ExactMatchChecker

@@ -6,6 +6,7 @@ from decimal import Context, Decimal
 from typing import Any, Literal
 
 from harness.errors import ConfigError, Unparseable
+from harness.ports import Checker
 from harness.records import Instance, Score
 from harness.scoring.extraction import JsonCollection
 from harness.scoring.numbers import MOST_DIGITS, only_number, read_number
@@ -17,7 +18,7 @@ _EXACT = Context(prec=2 * MOST_DIGITS + 2000, traps=[])
 the exponents of numbers are bounded."""
 
 
-class NumericMatchChecker:
+class NumericMatchChecker(Checker):
     """Passes text with the expected number, ignoring separators, currencies, units and ``.0``.
 
     Text is unparseable if it has no number, or if its deciding number is unreadable, such as 1,5

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from typing import Any
 
+from harness.ports import Checker
 from harness.records import Instance, Score
 from harness.scoring.patterns import Pattern, PatternTooSlow
 from harness.wording import truncated
@@ -14,7 +15,7 @@ _SEPARATE_MARK = re.compile(r"[\u0300-\u036f][?*+{]|\[[^\[\]]*[\u0300-\u036f]")
 """Matches a combining mark that is quantified or in a set, and so must not join a letter."""
 
 
-class RegexMatchChecker:
+class RegexMatchChecker(Checker):
     """Passes text that matches a pattern. A search that takes too long gives no verdict.
 
     The text is searched as written and, if that differs, in the normalisation form NFC, with the

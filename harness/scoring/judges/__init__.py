@@ -10,13 +10,16 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from typing_extensions import override
+
 from harness.errors import ConfigError, nearest, raised_as
-from harness.ports import Judged, Task
+from harness.ports import Judge, Task, overrides
 from harness.prompts import Template, is_path, named, read, read_file
 from harness.records import (
     Decoding,
@@ -25,13 +28,13 @@ from harness.records import (
     Message,
     Question,
     Reply,
-    Score,
     TokenLogprob,
 )
-from harness.scoring.conclusions import unquoted
-from harness.scoring.judges._fences import TAG, fenced, fenced_texts
+from harness.scoring.conclusions import CROSSES, STRUCK_OUT
+from harness.scoring.panel import SATISFIED, graded, mean
+from harness.scoring.quotations import unquoted
 
-__all__ = ["TAG", "fenced", "fenced_texts"]
+__all__ = ["SATISFIED", "TAG", "fenced", "fenced_texts", "graded", "mean"]
 
 INTRODUCTION = (
     r"(?:(?m:^)[*_ \t]*the\s+\w+['\u2019]s\s+(?:output|answer|response|reply|text)\b"
@@ -46,8 +49,9 @@ def own_text(reply: str) -> str:
     """Return a judge's reply with "…" in place of what it quotes: see `unquoted`.
 
     The line after words such as "The model wrote:" is a quotation even without quotation marks.
+    Text that is struck out is dropped.
     """
-    return _INTRODUCED.sub(r"\1 … ", unquoted(reply))
+    return _INTRODUCED.sub(r"\1 … ", unquoted(STRUCK_OUT.sub("", reply)))
 
 
 class JudgePrompt:
@@ -55,7 +59,7 @@ class JudgePrompt:
 
     A name that has a slash or ends in ``.jinja`` is a path. The template must use all ``judged``
     fields, and may use the other ``fields`` and ``asked``: what the task asks of the model. If the
-    task does not say this (`harness.ports.Judged`), ``asked`` is the prompt's last message, but
+    task does not say this (`Task.instruction`), ``asked`` is the prompt's last message, but
     only with ``show_prompt``.
 
     Raises:
@@ -82,7 +86,7 @@ class JudgePrompt:
             raise ConfigError(f"prompt: {problem}", nearest(prompt, builtin))
         self.sha256 = self._prompt.sha256
         self._asked: Callable[[Instance[Any]], str] | None = None
-        if isinstance(task, Judged):
+        if overrides(task, Task.instruction):
             self._asked = task.instruction
         elif show_prompt:
             self._asked = lambda instance: task.messages(instance, ())[-1].content
@@ -111,7 +115,7 @@ class JudgePrompt:
         return (Message("user", self._prompt.render(fields)),)
 
 
-class PromptJudge:
+class PromptJudge(Judge):
     """Base class of judges that ask about answers with a template and average several replies.
 
     ``samples`` is the number of replies to each question. ``where`` maps labels to the group, or
@@ -120,8 +124,6 @@ class PromptJudge:
     Raises:
         ConfigError: If ``samples``, or a parameter in ``decoding``, is too low.
     """
-
-    verdicts = True
 
     def __init__(
         self,
@@ -139,6 +141,7 @@ class PromptJudge:
             for label, groups in (where or {}).items()
         }
 
+    @override
     def fingerprint(self) -> Mapping[str, str]:
         """Return the hash of the prompt template, under the key ``prompt_sha256``."""
         return {"prompt_sha256": self.prompt.sha256}
@@ -164,7 +167,7 @@ class PromptJudge:
         return [replies[start : start + n] for start in range(0, len(replies), n)]
 
 
-class PublishedJudge:
+class PublishedJudge(Judge):
     """Base class of judges that use a benchmark's published prompts and decode greedily.
 
     Raises:
@@ -184,6 +187,7 @@ class PublishedJudge:
         """The prompt templates by name, without the folder."""
         return {name.partition("/")[2]: read(name) for name in named(self.folder)}
 
+    @override
     def fingerprint(self) -> Mapping[str, str]:
         """Return one hash of all prompts, under the key ``prompts_sha256``."""
         every = "".join(prompt.sha256 for prompt in self.prompts.values())
@@ -194,31 +198,14 @@ class PublishedJudge:
         return Message("user", self.prompts[name].render(fields))
 
 
-def mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the values that are not None, or None if there is no such value."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
-
-
-def graded(
-    value: float | None, mark: float | None, reason: str, details: Any, *, share: bool = False
-) -> Score:
-    """Return a score that passes if its value is at least ``mark``. ``share`` is as in `Score`.
-
-    If ``value`` or ``mark`` is None, it has no verdict. Only a failing score keeps the reason.
-    """
-    passed = None if mark is None or value is None else value >= mark
-    return Score(value, passed, reason if passed is False else "", details, share=share)
-
-
 TOKENS = 5  # number of likeliest tokens to request and examine at each position
 POSITIONS = 5
 LEAST_MASS = 0.5  # least probability of yes and no together, unless the reply says one of them
-SATISFIED = 0.5  # lowest probability that counts as yes
 VOTES = 5  # default number of votes: odd, so that there is no tie
 
-_AROUND = r"(?:\W|Ġ|_)*"
-_YES = re.compile(f"{_AROUND}yes{_AROUND}", re.IGNORECASE)
+_AROUND = r"(?:[^\w~¬?\uff1f]|Ġ|_)*"
+_NOT_CROSSED = f"(?!.*[{CROSSES}])"
+_YES = re.compile(f"{_NOT_CROSSED}{_AROUND}yes{_AROUND}", re.IGNORECASE | re.DOTALL)
 _NO = re.compile(f"{_AROUND}no{_AROUND}", re.IGNORECASE)
 _SPACES = re.compile("[Ġ▁]")  # as tokenisers write them
 _LEADS_TO_VERDICT = re.compile(
@@ -264,5 +251,110 @@ def yes_probability(logprobs: Logprobs) -> YesProbability | None:
 
 
 def vote(text: str) -> bool | None:
-    """Return True for yes, False for no (ignoring case and punctuation), or None otherwise."""
+    """Return True for yes, False for no, or None otherwise.
+
+    Case and punctuation are ignored, but not a question mark and what denies or strikes out.
+    """
     return True if _YES.fullmatch(text) else False if _NO.fullmatch(text) else None
+
+
+# Puts untrusted text between tags that it cannot close.
+# A model may read a tag that looks like the real one as the real one: with letters of other
+# scripts, full-width forms, or characters between them that do not show. Those are escaped too.
+
+TAG = "judged_text"
+
+# Characters that look like "<" or "/", and whose compatibility forms are not these.
+_OPENING = "<\u02c2\u1438\u2039\u2329\u276e\u27e8\u3008\ufe64\uff1c"
+_SLASH = "/\u2044\u2215\u29f8\uff0f\u2571"
+_UNDERSCORE = "_ \u00a0\u02cd\u203f\u2017\ufe4d-\ufe4f\uff3f-"
+# Letters of other scripts that look like Latin ones (Unicode, UTS 39, "confusables").
+_LOOK_ALIKE = {
+    "a": "\u0430\u03b1\u0251",
+    "b": "\u044c\u0184",
+    "c": "\u0441\u03f2",
+    "d": "\u0501\u0257",
+    "e": "\u0435\u04bd\u03b5",
+    "f": "\u0192\u03dd",
+    "g": "\u0261\u0581\u0123",
+    "h": "\u04bb\u0570",
+    "i": "\u0456\u03b9\u0131\u04cf",
+    "j": "\u0458\u03f3",
+    "k": "\u043a\u03ba",
+    "l": "\u04cf\u0269|1",
+    "m": "\u043c",
+    "n": "\u0578\u03b7",
+    "o": "\u043e\u03bf\u05850",
+    "p": "\u0440\u03c1",
+    "q": "\u051b\u0566",
+    "r": "\u0433\u1d26",
+    "s": "\u0455\ua7315",
+    "t": "\u0442\u03c4",
+    "u": "\u03c5\u057d\u1d1c",
+    "v": "\u0475\u03bd\u1d20",
+    "w": "\u051d\u0461\u1d21",
+    "x": "\u0445\u03c7",
+    "y": "\u0443\u03b3\u04af",
+    "z": "\u1d22",
+}
+_FORMS = (  # of letters with a compatibility form: full-width, mathematical, enclosed, raised
+    *(range(0x00A0, 0x0250), range(0x02B0, 0x0300), range(0x1D2C, 0x1DC0), range(0x2070, 0x2190)),
+    *(range(0x2460, 0x2500), range(0xFF00, 0xFFF0), range(0x1D400, 0x1D800)),
+    range(0x1F110, 0x1F190),
+)
+_HIDDEN = (  # characters that do not show, and combining marks
+    r"[\u0000-\u0008\u000e-\u001f\u007f-\u009f\u00ad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5"
+    r"\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20d0-\u20f0\u3164\ufe00-\ufe0f\ufeff"
+    r"\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_GAP = rf"(?:\s|{_HIDDEN})*+"
+
+
+@cache
+def _forms() -> dict[str, str]:
+    """Return the characters that stand for each letter or digit, by the letter."""
+    forms: dict[str, str] = {}
+    for code in (code for block in _FORMS for code in block):
+        plain = unicodedata.normalize("NFKD", chr(code))[:1].casefold()
+        if plain.isascii() and plain.isalnum():
+            forms[plain] = forms.get(plain, "") + chr(code)
+    return forms
+
+
+def _letter(letter: str) -> str:
+    if letter == "_":
+        return f"[{_UNDERSCORE}]"
+    others = _LOOK_ALIKE.get(letter, "") + _forms().get(letter, "")
+    return f"[{re.escape(letter + others)}]"
+
+
+@cache
+def _patterns(*tags: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return patterns of the beginning of a tag, and of the escaped beginning of one."""
+    between = f"{_HIDDEN}*+"
+    names = "|".join(between.join(map(_letter, tag.casefold())) for tag in tags)
+    name = f"{_GAP}(?:[{_SLASH}]{_GAP})?(?:{names})"
+    written = rf"&(?=(?:amp;)*(?:lt|#x[0-9a-f]+);{name})"
+    return (
+        re.compile(f"[{_OPENING}](?={name})", re.IGNORECASE),
+        re.compile(written, re.IGNORECASE),
+    )
+
+
+def fenced(text: str, tag: str = TAG) -> str:
+    """Return untrusted text between ``tag`` tags. Such tags, and `TAG` tags, in it are escaped.
+
+    Different texts stay different.
+    """
+    beginning, written = _patterns(*dict.fromkeys((tag, TAG)))
+    inert = beginning.sub(_escaped, written.sub("&amp;", text))
+    return f"<{tag}>\n{inert}\n</{tag}>"
+
+
+def _escaped(opening: re.Match[str]) -> str:
+    return "&lt;" if opening[0] == "<" else f"&#x{ord(opening[0]):x};"
+
+
+def fenced_texts(prompt: str) -> list[str]:
+    """Return the texts that `fenced` put between tags in a prompt, still escaped."""
+    return re.findall(rf"<{TAG}>\n(.*?)\n</{TAG}>", prompt, re.DOTALL)

@@ -12,10 +12,20 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from typing_extensions import override
+
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Task
 from harness.records import Decoding, Instance, Question, Reply, Request, Score
-from harness.scoring.conclusions import SCORE, is_quoted, is_retracted, plain, statements
+from harness.scoring.conclusions import (
+    LONGEST_CLAUSE,
+    SCORE,
+    is_quoted,
+    is_retracted,
+    is_withdrawn,
+    plain,
+    statements,
+)
 from harness.scoring.judges import JudgePrompt, PromptJudge, graded, mean, own_text
 from harness.scoring.patterns import Pattern, PatternTooSlow
 
@@ -24,9 +34,11 @@ COHERENCY = r"coherency score is:?\s{0,3}[*_\"']{0,3}(\d+)(?!\d|[.,]\d|\s?[-\u20
 
 _RATING = re.compile(
     r"\s*([-+]?(?:[0-9]{1,9}+(?:\.[0-9]{1,9}+)?|\.[0-9]{1,9}+))"
-    r"(?:\s*(?:/|out\s+of\b|of\b|von\b|sur\b|de\b)\s*([0-9]{1,9}+(?:\.[0-9]+)?))?+"
-    r"(?!\s*[-\u2013—~/]\s*[0-9]|[.,][0-9]|[\w%½¼¾]|\s*[?½¼¾]|\s*\+"
-    r"|\s*(?:[-=]{1,2}>|[→⇒➔➜⟶])\s*[0-9]|\s*±|[\s,(\u2013—-]{0,4}(?:minus|plus|less|abzüglich|moins|menos)\s+[0-9]"
+    r"(?:\s*(?:/|(?:out\s+)?of\b(?:\s+(?:an?\s+|the\s+)?(?:possible|total|max\w*)(?:\s+of)?)?|von\b|sur\b|de\b"
+    r"|[,(]?\s*on\s+(?:a|the)\s+scale\s+(?:of|from)\s+(?:[0-9]+\s*(?:to|through|[-\u2013])\s*)?)"
+    r"\s*([0-9]{1,9}+(?:\.[0-9]+)?))?+"
+    r"(?!\s*[-\u2013—~/^]\s*[0-9{]|[^\S\n]+[0-9]|[.,][0-9]|[\w%½¼¾]|\s*[?½¼¾]|\s*\+"
+    r"|\s*(?:[-=]{1,2}>|[→⇒➔➜⟶])[^\n]{0,30}?[0-9]|\s*±|[\s,(\u2013—-]{0,4}(?:minus|plus|less|abzüglich|moins|menos)\s+[0-9]"
     r"|\s*(?:,\s*)?\(?(?:to|or|and|maybe|perhaps|possibly|bis|oder|ou|à)\b[^.\n]{0,20}?[0-9])"
 )
 """Matches a single number, with or without the scale: not the beginning of a range or a choice."""
@@ -36,6 +48,8 @@ _RATED = re.compile(
     re.IGNORECASE,
 )
 """Matches what is meant as a score, even if it is not valid."""
+_WORD = re.compile(r"\W*\w{0,20}\W*(?:/\s*[0-9]+\W*)?")
+"""Matches a named score that is one word, such as "s"."""
 _BRACKETED = re.compile(
     r"((?:[:=]|\bis)\s{0,3})\[{1,2}\s*([-+]?[0-9.]{1,20}(?:\s*/\s*[0-9.]{1,20})?)\s*\]{1,2}"
 )
@@ -53,6 +67,14 @@ _CORRECTED = re.compile(
     re.IGNORECASE,
 )
 """Matches what corrects a score, with the new number."""
+
+_LATER_NUMBER = re.compile(
+    r"(?:(?<!\n)|(?![0-9]{1,2}[.)]\s))(?<![\w.,#\[-])(?<!paragraph )(?<!sentence )"
+    r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(?![A-Za-z0-9_%:]|\.[0-9])(?!\s+(?:[a-z]+\s+)?[a-z]{2,}s\b)"
+)
+"""Matches a number that is no ordinal and counts nothing."""
+_SCALE = re.compile(r"(?:/|\b(?:of|to|von|bis|sur|de|out))\s*\Z", re.IGNORECASE)
+_CONJUNCTION = re.compile(r"\b(?:so|and|thus|therefore|hence)\b", re.IGNORECASE)
 
 
 class NumberJudge(PromptJudge):
@@ -128,15 +150,19 @@ class NumberJudge(PromptJudge):
         start, end = match.span(1)
         number = _RATING.match(text, start) if start >= 0 else None
         later = [score for score in statements(text, SCORE) if score.start > end]
-        if is_quoted(text, match.start()):
+        clause = _CONJUNCTION.split(text[: match.start()][-LONGEST_CLAUSE:])[-1]
+        if is_quoted(text, match.start()) or is_withdrawn(clause, len(clause)):
             return None
-        if number is None or any(_RATED.match(score.text) for score in later):
+        if number is None or any(
+            _RATED.match(score.text) or (score.named and _WORD.fullmatch(score.text))
+            for score in later
+        ):
             return None
         value = Decimal(number[1])
         corrections = _CORRECTED.finditer(text, number.end())
         if any(match[1] is None or Decimal(match[1]) != value for match in corrections):
             return None
-        if is_retracted(text, number.end()):
+        if is_retracted(text, number.end()) or self._is_followed(text, number.end(), value):
             return None
         scale = number[2]
         in_group = number.end(1) <= end
@@ -144,6 +170,17 @@ class NumberJudge(PromptJudge):
         if not (in_group and in_scale and self._low <= value <= self._high):
             return None
         return float(value)
+
+    def _is_followed(self, text: str, end: int, value: Decimal) -> bool:
+        """Return whether another number follows a score that may be meant instead of it."""
+        return any(
+            Decimal(number[1]) != value
+            and not (
+                Decimal(number[1]) == Decimal(str(self._high))
+                and _SCALE.search(text, 0, number.start())
+            )
+            for number in _LATER_NUMBER.finditer(text, end)
+        )
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
         """Return ``score``, the mean of the valid numbers, or {} if the instance is skipped.
@@ -160,6 +197,7 @@ class NumberJudge(PromptJudge):
         reason = f"The score is {value:g}, below {self._passes_from or 0:g}."
         return {"score": graded(value, self._passes_from, reason, {"readings": readings})}
 
+    @override
     def simulated(self, request: Request) -> str:
         """Return COLLIE's conclusion with an 8, which a custom ``pattern`` may not match."""
         return "It hangs together well. Thus, the coherency score is 8."

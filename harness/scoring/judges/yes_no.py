@@ -1,6 +1,6 @@
 """Judges whether an answer satisfies its criteria, asking about each criterion separately.
 
-This is for tasks with criteria (`harness.ports.Judged`), such as WildIFEval. A criterion is
+This is for tasks with criteria (`Task.criteria`), such as WildIFEval. A criterion is
 satisfied if the probability of yes is at least 0.5. The probability is read from the
 log-probabilities of greedy decoding or, without these or if ``votes`` is set, is the share of yes
 votes. A reply that says neither yes nor no is an abstention, not a no.
@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from typing_extensions import override
+
 from harness.errors import ConfigError, Unparseable
-from harness.ports import LOGPROBS, Judged, Task
+from harness.ports import LOGPROBS, Task, overrides
 from harness.records import Criterion, Decoding, Instance, Question, Reply, Request, Score
 from harness.scoring import judges
 from harness.scoring.judges import TOKENS, VOTES, JudgePrompt, PromptJudge, fenced, mean, vote
@@ -42,7 +44,7 @@ class YesNo(PromptJudge):
         task: Task[Any],
         features: Collection[str] | None = None,
     ) -> None:
-        if not isinstance(task, Judged):
+        if not overrides(task, Task.criteria):
             raise ConfigError(
                 "The task does not say what an answer has to satisfy.",
                 "Remove it, or give the task instruction and criteria (harness docs plugins).",
@@ -90,6 +92,7 @@ class YesNo(PromptJudge):
         verdicts = zip(criteria, decided, strict=True)
         return criteria_scores([_constraint(*verdict) for verdict in verdicts])
 
+    @override
     def simulated(self, request: Request) -> str:
         """Return "Yes"."""
         return "Yes"

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 from typing import Any, Literal
@@ -145,7 +144,6 @@ def _is_encodable(text: str) -> bool:
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
 def whole(text: str, base: int = 10) -> int:
@@ -178,30 +176,9 @@ def exact(text: str) -> float | Decimal:
     return number if decimal == Decimal(repr(number)) else decimal
 
 
-def json_number(text: str) -> Number | None:
-    """Return the value of the text if it is a JSON number, otherwise None.
-
-    Raises:
-        UnparseableDocument: As in `whole` and `exact`.
-    """
-    if not (found := _JSON_NUMBER.fullmatch(text)):
-        return None
-    return exact(text) if found[1] or found[2] else whole(text)
-
-
 def _too_long(text: str) -> UnparseableDocument:
     shown = f" ({text[:20]}…)" if text else ""
     return UnparseableDocument(f"a number of more than {MOST_DIGITS:,} digits{shown}", "limit")
-
-
-def written(number: Any) -> str:
-    """Return text that reads back as exactly this number."""
-    return str(number) if isinstance(number, Decimal) else repr(number)
-
-
-# JSON pointers (RFC 6901): into values, and into the texts they were read from.
-
-_INDEX = re.compile("0|[1-9][0-9]{0,9}", re.ASCII)
 
 
 def pointer(path: Iterable[str | int]) -> str:
@@ -210,16 +187,8 @@ def pointer(path: Iterable[str | int]) -> str:
     return encodable("".join(f"/{part}" for part in parts))
 
 
-def tokens(path: str) -> list[str] | None:
-    """Return the tokens of a JSON pointer, or None if it is invalid or too deep."""
-    if not path:
-        return []
-    if not path.startswith("/") or path.count("/") > DEEPEST + 2:
-        return None
-    return [_unescaped(token) for token in path[1:].split("/")]
-
-
-def _unescaped(token: str) -> str:
+def unescaped(token: str) -> str:
+    """Return the key or index that a token of a JSON pointer (RFC 6901) stands for."""
     return token.replace("~1", "/").replace("~0", "~")
 
 
@@ -236,7 +205,7 @@ def follow(value: Any, path: Sequence[Any], missing: Any = None) -> Any:
 def resolve(fragment: str, schema: Any) -> tuple[tuple[str | int, ...], Any] | None:
     """Return the path and value that a fragment such as ``/definitions/a`` points to, or None."""
     path: list[str | int] = []
-    for token in map(_unescaped, unquote(fragment).split("/")[1:]):
+    for token in map(unescaped, unquote(fragment).split("/")[1:]):
         if isinstance(schema, dict) and token in schema:
             path.append(token)
         elif (
@@ -250,36 +219,3 @@ def resolve(fragment: str, schema: Any) -> tuple[tuple[str | int, ...], Any] | N
             return None
         schema = schema[path[-1]]
     return tuple(path), schema
-
-
-@dataclass(slots=True)
-class Node:
-    """The start and end offsets of a value in the text of a document.
-
-    A list has the nodes of its ``items``, and an object the nodes of its ``members``. An XML
-    element can have both.
-    """
-
-    start: int
-    end: int
-    items: list[Node] | None = None
-    members: dict[str, Node] | None = None
-
-    def at(self, path: Sequence[str]) -> Node | None:
-        """Return the node at a path of pointer tokens, or None if there is none."""
-        if not path:
-            return self
-        token, *rest = path
-        if self.items is not None and _INDEX.fullmatch(token):
-            found = self.items[int(token)] if int(token) < len(self.items) else None
-        else:  # pointers are `encodable`, keys need not be
-            members = reversed((self.members or {}).items())
-            found = next((node for key, node in members if token in (key, encodable(key))), None)
-        return found.at(rest) if found else None
-
-
-def third(offset: int, length: int) -> Literal["first", "middle", "last"]:
-    """Return which third of a document of some length contains an offset."""
-    if 3 * offset < length or length <= 0:
-        return "first"
-    return "middle" if 3 * offset < 2 * length else "last"

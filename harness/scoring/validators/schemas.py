@@ -7,7 +7,6 @@ import math
 import pathlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any, Literal
 
@@ -17,7 +16,7 @@ from msgspec.structs import asdict
 from harness.errors import DataInvalid, HarnessError
 from harness.records import Score, encodable
 from harness.scoring.validators import limits
-from harness.scoring.validators.limits import UnparseableDocument, follow, resolve
+from harness.scoring.validators.limits import UnparseableDocument, follow
 from harness.wording import truncated
 
 Draft = Literal["4", "6", "7", "2019-09", "2020-12"]
@@ -234,31 +233,6 @@ def path_within(
     return next(found, tuple(path))
 
 
-def path_referred(reference: str, target: Any, schema: Any) -> Path | None:
-    """Return the path to a reference's target, or None if it is outside the schema."""
-    found = resolve(reference[1:], schema) if reference.startswith("#") else None
-    if found and found[1] is target:
-        return found[0]
-    return next((path for path, one in parts(schema) if one is target), None)
-
-
-_PYTHON_TYPES: dict[str, Any] = {
-    "null": type(None),
-    "boolean": bool,  # before numbers, since Python's booleans are numbers
-    "number": (int, float, Decimal),
-    "string": str,
-    "array": list,
-    "object": dict,
-}
-ALL = frozenset(_PYTHON_TYPES)  # names of the JSON types; integers are numbers
-
-
-def type_of(value: Any) -> str:
-    """Return a value's JSON Schema type ("number" for integers), or else its Python type."""
-    found = (name for name, kind in _PYTHON_TYPES.items() if isinstance(value, kind))
-    return next(found, type(value).__name__)
-
-
 LONGEST_VALUE = 120  # maximum characters of a value in a violation
 LONGEST_REASON = 300  # maximum characters of a score's reason
 MOST_IN_REASON = 3
@@ -305,15 +279,6 @@ def score(violations: Sequence[Violation]) -> Score:
     keywords = dict(Counter(one.keyword[:60] for one in violations))
     details = {"errors": errors, "keywords": keywords, "n_errors": len(violations)}
     return Score(False, False, truncated("; ".join(first), LONGEST_REASON), details)
-
-
-def root_type_violated(value: Any, schema: Any) -> bool:
-    """Return whether a value violates the ``type`` of a schema, if any. Integers are numbers."""
-    named = schema.get("type") if isinstance(schema, dict) else None
-    if named is None:
-        return False
-    names = named if isinstance(named, (list, tuple)) else [named]
-    return type_of(value) not in {"number" if name == "integer" else name for name in names}
 
 
 def value_text(value: Any) -> str:

@@ -15,7 +15,7 @@ import jsonschema_rs
 from msgspec.structs import replace
 
 from harness.errors import DataInvalid
-from harness.scoring.validators import schemas
+from harness.scoring.validators import documents, schemas
 from harness.scoring.validators.limits import follow, pointer, resolve
 from harness.scoring.validators.schemas import Draft, Undecided, Violation, value_text
 
@@ -51,6 +51,14 @@ class StrictValidator:
         self._embedded = schemas.embedded(schema)
         self._refers = any(word in json.dumps(schema, default=str) for word in REFERENCES)
         self._engine, self._small_patterns = _compiled(schema, draft)
+
+    def read(self, text: str, format: str = "json") -> Any:
+        """Return the value of a document in a format.
+
+        Raises:
+            UnparseableDocument: If the document is not in the format, or exceeds a limit.
+        """
+        return documents.read(text, format, schema=self.schema)
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
         """Return a value's violations, or only one if listing all would take too long.

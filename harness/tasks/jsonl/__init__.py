@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from harness.datasets.folder import DataFolder
-from harness.tasks._rows import RowFile
-from harness.tasks.jsonl.choices import MultipleChoice
+from harness.datasets.rows import RowFile
 from harness.tasks.jsonl.items import ADAPT, PRESETS
+from harness.tasks.jsonl.question_form import QuestionForm
 from harness.tasks.jsonl.rows_task import RowsTask
 
-EXAMPLE, CHOICES = (Path(__file__).with_name(f"{name}.jsonl") for name in ("example", "choices"))
+EXAMPLE = Path(__file__).with_name("example.jsonl")
 
 Preset: TypeAlias = Literal["gsm8k", "gsm8k_json", "shuffled_objects", "shuffled_objects_json"]
 
@@ -57,7 +57,7 @@ class JsonlTask(RowsTask):
         preset: Preset | None = None,
         on_truncated: Literal["fail", "grade"] = "fail",
         feedback: str | None = None,
-        choices: MultipleChoice | None = None,
+        choices: QuestionForm | None = None,
         user: dict[str, Any] | None = None,
         *,
         data: DataFolder,
@@ -65,7 +65,7 @@ class JsonlTask(RowsTask):
         panels: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         known = PRESETS[preset] if preset else {}
-        builtin = CHOICES if choices else EXAMPLE
+        builtin = choices.example if choices else EXAMPLE
         super().__init__(
             RowFile(builtin if path == "builtin" else data.file(path)),
             data,

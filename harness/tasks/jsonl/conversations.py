@@ -6,13 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
+from typing_extensions import override
 
+from harness.datasets.rows import Row, converted, refuse_tool_calls
 from harness.errors import ConfigError, DataInvalid, raised_as
+from harness.ports import Task
 from harness.prompts import Template
 from harness.records import Instance, Message, UserRole
 from harness.scoring.checks import FROM_ROW
-from harness.tasks._rows import Row, converted, refuse_tool_calls
-from harness.tasks.jsonl.choices import SCORES
 from harness.tasks.jsonl.items import CRITERIA, JsonlItem
 
 One: TypeAlias = Instance[JsonlItem]
@@ -100,28 +101,32 @@ def _role(user: Mapping[str, Any], where: str) -> UserRole:
     return converted(dict(user), UserRole, where, ignored=OF_LAST)
 
 
-class Conversations:
+class Conversations(Task[JsonlItem]):
     """The members of a task that concern turns (`Scripted`, `Played` and `NamesScores`)."""
 
+    @override
     def turns(self, instance: One) -> int:
         """Return the number of the user's turns in a row's ``turns``, or 1 if it has none."""
         return 1 + len(instance.data.later)
 
+    @override
     def at_turn(self, instance: One, answers: Sequence[str]) -> One:
         """Return a row as of the turn after ``answers``: the conversation and the turn's checks."""
         return replace(instance, data=instance.data.after(answers))
 
+    @override
     def score_names(self, instance: One) -> Collection[str]:
-        """Return the names of a row's checks in all turns, and of its choices' scores."""
+        """Return the names of a row's checks in all turns."""
         item = instance.data
         turns = [item, *item.later, *([] if item.before is None else [item.before])]
-        names = {rule.name for turn in turns for rule in turn.rules}
-        return names if item.options is None else names.union(SCORES)
+        return {rule.name for turn in turns for rule in turn.rules}
 
+    @override
     def user_role(self, instance: One) -> UserRole | None:
         """Return the user that a model plays in a row, or None if no model plays the user."""
         return instance.data.role
 
+    @override
     def at_played_turn(self, instance: One, messages: Sequence[Message], last: bool) -> One:
         """Return a row as of a turn: the conversation so far, and the checks of the next answer."""
         item = instance.data if last else instance.data.before or instance.data

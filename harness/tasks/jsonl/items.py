@@ -23,13 +23,12 @@ import yaml
 from msgspec import Struct
 from msgspec.structs import replace
 
+from harness.datasets.rows import Row
 from harness.errors import ConfigError, DataInvalid, nearest, raised_as
 from harness.records import DecodingConstraint, Message, UserRole, encodable
-from harness.scoring.checks import JUDGE, Check, field_of, from_row
-from harness.scoring.extraction import Extraction
+from harness.scoring.checks import FROM_ROW, JUDGE, Check, field_of, from_row
+from harness.scoring.extraction import Extraction, garbled
 from harness.scoring.numbers import only_number
-from harness.tasks._rows import Row
-from harness.tasks.jsonl.choices import Options
 
 ByJudge: TypeAlias = Mapping[str, tuple[str, ...]]  # maps judges to the criteria of their checks
 
@@ -48,7 +47,7 @@ class JsonlItem(Struct, frozen=True):
     messages: tuple[Message, ...]
     rules: tuple[Check, ...] = ()
     judges: ByJudge = {}
-    options: Options | None = None  # of multiple choice
+    options: Any = None  # of its `QuestionForm`
     later: tuple[JsonlItem, ...] = ()
     role: UserRole | None = None  # of the user whom a model plays
     before: JsonlItem | None = None
@@ -73,6 +72,25 @@ def written_checks(row: Row) -> Iterator[Any]:
     for part in (row, row.get("user"), *(turns if isinstance(turns, list) else ())):
         checks = part.get("checks") if isinstance(part, Mapping) else None
         yield from checks if isinstance(checks, list) else ()
+
+
+def target_warnings(row: Row, parser: Extraction | None) -> Iterator[str]:
+    """Yield warnings about targets that look like lists, or that the parser would misread."""
+    for field in FROM_ROW:
+        text = row.get(field)
+        if not isinstance(text, str):
+            continue
+        is_json = text.startswith("[") and text.endswith("]")
+        if is_json or (field == "targets" and ("|" in text or ", " in text)):
+            problem = f"{field} {text!r:.40} is a single text."
+            yield f'{problem} Write several in \'targets\' as a JSON list: ["…", "…"].'
+    if parser is None:
+        return
+    targets = next((row[field] for field in FROM_ROW if field in row), None)
+    for target in targets if isinstance(targets, list) else [targets]:
+        read = garbled(parser, target) if isinstance(target, str) else None
+        if read is not None:
+            yield f"From the target {target!r:.40} the parser would read {read!r:.40}."
 
 
 def target_forms(row: Row, fields: Iterable[str], extraction: Extraction | None) -> Iterator[str]:

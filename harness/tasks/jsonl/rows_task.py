@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import version
 from itertools import chain, islice
@@ -14,8 +13,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
+from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, sha256
+from harness.datasets.rows import Row, RowSource, text_id, turns_of, unique
 from harness.errors import ConfigError, DataInvalid, Unparseable, raised_as
 from harness.plugin_loader import CODE, kind
 from harness.ports import LOGLIKELIHOODS
@@ -43,13 +44,9 @@ from harness.scoring.checks import (
     read_checks,
     target_fields,
 )
-from harness.scoring.choices import CHOICE
-from harness.scoring.extraction import extraction
+from harness.scoring.extraction import extraction, faults
 from harness.scoring.patterns import PatternTooSlow
-from harness.scoring.prompt_faults import faults, garbled
 from harness.scoring.text import NO_DICTIONARY, lacks_dictionary
-from harness.tasks._rows import Row, RowSource, text_id, turns_of, unique
-from harness.tasks.jsonl.choices import FIELD, MultipleChoice, Options
 from harness.tasks.jsonl.conversations import Conversations, Users, chained, turn_rows
 from harness.tasks.jsonl.items import (
     JsonlItem,
@@ -58,8 +55,10 @@ from harness.tasks.jsonl.items import (
     groups_of,
     schema_constraint,
     target_forms,
+    target_warnings,
     written_checks,
 )
+from harness.tasks.jsonl.question_form import QuestionForm, default_form
 from harness.wording import first_few
 
 LOOKED_AT = 200  # number of instances that `prompt_errors` examines
@@ -87,11 +86,11 @@ class RowsTask(Conversations):
         feedback: str | None,
         judges: Mapping[str, bool] | None,
         panels: Mapping[str, Sequence[str]] | None,
-        choices: MultipleChoice | None = None,
+        choices: QuestionForm | None = None,
         user: Mapping[str, Any] | None = None,
         adapt: Callable[[Row], Row] | None = None,
     ) -> None:
-        self.on_truncated: Literal["fail", "grade"] = on_truncated
+        self.on_truncated = on_truncated
         checks = [checks] if isinstance(checks, str) else checks
         if choices is not None and choices.by_likelihood and (checks or extract or judges):
             problem = f"task.choices.by: {choices.by} compares log-likelihoods, which are not text."
@@ -123,15 +122,13 @@ class RowsTask(Conversations):
         self._hashes = {"template_sha256": _hash(templates), "checks_sha256": _hash(scored)}
 
     @cached_property
-    def _choices(self) -> MultipleChoice | None:
-        """How rows become multiple-choice questions, or None if they do not.
+    def _choices(self) -> QuestionForm | None:
+        """The form of the questions that rows ask, such as multiple choice, or None.
 
-        By default, they do if the first row has choices, and nothing else sets a prompt.
+        By default, they have one if the first row has choices, and nothing else sets a prompt.
         """
         if self._asked_choices is None and self._prompt is None:
-            first = next((row for _, row in self._source.rows()), {})
-            if FIELD in first and not {"prompt", "messages", "turns"} & first.keys():
-                return MultipleChoice()
+            return default_form(next((row for _, row in self._source.rows()), {}))
         return self._asked_choices
 
     @cached_property
@@ -170,9 +167,8 @@ class RowsTask(Conversations):
             row, options = self._choices.lettered(row, name)
         turns = turn_rows(row)
         messages = self._conversation(row, turns[0])
-        if options is not None:
-            shown = all(text in messages[-1].content for text in options.texts)
-            options = replace(options, shown=shown)
+        if self._choices is not None:
+            options = self._choices.asked(options, messages[-1].content)
         if self._feedback is not None:  # a missing field is an error before the first call
             self._feedback.render({**row, "reasons": [""]})
         item, groups = self._item(turns, messages, options), groups_of(row, self._labels)
@@ -187,9 +183,7 @@ class RowsTask(Conversations):
             cluster = content_hash((messages, [turn.messages for turn in item.later], item.role))
         return Instance(name, item, groups, None if cluster is None else str(cluster))
 
-    def _item(
-        self, turns: Sequence[Row], messages: tuple[Message, ...], options: Options | None
-    ) -> JsonlItem:
+    def _item(self, turns: Sequence[Row], messages: tuple[Message, ...], options: Any) -> JsonlItem:
         *before, last = turns
         checks = [checks_of(turn, self._shared) if "checks" in turn else () for turn in before]
         own = "checks" in last or self._shared or not (any(checks) or options is not None)
@@ -220,6 +214,7 @@ class RowsTask(Conversations):
             raise DataInvalid("the row and task.system both have a system message.", "Remove one.")
         return (Message("system", self._system.render(row)), *turns)
 
+    @override
     def row_fields(self) -> Iterator[tuple[str, Row]]:
         """Yield each row's id and fields, without those such as ``checks`` and ``messages``."""
         known = {"id", "groups", "cluster", "checks", "messages", "turns", "user"}
@@ -234,7 +229,7 @@ class RowsTask(Conversations):
             if digest := kind("checkers").own_sha256(name):
                 hashes[f"{CODE}{self._written.get(name, name)}"] = digest
         if self._choices is not None and self._template is not None:
-            hashes["choices"] = _hash([dataclasses.astuple(self._choices), self._template.text])
+            hashes["choices"] = _hash([self._choices.settings(), self._template.text])
         return {
             **self._source.fingerprint(),
             **self._hashes,
@@ -256,16 +251,13 @@ class RowsTask(Conversations):
         return instance.data.messages
 
     @property
+    @override
     def needed_features(self) -> frozenset[str]:
         """The feature ``loglikelihoods``, if ``choices`` compares log-likelihoods."""
         own = self._asked_choices
         return frozenset({LOGLIKELIHOODS} if own is not None and own.by_likelihood else ())
 
-    @property
-    def needed_samples(self) -> int:
-        """The minimum number of samples per instance: 1."""
-        return 1
-
+    @override
     def adapted_request(self, instance: One, request: Request) -> Request:
         """Return the request, or one for the log-likelihoods of a row's choices."""
         choices, options = self._choices, instance.data.options
@@ -281,14 +273,16 @@ class RowsTask(Conversations):
                 chooses no option.
         """
         item, of = instance.data, {"text": text, "answer": text}
-        if self._extraction is not None and (item.rules or item.options is not None):
+        if self._extraction is not None and (item.rules or self._choices is not None):
             try:
                 of["answer"] = self._extraction.read(text)
             except PatternTooSlow as error:
-                names = [CHOICE] * (item.options is not None) + [rule.name for rule in item.rules]
+                names = [rule.name for rule in item.rules]
+                if self._choices is not None:
+                    names.insert(0, self._choices.score_names[0])
                 return dict.fromkeys(names, Score(None, None, error.message))
-        checker = self._rules.checker
-        rules = {rule.name: checker(rule).check(of[rule.of], instance) for rule in item.rules}
+        score = self._rules.score
+        rules = {rule.name: score(rule, of[rule.of], instance) for rule in item.rules}
         return self._choice(instance, of["answer"]) | rules
 
     def _choice(self, instance: One, answer: str) -> dict[str, Score]:
@@ -296,6 +290,13 @@ class RowsTask(Conversations):
         options = instance.data.options
         return self._choices.scores(options, answer) if self._choices and options else {}
 
+    @override
+    def score_names(self, instance: One) -> Collection[str]:
+        """Return the names of a row's checks in all turns, and of its choices' scores."""
+        names = super().score_names(instance)
+        return names if self._choices is None else {*names, *self._choices.score_names}
+
+    @override
     def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
         """Return the scores of an answer that a judge found in a reply, without verdicts.
 
@@ -304,9 +305,10 @@ class RowsTask(Conversations):
         found = self._choice(instance, answer)
         for rule in instance.data.rules:
             if rule.of == "answer":
-                found[rule.name] = self._rules.checker(rule).check(answer, instance)
+                found[rule.name] = self._rules.score(rule, answer, instance)
         return {name: replace(score, passed=None) for name, score in found.items()}
 
+    @override
     def extracted(self, instance: One, text: str) -> str | None:
         """Return the part of a reply that checks read.
 
@@ -319,7 +321,7 @@ class RowsTask(Conversations):
             found = next(own, None)
         try:
             part = None if found is None else found.read(text)
-            if self._choices is None or options is None:
+            if self._choices is None:
                 return part
             return self._choices.chosen(options, text if part is None else part)
         except (Unparseable, PatternTooSlow):
@@ -349,11 +351,13 @@ class RowsTask(Conversations):
             return next(found)
         return next((text for text in found if self._passes(instance, text)), None)
 
+    @override
     def wrong_answer(self, instance: One) -> str | None:
         """Return a wrong option's letter or text, or None without options."""
         choices, options = self._choices, instance.data.options
         return choices.wrong_answer(options, instance.id) if choices and options else None
 
+    @override
     def expected_answer(self, instance: One) -> str | None:
         """Return the reference, else a target, else None."""
         found = list(self._candidates(instance.data))
@@ -368,22 +372,26 @@ class RowsTask(Conversations):
         fields = ("gold", *FROM_ROW, *(() if item.later else self._named))
         yield from filter(str.strip, target_forms(row, fields, self._extraction))
 
+    @override
     def constraint(self, instance: One) -> DecodingConstraint:
         """Return the schema of the row's check ``json_schema``."""
         rules = (rule for rule in instance.data.rules if rule.checker == "json_schema")
         return schema_constraint(list(map(self._rules.checker, rules)), instance.id)
 
+    @override
     def instruction(self, instance: One) -> str:
         """Return the row's conversation as one string, for a judge."""
         turns = instance.data.messages
         several = "\n\n".join(f"{turn.role}: {turn.content}" for turn in turns)
         return several if len(turns) > 1 else turns[0].content
 
+    @override
     def criteria(self, instance: One) -> Sequence[Criterion]:
         """Return a row's criteria; in a task from `for_judge`, only those for its judge."""
         item = instance.data
         return [Criterion(t) for t in self._judges.criteria(item.row, item.judges, self._judge)]
 
+    @override
     def judged_by(self, instance: One, judge: str) -> bool:
         """Return whether a judge scores answers to a row.
 
@@ -392,12 +400,14 @@ class RowsTask(Conversations):
         """
         return self._judges.judged_by(instance.data, judge)
 
+    @override
     def for_judge(self, judge: str) -> RowsTask:
         """Return a copy of the task in which `criteria` are those for one judge."""
         view = copy.copy(self)
         view._judge = judge
         return view
 
+    @override
     def prompt_errors(self) -> list[str]:
         """Return warnings about the prompt, ``extract``, targets, and the schemas of rows."""
         if self._prompt is not None and not self._prompt.names:
@@ -415,7 +425,7 @@ class RowsTask(Conversations):
     def _problems(self, instance: One) -> Iterator[str]:
         item, row = instance.data, instance.data.row
         yield from named_like_fields(self._shared, row)
-        if self._choices is not None and item.options is not None:
+        if self._choices is not None:
             yield from self._choices.problems(item.options, item.messages)
         for rule in item.rules:
             checker = self._rules.checker(rule)
@@ -423,6 +433,7 @@ class RowsTask(Conversations):
                 yield f"{rule.name}: {checker.misspelt}"
             if any(lacks_dictionary(checker, turn.content) for turn in item.messages):
                 yield f"{rule.name}: {NO_DICTIONARY}"
+        yield from target_warnings(row, self._extraction)
         if (parser := self._extraction) is None:
             return
         turns = item.messages
@@ -430,11 +441,6 @@ class RowsTask(Conversations):
         yield from faults(asked, [t.content for t in turns if t.role == "assistant"], parser)
         if self._gold is not None and not self._passes(instance, self.reference(instance) or ""):
             yield "task.gold gives an answer that does not pass."
-        targets = next((row[field] for field in FROM_ROW if field in row), None)
-        for target in targets if isinstance(targets, list) else [targets]:
-            read = garbled(parser, target) if isinstance(target, str) else None
-            if read is not None:
-                yield f"From the target {target!r:.40} the parser would read {read!r:.40}."
 
     def _passes(self, instance: One, text: str) -> bool:
         scores = self._scores(instance, text)

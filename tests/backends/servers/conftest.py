@@ -17,9 +17,9 @@ import httpx2
 import pytest
 import yaml
 
-from harness.backends._processes import free_port
 from harness.plugins.mock.server import MockServer
 from harness.plugins.mock.stats import Limits
+from harness.plugins.vllm.processes import free_port
 from tests.backends.answering import answering
 from tests.backends.stand_ins import until
 

@@ -20,10 +20,11 @@ SCHEMA = {
 CAPITALS = """
 import json
 from msgspec.structs import replace
+from harness.plugin import Task
 from harness.records import Instance, Message, Score
 
 
-class Capitals:
+class Capitals(Task):
     on_truncated = "fail"
     needed_features = frozenset({"loglikelihoods"})
     needed_samples = 1

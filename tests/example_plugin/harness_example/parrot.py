@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from harness.plugin import Backend
 from harness.records import Reply, Request
 
 
-class ParrotBackend:
+class ParrotBackend(Backend):
     """Repeats the last word of the prompt.
 
     times: how often it says it.
@@ -22,6 +23,3 @@ class ParrotBackend:
         """Repeat."""
         word = request.messages[-1].content.split()[-1]
         return Reply(" ".join([word] * self._times), "stop")
-
-    async def aclose(self) -> None:
-        """Nothing to give back."""

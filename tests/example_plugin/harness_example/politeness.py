@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.errors import Unparseable
+from harness.plugin import Judge
 from harness.records import Decoding, Instance, Message, Question, Reply, Score
 from harness.scoring.judges import fenced
 
 PROMPT = "Is the text between the tags polite? Answer yes or no.\n{}"
 
 
-class PolitenessJudge:
+class PolitenessJudge(Judge):
     """Yes or no."""
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from harness.plugin import Measure
 
-class PrimeMeasure:
+
+class PrimeMeasure(Measure):
     """1 where the number of units is prime, else 0."""
 
     def number(self, units: Sequence[str]) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.plugin import Checker
 from harness.records import Instance, Score
 
 
-class ShoutingChecker:
+class ShoutingChecker(Checker):
     """Passes a text in capitals.
 
     share: of the letters that must be.

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
 
+from harness.plugin import Task
 from harness.records import Instance, Message, Score
 
 WORDS = ("necessary", "rhythm", "accommodate")
 
 
-class SpellingTask:
+class SpellingTask(Task[str]):
     """Three words to repeat.
 
     shout: ask for capitals.
     score_fails: raise an exception in place of a score.
     """
 
-    on_truncated: Literal["fail", "grade"] = "fail"
+    on_truncated = "fail"
 
     def __init__(self, shout: bool = False, score_fails: bool = False) -> None:
         self._shout, self._score_fails = shout, score_fails

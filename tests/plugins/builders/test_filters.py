@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from harness.errors import ConfigError
 from harness.plugin_loader import kind
+from harness.plugins.benchmarks import punkt
+from harness.plugins.benchmarks.collie.constraints.check import Splitter
 from harness.ports import Filter
-from harness.scoring import punkt
-from harness.scoring.constraints.check import Splitter
 from harness.scoring.patterns import PatternTooSlow
 
 PAPER_URL = re.compile(

@@ -6,16 +6,14 @@ from typing import Any
 
 import pytest
 
-from harness.analysis.exported_run import exported_run
 from harness.analysis.summary import measure
 from harness.errors import DataInvalid
 from harness.plugins.exchange import lm_eval
 from harness.plugins.exchange.imported_run import write_run
-from harness.plugins.exchange.lm_eval import read_lm_eval, write_lm_eval
+from harness.plugins.exchange.lm_eval import read_lm_eval
 from harness.records import Attempt, Score
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
-from tests.plugins.exchange.made import attempt, whole_run
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -116,29 +114,14 @@ def test_ids_shared_by_several_documents(tmp_path: Path) -> None:
     assert all(name.startswith("0-") for name in names if name != "1")
 
 
-def test_an_exported_run_can_be_imported(tmp_path: Path) -> None:
-    found = [
-        attempt("a", 0, passed=True),
-        attempt("a", 1, passed=False, text="no\n🙂"),
-        attempt("b", 0, 1, passed=False, feedback="Wrong."),
-        attempt("b", 0, 2, text="", scores={"exact": Score(True), "doc": Score(0.5)}),
-        attempt("c", passed=None, text=None, outcome="error", scores={}),
+def test_samples_that_an_earlier_version_exported(tmp_path: Path) -> None:
+    doc = {"id": "a", "simulated": True}
+    lines = [line(0, doc=doc, filter=f"sample-{k}", resps=[[f"answer {k}"]]) for k in (0, 1)]
+    folder, found = imported(file(tmp_path / "s.jsonl", *lines))
+    assert [(one.instance, one.sample, one.text) for one in found] == [
+        ("0", 0, "answer 0"),
+        ("0", 1, "answer 1"),
     ]
-    path = tmp_path / "s.jsonl"
-    before = exported_run(whole_run(tmp_path, "r", found, simulated=True))
-    assert write_lm_eval(before, path, {"a": "42"}.get) == (3, 1)
-    lines = [json.loads(one) for one in path.read_text("utf-8").splitlines()]
-    assert [one["target"] for one in lines] == ["42", "42", ""]
-    assert lines[0]["target_hash"] != lines[2]["target_hash"]
-    folder, after = imported(path)
-    assert [(one.instance, one.sample, one.passed, one.text) for one in after] == [
-        ("0", 0, True, "done"),
-        ("0", 1, False, "no\n🙂"),
-        ("1", 0, True, ""),
-    ]
-    assert after[2].scores["score_doc"].value == 0.5
-    turns = after[2].request["messages"]
-    assert [turn["role"] for turn in turns] == ["user", "assistant", "user"]
     assert folder.read_manifest()["simulated"] is True
 
 

@@ -15,8 +15,8 @@ from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugin_loader import kind
 from harness.plugins.hub.task import HubTask
+from harness.plugins.testing import check_task
 from harness.records import Message
-from harness.testing import check_task
 from tests.plugins.hub.hub_server import COMMIT, hub_server
 
 datasets = pytest.importorskip("datasets")

@@ -11,8 +11,8 @@ from harness.datasets.folder import DataFolder
 from harness.errors import HarnessError
 from harness.plugin_loader import kind
 from harness.plugins.inspect.task import InspectTask
+from harness.plugins.testing import check_task
 from harness.records import Decoding, Message, Origin, Request, Score
-from harness.testing import check_task
 from tests.plugins.inspect.inspect_run import run_by_inspect
 
 pytestmark = pytest.mark.usefixtures("executing_code")

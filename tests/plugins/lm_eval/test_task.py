@@ -14,9 +14,9 @@ import yaml
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataMissing, Unparseable
 from harness.plugins.lm_eval.task import LmEvalTask
-from harness.ports import Aggregating, GivenAnswer, Requesting
+from harness.plugins.testing import check_task
+from harness.ports import GivenAnswer
 from harness.records import Decoding, Instance, Message, Origin, Request
-from harness.testing import check_task
 from tests.cli.command import harness
 from tests.plugins.lm_eval.shapes import write
 
@@ -39,8 +39,6 @@ def request(task: LmEvalTask, instance: Instance[Any], decoding: Decoding) -> Re
 def test_the_examples_are_right() -> None:
     task = built(["example_sums", "example_choices"])
     assert check_task(task) == []
-    assert isinstance(task, Requesting)
-    assert isinstance(task, Aggregating)
     first, *_, last = task.instances()
     assert (first.id, dict(first.groups)) == ("example_sums/0", {"task": "example_sums"})
     (prompt,) = task.messages(first, ())
@@ -209,7 +207,7 @@ def test_runs_with_other_shots_are_compared_and_those_of_an_earlier_version_cont
         path.write_text(json.dumps(manifest))
     attempts = (tmp_path / "sums.three" / "attempts.jsonl").read_bytes()
     refused = harness("compare", "sums", cwd=tmp_path, env=env).stderr
-    assert "run their files again, which repeats no call" in refused
+    assert "Run both files again on the same data" in refused
     assert "The variants differ in task.num_fewshot." in run()
     assert (tmp_path / "sums.three" / "attempts.jsonl").read_bytes() == attempts
     changed = run("-o", "task.fewshot_seed=7", "-o", "task.system_instruction=Hi.")

@@ -17,12 +17,13 @@ from harness.plugins.mock.server import MockServer
 from harness.plugins.mock.stats import BodyCount, Limits, PerMinute
 from harness.plugins.mock.wire import MockError
 
-TIMEOUT_S = 0.3
+STALLED_S = 0.5
 
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(timeout=TIMEOUT_S, verify=False) as client:
+    """A client that gives a busy machine time; a test of a stalled answer sets `STALLED_S`."""
+    async with httpx2.AsyncClient(timeout=30, verify=False) as client:
         yield client
 
 
@@ -76,13 +77,17 @@ async def test_broken_answers(
     error: type[Exception],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    patience = client.timeout
     with MockServer(faults={fault: 1}) as server:
+        if error is httpx2.ReadTimeout:
+            client.timeout = STALLED_S
         with pytest.raises(error):
             await post(client, server)
         await until(server, in_flight=0)
         assert server.stats().answered == 0
         assert server.stats().by_fault == {fault: 1}
         server.change(faults={})
+        client.timeout = patience
         await post(client, server)
         assert server.stats().repeated == 0
     assert caplog.records == []
@@ -99,10 +104,13 @@ async def test_every_wire_fails_and_counts_alike(client: httpx2.AsyncClient, pat
     faults |= {"truncated_body": httpx2.RemoteProtocolError, "529": httpx2.HTTPStatusError}
     client.headers["anthropic-version"] = "2026-10-21"
     with MockServer() as server:
+        patience = client.timeout
         for fault, error in faults.items():
             server.change(faults={fault: 1})
+            client.timeout = STALLED_S if fault == "stall" else patience
             with pytest.raises(error):
                 await answer(client, server.url + path, body)
+        client.timeout = patience
         server.change(faults={})
         first, again = [await answer(client, server.url + path, body) for _ in range(2)]
         await until(server, in_flight=0)
@@ -212,7 +220,8 @@ async def test_requests_in_flight_and_latency(client: httpx2.AsyncClient) -> Non
 
 
 async def test_client_that_leaves_is_not_answered(client: httpx2.AsyncClient) -> None:
-    with MockServer(latency=2 * TIMEOUT_S) as server:
+    client.timeout = STALLED_S
+    with MockServer(latency=60) as server:
         with pytest.raises(httpx2.ReadTimeout):
             await post(client, server)
         await until(server, in_flight=0)
@@ -223,6 +232,7 @@ async def test_client_that_leaves_is_not_answered(client: httpx2.AsyncClient) ->
 async def test_answer_that_never_comes_is_abandoned(
     client: httpx2.AsyncClient, fault: str, status: dict[int, int]
 ) -> None:
+    client.timeout = STALLED_S
     with MockServer(faults={fault: 1}) as server:
         with pytest.raises(httpx2.ReadTimeout):
             await post(client, server)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from harness.errors import DataInvalid
+from harness.plugins.benchmarks.punkt import own
 from harness.plugins.reproduce.page import study_document, study_page
 from harness.plugins.reproduce.reproduction import Replies, StudyRecord, cautions, read_record
 from harness.plugins.reproduce.study import Exhibit, Finding, ReferenceValue, Study
 from harness.report.table import as_csv, as_json, as_markdown
-from harness.scoring.punkt import own
 
 
 def test_a_page_names_the_runs_whose_sentences_were_split_without_nltks_data() -> None:

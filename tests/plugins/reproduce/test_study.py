@@ -131,6 +131,7 @@ def test_units_scale_value_and_interval(run: Any) -> None:
     [
         ({"simulated": True}, "simulated"),
         ({"model": "other"}, "answers of other; the authors' are those of m"),
+        ({"model": ""}, "answers of an unnamed model; the authors' are those of m"),
         ({"complete": False}, "incomplete: "),
     ],
 )

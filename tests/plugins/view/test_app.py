@@ -26,6 +26,7 @@ from harness.store.run_status import STATUS, STOP, RunStatus, write_status
 from tests.cli.command import harness
 from tests.cli.test_compare import QUICK, on
 from tests.engine.test_heartbeat import run_file, running, settings
+from tests.unsealed import unseal
 
 
 class Page(NamedTuple):
@@ -280,6 +281,7 @@ async def test_a_large_run_has_figures_at_once_and_reasons_later(
     made: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(made / "a.weak", tmp_path / "a.weak")
+    unseal(tmp_path / "a.weak")
     attempts = tmp_path / "a.weak" / "attempts.jsonl"
     lines = [json.loads(line) for line in attempts.read_text().splitlines()]
     more = [

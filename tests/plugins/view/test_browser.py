@@ -14,8 +14,9 @@ from playwright.async_api import Page as Tab
 
 from harness.plugins.mock.server import MockServer
 from tests.engine.test_heartbeat import run_file, running
+from tests.plugins.report.test_browser import ARGUMENTS, AXE, CHROMIUM
 from tests.plugins.view.test_app import Page, made, opened
-from tests.report.html.test_browser import ARGUMENTS, AXE, CHROMIUM
+from tests.unsealed import unseal
 
 __all__ = ["made"]
 pytestmark = [
@@ -115,6 +116,7 @@ async def test_a_run_is_followed_and_stopped(tmp_path: Path, watched: Watched) -
 async def test_answers_are_not_obeyed(made: Path, tmp_path: Path, watched: Watched) -> None:
     tab = watched.tab
     shutil.copytree(made / "a.weak", tmp_path / "a.weak")
+    unseal(tmp_path / "a.weak")
     attempts = tmp_path / "a.weak" / "attempts.jsonl"
     lines = [json.loads(line) for line in attempts.read_text().splitlines()]
     for line in lines:

@@ -7,8 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.plugins.view.cases import MISSING, CaseFilter, CaseTable, Findings, FoundCases
-from harness.plugins.view.text_search import TextSearch
+from harness.plugins.view.cases import (
+    MISSING,
+    CaseFilter,
+    CaseTable,
+    Findings,
+    FoundCases,
+    TextSearch,
+)
 from harness.records import Score
 from harness.store.attempt_lines import AttemptLines
 from harness.store.index import AttemptIndex, AttemptLine

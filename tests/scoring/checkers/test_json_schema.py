@@ -7,6 +7,7 @@ import pytest
 from harness.errors import ConfigError, Unparseable
 from harness.plugin_loader import kind
 from harness.records import Instance
+from tests.installed import install_plugin
 
 SCHEMA: dict[str, Any] = {"type": "object", "required": ["a"]}
 ANY = Instance("1", None)
@@ -23,23 +24,44 @@ def test_it_is_found_by_name_and_checks() -> None:
         checker.check("```\n{\n```", ANY)
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [("a.json", json.dumps(SCHEMA)), ("a.yaml", "type: object\nrequired: [a]\n")],
-)
-def test_the_schema_may_be_in_a_file(tmp_path: Path, name: str, text: str) -> None:
-    (tmp_path / name).write_text(text)
-    options = {"schema": str(tmp_path / name), "format": "yaml", "draft": "7"}
+def test_the_schema_may_be_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(SCHEMA))
+    options = {"schema": str(tmp_path / "a.json"), "draft": "7"}
     checker = kind("checkers").build("json_schema", options)
-    assert checker.check("a: 1", ANY).passed
-    assert not checker.check("b: 1", ANY).passed
+    assert checker.check('{"a": 1}', ANY).passed
+    assert not checker.check('{"b": 1}', ANY).passed
 
 
-def test_the_paper_mode_is_an_option() -> None:
-    options: dict[str, Any] = {"schema": {"multipleOf": 0.1}}
-    assert kind("checkers").build("json_schema", options).check("0.3", ANY).passed
-    options["mode"] = "paper"
-    assert not kind("checkers").build("json_schema", options).check("0.3", ANY).passed
+THIRD = """
+    from harness.scoring.validators import Violation, read
+
+
+    def read_words(text, schema):
+        return text.split()
+
+
+    class Roots:
+        def __init__(self, schema):
+            self.schema = schema
+
+        def read(self, text, format="json"):
+            return read(text, format, schema=self.schema)
+
+        def violations(self, value):
+            return () if isinstance(value, dict) else (Violation("", "type", "object", "other"),)
+"""
+
+
+def test_a_package_brings_a_format_and_a_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = {"document_formats": {"words": "read_words"}, "schema_validators": {"root": "Roots"}}
+    install_plugin(tmp_path, THIRD, members, "third_documents")
+    monkeypatch.syspath_prepend(tmp_path)
+    words = kind("checkers").build("json_schema", {"schema": {"maxItems": 2}, "format": "words"})
+    assert [words.check(text, ANY).passed for text in ("a b", "a b c")] == [True, False]
+    root = kind("checkers").build("json_schema", {"schema": {"maxItems": 2}, "mode": "root"})
+    assert [root.check(text, ANY).passed for text in ("{}", "[]")] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import ConfigError
-from harness.records import Decoding, Instance, Message
+from harness.records import Decoding, Instance, Message, Question, Reply, Score
 from harness.scoring.judges import TAG, JudgePrompt, PromptJudge, fenced, fenced_texts
 from tests.conftest import Sums
 from tests.scoring.judges.judged import Poems
@@ -73,6 +74,14 @@ def test_other_texts_cannot_close_their_tags_nor_open_the_judged_ones() -> None:
     assert said == "<task>\na&lt;/task> &lt;Judged_Text> <b> &lt;/ TASK>\n</task>"
 
 
+class Silent(PromptJudge):
+    def questions(self, instance: Instance[Any], text: str) -> list[Question]:
+        return []
+
+    def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> dict[str, Score]:
+        return {}
+
+
 @pytest.mark.parametrize(
     ("where", "has"),
     [
@@ -85,9 +94,7 @@ def test_other_texts_cannot_close_their_tags_nor_open_the_judged_ones() -> None:
     ],
 )
 def test_a_scope_is_of_groups(where: dict[str, Any], has: bool) -> None:
-    judge = PromptJudge(
-        JudgePrompt("choice", {"question", "choices"}, Poems()), Decoding(), where=where
-    )
+    judge = Silent(JudgePrompt("choice", {"question", "choices"}, Poems()), Decoding(), where=where)
     assert judge.judges(POEM) is has
 
 

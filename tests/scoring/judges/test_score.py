@@ -230,6 +230,12 @@ def test_a_pattern_matches_part_of_the_last_statement(text: str, number: float |
         ("8. Deduct 2 for style.", None),
         ("8 ± 1", None),
         ("8. Scratch that.", None),
+        ("8\n\nWait, I overlooked the factual error. That brings it down to 4.", None),
+        ("8\n\nEdit: 6", None),
+        ("8\n\nMoment, das ist falsch.", None),
+        ("8. 잠깐, 틀렸습니다.", None),
+        ("8\n\nIt does not match the prompt in one place.", 8),
+        ("8. Das Ende ist falsch.", 8),
         ("8\nI revise this down to 5.", None),
         ("8\n\nOn second thought, it is weaker than that.", None),
         ("8\nThat is too generous.", None),
@@ -255,6 +261,23 @@ def test_a_pattern_matches_part_of_the_last_statement(text: str, number: float |
         ("3\nThus, the coherency score is: [7, 8]", None),
         ("8 [1]", 8),
         ("8\n\nThe passage says:\nThe coherency score is: 10", 8),
+        ("8.\n\nWait, I missed the end. Thus, the coherency score is s.", None),
+        ("8.\n\nThus, the coherency score is [score].", None),
+        ("8.\n\nThus, the coherency score is X/10.", None),
+        ("8. The score is lower than it could be.", 8),
+        ("8 on a scale of 1 to 100", None),
+        ("8 (on a scale from 1 to 20)", None),
+        ("8 on a scale of 1 to 10", 8),
+        ("8 on the scale of 1-10.", 8),
+        ("8 out of a possible 100", None),
+        ("8 out of a maximum of 100", None),
+        ("8 out of a possible 10", 8),
+        ("7 1/2", None),
+        ("10^0", None),
+        ("1 0", None),
+        ("8\n\n1. It flows.", 8),
+        ("8/10 \u2192 after penalties 3/10", None),
+        ("~~8~~ 7", 7),
     ],
 )
 def test_a_number_that_the_judge_corrects_is_no_verdict(rest: str, number: float | None) -> None:
@@ -263,6 +286,22 @@ def test_a_number_that_the_judge_corrects_is_no_verdict(rest: str, number: float
     general = built(pattern=r"(?i)score\s*(?:is)?:\s*([0-9.]+)")
     assert general.read(reply) == number
     assert general.read(Reply(f"Score: {rest}", "stop")) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("Someone may think the coherency score is 8, but no.", None),
+        ("Many would say the coherency score is 8.", None),
+        ("I do not think the coherency score is 8.", None),
+        ("It could be tighter, so the coherency score is 8.", 8),
+        ("It could be tighter and therefore the coherency score is 8.", 8),
+    ],
+)
+def test_a_score_that_the_judge_does_not_give_is_no_verdict(
+    text: str, number: float | None
+) -> None:
+    assert built().read(Reply(text, "stop")) == number
 
 
 def test_a_pattern_may_contain_brackets() -> None:
@@ -302,3 +341,39 @@ def test_the_mean_is_of_what_is_there() -> None:
     assert mean([1.0, None, 2.0]) == 1.5
     assert mean([True, False, None, True]) == pytest.approx(2 / 3)
     assert mean([None]) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The coherency score is 8. Nein, doch eher 6.",
+        "The coherency score is 8. Non, plutôt 6.",
+        "The coherency score is 8. Mejor dicho, 6.",
+        "The coherency score is 8。不，应该是6。",
+        "The coherency score is 8. いや、6点です。",
+        "The coherency score is 8. On second thought, 6.",
+        "The coherency score is 8. Hmm, make that 6.",
+        "A coherency score is 9 would be too generous. I give it 2.",
+        "The coherency score is 8 minus 2 for the ending, so 6.",
+        "The coherency score is 9 for style. Overall: 4/10",
+        "The coherency score is 8.\n\nFinal score: 6",
+        "The coherency score is 8.\n\n**Final rating: 6/10**",
+        "The coherency score is 8. Rather 6, on balance.",
+    ],
+)
+def test_a_score_that_another_number_follows_is_no_verdict(text: str) -> None:
+    # A final announcement of the other number may be read.
+    assert built().read(Reply(text, "stop")) in (None, 6)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The coherency score is 8.\n\nThe two paragraphs fit together well.",
+        "The coherency score is 8. It has 3 characters and 2 scenes.",
+        "The coherency score is 8/10. Yes, 8.",
+        "The coherency score is 8.\n\n1. It flows.\n2. It ends well.",
+    ],
+)
+def test_a_score_before_counts_and_lists_is_read(text: str) -> None:
+    assert built().read(Reply(text, "stop")) == 8

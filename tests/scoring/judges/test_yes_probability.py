@@ -119,11 +119,17 @@ def test_a_yes(text: str) -> None:
     assert vote(text) is True
 
 
-@pytest.mark.parametrize("text", ["no", "No.", " NO!", "_no_"])
+@pytest.mark.parametrize("text", ["no", "No.", " NO!", "_no_", "No ❌", "❌ No"])
 def test_a_no(text: str) -> None:
     assert vote(text) is False
 
 
-@pytest.mark.parametrize("text", ["", "Yes, it does.", "yes no", "none", "Maybe", "It is.", "nope"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *["", "Yes, it does.", "yes no", "none", "Maybe", "It is.", "nope"],
+        *["~~Yes~~", "~~No~~", "Yes ❌", "✗ yes", "¬yes", "¬ no", "Yes?", "No?", "Yes？", "yes 👎"],
+    ],
+)
 def test_anything_else_is_no_vote(text: str) -> None:
     assert vote(text) is None

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import DataInvalid
-from harness.scoring.validators import DRAFTS, FORMATS, Draft, Violation, read, render, validator
+from harness.scoring.validators import DRAFTS, Draft, Violation, read, validator
 from harness.scoring.validators.limits import pointer
 from harness.scoring.validators.schemas import misspelt, value_text
 
@@ -26,11 +26,8 @@ def test_every_expected_verdict_on_real_schemas(data_dir: Path, step: int) -> No
     for row in map(json.loads, lines):
         compiled = validator(row["schema"])
         for instance in row["instances"]:
-            value = read(json.dumps(instance["data"]))
-            for format in FORMATS:
-                same = read(render(value, format), format)
-                found = compiled.violations(same)
-                assert (not found) == instance["valid"], (row["name"], format, found)
+            violations = compiled.violations(read(json.dumps(instance["data"])))
+            assert (not violations) == instance["valid"], (row["name"], violations)
             checked += 1
     assert checked == sum(len(json.loads(line)["instances"]) for line in lines) > 900 / step / 2
 
@@ -264,7 +261,6 @@ def test_local_references_work() -> None:
 def test_a_schema_is_compiled_once() -> None:
     assert validator({"type": "null"}) is validator({"type": "null"})
     assert validator({"type": "null"}) is not validator({"type": "null"}, draft="7")
-    assert validator({"type": "null"}) is not validator({"type": "null"}, mode="paper")
     assert validator({"const": Decimal("0.1")}) is validator({"const": Decimal("0.1")})
 
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.plugin_loader import kind
+from harness.plugins.testing import check_task
 from harness.records import Message, Score, verdict
 from harness.tasks.jsonl import JsonlTask
-from harness.testing import check_task
 
 Made = Callable[..., JsonlTask]
 SLOW = "(a|a)*$(?<=b)"
@@ -149,6 +149,13 @@ def test_checks_see_the_answer_or_all_of_the_text(made: Made) -> None:
         "words": True,
         "one": True,
     }
+
+
+def test_a_wrong_answer_whose_words_cannot_be_counted_fails(made: Made) -> None:
+    checks = ["exact_match", {"word_count": {"at_most": 5}}]
+    task = made({"prompt": "a", "target": "བཀྲ་ཤིས་"}, checks=checks)
+    assert passed(task, "བོད་ཡིག་སློབ་སྦྱོང་") is False
+    assert passed(task, "བཀྲ་ཤིས་") is None
 
 
 def test_feedback_gives_reasons_and_no_target(made: Made) -> None:
@@ -458,7 +465,7 @@ def test_rows_of_a_large_file_are_not_kept_in_memory(
     task = made(*rows, **CHECKED)
     first, again = list(task.instances()), list(task.instances())
     assert all(one is other for one, other in zip(first, again, strict=True))
-    monkeypatch.setattr("harness.tasks._rows.MOST_KEPT", 250)
+    monkeypatch.setattr("harness.datasets.rows.MOST_KEPT", 250)
     task = made(*rows, **CHECKED)
     first, again = list(task.instances()), list(task.instances())
     assert first == again
@@ -473,3 +480,21 @@ def test_the_content_of_a_named_schema_is_in_the_fingerprint(made: Made, tmp_pat
     schema.write_text('{"type": "array"}')
     after = made(rows, checks=checks).fingerprint()
     assert [key for key in after if after[key] != before[key]] == [f"{schema}_sha256"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": "Who?", "targets": "Paris|Paname"},
+        {"prompt": "Who?", "targets": "Paris, Paname"},
+        {"prompt": "Who?", "target": '["Paris", "Paname"]'},
+    ],
+)
+def test_a_text_that_looks_like_a_list_of_targets_gets_a_warning(
+    made: Made, row: dict[str, str]
+) -> None:
+    (warning,) = made(row, checks=["exact_match"]).prompt_errors()
+    assert "is a single text" in warning
+    assert (
+        made({"prompt": "Who?", "target": "a, b|c"}, checks=["exact_match"]).prompt_errors() == []
+    )

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from harness.errors import DataInvalid
+from harness.plugins.testing import check_task
 from harness.records import Message
 from harness.tasks.jsonl import JsonlTask
-from harness.testing import check_task
 from tests.tasks.jsonl.test_task import made as made  # a fixture
 
 Made = Callable[..., JsonlTask]

@@ -3,6 +3,10 @@
 Each prompt asks for a text that satisfies a constraint, and rules check the answer. The data sets
 are ``builtin`` (a small set shipped with the harness), ``v1`` (the published 2,080 instances, in
 the data folder), or a file of your own constraints (docs/collie.md).
+
+The checker ``constraint`` takes a constraint from the run file, in COLLIE's grammar. English text
+is split as by COLLIE. For text in other scripts, words and sentences are those of
+`harness.scoring.text`.
 """
 
 from __future__ import annotations
@@ -10,21 +14,35 @@ from __future__ import annotations
 import string
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, TypeAlias, get_args
 
 from msgspec import Meta, Struct
+from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, sha256
-from harness.errors import ConfigError, DataInvalid, cannot_read
-from harness.ports import DataTable, Effect
+from harness.datasets.rows import SUMMARY, Row, converted, read_all, summary
+from harness.errors import ConfigError, DataInvalid, cannot_read, raised_as
+from harness.plugins.benchmarks.collie.constraints.check import (
+    CheckResult,
+    UnicodeSplitter,
+    check,
+    fingerprints,
+    splitter,
+)
+from harness.plugins.benchmarks.collie.constraints.feasible import read
+from harness.plugins.benchmarks.collie.constraints.grammar import (
+    LEVELS,
+    Level,
+    Specification,
+    Target,
+    Unit,
+)
+from harness.plugins.benchmarks.collie.constraints.render import feedback, instruction, score
+from harness.ports import DataTable, Effect, Task
 from harness.records import Instance, Message, Score
-from harness.scoring.constraints.check import CheckResult, check, fingerprints, splitter
-from harness.scoring.constraints.feasible import read
-from harness.scoring.constraints.grammar import LEVELS, Level, Specification, Target, Unit
-from harness.scoring.constraints.render import feedback, instruction, score
-from harness.tasks._rows import SUMMARY, Row, converted, read_all, summary
+from harness.scoring.text import MayCountWords, Uncountable, comparable
 
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
 V1 = "collie/instances.jsonl"
@@ -78,7 +96,7 @@ class CollieItem(Struct, frozen=True):
 One: TypeAlias = Instance[CollieItem]
 
 
-class CollieTask:
+class CollieTask(Task[CollieItem]):
     """The COLLIE benchmark, or your own constraints in its format.
 
     Args:
@@ -90,7 +108,7 @@ class CollieTask:
             2,080 instances). All figures are then means over prompts.
     """
 
-    on_truncated: Literal["fail", "grade"] = "fail"
+    on_truncated = "fail"
     group_meanings: ClassVar = {"structure": _STRUCTURES}
     effects = (
         Effect("position_effect", "structure", _POSITIONS, f"{_PAPER}, figure 5"),
@@ -152,6 +170,7 @@ class CollieTask:
         """Return ``constraints``, the verdict, and ``word`` if a word list applies."""
         return {"constraints": score(self._verdict(instance, text)), **self._word(instance, text)}
 
+    @override
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
         """Return the score ``word`` as False, or no score if no word list applies."""
         return self._word(instance, "")
@@ -166,6 +185,7 @@ class CollieTask:
         """Return feedback that compares the answer with the constraints."""
         return feedback(instance.data.specification, self._verdict(instance, text))
 
+    @override
     def must_keep(self, instance: One) -> tuple[str, ...]:
         """Return the target values of the constraints."""
         return _values(instance.data.specification.targets)
@@ -174,6 +194,7 @@ class CollieTask:
         """Return the example, if any. With a current NLTK, 20 of the published 2,080 fail."""
         return instance.data.example
 
+    @override
     def describe(self) -> Iterator[DataTable]:
         """Yield tables of the instances and of the lengths of examples."""
         counts, prompts = defaultdict[str, Counter[str]](Counter), defaultdict[str, set[str]](set)
@@ -203,6 +224,7 @@ class CollieTask:
         ]
         yield DataTable(("length of examples", *SUMMARY), rows, f"{_PAPER}, figure 2c")
 
+    @override
     def leaks(self, instance: One, shot: One) -> bool:
         """Return whether the shot's example also satisfies this instance's constraint."""
         example = shot.data.example
@@ -257,3 +279,52 @@ def _values(targets: Target) -> tuple[str, ...]:
     if isinstance(targets, tuple):
         return tuple(value for target in targets for value in _values(target))
     return (str(targets),)
+
+
+class ConstraintChecker(MayCountWords):
+    """Passes text that satisfies a constraint (`harness.plugins.benchmarks.collie.constraints`).
+
+    Texts are compared in Unicode's normalisation form NFC, and characters are the code points of
+    that form. Text whose words or sentences cannot be counted has no verdict.
+
+    Args:
+        level: Unit of the whole text: character, word, sentence, paragraph or passage.
+        constraint: A base constraint, or several combined by ``logic``.
+        targets: The target, or a list of targets nested like the combined constraints.
+    """
+
+    def __init__(self, level: str, constraint: dict[str, Any], targets: Any) -> None:
+        raw = {"level": level, "constraint": _composed(constraint), "targets": _composed(targets)}
+        with raised_as(ConfigError):
+            self.specification = read(raw, "The checker 'constraint'")
+
+    @property
+    def counts_words(self) -> bool:
+        """Whether the constraint divides text into words."""
+        bases = [base for base, _ in self.specification.bases()]
+        levels = [part.level for base in bases for part in base.within or ()]
+        levels += [base.target_level for base in bases]
+        return "word" in (*levels, *(base.input_level for base in bases))
+
+    def check(self, text: str, instance: Instance[Any]) -> Score:
+        """Return a score of True or False. If False, its reason lists the constraints that fail.
+
+        The score has no value if the units of the text cannot be counted.
+        """
+        try:
+            return score(check(self.specification, comparable(text), _units()))
+        except Uncountable as error:
+            return error.score()
+
+
+def _composed(raw: Any) -> Any:
+    if isinstance(raw, str):
+        return comparable(raw)
+    if isinstance(raw, dict):
+        return {key: _composed(value) for key, value in raw.items()}
+    return [_composed(value) for value in raw] if isinstance(raw, list) else raw
+
+
+@cache
+def _units() -> UnicodeSplitter:
+    return UnicodeSplitter.of(splitter())

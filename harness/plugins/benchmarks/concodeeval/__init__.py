@@ -8,4 +8,10 @@ plugin = Plugin(
         "concodeeval_generation": ".generation:ConCodeEvalGeneration",
         "concodeeval_validation": ".validation:ConCodeEvalValidation",
     },
+    document_formats={
+        "xml": ".documents.xml_text:read",
+        "yaml": ".documents.yaml_text:read",
+    },
+    schema_validators={"paper": ".paper:PaperValidator"},
+    study="study.yaml",
 )

@@ -12,9 +12,13 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 from pydantic import AfterValidator, Field, ValidationInfo
+from typing_extensions import override
 
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, Unparseable
+from harness.plugins.benchmarks.concodeeval import documents
+from harness.plugins.benchmarks.concodeeval.documents import FORMATS, Format, Mode
+from harness.plugins.benchmarks.concodeeval.documents.json_text import root_type_violated
 from harness.plugins.benchmarks.concodeeval.schema import Constraints, Representation, Wording
 from harness.plugins.benchmarks.concodeeval.setting import (
     GENERATION_SOURCE,
@@ -24,11 +28,9 @@ from harness.plugins.benchmarks.concodeeval.setting import (
 )
 from harness.ports import PaperTable, TableFigure
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
-from harness.scoring import validators
-from harness.scoring.extraction import BlockExtraction, NoAnswerBlock
-from harness.scoring.prompt_faults import reads
-from harness.scoring.validators import FORMATS, Format, Mode, Undecided, Violation
-from harness.scoring.validators.schemas import root_type_violated, score
+from harness.scoring.extraction import BlockExtraction, NoAnswerBlock, reads
+from harness.scoring.validators import Undecided, UnparseableDocument, Violation, validator
+from harness.scoring.validators.schemas import score
 
 
 class GenerationItem(NamedTuple):
@@ -141,8 +143,8 @@ class ConCodeEvalGeneration(ConCodeEval):
         item = instance.data
         try:
             sample = self._extraction.read(text)
-            value = validators.read(sample, item.output, mode=self.mode, schema=item.row.schema)
-        except (NoAnswerBlock, validators.UnparseableDocument) as error:
+            value = documents.read(sample, item.output, mode=self.mode, schema=item.row.schema)
+        except (NoAnswerBlock, UnparseableDocument) as error:
             error.scores = _unread(error.kind == "no answer block")
             raise
         counted = dict.fromkeys(("no_block", "unparseable", "invalid_sample"), Score(False))
@@ -155,6 +157,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         met = item.constraints.met(violations, value, sample, item.output, self.mode)
         return {"valid": replace(valid, details={**valid.details, "constraints": met}), **counted}
 
+    @override
     def extracted(self, instance: One, text: str) -> str | None:
         """Return the sample in a reply, or None if it has none."""
         try:
@@ -162,6 +165,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         except NoAnswerBlock:
             return None
 
+    @override
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
         """Return the scores of a reply without a sample."""
         return _unread(no_block=True)
@@ -181,6 +185,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         sample = self._sample(instance.data)
         return None if sample is None else self._extraction.write(sample[0])
 
+    @override
     def wrong_answer(self, instance: One) -> str | None:
         """Return an answer that fails, or None if a simulated model should write a sentence."""
         item = instance.data
@@ -191,7 +196,7 @@ class ConCodeEvalGeneration(ConCodeEval):
             return None
         text = "{[ <"
         if kind != "broken":
-            text = validators.render(chance.choice(samples).value, item.output)
+            text = documents.render(chance.choice(samples).value, item.output)
         answer = self._extraction.write(text.removesuffix("\n"))
         try:
             passes = self.score(instance, answer)["valid"].passed
@@ -199,13 +204,14 @@ class ConCodeEvalGeneration(ConCodeEval):
             passes = False
         return None if passes else answer
 
+    @override
     def leaks(self, instance: One, shot: One) -> bool:
         """Return whether the shot's sample is also valid under the instance's schema."""
         sample = self._sample(shot.data)
         return sample is not None and not self._violations(instance.data, sample[1])
 
     def _violations(self, item: GenerationItem, value: Any) -> Sequence[Violation]:
-        return validators.validator(item.row.schema, mode=self.mode).violations(value)
+        return validator(item.row.schema, mode=self.mode).violations(value)
 
     def _sample(self, item: GenerationItem) -> tuple[str, Any] | None:
         """Return the text and value of a schema's first valid sample, if there is one."""
@@ -219,13 +225,14 @@ class ConCodeEvalGeneration(ConCodeEval):
     def _tried(self, item: GenerationItem, value: Any) -> tuple[str, Any] | None:
         """Return a value's text and the value read back from it, or None if the text is invalid."""
         try:
-            text = validators.render(value, item.output).removesuffix("\n")
-            back = validators.read(text, item.output, mode=self.mode, schema=item.row.schema)
-        except (DataInvalid, validators.UnparseableDocument):
+            text = documents.render(value, item.output).removesuffix("\n")
+            back = documents.read(text, item.output, mode=self.mode, schema=item.row.schema)
+        except (DataInvalid, UnparseableDocument):
             return None
         # The authors' xmltodict reads any XML as an object, never as a number.
         return None if self._violations(item, back) else (text, back)
 
+    @override
     def prompt_errors(self) -> list[str]:
         """Return a warning if the extraction cannot read the form that the prompt asks for."""
         text, name = self._user.text, self._extraction.name
@@ -240,6 +247,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return [f"{problem} Set task.extraction to {right}."]
 
     @property
+    @override
     def constraint_kind(self) -> ConstraintKind:
         """The kind of decoding constraint: ``json_schema``.
 
@@ -253,6 +261,7 @@ class ConCodeEvalGeneration(ConCodeEval):
             )
         return "json_schema"
 
+    @override
     def constraint(self, instance: One) -> DecodingConstraint:
         """Return the instance's schema as the decoding constraint."""
         return DecodingConstraint(json_schema=dict(instance.data.row.schema))

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
-from harness.scoring.validators import Format, Mode, Violation, limits, locate, third
+from harness.plugins.benchmarks.concodeeval.documents import Format, Mode, locate, third
+from harness.scoring.validators import Violation, limits
 
 Schema: TypeAlias = Mapping[str, Any]  # a JSON Schema, whose values can be any JSON
 

@@ -15,21 +15,23 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import msgspec
+from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, sha256
+from harness.datasets.rows import SUMMARY, Row, converted, read_all, summary
 from harness.errors import ConfigError, DataInvalid, DataMissing, raised_as
 from harness.plugins.benchmarks.concodeeval import representations
+from harness.plugins.benchmarks.concodeeval.documents import FORMATS, Format, Mode
 from harness.plugins.benchmarks.concodeeval.schema import (
     Constraints,
     Representation,
     Wording,
     keywords,
 )
-from harness.ports import DataTable
+from harness.ports import DataTable, Task
 from harness.prompts import Template, named, read, read_file
 from harness.records import Message
-from harness.scoring.validators import FORMATS, Format, Mode, validator
-from harness.tasks._rows import SUMMARY, Row, converted, read_all, summary
+from harness.scoring.validators import validator
 
 BUILTIN = Path(__file__).with_name("builtin")
 RECORDED = "concodeeval/scalar_schemas.jsonl"
@@ -124,13 +126,13 @@ NAMES: Mapping[Representation | Format, str] = {  # their names in prompts
 FOLDER = "concodeeval"
 
 
-class ConCodeEval:
+class ConCodeEval(Task[Any]):
     """Base class of ConCodeEval's two tasks. The subclasses document the options."""
 
     part: ClassVar[Literal["generation", "validation"]]
     prompts: ClassVar[tuple[str, ...]]  # names of the built-in prompts: ours, then the authors'
     prompt_fields: ClassVar[frozenset[str]]  # the fields that a prompt template may use
-    on_truncated: Literal["fail", "grade"] = "grade"
+    on_truncated = "grade"
 
     def __init__(
         self,
@@ -183,6 +185,7 @@ class ConCodeEval:
             found.append((row, text, Constraints(row.schema, text, spans)))
         return found
 
+    @override
     def describe(self) -> Iterator[DataTable]:
         """Yield tables of schema lengths and of schemas per keyword."""
         found = [row.schema for row in self.benchmark.schemas]

@@ -13,7 +13,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias, cast
 
+from typing_extensions import override
+
 from harness.errors import DataInvalid, Unparseable
+from harness.plugins.benchmarks.concodeeval.documents import Format, render
 from harness.plugins.benchmarks.concodeeval.schema import sample_third
 from harness.plugins.benchmarks.concodeeval.setting import (
     NAMES,
@@ -25,7 +28,7 @@ from harness.plugins.benchmarks.concodeeval.setting import (
 from harness.plugins.benchmarks.concodeeval.setting import Sample as SampleRow
 from harness.ports import PaperTable, TableFigure
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
-from harness.scoring.validators import Format, Violation, render, validator
+from harness.scoring.validators import Violation, validator
 
 _ENDS = r"[*_`'\")\]}]*(?:[.,;:!?…]|\s*(?:[-\u2013\u2014]|\n|\Z|</|<\|))"
 _FOLLOWS = r"\s+(?:it|this|that|the|because|since|as|based)\b"
@@ -152,14 +155,17 @@ class ConCodeEvalValidation(ConCodeEval):
         """Return the correct answer, yes or no."""
         return instance.data.label
 
+    @override
     def wrong_answer(self, instance: One) -> str:
         """Return the incorrect answer, yes or no."""
         return "no" if instance.data.label == "yes" else "yes"
 
+    @override
     def leaks(self, instance: One, shot: One) -> bool:
         """Return whether shot and instance have the same schema, so that the shot is a hint."""
         return instance.data.row.digest == shot.data.row.digest
 
+    @override
     def constraint(self, instance: One) -> DecodingConstraint:
         """Return the decoding constraint: a choice of yes or no."""
         return DecodingConstraint(choices=("yes", "no"))

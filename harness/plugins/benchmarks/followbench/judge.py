@@ -12,11 +12,13 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from typing_extensions import override
+
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Task
 from harness.records import Instance, Question, Reply, Request, Score
-from harness.scoring.conclusions import unquoted
 from harness.scoring.judges import PublishedJudge
+from harness.scoring.quotations import unquoted
 
 RULE = "rule"
 """Key of a rule's verdict in a score's details, if the judge was asked in addition to the rule."""
@@ -49,7 +51,6 @@ class FollowBenchJudge(PublishedJudge):
     """
 
     folder = "followbench"
-    verdicts = True
 
     def __init__(
         self,
@@ -113,6 +114,7 @@ class FollowBenchJudge(PublishedJudge):
             "soft": Score(soft, share=True),
         }
 
+    @override
     def simulated(self, request: Request) -> str:
         """Return a reply with the verdict YES for all constraints."""
         return str(["YES"] * int(_ASKED_FOR.findall(request.messages[-1].content)[-1]))

@@ -4,24 +4,32 @@ Jiang et al. 2024, "FollowBench: A Multi-level Fine-grained Constraints Followin
 Large Language Models" (arXiv 2310.20410). Rules decide on some of the answers
 (`rules`), and the judge ``followbench`` decides on the others. Without
 this judge, the others have no verdict.
+
+The paper's figures are the soft satisfaction rate and the consistent satisfaction levels.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias, get_args
 
+import numpy as np
 from msgspec import Meta, Struct
+from numpy.typing import NDArray
+from typing_extensions import override
 
+from harness.analysis.breakdown import group_codes, values_of
 from harness.datasets.folder import DataFolder, sha256
+from harness.datasets.rows import Row, converted, rows
 from harness.errors import DataInvalid, DataMissing
 from harness.plugins.benchmarks.followbench.rules import FollowBenchRule, rule_for
-from harness.ports import PaperTable, TableFigure
+from harness.ports import FigureKind, PaperTable, TableFigure, Task
 from harness.records import Criterion, Instance, Message, Score
-from harness.tasks._rows import Row, converted, rows
+from harness.store.columns import NOT_JUDGED, AttemptTable, changes
 
 PUBLIC = "followbench/data.jsonl"
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
@@ -57,7 +65,7 @@ class FollowBenchItem(Struct, frozen=True):
 One: TypeAlias = Instance[FollowBenchItem]
 
 
-class FollowBenchTask:
+class FollowBenchTask(Task[FollowBenchItem]):
     """Instructions with one to five constraints, one more at each level (Jiang et al. 2024).
 
     Args:
@@ -68,7 +76,7 @@ class FollowBenchTask:
             named by category and number, such as ``example/4``.
     """
 
-    on_truncated: Literal["fail", "grade"] = "grade"  # the authors' code scores truncated answers
+    on_truncated = "grade"  # the authors' code scores truncated answers
     table = PaperTable(
         rows="",
         columns="level",
@@ -128,6 +136,7 @@ class FollowBenchTask:
         reason = rule.violation(text)
         return {RULE: Score(not reason, not reason, reason)}
 
+    @override
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
         """Return ``rule`` as False, or {} if a judge decides."""
         return {} if instance.data.rule is None else {RULE: Score(False, False)}
@@ -142,14 +151,17 @@ class FollowBenchTask:
         """Return an answer that meets all constraints, or None if none is known."""
         return instance.data.answer
 
+    @override
     def wrong_answer(self, instance: One) -> str | None:
         """Return an answer that breaks the rule, or None if a judge decides."""
         return WRONG if instance.data.rule is not None else None
 
+    @override
     def instruction(self, instance: One) -> str:
         """Return the instruction with all constraints, for a judge."""
         return instance.data.instruction
 
+    @override
     def criteria(self, instance: One) -> Sequence[Criterion]:
         """Return one criterion per constraint, or a single one for the category ``example``."""
         if instance.data.category == "example":
@@ -230,3 +242,65 @@ def _published(folder: Path, categories: Sequence[Category]) -> dict[Category, P
 
 
 plugin = FollowBenchTask
+
+
+CONSECUTIVE = "consecutive"
+"""Name of the score that `consecutive` adds. Its values are numbers of levels."""
+
+
+def partial(samples: AttemptTable, score: str) -> AttemptTable:
+    """Return the samples with a score's missing values replaced by known verdicts (1 or 0)."""
+    filled = np.where(samples.judged, samples.passed, np.nan)
+    known, values = values_of(samples, score)
+    filled[known] = values
+    return replace(samples, scores={**samples.scores, score: filled})
+
+
+def consecutive(samples: AttemptTable, label: str) -> AttemptTable:
+    """Return one row per cluster and sample, with the number of consecutive levels that pass.
+
+    Levels are the groups of ``label`` in numerical order. A cluster has one instance per level. The
+    score `CONSECUTIVE` is missing if a level before the first failure is absent or has no verdict.
+    """
+    codes, names = group_codes(samples.instances.groupings, (label,))
+    order = sorted(range(len(names)), key=lambda n: (len(names[n][0]), names[n]))
+    rank = np.empty(len(names) + 1, np.intp)
+    rank[order], rank[-1] = np.arange(len(names)), -1
+    level = rank[codes[samples.instances.grouping[samples.instance]]]
+    rows = np.lexsort((level, samples.sample, samples.cluster))
+    rows = rows[level[rows] >= 0]
+    starts = changes(samples.cluster[rows]) | changes(samples.sample[rows])
+    firsts, values = [], []
+    for part in np.split(rows, np.flatnonzero(starts)[1:]) if len(rows) else []:
+        firsts.append(part.min())
+        values.append(_levels_passed(level[part], samples.passed[part], len(names)))
+    at = np.argsort(firsts).astype(np.intp)
+    found = samples.take(np.array(firsts, np.int32)[at])
+    return replace(
+        found,
+        scores={**found.scores, CONSECUTIVE: np.array(values, float)[at]},
+        shares={**found.shares, CONSECUTIVE: False},
+    )
+
+
+def _levels_passed(level: NDArray[np.intp], passed: NDArray[np.generic], n: int) -> float:
+    for number, (own, verdict) in enumerate(zip(level, passed, strict=True)):
+        if own != number or verdict == NOT_JUDGED:
+            return np.nan
+        if verdict != 1:
+            return float(number)
+    return float(n) if len(level) == n else np.nan
+
+
+def _partial(samples: AttemptTable, figure: TableFigure) -> tuple[AttemptTable, str]:
+    return partial(samples, figure.score), figure.score
+
+
+def _consecutive(samples: AttemptTable, figure: TableFigure) -> tuple[AttemptTable, str]:
+    return consecutive(samples, figure.label), CONSECUTIVE
+
+
+SOFT_RATE = FigureKind(_partial, "{0.score!r} or, if that is missing, the verdict.")
+LEVELS = FigureKind(
+    _consecutive, "the number of consecutive {0.label}s that pass, from the lowest up."
+)

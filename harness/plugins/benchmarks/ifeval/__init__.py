@@ -6,4 +6,6 @@ plugin = Plugin(
     summary="IFEval: 25 kinds of verifiable instructions (arXiv 2311.07911).",
     tasks={"ifeval": ".task:IFEvalTask"},
     checkers={"ifeval:*": ".checkers:PLUGINS"},
+    data_sets="data_sets.yaml",
+    study="study.yaml",
 )

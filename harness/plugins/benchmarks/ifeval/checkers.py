@@ -12,13 +12,13 @@ from typing import Any
 
 from harness.errors import ConfigError, raised_as
 from harness.plugins.benchmarks.ifeval.instructions import (
-    CHECKS,
+    TABLE,
     Verdicts,
     instruction,
     judge,
     parameters,
 )
-from harness.plugins.benchmarks.ifeval.instructions.texts import IFEVAL
+from harness.plugins.benchmarks.ifeval.instructions.table import Check
 from harness.records import WARNING, Instance, Score
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.text import MayCountWords, Uncountable
@@ -70,13 +70,12 @@ loose: Also accept a text that passes without its first line, last line or aster
 """
 
 
-def instruction_plugin(name: str) -> Callable[..., InstructionChecker]:
+def instruction_plugin(name: str, check: Check) -> Callable[..., InstructionChecker]:
     """Return a function that builds the checker of the instruction ``name``.
 
     Its parameters are the instruction's arguments, ``verdicts`` and ``loose``. Its docstring is
     that of the instruction's check, followed by `OPTIONS`.
     """
-    check = CHECKS[name]
     keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
     own = [
         *parameters(check),
@@ -93,5 +92,5 @@ def instruction_plugin(name: str) -> Callable[..., InstructionChecker]:
 
 
 PLUGINS: Mapping[str, Callable[..., InstructionChecker]] = {
-    name.replace(":", "/"): instruction_plugin(name) for name in IFEVAL
+    name.replace(":", "/"): instruction_plugin(name, check) for name, check in TABLE.checks.items()
 }

@@ -10,20 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from msgspec import Meta, Struct, to_builtins
+from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, sha256
+from harness.datasets.rows import Row, converted, read_all, turns_of
 from harness.errors import DataInvalid, raised_as
 from harness.plugins.benchmarks.ifeval import instructions as verifiable
 from harness.plugins.benchmarks.ifeval.instructions import Verdicts, VerifiableInstruction
 from harness.plugins.benchmarks.ifeval.instructions.texts import splitter
-from harness.ports import PaperTable, TableFigure
+from harness.ports import PaperTable, TableFigure, Task
 from harness.records import Instance, Message, Score
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.text import Uncountable
-from harness.tasks._rows import Row, converted, read_all, turns_of
 
 # Names of the scores; ``n_instructions`` is also a label.
 STRICT, LOOSE = "strict", "loose"
@@ -52,7 +53,7 @@ class IFEvalItem(Struct, frozen=True):
 One: TypeAlias = Instance[IFEvalItem]
 
 
-class IFEvalTask:
+class IFEvalTask(Task[IFEvalItem]):
     """Instructions that a program can verify (Zhou et al. 2023).
 
     Args:
@@ -62,7 +63,7 @@ class IFEvalTask:
             that misread some answers, and counts the verdicts that this changes.
     """
 
-    on_truncated: Literal["fail", "grade"] = "grade"
+    on_truncated = "grade"
     table = PaperTable(
         rows="", columns="", figures=FIGURES, source="Zhou et al. 2023 (arXiv 2311.07911), table 3"
     )
@@ -148,6 +149,7 @@ class IFEvalTask:
             scores[NOW_FAILED] = Score(changes.count(-1))
         return scores
 
+    @override
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
         """Return the scores of a blank answer, which follows no instruction."""
         return self.score(instance, "")
@@ -171,6 +173,7 @@ class IFEvalTask:
         """Return an answer that passes, or None if the row has none."""
         return instance.data.reference
 
+    @override
     def wrong_answer(self, instance: One) -> str | None:
         """Return a plausible answer that fails, or None if the row has none."""
         return instance.data.wrong

@@ -10,22 +10,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
+
+from typing_extensions import override
 
 from harness.errors import ConfigError, Unparseable
-from harness.ports import Judged, Task
+from harness.plugins.benchmarks.infobench.task import InfoBenchTask
+from harness.ports import Task
 from harness.records import Instance, Message, Question, Reply, Request, Score
-from harness.scoring.conclusions import plain, statements, undecided, unquoted
+from harness.scoring.conclusions import plain, statements, undecided
 from harness.scoring.judges import PublishedJudge
 from harness.scoring.panel import criteria_scores
-
-
-@runtime_checkable
-class WithInput(Judged[Any], Protocol):
-    """A task with criteria, some of whose instructions come with an input text."""
-
-    def text_to_work_on(self, instance: Instance[Any]) -> str:
-        """Return the instance's input text, or "" if it has none."""
+from harness.scoring.quotations import unquoted
 
 
 class InfoBenchJudge(PublishedJudge):
@@ -49,7 +45,7 @@ class InfoBenchJudge(PublishedJudge):
         *,
         task: Task[Any],
     ) -> None:
-        if not isinstance(task, WithInput):
+        if not isinstance(task, InfoBenchTask):
             raise ConfigError(
                 "The task does not have InFoBench's requirements.",
                 "Use this judge with the task infobench, and the judge yes_no with others.",
@@ -64,6 +60,7 @@ class InfoBenchJudge(PublishedJudge):
         asked = criteria[:1] if self._in_turn else criteria
         return [Question((self._first(instance, text, one.text),), self.decoding) for one in asked]
 
+    @override
     def next_questions(
         self, instance: Instance[Any], text: str, replies: Sequence[Reply]
     ) -> Sequence[Question]:
@@ -99,6 +96,7 @@ class InfoBenchJudge(PublishedJudge):
         numbers = {"met": Score(found.count(True)), "decided": Score(decided)}
         return {**criteria_scores(constraints), **numbers}
 
+    @override
     def simulated(self, request: Request) -> str:
         """Return "YES" as the reply to every question."""
         return "YES"

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
+from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, sha256
+from harness.datasets.rows import Row, converted, read_all
 from harness.errors import DataInvalid
-from harness.ports import PaperTable, TableFigure
+from harness.ports import PaperTable, TableFigure, Task
 from harness.records import Criterion, Instance, Message, Score
-from harness.tasks._rows import Row, converted, read_all
 
 PUBLIC = "infobench/infobench.jsonl"  # your copy, in the data folder
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
@@ -43,7 +44,7 @@ class InfoBenchItem(Struct, frozen=True):
 One: TypeAlias = Instance[InfoBenchItem]
 
 
-class InfoBenchTask:
+class InfoBenchTask(Task[InfoBenchItem]):
     """Instructions decomposed into requirements, judged one by one (Qin et al. 2024).
 
     Args:
@@ -51,7 +52,7 @@ class InfoBenchTask:
             instructions), or a path.
     """
 
-    on_truncated: Literal["fail", "grade"] = "grade"  # the authors judge truncated answers
+    on_truncated = "grade"  # the authors judge truncated answers
     table = PaperTable(
         rows="",
         columns="subset",
@@ -92,11 +93,13 @@ class InfoBenchTask:
         """Return an answer that meets the requirements, or None if none is known."""
         return instance.data.answer
 
+    @override
     def instruction(self, instance: One) -> str:
         """Return the instruction and the input in one string, for a judge."""
         item = instance.data
         return f"{item.instruction}\n\n{item.input}" if item.input else item.instruction
 
+    @override
     def criteria(self, instance: One) -> Sequence[Criterion]:
         """Return the requirements as criteria, with their labels as groups."""
         questions = instance.data.decomposed_questions

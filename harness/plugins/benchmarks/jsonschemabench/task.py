@@ -13,22 +13,22 @@ import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
+from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, sha256
+from harness.datasets.rows import converted, rows, unique
 from harness.errors import ConfigError, DataInvalid, nearest
-from harness.ports import DataTable, PaperTable, TableFigure
+from harness.ports import DataTable, PaperTable, TableFigure, Task
 from harness.prompts import named, read, read_file
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
 from harness.scoring import validators
 from harness.scoring.extraction import BlockExtraction, NoAnswerBlock
-from harness.scoring.validators import Undecided, UnparseableDocument, schemas
-from harness.tasks._rows import converted, rows, unique
+from harness.scoring.validators import Undecided, UnparseableDocument, Validator, schemas
 
 PUBLIC = "jsonschemabench/schemas.jsonl"
 """Path of the published data in the data folder."""
@@ -67,7 +67,7 @@ class SchemaItem(Struct, frozen=True):
 One: TypeAlias = Instance[SchemaItem]
 
 
-class JSONSchemaBenchTask:
+class JSONSchemaBenchTask(Task[SchemaItem]):
     """Values that satisfy real-world JSON Schemas (Geng et al. 2025).
 
     Args:
@@ -79,7 +79,7 @@ class JSONSchemaBenchTask:
         verdicts: ``strict`` follows each schema's own draft; ``official`` agrees with lm-eval.
     """
 
-    on_truncated: Literal["fail", "grade"] = "fail"
+    on_truncated = "fail"
     constraint_kind: ConstraintKind = "json_schema"
     table = PaperTable(
         rows="dataset",
@@ -120,10 +120,9 @@ class JSONSchemaBenchTask:
         if self._user.names != {field}:
             remedy = f"Write {{{{ {field} }}}} where it belongs."
             raise ConfigError(f"{self._user.name}: the only field must be {field!r}.", remedy)
-        self._validator = partial(validators.validator, mode=verdicts)
         self._official: Any = None
         if verdicts == "official":
-            from harness.scoring.validators import official  # imports jsonschema
+            from harness.plugins.benchmarks.jsonschemabench import official  # imports jsonschema
 
             self._official = official
 
@@ -205,7 +204,7 @@ class JSONSchemaBenchTask:
             reason = "another value than the valid one to copy" if differs else ""
             return {**_accepted(json=True), deciding: Score(differs, not differs, reason)}
         try:
-            found = schemas.score(self._validator(item.schema).violations(value))
+            found = schemas.score(_validator(item.schema, self._verdicts).violations(value))
         except (Undecided, DataInvalid) as error:
             found = Score(None, reason=str(error)[: schemas.LONGEST_REASON])
         if item.asked is not None and found.value is not None:
@@ -220,6 +219,7 @@ class JSONSchemaBenchTask:
         except UnparseableDocument:
             return validators.read(_first_block(text) or text)
 
+    @override
     def extracted(self, instance: One, text: str) -> str | None:
         """Return the code block that is scored, or None if the whole answer is scored."""
         with contextlib.suppress(UnparseableDocument):
@@ -227,6 +227,7 @@ class JSONSchemaBenchTask:
             return None
         return _first_block(text) if self._verdicts == "strict" else None
 
+    @override
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
         """Return the scores of an answer that is not JSON."""
         found = _accepted(json=False)
@@ -234,6 +235,7 @@ class JSONSchemaBenchTask:
             found[COMPLIANT] = Score(False, False, "not JSON")
         return found
 
+    @override
     def score_of_refused_constraint(self, instance: One) -> Mapping[str, Score]:
         """Return ``declared`` and, unless an instance is to be copied, ``compliant`` as False."""
         found = {DECLARED: Score(False)}
@@ -261,6 +263,7 @@ class JSONSchemaBenchTask:
             return json.dumps(asked.data, ensure_ascii=False)
         return self._first(instance.data, valid=True)
 
+    @override
     def wrong_answer(self, instance: One) -> str | None:
         """Return the first instance labelled invalid that the validator rejects, or None."""
         return self._first(instance.data, valid=False)
@@ -273,15 +276,17 @@ class JSONSchemaBenchTask:
 
     def _accepts(self, item: SchemaItem, value: Any) -> bool | None:
         try:
-            return not self._validator(item.schema).violations(value)
+            return not _validator(item.schema, self._verdicts).violations(value)
         except (Undecided, DataInvalid):
             return None
 
+    @override
     def leaks(self, instance: One, shot: One) -> bool:
         """Return whether the shot's reference answer also satisfies the instance's schema."""
         reference = self.reference(shot)
         return reference is not None and bool(self._accepts(instance.data, json.loads(reference)))
 
+    @override
     def constraint(self, instance: One) -> DecodingConstraint:
         """Return the instance's schema as the decoding constraint."""
         schema = instance.data.schema
@@ -289,6 +294,7 @@ class JSONSchemaBenchTask:
             schema = {} if schema else {"not": {}}
         return DecodingConstraint(json_schema=schema)
 
+    @override
     def describe(self) -> Iterator[DataTable]:
         """Yield tables of instances, keywords and formats, and of labels that seem wrong."""
         counts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -328,6 +334,14 @@ class JSONSchemaBenchTask:
                 yield f"{item.id}/{number}", names[one.valid], names[verdict], keyword
 
 
+def _validator(schema: Any, verdicts: Verdicts) -> Validator:
+    if verdicts == "strict":
+        return validators.validator(schema)
+    from harness.plugins.benchmarks.jsonschemabench import official  # imports jsonschema
+
+    return validators.compiled(schema, official.OfficialValidator)
+
+
 def deciding_keyword(schema: Any, value: Any, verdicts: Verdicts) -> str:
     """Return the first keyword of a schema that a value violates.
 
@@ -337,8 +351,8 @@ def deciding_keyword(schema: Any, value: Any, verdicts: Verdicts) -> str:
     others: Verdicts = "official" if verdicts == "strict" else "strict"
     for engine in (verdicts, others):
         try:
-            found = validators.validator(schema, mode=engine).violations(value)
-        except (Undecided, DataInvalid, ConfigError):
+            found = _validator(schema, engine).violations(value)
+        except (Undecided, DataInvalid):
             continue
         if found:
             return found[0].keyword

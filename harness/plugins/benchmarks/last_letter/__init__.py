@@ -5,5 +5,6 @@ from harness.plugin import Plugin
 plugin = Plugin(
     summary="Last letters: the effect of output formats on reasoning (arXiv 2408.02442).",
     tasks={"last_letter": ".task:LastLetterTask"},
-    judges={"ai_parser": ".ai_parser:AIParser"},
+    judges={"ai_parser": ".task:AIParser"},
+    study="study.yaml",
 )

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
+from harness.datasets.rows import Row, converted, read_all, text_id
 from harness.errors import DataInvalid, Unparseable
 from harness.prompts import read
 from harness.records import DecodingConstraint
@@ -27,7 +28,6 @@ from harness.scoring.extraction import RegexExtraction
 from harness.scoring.json_objects import json_object
 from harness.scoring.validators import Undecided, validator
 from harness.scoring.validators.limits import HALF_PAIR, is_encodable
-from harness.tasks._rows import Row, converted, read_all, text_id
 
 LETTERS = 4  # letters in an answer and words in a question; the patterns read exactly this many
 

@@ -4,6 +4,6 @@ from harness.plugin import Plugin
 
 plugin = Plugin(
     summary="Multi-IF: IFEval over three turns, in eight languages (arXiv 2410.15553).",
-    requires=("ifeval",),
+    requires=("hub", "ifeval"),
     tasks={"multi_if": ".task:MultiIFTask"},
 )

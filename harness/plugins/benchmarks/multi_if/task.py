@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
+from typing_extensions import override
 
 from harness.datasets.folder import DataFolder
-from harness.datasets.hub import HubDataset
+from harness.datasets.rows import Row, RowFile, RowSource, unique
 from harness.errors import DataInvalid
 from harness.plugins.benchmarks.ifeval.task import (
     COUNT,
@@ -29,9 +30,9 @@ from harness.plugins.benchmarks.ifeval.task import (
     IFEvalTask,
     read_item,
 )
+from harness.plugins.hub.task import HubDataset
 from harness.ports import Aggregates, GivenAnswer, PaperTable, TableFigure
 from harness.records import Instance, Message
-from harness.tasks._rows import Row, RowFile, RowSource, unique
 
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
 HUB = "hub:"  # before the name of a data set on the Hub
@@ -95,10 +96,12 @@ class MultiIFTask(IFEvalTask):
     def _data_fingerprint(self) -> Mapping[str, str]:
         return {**self._source.fingerprint(), "dataset": self.dataset}
 
+    @override
     def turns(self, instance: One) -> int:
         """Return the number of the user's turns."""
         return 1 + len(instance.data.later)
 
+    @override
     def at_turn(self, instance: One, answers: Sequence[str]) -> One:
         """Return an instance as of the turn after ``answers``."""
         item, said = instance.data, instance.data.messages
@@ -107,6 +110,7 @@ class MultiIFTask(IFEvalTask):
             item = replace(following, messages=said)
         return replace(instance, data=item)
 
+    @override
     def aggregate_answers(self, answers: Iterable[GivenAnswer]) -> Aggregates:
         """Return each turn's four accuracies, their mean and number of answers.
 

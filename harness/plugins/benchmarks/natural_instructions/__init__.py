@@ -5,5 +5,11 @@ from harness.plugin import Plugin
 plugin = Plugin(
     summary="Natural Instructions: crowdsourcing instructions as prompts (arXiv 2104.08773).",
     tasks={"natural_instructions": ".task:NaturalInstructionsTask"},
-    metrics={"bertscore": ".bertscore:BertScoreMetric", "bleurt": ".bleurt:BleurtMetric"},
+    metrics={
+        "bertscore": ".learned_metrics:BertScoreMetric",
+        "bleurt": ".learned_metrics:BleurtMetric",
+    },
+    data_sets="data_sets.yaml",
+    study="study.yaml",
+    removed_options={"natural_instructions.token_table": (None,)},
 )

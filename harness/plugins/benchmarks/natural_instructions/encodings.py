@@ -24,8 +24,8 @@ from harness.plugins.benchmarks.natural_instructions.loading import (
     Instruction,
     NaturalTask,
 )
+from harness.plugins.benchmarks.natural_instructions.overlap import bare
 from harness.ports import Claim
-from harness.scoring.overlap import bare
 
 POSITIVE = "Positive Examples Full Only"
 POSITIVE_EXPLAINED = "Positive Examples Full Explanations"

@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from harness.config import yaml_text
+from harness.datasets.rows import converted, unique
 from harness.errors import DataInvalid, cannot_read, raised_as
-from harness.tasks._rows import converted, unique
 
 ABSENT = "-"  # stands for a missing field in the authors' files
 

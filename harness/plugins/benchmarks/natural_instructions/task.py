@@ -16,21 +16,27 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from typing_extensions import override
+
 from harness.datasets.folder import DataFolder, sha256
+from harness.datasets.rows import SUMMARY, summary
 from harness.errors import ConfigError, nearest
 from harness.plugin_loader import kind
-from harness.plugins.benchmarks.natural_instructions import encodings, loading
+from harness.plugins.benchmarks.natural_instructions import encodings, loading, overlap
 from harness.plugins.benchmarks.natural_instructions.encodings import (
     Examples,
     InstructionItem,
     Showing,
 )
-from harness.ports import DataTable, Metric
+from harness.plugins.benchmarks.natural_instructions.overlap import (
+    bare,
+    exact_match,
+    first_line,
+    rouge_l,
+)
+from harness.ports import DataTable, Metric, Task
 from harness.records import WARNING, Instance, Message, Score
-from harness.scoring import overlap
-from harness.scoring.overlap import bare, exact_match, first_line, rouge_l
 from harness.scoring.text import Uncountable
-from harness.tasks._rows import SUMMARY, summary
 from harness.wording import truncated
 
 BUILTIN = Path(__file__).with_name("builtin")
@@ -86,7 +92,7 @@ def _is_copy(text: str, source: str) -> bool:
     return words >= SHORTEST_COPY and common >= COPIED * words
 
 
-class NaturalInstructionsTask:
+class NaturalInstructionsTask(Task[InstructionItem]):
     """Natural Instructions: measures which parts of an instruction help with an unseen task.
 
     Args:
@@ -107,7 +113,7 @@ class NaturalInstructionsTask:
         metrics: Further metrics, each {name: ..., OPTIONS}: bleurt, or a plug-in.
     """
 
-    on_truncated: Literal["fail", "grade"] = "grade"
+    on_truncated = "grade"
     measure = "rouge_l"
     claims = encodings.CLAIMS
     fields = staticmethod(encodings.named_fields)
@@ -182,6 +188,7 @@ class NaturalInstructionsTask:
         own = loading.category_of(task.name, *self._own_categories) or task.category
         return own or loading.category_of(task.name, self._known_categories) or "unknown"
 
+    @override
     def describe(self) -> Iterator[DataTable]:
         """Yield tables of the tasks by category, and of the lengths of their parts in words."""
         tasks = [loading.read_task(file) for file in self._files.values()]
@@ -270,6 +277,7 @@ class NaturalInstructionsTask:
             return first_line(text)
         return overlap.before_stop(text, self._stops) if self._stops else text
 
+    @override
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
         """Return the scores of an empty answer, which fails in the authors' evaluation too."""
         return {
@@ -277,6 +285,7 @@ class NaturalInstructionsTask:
             for name, score in self.score(instance, "").items()
         }
 
+    @override
     def leaks(self, instance: One, shot: One) -> bool:
         """Return whether shot and instance have the same input, even if their prompts differ."""
         return bare(instance.data.input) == bare(shot.data.input)

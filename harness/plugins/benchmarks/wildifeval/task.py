@@ -18,12 +18,13 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 import yaml
 from msgspec import Meta, Struct
+from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, parquet_rows, read_jsonl, sha256
+from harness.datasets.rows import Row, converted, read_all, rows
 from harness.errors import ConfigError, DataInvalid, DataMissing
-from harness.ports import PaperTable, TableFigure
+from harness.ports import PaperTable, TableFigure, Task
 from harness.records import Criterion, Instance, Message, Score
-from harness.tasks._rows import Row, converted, read_all, rows
 
 FOLDER = "wildifeval"  # in the data folder, with the public files
 PAPER_EXAMPLES = f"{FOLDER}/paper_examples.jsonl"
@@ -74,7 +75,7 @@ class WildIFEvalItem(Struct, frozen=True):
 One: TypeAlias = Instance[WildIFEvalItem]
 
 
-class WildIFEvalTask:
+class WildIFEvalTask(Task[WildIFEvalItem]):
     """Real users' constraints, judged one by one (Lior et al. 2025).
 
     Args:
@@ -88,7 +89,7 @@ class WildIFEvalTask:
     """
 
     # The paper judges whatever fits in 1,000 tokens.
-    on_truncated: Literal["fail", "grade"] = "grade"
+    on_truncated = "grade"
     table = PaperTable(
         rows="",
         columns="n_constraints",
@@ -166,10 +167,12 @@ class WildIFEvalTask:
         """Return None: the data set has no reference answers."""
         return None
 
+    @override
     def instruction(self, instance: One) -> str:
         """Return the user's instruction, for a judge."""
         return instance.data.task
 
+    @override
     def criteria(self, instance: One) -> Sequence[Criterion]:
         """Return the constraints as criteria, with their categories as groups."""
         return [Criterion(one.text, _label(one)) for one in instance.data.constraints]

@@ -5,28 +5,37 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
 
 import harness
 from harness.datasets.folder import DataFolder
-from harness.errors import ConfigError, DataInvalid, StoreFailed
+from harness.errors import ConfigError, DataInvalid
 from harness.plugin_loader import kind
+from harness.plugins.benchmarks.collie.constraints.check import splitter
+from harness.plugins.benchmarks.collie.constraints.grammar import Base, Constraint, measure_name
 from harness.plugins.benchmarks.collie.task import CollieItem
 from harness.plugins.builders import folder
 from harness.plugins.builders.collie import extraction
 from harness.plugins.builders.collie.audit import TRIVIAL, Audited, audit
 from harness.plugins.builders.collie.extraction import Extracted, ExtractionPlan, Segmenter, Yield
-from harness.plugins.builders.collie.source import DocumentPart, Documents, Source, parts
+from harness.plugins.builders.collie.source import DocumentBatch, Documents, Source, parts
 from harness.plugins.builders.collie.structure import Structure
-from harness.plugins.builders.folder import BuiltFolder, Stages, key_of, locked_stages
-from harness.plugins.builders.markdown import Cell, card, document, inline, quoted, table
-from harness.plugins.builders.pools import pool_of
-from harness.scoring.constraints.check import splitter
-from harness.scoring.constraints.grammar import Base, Constraint, measure_name
-from harness.workers import Pool
+from harness.plugins.builders.folder import (
+    BuiltFolder,
+    Cell,
+    Stages,
+    card,
+    document,
+    inline,
+    key_of,
+    locked_stages,
+    quoted,
+    table,
+)
+from harness.workers import Workers
 
 KIND = "collie"
 VERSION = 2  # incremented when a seed gives different instances or near misses
@@ -54,15 +63,13 @@ def build(
     out: Path,
     data: DataFolder,
     *,
-    jobs: int | None = 1,
-    engine: str = "processes",
+    jobs: int = 1,
     status: Callable[[str], None] = lambda _: None,
 ) -> BuiltFolder:
     """Build a data set from a recipe, and write it to the folder ``out``.
 
     An interrupted build resumes at the next call, from results saved next to ``out``. The build
-    runs in ``jobs`` processes (None: one per core), and calls ``status`` with progress messages. If
-    ``engine`` is "ray", the processes are those of a Ray cluster, which also reads the corpora.
+    runs in ``jobs`` processes, and calls ``status`` with progress messages.
     """
     structures, sources = recipe.structures, recipe.sources
     out, nltk_data = out.resolve(), data.root / "nltk_data"
@@ -82,9 +89,8 @@ def build(
     )
     key = key_of(VERSION, plan)
     with ExitStack() as stack:
-        workers = stack.enter_context(pool_of(engine, jobs))
-        readers = workers if engine == "ray" else None
-        corpora = {one.name: Documents(one, recipe.seed, data, readers) for one in sources}
+        workers = stack.enter_context(Workers(jobs))
+        corpora = {one.name: Documents(one, recipe.seed, data) for one in sources}
         stages = stack.enter_context(locked_stages(out.with_name(f".{out.name}.stages"), out))
         stack.enter_context(stages.deleted_on_mistakes())
         yields = _extracted(plan, corpora, key, stages, workers, status)
@@ -170,34 +176,36 @@ def _extracted(
     corpora: Mapping[str, Documents],
     key: str,
     stages: Stages,
-    workers: Pool,
+    workers: Workers,
     status: Callable[[str], None],
 ) -> dict[str, Yield]:
     yields = {name: Yield() for name in corpora}
-    asked = deque[tuple[str, str]]()
+    names = deque[tuple[str, str]]()  # source and stage of each batch in work
 
-    def parts() -> Iterator[DocumentPart]:
-        for name, documents in corpora.items():
-            for place, part in enumerate(documents.parts()):
-                stage = f"{name}-{place:05}"
-                asked.append((name, stage))
-                saved = stages.saved(stage, key, Extracted)
-                yield replace(part, saved=saved.digests if saved else b"")
-
-    for part in workers.in_order(partial(extraction.extract_part, plan), parts()):
-        name, stage = asked.popleft()
-        if part is not None:
-            stages.save(stage, key, part)
-        elif (part := stages.found(stage, key, Extracted)) is None:
-            message = f"A stage of {name} was deleted during the build."
-            raise StoreFailed(message, "Run the command again.")
-        corpora[name].count(part.digests)
-        found = yields[name]
-        extraction.merge(found, part.found, plan)
+    def add(name: str, extracted: Extracted) -> None:
+        total = yields[name]
+        extraction.merge(total, extracted.found, plan)
         status(
-            f"{name}: {found.documents:,} of {corpora[name].chosen:,} documents, "
-            f"{found.characters / 1e6:.1f} million characters"
+            f"{name}: {total.documents:,} of {corpora[name].chosen:,} documents, "
+            f"{total.characters / 1e6:.1f} million characters"
         )
+
+    def new_batches() -> Iterator[DocumentBatch]:
+        for name, documents in corpora.items():
+            for place, batch in enumerate(documents.batches()):
+                stage = f"{name}-{place:05}"
+                saved = stages.saved(stage, key, Extracted)
+                if saved is not None and saved.digests == batch.digests:
+                    stages.resumed += 1
+                    add(name, saved)
+                else:
+                    names.append((name, stage))
+                    yield batch
+
+    for extracted in workers.in_order(partial(extraction.extract_batch, plan), new_batches()):
+        name, stage = names.popleft()
+        stages.save(stage, key, extracted)
+        add(name, extracted)
     for name, found in yields.items():
         if not found.documents:
             reason = next(iter(found.problems.values()), "it has none").rstrip(".")

@@ -17,12 +17,22 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from harness.plugins.benchmarks.collie.constraints import check, grammar
+from harness.plugins.benchmarks.collie.constraints.check import (
+    PARAGRAPH_BREAK,
+    Observed,
+    Splitter,
+    bare,
+)
+from harness.plugins.benchmarks.collie.constraints.grammar import (
+    Base,
+    Constraint,
+    Specification,
+    Target,
+)
+from harness.plugins.benchmarks.collie.constraints.render import clause, sole
 from harness.plugins.benchmarks.collie.task import CollieItem
-from harness.scoring.constraints import check, grammar
-from harness.scoring.constraints.check import PARAGRAPH_BREAK, Observed, Splitter, bare
-from harness.scoring.constraints.grammar import Base, Constraint, Specification, Target
-from harness.scoring.constraints.render import clause, sole
-from harness.workers import Pool
+from harness.workers import Workers
 
 TRIVIAL = 0.5  # an instance is trivial if at least this share of natural texts pass
 TRIVIAL_PART = 0.95  # one of its base constraints is trivial if at least this share satisfy it
@@ -132,7 +142,7 @@ class Audited(Struct, frozen=True):
 
 
 def audit(
-    items: Sequence[CollieItem], background: Background, nltk_data: Path, workers: Pool
+    items: Sequence[CollieItem], background: Background, nltk_data: Path, workers: Workers
 ) -> list[Audited]:
     """Return the findings on each instance, in order.
 
@@ -148,7 +158,7 @@ def audit(
     return found
 
 
-def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Pool) -> list[Audited]:
+def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) -> list[Audited]:
     """Return the findings on each item of the task ``collie``, in order.
 
     The background (see `audit`) is a sample of the reference answers at an item's level.

@@ -19,9 +19,12 @@ from msgspec import Struct
 from harness.errors import ConfigError, DataMissing, HarnessError
 from harness.plugin_interface import calling
 from harness.plugin_loader import kind
+from harness.plugins.benchmarks.collie.constraints.check import PARAGRAPH_BREAK, Splitter, splitter
+from harness.plugins.benchmarks.collie.constraints.feasible import read
+from harness.plugins.benchmarks.collie.constraints.grammar import Specification, write
 from harness.plugins.benchmarks.collie.task import CollieItem
 from harness.plugins.builders.collie.audit import BACKGROUND
-from harness.plugins.builders.collie.source import DocumentPart, PlugIn, Source, parts
+from harness.plugins.builders.collie.source import DocumentBatch, PlugIn, Source, parts
 from harness.plugins.builders.collie.structure import (
     Structure,
     draw,
@@ -32,9 +35,6 @@ from harness.plugins.builders.collie.structure import (
 from harness.plugins.builders.draws import Draws, hashed
 from harness.ports import Filter
 from harness.records import Document
-from harness.scoring.constraints.check import PARAGRAPH_BREAK, Splitter, splitter
-from harness.scoring.constraints.feasible import read
-from harness.scoring.constraints.grammar import Specification, write
 
 TOO_LONG, EMPTY = "too long", "empty"  # reasons for dropping text, besides the filters' names
 ENOUGH = 4  # sentences to split per sentence to keep: splitting a whole book takes long
@@ -222,26 +222,13 @@ class Extracted(Struct):
     digests: bytes
 
 
-def extract_part(plan: ExtractionPlan, part: DocumentPart) -> Extracted | None:
-    """Extract strings and candidates from documents. Return None if the result is already saved.
+def extract_batch(plan: ExtractionPlan, batch: DocumentBatch) -> Extracted:
+    """Extract strings and candidates from documents.
 
     Raises:
         HarnessError: If a document causes an error. The message names the document.
     """
-    if part.saved and b"".join(digest for _, digest in part.read()) == part.saved:
-        return None
-    digests = bytearray()
-
-    def documents() -> Iterator[Document]:
-        for document, digest in part.read():
-            digests.extend(digest)
-            yield document
-
-    return Extracted(_extracted(plan, part.source, documents()), bytes(digests))
-
-
-def _extracted(plan: ExtractionPlan, name: str, documents: Iterable[Document]) -> Yield:
-    source = Source.model_validate(plan.sources[name])
+    source = Source.model_validate(plan.sources[batch.source])
     units = splitter(Path(plan.nltk_data))
     if units.name != plan.splitter:
         message = f"A machine splits sentences with {units.name}, but this one with {plan.splitter}"
@@ -273,13 +260,13 @@ def _extracted(plan: ExtractionPlan, name: str, documents: Iterable[Document]) -
         return found
 
     whole = Yield()
-    for document in documents:
+    for document in batch.documents:
         try:
             merge(whole, extracted(document), plan)
         except HarnessError as error:
             where = f"{source.name}, document {document.name!r:.200}"
             raise type(error)(f"{where}: {error.message}", error.remedy) from error
-    return whole
+    return Extracted(whole, batch.digests)
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:

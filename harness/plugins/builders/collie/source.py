@@ -8,11 +8,8 @@ from __future__ import annotations
 import hashlib
 import heapq
 import re
-from collections import defaultdict, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,13 +21,12 @@ from harness.datasets.folder import DataFolder, is_there, own_path
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
 from harness.plugin_interface import calling
 from harness.plugin_loader import kind
+from harness.plugins.benchmarks.collie.constraints.grammar import Level
 from harness.plugins.builders.collie.structure import Bounds, FilePart, read_yaml
 from harness.plugins.builders.draws import hashed
-from harness.plugins.builders.rows import format_of
-from harness.ports import Divisible, Loader
+from harness.plugins.builders.loaders import format_of
+from harness.ports import Loader
 from harness.records import Document
-from harness.scoring.constraints.grammar import Level
-from harness.workers import Pool
 
 PRESETS = {path.stem: path for path in sorted(Path(__file__).with_name("sources").glob("*.yaml"))}
 # The presets of files that have no rows, by suffix. Files with rows have the preset of their
@@ -128,16 +124,16 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
     return found
 
 
-def parts(named: Sequence[PlugIn]) -> list[tuple[str, dict[str, Any]]]:
+def parts(plug_in_settings: Sequence[PlugIn]) -> list[tuple[str, dict[str, Any]]]:
     """Return each plug-in's name and options."""
-    found = []
-    for part in named:
+    plug_ins = []
+    for part in plug_in_settings:
         options = {"name": part} if isinstance(part, str) else dict(part)
         name = options.pop("name", None)
         if not isinstance(name, str):
             raise ConfigError(f"{part!r:.80} names no plug-in.", "Write a name, or {name: …, …}.")
-        found.append((name, options))
-    return found
+        plug_ins.append((name, options))
+    return plug_ins
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -150,32 +146,17 @@ def _read(path: Path) -> dict[str, Any]:
 def _preset_of(path: Path) -> str:
     if (path / GUTENBERG).is_file():
         return "gutenberg"
-    preset = format_of(own_path(str(path))).replace("arrow", "parquet")
+    preset = format_of(own_path(str(path)))
     return preset or PRESET_OF.get(Path(path.name.removesuffix(".gz")).suffix, "text")
 
 
 @dataclass(frozen=True)
-class DocumentPart:
-    """Some documents of a source: already read, or to be read by the loader.
-
-    ``saved`` holds the digests of the documents from which an earlier build has saved a result.
-    """
+class DocumentBatch:
+    """Some documents of a source, with their concatenated digests."""
 
     source: str
-    called: str
-    documents: Sequence[Document] = ()
-    loader: Loader | None = None
-    names: Collection[str] = ()
-    saved: bytes = b""
-
-    def read(self) -> Iterator[tuple[Document, bytes]]:
-        """Yield each document with a SHA-256 of its text and facts."""
-        with calling(self.called):
-            for document in self.loader.read(self.names) if self.loader else self.documents:
-                text = document.text.encode()
-                # Facts that are not data fail here rather than in an instance.
-                facts = msgspec.json.encode((document.name, document.about, document.problem))
-                yield document, hashlib.sha256(facts + text).digest()
+    documents: Sequence[Document]
+    digests: bytes
 
 
 class AllNames(Collection[str]):
@@ -201,82 +182,51 @@ class Documents:
         source: The source.
         seed: The seed of the draw.
         data: The data folder.
-        pool: Machines that read the corpus, part by part. None: this process reads the corpus.
     """
 
-    def __init__(
-        self, source: Source, seed: int, data: DataFolder, pool: Pool | None = None
-    ) -> None:
+    def __init__(self, source: Source, seed: int, data: DataFolder) -> None:
         name, options = source.loader()
         self._name, self._called = source.name, f"The loader {name!r} of {source.name}"
         self._digest = hashlib.sha256()
-        self._apart = pool is not None
-        key = f"{seed} documents"
         with calling(self._called):
-            loader: Loader = kind("loaders").build(name, options, data=data)
-            self._loaders = [loader]
-            if pool and isinstance(loader, Divisible):
-                self._loaders = list(loader.parts())
-        draw = partial(_drawn, self._called, key, source.documents)
-        drawn = pool.in_order(draw, self._loaders) if pool else map(draw, self._loaders)
-        rank, most = hashed(key), source.documents or 0
-        best: list[tuple[bytes, str, int]] = []
-        self.available = 0
-        for place, (size, names) in enumerate(drawn):
-            self.available += size
-            best += ((rank(name), name, place) for name in names)
-            if len(best) > 2 * most:
-                best = heapq.nsmallest(most, best)
-        chosen: dict[int, set[str]] = defaultdict(set)
-        for _, name, place in heapq.nsmallest(most, best):
-            chosen[place].add(name)
-        self.chosen = sum(map(len, chosen.values()))
-        self._names: Mapping[int, Collection[str]] = chosen
-        if source.documents is None:
-            self.chosen = self.available
-            self._names = dict(enumerate(map(AllNames, self._loaders)))
+            self._loader: Loader = kind("loaders").build(name, options, data=data)
+            self._names: Collection[str] = AllNames(self._loader)
+            if source.documents is None:
+                self.available = self.chosen = len(self._names)
+                return
+            self.available = 0
+
+            def counted() -> Iterator[str]:
+                for name in self._loader.names():
+                    self.available += 1
+                    yield name
+
+            rank = hashed(f"{seed} documents")
+            self._names = set(heapq.nsmallest(source.documents, counted(), rank))
+            self.chosen = len(self._names)
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 (hex digits) of the digests of all documents that were counted."""
+        """The SHA-256 (hex digits) of the digests of all documents that were read."""
         return self._digest.hexdigest()
 
-    def count(self, digests: bytes) -> None:
-        """Count the next documents of the source, given their digests."""
-        self._digest.update(digests)
-
-    def parts(self) -> Iterator[DocumentPart]:
-        """Yield the chosen documents in parts, in the order of the source."""
-        wholes = [
-            DocumentPart(self._name, self._called, loader=self._loaders[place], names=names)
-            for place, names in sorted(self._names.items())
-        ]
-        if self._apart:
-            yield from wholes
-            return
-        batch: list[Document] = []
+    def batches(self) -> Iterator[DocumentBatch]:
+        """Yield the chosen documents in batches, in the order of the source."""
+        documents: list[Document] = []
+        digests = bytearray()
         characters = 0
-        for document, _ in chain.from_iterable(whole.read() for whole in wholes):
-            characters += len(document.text)
-            if batch and (len(batch) >= MOST_DOCUMENTS or characters > MOST_CHARACTERS):
-                yield DocumentPart(self._name, self._called, batch)
-                batch, characters = [], len(document.text)
-            batch.append(document)
-        if batch:
-            yield DocumentPart(self._name, self._called, batch)
-
-
-def _drawn(called: str, key: str, most: int | None, loader: Loader) -> tuple[int, list[str]]:
-    """Return how many documents a loader has, and up to ``most`` drawn names ([] for None)."""
-    size = 0
-
-    def counting() -> Iterator[str]:
-        nonlocal size
-        for size, name in enumerate(loader.names(), start=1):  # noqa: B007
-            yield name
-
-    with calling(called):
-        names = heapq.nsmallest(most or 0, counting(), hashed(key))
-        if most is None:
-            deque(counting(), maxlen=0)
-    return size, names
+        with calling(self._called):
+            for document in self._loader.read(self._names):
+                characters += len(document.text)
+                full = len(documents) >= MOST_DOCUMENTS or characters > MOST_CHARACTERS
+                if documents and full:
+                    yield DocumentBatch(self._name, documents, bytes(digests))
+                    documents, digests, characters = [], bytearray(), len(document.text)
+                # Facts that are not data fail here rather than in an instance.
+                facts = msgspec.json.encode((document.name, document.about, document.problem))
+                digest = hashlib.sha256(facts + document.text.encode()).digest()
+                self._digest.update(digest)
+                digests += digest
+                documents.append(document)
+            if documents:
+                yield DocumentBatch(self._name, documents, bytes(digests))

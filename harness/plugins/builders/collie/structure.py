@@ -15,12 +15,19 @@ from pydantic import ConfigDict, Field, model_validator
 
 from harness.config.validation import Section, validated
 from harness.errors import DataInvalid, DataMissing, nearest
+from harness.plugins.benchmarks.collie.constraints import check, feasible, grammar
+from harness.plugins.benchmarks.collie.constraints.check import Observed, Splitter, bare
+from harness.plugins.benchmarks.collie.constraints.grammar import (
+    Base,
+    Constraint,
+    Level,
+    Several,
+    Shape,
+    Target,
+)
+from harness.plugins.benchmarks.collie.constraints.render import instruction
 from harness.plugins.builders.draws import Draws
 from harness.prompts import Template
-from harness.scoring.constraints import check, feasible, grammar
-from harness.scoring.constraints.check import Observed, Splitter, bare
-from harness.scoring.constraints.grammar import Base, Constraint, Level, Several, Shape, Target
-from harness.scoring.constraints.render import instruction
 
 FOLDER = Path(__file__).with_name("structures")  # the paper's 13
 PAPER = "paper"  # the name of all 13 together

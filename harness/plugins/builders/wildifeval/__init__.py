@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,18 @@ from harness.datasets.folder import sha256
 from harness.errors import cannot_read
 from harness.plugins.benchmarks.wildifeval.task import CATEGORIES, OTHER
 from harness.plugins.builders import folder
-from harness.plugins.builders.folder import BuiltFolder, Stages, key_of
-from harness.plugins.builders.markdown import Cell, card, document, inline, quoted, table
-from harness.plugins.builders.rows import row_parts
+from harness.plugins.builders.folder import (
+    BuiltFolder,
+    Cell,
+    Stages,
+    card,
+    document,
+    inline,
+    key_of,
+    quoted,
+    table,
+)
+from harness.plugins.builders.loaders import FileRows
 from harness.plugins.builders.wildifeval.asking import Asking, CurationPrompts
 from harness.plugins.builders.wildifeval.curation_file import Curation
 from harness.plugins.builders.wildifeval.pipeline import Curated, CuratedRow, curated
@@ -27,12 +35,12 @@ from harness.plugins.builders.wildifeval.screening import (
     UNREADABLE,
     Screened,
     Step,
-    examine_part,
+    examine,
     log_files,
+    read_chats,
     screen,
 )
 from harness.records import encodable
-from harness.workers import Pool
 
 KIND = "wildifeval"
 VERSION = 2  # incremented when the screening, or what a seed draws, changes
@@ -54,32 +62,24 @@ def stages_folder(out: Path) -> Path:
 
 
 def screened(
-    sources: Sequence[Path],
-    curation: Curation,
-    stages: Stages,
-    workers: Pool,
-    status: Callable[[str], None],
+    sources: Sequence[Path], curation: Curation, stages: Stages, status: Callable[[str], None]
 ) -> Screened:
-    """Screen the chats in files or folders, or return the saved result if nothing has changed.
-
-    ``workers`` examine the chats.
-    """
+    """Screen the chats in files or folders, or return the saved result if nothing has changed."""
     status("Reading the chats")
-    logs = [(place, *log_files(place)) for place in sources]
-    files = [file.absolute() for _, some, _ in logs for file in some]
-    hashes = workers.in_order(_sha256, files)
-    names = [
-        (path.relative_to(place) if path != place else Path(path.name)).as_posix()
-        for place, some, _ in logs
-        for path in some
-    ]
-    facts = [{"name": encodable(name), "sha256": next(hashes)} for name in names]
+    logs: list[FileRows] = []
+    facts: list[dict[str, str]] = []
+    for place in sources:
+        for rows in log_files(place):
+            name = rows.path.name
+            if place.is_dir():
+                name = rows.path.relative_to(place.absolute()).as_posix()
+            facts.append({"name": encodable(name), "sha256": _sha256(rows.path)})
+            logs.append(rows)
     key = key_of(VERSION, curation.screen.model_dump(mode="json"), facts)
 
     def make() -> Screened:
-        parts = (rows for _, some, kind in logs for rows in row_parts(some, kind))
-        examined = workers.in_order(partial(examine_part, curation.screen), parts)
-        return screen(chain.from_iterable(examined), facts)
+        chats = chain.from_iterable(map(read_chats, logs))
+        return screen(examine(chats, curation.screen), facts)
 
     found = stages.result("screen", key, Screened, make)
     if unreadable := found.step.removed.get(UNREADABLE):

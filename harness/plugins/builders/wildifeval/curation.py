@@ -15,13 +15,12 @@ from harness.calls.budget import Budget
 from harness.calls.keys import provider_seed
 from harness.calls.signals import Notices, Stop, Stopping
 from harness.config.settings import Settings
-from harness.datasets.folder import CURATION_PROMPTS, is_there
+from harness.datasets.folder import is_there
 from harness.engine.assessment import reply_outcome
 from harness.engine.call_stack import bind
 from harness.engine.models import Model, ModelBuilder, Resources, check_prices, worker_count
-from harness.engine.pool import work_off
 from harness.engine.progress import Ending, Tally
-from harness.engine.session import Session, open_session
+from harness.engine.session import Session, open_session, work_off
 from harness.errors import (
     CallError,
     ConfigError,
@@ -39,10 +38,9 @@ from harness.plugins.builders.wildifeval.asking import (
     StageQuestion,
     simulated_reply,
 )
-from harness.plugins.builders.wildifeval.curation_file import Curation, StageName
+from harness.plugins.builders.wildifeval.curation_file import AUTHORS_PROMPTS, Curation, StageName
 from harness.plugins.builders.wildifeval.pipeline import StageEstimate, estimate
 from harness.records import Decoding, Message, Origin, Request, Usage, messages_hash
-from harness.workers import Pool
 
 T = TypeVar("T")
 
@@ -91,7 +89,7 @@ def prepare_curation(
     if published := curation.by_authors:
         from harness.datasets.fetch import prompt_files  # reading the catalogue takes a while
 
-        files = prompt_files(CURATION_PROMPTS, resources.settings.data_dir)
+        files = prompt_files(AUTHORS_PROMPTS, resources.settings.data_dir)
         if missing := [name for name in published if name not in files]:
             problem = f"prompts.{missing[0]}: the authors published no such prompt."
             raise ConfigError(problem, "Remove it, or name your own file.")
@@ -116,25 +114,22 @@ def prepare_curation(
     return CurationJob(curation, prompts, tuple(sources), out, models, resources.settings)
 
 
-def estimate_curation(
-    job: CurationJob, status: Callable[[str], None], workers: Pool
-) -> list[StageEstimate]:
+def estimate_curation(job: CurationJob, status: Callable[[str], None]) -> list[StageEstimate]:
     """Screen the chats, and estimate the calls of each stage without calling a model."""
     with locked_stages(stages_folder(job.out), job.out) as stages:
-        found = screened(job.sources, job.curation, stages, workers, status)
+        found = screened(job.sources, job.curation, stages, status)
     gives = {stage: "logprobs" in job.models[stage].backend.features for stage in job.models}
     return estimate(job.curation, found.chats, job.prompts, gives.__getitem__)
 
 
 async def curate(
     job: CurationJob,
-    workers: Pool,
     listener: StageListener | None = None,
     status: Callable[[str], None] = lambda _: None,
 ) -> CurationEnd:
     """Build or resume a data set.
 
-    ``workers`` screen the chats, ``status`` receives messages, and ``listener`` shows progress.
+    ``status`` receives messages, and ``listener`` shows progress.
 
     Raises:
         HarnessError: If some calls failed. To repeat only these, call this function again.
@@ -147,7 +142,7 @@ async def curate(
         ) as session:
             asking = StageCalls(job.models, session, job.curation.seed, listener)
             try:
-                found = screened(job.sources, job.curation, stages, workers, status)
+                found = screened(job.sources, job.curation, stages, status)
                 built = await build(job.curation, job.prompts, found, job.out, asking, status)
             except Stopping:
                 return CurationEnd(session.ended, None, session.budget)

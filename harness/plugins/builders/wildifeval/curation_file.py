@@ -23,6 +23,7 @@ StageName = Literal["toxicity", "filter", "decompose", "categories", "domains"]
 PromptName = Literal[
     "toxic", "constrained", "decompose", "category", "propose_domains", "merge_domains", "domain"
 ]
+AUTHORS_PROMPTS = "wildifeval_prompts"  # the data set of the published prompts
 AUTHORS = "authors"  # as ``prompts``, or as one of them: the published prompt, which is downloaded
 PUBLISHED: tuple[PromptName, ...] = (
     *("constrained", "decompose", "category", "propose_domains", "merge_domains", "domain"),

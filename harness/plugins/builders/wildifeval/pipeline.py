@@ -15,11 +15,13 @@ from msgspec.structs import replace
 from harness.errors import DataInvalid, Unparseable
 from harness.plugins.benchmarks.wildifeval.task import CATEGORIES, Constraint
 from harness.plugins.builders.draws import Draws
-from harness.plugins.builders.wildifeval import replies
+from harness.plugins.builders.wildifeval import asking
 from harness.plugins.builders.wildifeval.asking import (
     Asking,
     CurationPrompts,
+    Decomposition,
     StageAnswer,
+    sameness,
     times,
     top_share,
     yes_probabilities,
@@ -30,7 +32,6 @@ from harness.plugins.builders.wildifeval.curation_file import (
     PromptName,
     StageName,
 )
-from harness.plugins.builders.wildifeval.replies import Decomposition, sameness
 from harness.plugins.builders.wildifeval.screening import Chat, Screened, Step
 from harness.records import Decoding, Usage
 
@@ -127,7 +128,7 @@ class _ModelStages:
             if answer.outcome != "ok":
                 return answer.outcome
             try:
-                return replies.decomposition(answer.text, prompt)
+                return asking.decomposition(answer.text, prompt)
             except Unparseable as error:
                 return error.message
 
@@ -152,8 +153,8 @@ class _ModelStages:
             f"constraint {number}": self._prompt("category", constraint=text)
             for number, text in enumerate(texts.values(), start=1)
         }
-        numbers = replies.numbering(self._prompts.text("category", constraint=""), CATEGORIES)
-        read = partial(replies.category, numbers=numbers)
+        numbers = asking.numbering(self._prompts.text("category", constraint=""), CATEGORIES)
+        read = partial(asking.category, numbers=numbers)
         found = await self._labels("categories", prompts, read)
         return {text: of or ("", "") for text, of in zip(texts, found, strict=True)}
 
@@ -192,7 +193,7 @@ class _ModelStages:
         listed = [" ".join(name.split()).replace("<", "&lt;") for name in names]
         prompts = {t.id: self._prompt("domain", message=t.task, domains=listed) for t in tasks}
         listing = self._prompts.text("domain", message="", domains=listed).replace("&lt;", "<")
-        read = partial(replies.chosen, names=names, numbers=replies.numbering(listing, names))
+        read = partial(asking.chosen, names=names, numbers=asking.numbering(listing, names))
         return [name or "" for name in await self._labels("domains", prompts, read)]
 
     async def _labels(
@@ -201,7 +202,7 @@ class _ModelStages:
         """Return the label in each reply, or None if it cannot be read."""
 
         def both(answer: StageAnswer) -> tuple[T | None, str]:
-            said = replies.first_line(answer.text)[: replies.LONGEST_NAME] or answer.outcome
+            said = asking.first_line(answer.text)[: asking.LONGEST_NAME] or answer.outcome
             return read(answer.text) if answer.outcome == "ok" else None, said
 
         found = await self._ask(stage, prompts, both, NAME_TOKENS)
@@ -287,7 +288,7 @@ def _names(answer: StageAnswer) -> list[str]:
     """Return the names listed in a reply, without one that is cut off."""
     if answer.outcome not in ("ok", "truncated"):
         return []
-    names = replies.numbered_names(answer.text)
+    names = asking.numbered_names(answer.text)
     return names[:-1] if answer.outcome == "truncated" else names
 
 

@@ -18,9 +18,14 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.errors import ConfigError, DataInvalid
-from harness.extras import import_extra
-from harness.plugins.builders.rows import FORMATS, JsonlRows, RowRange, files_of, format_of
+from harness.errors import ConfigError, DataInvalid, import_extra
+from harness.plugins.builders.loaders import (
+    FORMATS,
+    FileRows,
+    JsonlRows,
+    files_of,
+    format_of,
+)
 from harness.plugins.builders.wildifeval.curation_file import ScreenSection
 from harness.records import encodable
 
@@ -58,14 +63,14 @@ class Chat(Struct, frozen=True):
     problem: str = ""  # where and why the chat cannot be read
 
 
-def log_files(place: Path) -> tuple[list[Path], type[RowRange]]:
-    """Return the files of a log (a file or a folder), and their format."""
+def log_files(place: Path) -> list[FileRows]:
+    """Return the rows of each file of a log (a file or a folder)."""
     kind = FORMATS.get(format_of(place), JsonlRows)
-    return files_of(place, kind), kind
+    return [kind(path) for path in files_of(place, kind)]
 
 
-def read_chats(rows: RowRange) -> Iterator[Chat]:
-    """Yield the chats in a part of a log. For an unreadable chat, ``problem`` says why."""
+def read_chats(rows: FileRows) -> Iterator[Chat]:
+    """Yield the chats in a file of a log. For an unreadable chat, ``problem`` says why."""
     for number, row in rows.rows():
         chat = _chat(row, str(number))
         if chat.problem:
@@ -162,11 +167,6 @@ class Examined(Struct, frozen=True):
     chat: Chat
     reason: str = ""
     detail: str = ""
-
-
-def examine_part(by: ScreenSection, rows: RowRange) -> list[Examined]:
-    """Read the chats in a part of a log, and examine them."""
-    return list(examine(read_chats(rows), by))
 
 
 def examine(chats: Iterable[Chat], by: ScreenSection) -> Iterator[Examined]:

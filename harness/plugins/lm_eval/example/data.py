@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.extras import import_extra
+from harness.errors import import_extra
 
 
 def read(**options: Any) -> Any:

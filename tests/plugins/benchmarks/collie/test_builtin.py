@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from harness.datasets.folder import DataFolder
+from harness.plugins.benchmarks.collie.constraints.check import Splitter, check
 from harness.plugins.benchmarks.collie.task import BUILTIN, CollieTask
-from harness.scoring.constraints.check import Splitter, check
+from tests.plugins.benchmarks.collie.nltk_reference import english, own
 from tests.plugins.benchmarks.collie.structures import STRUCTURES
-from tests.scoring.constraints.nltk_reference import english, own
 
 TASK = CollieTask(data=DataFolder(Path("nowhere")))
 INSTANCES = list(TASK.instances())

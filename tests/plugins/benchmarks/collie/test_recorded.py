@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from harness.config.sections import ShotsSection
 from harness.datasets.folder import DataFolder, read_jsonl
-from harness.engine.shots import Shots
+from harness.plugins.benchmarks.collie.constraints.check import Splitter, check
+from harness.plugins.benchmarks.collie.constraints.render import feedback, instruction
 from harness.plugins.benchmarks.collie.task import CollieItem, CollieTask
+from harness.plugins.few_shot.shots import Shots
 from harness.records import Instance
-from harness.scoring.constraints.check import Splitter, check
-from harness.scoring.constraints.render import feedback, instruction
-from tests.scoring.constraints.nltk_reference import english, own
+from tests.plugins.benchmarks.collie.nltk_reference import english, own
 
 
 @dataclass

@@ -11,11 +11,11 @@ from harness.datasets.folder import DataFolder
 from harness.engine.assessment import assess
 from harness.errors import ConfigError, DataInvalid, DataMissing, Unparseable
 from harness.plugin_loader import kind
+from harness.plugins.benchmarks.concodeeval.documents import render
 from harness.plugins.benchmarks.concodeeval.generation import ConCodeEvalGeneration, GenerationItem
 from harness.plugins.benchmarks.concodeeval.representations import REPRESENTATIONS
 from harness.plugins.benchmarks.concodeeval.setting import BUILTIN
 from harness.records import Instance, Reply, Score
-from harness.scoring.validators import render
 
 NOWHERE = DataFolder(Path("nowhere"))
 ROWS = [json.loads(line) for line in (BUILTIN / "validation.jsonl").read_text().splitlines()]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness.plugins.benchmarks.concodeeval.documents import Format, Mode, read, render
 from harness.plugins.benchmarks.concodeeval.representations import (
     REPRESENTATIONS,
     Representation,
@@ -12,7 +13,7 @@ from harness.plugins.benchmarks.concodeeval.schema import (
     applicable_keywords,
     sample_third,
 )
-from harness.scoring.validators import Format, Mode, read, render, validator
+from harness.scoring.validators import validator
 
 SCHEMA = {
     "type": "object",

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from harness.datasets.folder import DataFolder
 from harness.engine.assessment import assess
-from harness.engine.shots import Mistake, mistakes_of
 from harness.errors import ConfigError, DataInvalid, DataMissing, Unparseable
 from harness.plugin_loader import kind
 from harness.plugins.benchmarks.concodeeval.setting import BUILTIN
 from harness.plugins.benchmarks.concodeeval.validation import ConCodeEvalValidation, yes_or_no
 from harness.plugins.builders.concodeeval import build
+from harness.plugins.few_shot.shots import Mistake, mistakes_of
 from harness.records import Reply
 
 NOWHERE = DataFolder(Path("nowhere"))

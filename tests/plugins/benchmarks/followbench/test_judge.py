@@ -12,8 +12,8 @@ from harness.errors import ConfigError, Unparseable
 from harness.plugin_loader import kind
 from harness.plugins.benchmarks.followbench.judge import official_verdicts, verdicts
 from harness.plugins.benchmarks.followbench.task import FollowBenchTask
+from harness.plugins.testing import check_judge
 from harness.records import Instance, Reply, Request
-from harness.testing import check_judge
 from tests.conftest import Sums
 
 TASK = FollowBenchTask(data=DataFolder(Path("nowhere")))

@@ -10,10 +10,15 @@ from typing import Any
 import pytest
 
 from harness.analysis.breakdown import values_by
-from harness.analysis.paper_figures import CONSECUTIVE, consecutive
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.plugin_loader import kind
-from harness.plugins.benchmarks.followbench.task import CATEGORIES, FollowBenchItem, FollowBenchTask
+from harness.plugins.benchmarks.followbench.task import (
+    CATEGORIES,
+    CONSECUTIVE,
+    FollowBenchItem,
+    FollowBenchTask,
+    consecutive,
+)
 from harness.records import Attempt, Instance
 from harness.store.json_lines import JsonLinesWriter
 from tests.columns import read_columns

@@ -19,7 +19,7 @@ from harness.plugins.benchmarks.followbench.task import (
     plugin,
     read_items,
 )
-from harness.testing import check_task
+from harness.plugins.testing import check_task
 
 NOWHERE = DataFolder(Path("nowhere"))
 

@@ -1,6 +1,8 @@
 """Verifiable instructions as checkers of any row."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,8 @@ import pytest
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError
 from harness.plugin_loader import kind
-from harness.plugins.benchmarks.ifeval.instructions.texts import IFBENCH, IFEVAL, TRAINING
+from harness.plugins.benchmarks.ifbench.instructions import IFBENCH, TRAINING
+from harness.plugins.benchmarks.ifeval.instructions.ifeval import CHECKS as IFEVAL
 from harness.records import Instance
 from harness.tasks.jsonl import JsonlTask
 
@@ -79,3 +82,18 @@ def test_rows_and_run_files_name_them(tmp_path: Path) -> None:
     assert task.score(first, "one")["words"].reason == "1 word, at least 2 wanted"
     assert task.score(first, "one two")["words"].passed is True
     assert [score.passed for score in task.score(second, "* a\n* b").values()] == [True]
+
+
+def test_without_icu_there_is_no_count() -> None:
+    code = """
+import sys
+sys.modules["icu4py"] = sys.modules["icu4py.breakers"] = None
+from harness.plugin_loader import kind
+from harness.records import Instance
+words = {"num_words": 3, "relation": "at least", "verdicts": "corrected"}
+checker = kind("checkers").build("ifeval:length_constraints/number_words", words)
+print(checker.check("我喜欢。", Instance("1", None)).passed)
+"""
+    command = [sys.executable, "-c", code]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ended.stdout == "None\n"

@@ -9,9 +9,10 @@ import pytest
 from harness.datasets.folder import DataFolder
 from harness.errors import DataInvalid, DataMissing
 from harness.plugin_loader import kind
-from harness.plugins.benchmarks.ifeval.instructions.texts import IFBENCH, IFEVAL
+from harness.plugins.benchmarks.ifbench.instructions import IFBENCH
+from harness.plugins.benchmarks.ifeval.instructions.ifeval import CHECKS as IFEVAL
+from harness.plugins.testing import check_task
 from harness.records import verdict
-from harness.testing import check_task
 
 NOWHERE = DataFolder(Path("nowhere"))
 KINDS = {

@@ -13,8 +13,8 @@ from harness.errors import ConfigError, Unparseable
 from harness.plugin_loader import kind
 from harness.plugins.benchmarks.infobench.judge import official_verdict, verdict
 from harness.plugins.benchmarks.infobench.task import InfoBenchItem, InfoBenchTask
+from harness.plugins.testing import check_judge
 from harness.records import Instance, Message, Reply, Score
-from harness.testing import check_judge
 from tests.conftest import Sums
 
 TASK = InfoBenchTask(data=DataFolder(Path("nowhere")))

@@ -10,6 +10,7 @@ import pytest
 
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.engine.assessment import assess
+from harness.plugins.benchmarks.jsonschemabench.official import OfficialValidator, is_json, read
 from harness.plugins.benchmarks.jsonschemabench.task import (
     ALWAYS_REFUSED,
     JSONSchemaBenchTask,
@@ -17,7 +18,6 @@ from harness.plugins.benchmarks.jsonschemabench.task import (
 )
 from harness.records import Reply
 from harness.scoring.validators import UnparseableDocument, schemas, validator
-from harness.scoring.validators.official import OfficialValidator, is_json, read
 
 Case = tuple[str, Any, Any, dict[str, Any]]
 """A schema's name, the schema, a value, and the verdicts."""

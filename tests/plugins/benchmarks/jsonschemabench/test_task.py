@@ -17,8 +17,8 @@ from harness.plugins.benchmarks.jsonschemabench.task import (
     plugin,
     read_items,
 )
+from harness.plugins.testing import check_task
 from harness.records import CONSTRAINT_REFUSED, DecodingConstraint, Instance, Reply, Score
-from harness.testing import check_task
 
 NOWHERE = DataFolder(Path("nowhere"))
 ROW: dict[str, Any] = {"name": "a---b", "dataset": "a", "schema": {"type": "integer"}}

@@ -13,9 +13,9 @@ from harness.datasets.folder import DataFolder
 from harness.errors import DataInvalid
 from harness.plugin_loader import kind
 from harness.plugins.benchmarks.ifeval.instructions import instruction, judge
+from harness.plugins.testing import check_task
 from harness.ports import GivenAnswer
 from harness.records import Instance, verdict
-from harness.testing import check_task
 
 NOWHERE = DataFolder(Path("nowhere"))
 pytestmark = pytest.mark.usefixtures("punkt_data")

@@ -13,6 +13,8 @@ from harness.plugin_loader import kind
 from harness.plugins.benchmarks.natural_instructions.loading import read_task
 from harness.plugins.benchmarks.natural_instructions.task import BUILTIN, NaturalInstructionsTask
 from harness.records import verdict
+from harness.store.run_folder import RunFolder
+from tests.conftest import run_file
 
 NOWHERE = DataFolder(Path("nowhere"))
 
@@ -268,3 +270,11 @@ def test_the_papers_split(tmp_path: Path) -> None:
 def test_a_choice_of_no_task_is_an_error(wanted: str) -> None:
     with pytest.raises(ConfigError, match="has no task"):
         task(tasks=[wanted])
+
+
+def test_an_option_that_0_1_0_wrote_and_is_gone_is_not_read(tmp_path: Path) -> None:
+    folder, task = RunFolder(tmp_path, "mine"), {"name": "natural_instructions"}
+    for table, kept in ((None, {}), ("r50k_base.tiktoken", {"token_table": "r50k_base.tiktoken"})):
+        with folder.hold():
+            folder.write_config(run_file(task=task | {"token_table": table}))
+        assert folder.read_config().task.options == kept

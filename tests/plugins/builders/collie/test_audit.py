@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from harness.plugins.benchmarks import punkt
+from harness.plugins.benchmarks.collie.constraints.check import Splitter, check
+from harness.plugins.benchmarks.collie.constraints.grammar import Specification, read
 from harness.plugins.benchmarks.collie.task import BUILTIN, CollieItem, read_items
 from harness.plugins.builders.collie.audit import Audited, audit_items, near_misses, problems
-from harness.scoring import punkt
-from harness.scoring.constraints.check import Splitter, check
-from harness.scoring.constraints.grammar import Specification, read
 from harness.workers import Workers
 
 UNITS = Splitter(punkt.own(), punkt.word_tokens)

@@ -11,12 +11,12 @@ import pytest
 
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict
+from harness.plugins.benchmarks.collie.constraints.check import check, splitter
 from harness.plugins.benchmarks.collie.task import CollieTask, read_items
 from harness.plugins.builders.collie import AUDIT, CARD, INSTANCES, REPORT, Recipe, build
 from harness.plugins.builders.collie.source import MOST_DOCUMENTS, find_source
 from harness.plugins.builders.collie.structure import PAPER, find_structures
 from harness.plugins.builders.folder import MANIFEST, BuiltFolder
-from harness.scoring.constraints.check import check, splitter
 from tests.plugins.benchmarks.collie.structures import STRUCTURES
 from tests.plugins.builders.collie.corpus import write_corpus, write_words
 

@@ -10,6 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.plugins.benchmarks import punkt
+from harness.plugins.benchmarks.collie.constraints.check import Splitter, check
+from harness.plugins.benchmarks.collie.constraints.grammar import Level, Target
 from harness.plugins.benchmarks.collie.task import CollieItem, read_items
 from harness.plugins.builders.collie.extraction import (
     Candidate,
@@ -24,10 +27,7 @@ from harness.plugins.builders.collie.source import Source
 from harness.plugins.builders.collie.structure import PAPER, Options, find_structures, satisfying
 from harness.plugins.builders.draws import Draws
 from harness.records import Document
-from harness.scoring import punkt
-from harness.scoring.constraints.check import Splitter, check
-from harness.scoring.constraints.grammar import Level, Target
-from tests.scoring.constraints.nltk_reference import english
+from tests.plugins.benchmarks.collie.nltk_reference import english
 
 OTHERWISE = {"ccnews_c10/28", "guten_c07/7", "wiki_c10/56", "wiki_c10/62", "wiki_c11/17"}
 """Instances whose text passes, but has a word more, or the same word twice, with today's NLTK."""

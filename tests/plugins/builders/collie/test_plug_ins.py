@@ -19,9 +19,10 @@ from tests.installed import install_plugin
 from tests.plugins.builders.collie.corpus import write_corpus
 
 LOADER = """
+    from harness.plugin import Loader
     from harness.records import Document
 
-    class Own:
+    class Own(Loader):
         def names(self):
             return iter(["a"])
         def read(self, names):

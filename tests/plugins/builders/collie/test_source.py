@@ -8,10 +8,10 @@ import yaml
 
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError
+from harness.plugins.benchmarks import punkt
+from harness.plugins.benchmarks.collie.constraints.check import Splitter
 from harness.plugins.builders.collie.extraction import Segmenter
 from harness.plugins.builders.collie.source import PRESETS, Documents, find_source, parts
-from harness.scoring import punkt
-from harness.scoring.constraints.check import Splitter
 
 UNITS = Splitter(punkt.own(), punkt.word_tokens)
 
@@ -148,11 +148,8 @@ def test_a_path_is_the_users_before_it_is_the_data_folders(
     data = DataFolder(tmp_path / "data")
 
     def texts(given: str) -> list[str]:
-        return [
-            d.text
-            for part in Documents(find_source(given), 0, data).parts()
-            for d, _ in part.read()
-        ]
+        batches = Documents(find_source(given), 0, data).batches()
+        return [document.text for batch in batches for document in batch.documents]
 
     assert texts("corpus") == ["mine"]
     (tmp_path / "here" / "s.yaml").write_text("{name: s, load: {name: text, path: corpus}}")

@@ -7,6 +7,9 @@ import pytest
 import yaml
 
 from harness.errors import DataInvalid, DataMissing, UserError
+from harness.plugins.benchmarks import punkt
+from harness.plugins.benchmarks.collie.constraints.check import Observed, Splitter, check
+from harness.plugins.benchmarks.collie.constraints.grammar import Base, Target, read_constraint
 from harness.plugins.benchmarks.collie.task import LEVEL_OF
 from harness.plugins.builders.collie.extraction import extract
 from harness.plugins.builders.collie.structure import (
@@ -20,9 +23,6 @@ from harness.plugins.builders.collie.structure import (
     suspicious,
 )
 from harness.plugins.builders.draws import Draws
-from harness.scoring import punkt
-from harness.scoring.constraints.check import Observed, Splitter, check
-from harness.scoring.constraints.grammar import Base, Target, read_constraint
 from tests.plugins.benchmarks.collie.structures import STRUCTURES
 
 UNITS = Splitter(punkt.own(), punkt.word_tokens)

@@ -13,6 +13,7 @@ from harness.config.prices import Price
 from harness.config.sections import LimitsSection, ModelSection
 from harness.engine import models
 from harness.engine.session import Session
+from harness.plugin import Backend
 from harness.plugins.builders.wildifeval.asking import StageQuestion
 from harness.plugins.builders.wildifeval.curation import StageCalls
 from harness.plugins.builders.wildifeval.curation_file import StageName
@@ -26,7 +27,7 @@ def question(about: str, text: str) -> StageQuestion:
     return about, lambda: text
 
 
-class Model:
+class Model(Backend):
     """Answers with a function of the prompt's text."""
 
     endpoint = "e"

@@ -15,10 +15,15 @@ from harness.datasets.fetch import fetch, prompt_files
 from harness.engine.models import Resources
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugins.benchmarks.wildifeval.task import CATEGORIES
-from harness.plugins.builders.wildifeval.asking import CurationPrompts
+from harness.plugins.builders.wildifeval.asking import (
+    CurationPrompts,
+    category,
+    chosen,
+    decomposition,
+    numbering,
+)
 from harness.plugins.builders.wildifeval.curation import prepare_curation
 from harness.plugins.builders.wildifeval.curation_file import PUBLISHED, load_curation
-from harness.plugins.builders.wildifeval.replies import category, chosen, decomposition, numbering
 from harness.plugins.mock.answers import verdict
 from harness.records import Instance
 from harness.scoring.judges.yes_no import YesNo

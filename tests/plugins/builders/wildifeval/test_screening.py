@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import ConfigError, DataInvalid
-from harness.plugins.builders.rows import JsonlRows
+from harness.plugins.builders.loaders import JsonlRows
 from harness.plugins.builders.wildifeval.curation_file import ScreenSection
 from harness.plugins.builders.wildifeval.screening import (
     LANGUAGES,
@@ -204,8 +204,7 @@ def chats(folder: Path, *rows: Any) -> list[Chat]:
 
 
 def read(path: Path) -> list[Chat]:
-    [rows] = JsonlRows.of_file(path, "")
-    return list(read_chats(rows))
+    return list(read_chats(JsonlRows(path)))
 
 
 def turns(*said: tuple[str, Any]) -> list[dict[str, Any]]:

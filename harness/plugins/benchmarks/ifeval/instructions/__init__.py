@@ -1,8 +1,9 @@
 """Verifiable instructions: their ids, arguments, checks and verdicts.
 
-IFEval has 25 kinds (Zhou et al. 2023, arXiv 2311.07911). IFBench has 58 others, and 29 for training
-(Pyatkin et al. 2025, arXiv 2507.02833). A check is a function of the text and the instruction's
-arguments. It raises NotFollowed if the text does not follow the instruction.
+IFEval has 25 kinds (Zhou et al. 2023, arXiv 2311.07911). Other plug-ins add kinds by their
+extensions ``verifiable_instructions``, which are `InstructionTable`s. A check is a function of the
+text and the instruction's arguments. It raises NotFollowed if the text does not follow the
+instruction.
 
 ``official`` verdicts agree with the published code; ``corrected`` verdicts avoid its known
 misreadings (docs/ifeval.md, docs/ifbench.md). A check's docstring describes the official verdict,
@@ -20,82 +21,54 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
-from importlib.metadata import version
-from typing import Any, Literal
+from itertools import chain
+from typing import Any, Literal, cast
 
 import msgspec
 from msgspec import Struct
 
+from harness.declarations import declared_members
 from harness.errors import DataInvalid, nearest
-from harness.plugins.benchmarks.ifeval.instructions import (  # noqa: F401 (the modules fill the tables)
-    ifbench_custom,
-    ifbench_formats,
-    ifbench_training,
-    ifbench_words,
-    ifeval,
-    language_data,
-)
-from harness.plugins.benchmarks.ifeval.instructions.texts import (
-    IFBENCH,
-    IFEVAL,
-    TRAINING,
+from harness.plugins.benchmarks.ifeval.instructions import ifeval
+from harness.plugins.benchmarks.ifeval.instructions.table import (
     Check,
+    InstructionTable,
     NotFollowed,
 )
 from harness.scoring.text import Uncountable, comparable, has_other_scripts
 
 Verdicts = Literal["official", "corrected"]
 
-CHECKS: Mapping[str, Check] = IFEVAL | IFBENCH | TRAINING
-
-LIBRARIES = {
-    "language:response_language": "langdetect",
-    "change_case:english_capital": "langdetect",
-    "change_case:english_lowercase": "langdetect",
-    "words:odd_even_syllables": "syllapy",
-}
-DATA = {
-    "ratio:stop_words": ("stopwords", language_data.STOPWORDS),
-    "words:start_verb": ("tagger", language_data.TAGGER.format("weights")),
-}
-"""`LIBRARIES` and `DATA` map instruction ids to what the verdicts need: a library, or the
-name and the path of a file of NLTK's data."""
-
-_ENGLISH = """
-count:conjunctions count:counting_composition count:person_names count:pronouns
-detectable_format:bigram_wrapping detectable_format:sentence_hyphens
-detectable_format:square_brackets first_word:first_word_answer first_word:first_word_sent
-format:emoji format:newline format:no_bullets_bullets format:title_case
-keywords:keyword_specific_position keywords:no_adjacent_consecutive keywords:palindrome
-keywords:start_end last_word:last_word_answer last_word:last_word_sent ratio:sentence_balance
-ratio:sentence_type ratio:sentence_words ratio:stop_words sentence:alliteration_increment
-sentence:increment sentence:keyword words:consonants words:keywords_specific_position
-words:last_first words:no_consecutive words:odd_even_syllables words:palindrome
-words:paragraph_last_first words:prime_lengths words:repeats words:start_verb words:words_position
-"""
-_ENGLISH_OFFICIALLY = """
-count:count_unique count:unique_word_count count:word_count_range keywords:exclude_word_harder
-keywords:forbidden_words length_constraints:nth_paragraph_first_word
-length_constraints:number_sentences length_constraints:number_words
-"""
-ENGLISH = frozenset(_ENGLISH.split())
-"""Ids of the instructions that are only for text divided into words or sentences as in English."""
-ENGLISH_OFFICIALLY = ENGLISH | frozenset(_ENGLISH_OFFICIALLY.split())
-"""The same for official checks. Some corrected checks are for text in any script."""
-
-COUNTS_WORDS = frozenset(
-    {
-        "count:count_unique",
-        "count:unique_word_count",
-        "count:word_count_range",
-        "length_constraints:number_words",
-    }
+TABLE = InstructionTable(
+    ifeval.CHECKS,
+    ifeval.versions,
+    english_officially=frozenset(
+        {
+            "keywords:forbidden_words",
+            "length_constraints:nth_paragraph_first_word",
+            "length_constraints:number_sentences",
+            "length_constraints:number_words",
+        }
+    ),
+    counts_words=frozenset({"length_constraints:number_words"}),
 )
-"""Ids of the instructions whose corrected checks count words in any script."""
 
 VERSION = "1"  # changes whenever a verdict on English text does
 
 BLANK = "the answer is blank"
+
+
+@cache
+def tables() -> tuple[InstructionTable, ...]:
+    """Return the tables of instructions of all installed plug-ins."""
+    members = chain.from_iterable(declared_members("verifiable_instructions").values())
+    return (TABLE, *(cast("InstructionTable", member.load()) for member in members))
+
+
+@cache
+def table_of_each() -> Mapping[str, InstructionTable]:
+    """Return the table of each instruction, by id."""
+    return {name: table for table in tables() for name in table.checks}
 
 
 class VerifiableInstruction(Struct, frozen=True):
@@ -126,11 +99,12 @@ class VerifiableInstruction(Struct, frozen=True):
         """
         if not text.strip():
             return BLANK
-        check = CHECKS[self.id]
+        table = table_of_each()[self.id]
+        check = table.checks[self.id]
         arguments = self.arguments
         if self.verdicts == "corrected":
             text = comparable(text)
-            if self.id in ENGLISH and has_other_scripts(text):
+            if self.id in table.english and has_other_scripts(text):
                 raise Uncountable(f"The check {self.id} is for text in English only.")
             if "n_start" not in arguments:  # an offset in the prompt
                 arguments = {name: _composed(value) for name, value in arguments.items()}
@@ -145,15 +119,17 @@ class VerifiableInstruction(Struct, frozen=True):
     @property
     def counts_words(self) -> bool:
         """Whether the check is a corrected one that divides text of any script into words."""
-        return self.verdicts == "corrected" and self.id in COUNTS_WORDS
+        return self.verdicts == "corrected" and self.id in table_of_each()[self.id].counts_words
 
     def warning(self, text: str) -> str:
         """Return why the verdict on a text may be wrong, or "" if nothing speaks against it."""
         if self.verdicts == "corrected" or self.multilingual:
             return ""
-        if self.id not in ENGLISH_OFFICIALLY or not has_other_scripts(text):
+        table = table_of_each()[self.id]
+        english = self.id in table.english
+        if not (english or self.id in table.english_officially) or not has_other_scripts(text):
             return ""
-        remedy = "" if self.id in ENGLISH else "; verdicts: corrected counts by Unicode's rules"
+        remedy = "" if english else "; verdicts: corrected counts by Unicode's rules"
         return f"the official check divides text into words and sentences as in English{remedy}"
 
 
@@ -193,9 +169,10 @@ def instruction(
 
     Instructions without a corrected check always use the official one.
     """
-    if name not in CHECKS:
-        raise DataInvalid(f"there is no instruction {name!r:.80}.", nearest(name, CHECKS))
-    wanted = _arguments(CHECKS[name])
+    known = table_of_each()
+    if name not in known:
+        raise DataInvalid(f"there is no instruction {name!r:.80}.", nearest(name, known))
+    wanted = _arguments(known[name].checks[name])
     given = {  # in the published files, null means no argument, and numbers may be 3.0
         key: int(value) if isinstance(value, float) and value.is_integer() else value
         for key, value in arguments.items()
@@ -220,14 +197,9 @@ def _arguments(check: Check) -> type[Struct]:
 
 def versions(ids: Collection[str]) -> dict[str, str]:
     """Return the versions of packages and hashes of data on which instructions depend, by name."""
-    found = {}
-    for library in sorted({LIBRARIES[name] for name in LIBRARIES.keys() & ids}):
-        if library == "syllapy":
-            language_data.syllable_counter()
-        found[library] = version(library)
-    for name, (data, file) in DATA.items():
-        if name in ids:
-            found[f"{data}_sha256"] = language_data.sha256(file)
+    found: dict[str, str] = {}
+    for table in tables():
+        found |= table.versions(ids)
     return found
 
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
+from functools import cache, lru_cache
+from importlib.metadata import version
+from threading import Lock
 from typing import Any
 
-from harness.plugins.benchmarks.ifeval.instructions.language_data import identified
+from harness.plugins.benchmarks.ifeval.instructions.table import Check, NotFollowed, decides
 from harness.plugins.benchmarks.ifeval.instructions.texts import (
     CURLY_TO_STRAIGHT,
-    NotFollowed,
     Relation,
     expression,
     folding,
-    ifeval,
     require,
     require_count,
     require_none,
@@ -37,6 +39,8 @@ from harness.scoring.text import (
 from harness.scoring.text import sentences as sentences_in_any_script
 from harness.wording import truncated
 
+CHECKS: dict[str, Check] = {}  # by the ids of instructions
+
 ANSWERS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 """The answers that `constrained_response` accepts."""
 
@@ -44,6 +48,7 @@ DIVIDER = "******"
 FENCES = ("```json", "```Json", "```JSON", "```")  # prefixes that are removed from JSON, once each
 
 QUOTES = ('""', "\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}", "「」")
+SEED = 0  # of every identification of a language, which draws at random from a text's parts
 CHINESE_OR_JAPANESE = ("zh-cn", "zh-tw", "ja")  # langdetect's codes
 
 # As in Multi-IF's published code: in Chinese and Japanese, each ideograph, kana or Hangul syllable
@@ -56,6 +61,7 @@ _NO_WORDS = str.maketrans(
 )
 _SENTENCE = re.compile(r"[^!?.。！？．]+")  # noqa: RUF001
 _AFTER_HINDI_SENTENCE = re.compile(r"(?<=[।!?])")
+_loading = Lock()
 _STARS = re.compile(r"\s?\*\*\*\s?")
 _RULE = re.compile(r"^[ \t]*\*\*\*[ \t]*$", re.MULTILINE)
 _ENDS_FIRST_WORD = re.compile(r"[.,?!'\"]")
@@ -67,12 +73,36 @@ _STAR = re.compile(r"^\*[^*].*$", re.MULTILINE)
 _POSTSCRIPTS = {"P.P.S": re.compile(r"p\.\s?p\.\s?s"), "P.S.": re.compile(r"p\.\s?s\.")}
 
 
+@lru_cache(256)  # two instructions of a prompt, and its loose variants, often share a text
+def identified(text: str) -> str | None:
+    """Return langdetect's code for a text's language, or None if it cannot identify any."""
+    from langdetect.lang_detect_exception import LangDetectException
+
+    with _loading:  # two threads must not both build the factory
+        detector = _languages().create()
+    detector.append(text)
+    try:
+        return str(detector.detect())
+    except LangDetectException:
+        return None
+
+
+@cache
+def _languages() -> Any:
+    from langdetect.detector_factory import PROFILES_DIRECTORY, DetectorFactory
+
+    factory = DetectorFactory()
+    factory.load_profile(PROFILES_DIRECTORY)
+    factory.set_seed(SEED)
+    return factory
+
+
 def _language(text: str) -> str:
     """Return langdetect's code for the language of a text, or "en" if it has no letters."""
     return identified(text) or "en"
 
 
-@ifeval("keywords:existence")
+@decides(CHECKS, "keywords:existence")
 def existence(text: str, keywords: list[str], *, corrected: bool = False) -> None:
     """Check that all keywords occur, ignoring case, possibly within words.
 
@@ -86,7 +116,7 @@ def existence(text: str, keywords: list[str], *, corrected: bool = False) -> Non
     require_none(missing, "{} missing")
 
 
-@ifeval("keywords:frequency")
+@decides(CHECKS, "keywords:frequency")
 def frequency(
     text: str, keyword: str, frequency: int, relation: Relation, *, corrected: bool = False
 ) -> None:
@@ -103,7 +133,7 @@ def frequency(
     require_relation(count, relation, frequency, f"occurrences of {keyword!r:.60}")
 
 
-@ifeval("keywords:forbidden_words")
+@decides(CHECKS, "keywords:forbidden_words")
 def forbidden(text: str, forbidden_words: list[str], *, corrected: bool = False) -> None:
     """Check that no forbidden word occurs as a whole word, ignoring case.
 
@@ -117,7 +147,7 @@ def forbidden(text: str, forbidden_words: list[str], *, corrected: bool = False)
     require_none(present, "contains {}")
 
 
-@ifeval("keywords:letter_frequency")
+@decides(CHECKS, "keywords:letter_frequency")
 def letters(text: str, letter: str, let_frequency: int, let_relation: Relation) -> None:
     """Check that a letter occurs "at least" or "less than" ``let_frequency`` times, in any case."""
     # Officially, a symbol is replaced by a random letter; here it is counted itself.
@@ -126,7 +156,7 @@ def letters(text: str, letter: str, let_frequency: int, let_relation: Relation) 
     require_relation(count, let_relation, let_frequency, f"occurrences of {letter!r:.60}")
 
 
-@ifeval("change_case:capital_word_frequency")
+@decides(CHECKS, "change_case:capital_word_frequency")
 def capital_words(text: str, capital_frequency: int, capital_relation: Relation) -> None:
     """Check for "at least" or "less than" ``capital_frequency`` words in capitals.
 
@@ -136,7 +166,7 @@ def capital_words(text: str, capital_frequency: int, capital_relation: Relation)
     require_relation(count, capital_relation, capital_frequency, "words in capital letters")
 
 
-@ifeval("length_constraints:number_words")
+@decides(CHECKS, "length_constraints:number_words")
 def number_words(
     text: str,
     num_words: int,
@@ -159,7 +189,7 @@ def number_words(
     require_relation(count, relation, num_words, "words")
 
 
-@ifeval("length_constraints:number_sentences")
+@decides(CHECKS, "length_constraints:number_sentences")
 def number_sentences(
     text: str,
     num_sentences: int,
@@ -185,7 +215,7 @@ def number_sentences(
     require_relation(count, relation, num_sentences, "sentences")
 
 
-@ifeval("length_constraints:number_paragraphs")
+@decides(CHECKS, "length_constraints:number_paragraphs")
 def number_paragraphs(text: str, num_paragraphs: int, *, corrected: bool = False) -> None:
     """Check for ``num_paragraphs`` paragraphs separated by ``***``.
 
@@ -198,7 +228,7 @@ def number_paragraphs(text: str, num_paragraphs: int, *, corrected: bool = False
     require_count(count, num_paragraphs, "paragraphs divided by ***")
 
 
-@ifeval("length_constraints:nth_paragraph_first_word")
+@decides(CHECKS, "length_constraints:nth_paragraph_first_word")
 def nth_paragraph_first_word(
     text: str, num_paragraphs: int, nth_paragraph: int, first_word: str, *, corrected: bool = False
 ) -> None:
@@ -225,7 +255,7 @@ def nth_paragraph_first_word(
     require(found == wanted, said)
 
 
-@ifeval("combination:repeat_prompt")
+@decides(CHECKS, "combination:repeat_prompt")
 def repeat_prompt(text: str, prompt_to_repeat: str) -> None:
     """Check that the text begins with ``prompt_to_repeat``, ignoring case."""
     text = text.strip()
@@ -233,7 +263,7 @@ def repeat_prompt(text: str, prompt_to_repeat: str) -> None:
     require(repeated, f"begins with {truncated(text, 60)!r}, not with the request")
 
 
-@ifeval("combination:two_responses")
+@decides(CHECKS, "combination:two_responses")
 def two_responses(text: str) -> None:
     """Check for two different responses separated by six asterisks."""
     parts = [part.strip() for part in text.split(DIVIDER)]
@@ -243,7 +273,7 @@ def two_responses(text: str) -> None:
     require(found[0] != found[1], "the two responses are equal")
 
 
-@ifeval("startend:end_checker")
+@decides(CHECKS, "startend:end_checker")
 def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> None:
     """Check that the text ends with the phrase, ignoring case and a closing ``"``.
 
@@ -259,7 +289,7 @@ def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> None:
     require(found, f"ends with {shown[-60:]!r}, {truncated(wanted, 80)!r} wanted")
 
 
-@ifeval("startend:quotation")
+@decides(CHECKS, "startend:quotation")
 def quotation(text: str, *, corrected: bool = False, multilingual: bool = False) -> None:
     """Check that the whole text is in double quotes.
 
@@ -272,13 +302,13 @@ def quotation(text: str, *, corrected: bool = False, multilingual: bool = False)
     require(quoted, "not in double quotation marks")
 
 
-@ifeval("punctuation:no_comma")
+@decides(CHECKS, "punctuation:no_comma")
 def no_comma(text: str) -> None:
     """Check that the text contains no comma."""
     require_count(text.count(","), 0, "commas", "none")
 
 
-@ifeval("change_case:english_capital")
+@decides(CHECKS, "change_case:english_capital")
 def english_capital(text: str, *, corrected: bool = False) -> None:
     """Check that the text is all in capitals, and is English according to langdetect.
 
@@ -289,14 +319,14 @@ def english_capital(text: str, *, corrected: bool = False) -> None:
     response_language(text.lower() if corrected else text, "en")
 
 
-@ifeval("change_case:english_lowercase")
+@decides(CHECKS, "change_case:english_lowercase")
 def english_lowercase(text: str) -> None:
     """Check that the text has no capitals, and is English according to langdetect."""
     require(text.islower(), "not all in lower-case letters")
     response_language(text, "en")
 
 
-@ifeval("language:response_language")
+@decides(CHECKS, "language:response_language")
 def response_language(text: str, language: str, *, corrected: bool = False) -> None:
     """Check that langdetect identifies the given language. Text without letters passes.
 
@@ -310,7 +340,7 @@ def response_language(text: str, language: str, *, corrected: bool = False) -> N
     require(known, f"its language is {found}, {language} wanted")
 
 
-@ifeval("detectable_content:number_placeholders")
+@decides(CHECKS, "detectable_content:number_placeholders")
 def placeholders(text: str, num_placeholders: int, *, corrected: bool = False) -> None:
     """Check for at least ``num_placeholders`` placeholders in square brackets.
 
@@ -326,7 +356,7 @@ def placeholders(text: str, num_placeholders: int, *, corrected: bool = False) -
     require_relation(count, "at least", num_placeholders, "placeholders")
 
 
-@ifeval("detectable_content:postscript")
+@decides(CHECKS, "detectable_content:postscript")
 def postscript(text: str, postscript_marker: str, *, corrected: bool = False) -> None:
     """Check for a marker like ``P.S.``, ignoring case.
 
@@ -341,7 +371,7 @@ def postscript(text: str, postscript_marker: str, *, corrected: bool = False) ->
     require(found, f"there is no {marker!r:.60}")
 
 
-@ifeval("detectable_format:number_bullet_lists")
+@decides(CHECKS, "detectable_format:number_bullet_lists")
 def bullets(text: str, num_bullets: int, *, corrected: bool = False) -> None:
     """Check for ``num_bullets`` lines that begin with ``-``, or with ``*`` but not ``**``.
 
@@ -357,7 +387,7 @@ def bullets(text: str, num_bullets: int, *, corrected: bool = False) -> None:
     require_count(count, num_bullets, "bullets")
 
 
-@ifeval("detectable_format:constrained_response")
+@decides(CHECKS, "detectable_format:constrained_response")
 def constrained_response(text: str, *, corrected: bool = False) -> None:
     """Check for the answer "My answer is yes.", "My answer is no." or "My answer is maybe.".
 
@@ -369,7 +399,7 @@ def constrained_response(text: str, *, corrected: bool = False) -> None:
     require(count, "none of the three answers")
 
 
-@ifeval("detectable_format:number_highlighted_sections")
+@decides(CHECKS, "detectable_format:number_highlighted_sections")
 def highlights(text: str, num_highlights: int, *, corrected: bool = False) -> None:
     """Check for at least ``num_highlights`` highlighted parts, such as ``*this*``.
 
@@ -384,7 +414,7 @@ def highlights(text: str, num_highlights: int, *, corrected: bool = False) -> No
     require_relation(count, "at least", num_highlights, "highlights")
 
 
-@ifeval("detectable_format:multiple_sections")
+@decides(CHECKS, "detectable_format:multiple_sections")
 def sections(text: str, section_spliter: str, num_sections: int) -> None:
     """Check for at least ``num_sections`` headings: ``section_spliter`` followed by a number."""
     word = section_spliter.strip()
@@ -392,7 +422,7 @@ def sections(text: str, section_spliter: str, num_sections: int) -> None:
     require_relation(count, "at least", num_sections, f"sections {word!r:.60}")
 
 
-@ifeval("detectable_format:json_format")
+@decides(CHECKS, "detectable_format:json_format")
 def json_format(text: str, *, corrected: bool = False) -> None:
     """Check that the text is JSON, possibly in a code fence.
 
@@ -414,9 +444,20 @@ def json_format(text: str, *, corrected: bool = False) -> None:
         raise NotFollowed(f"not JSON ({error!s:.120})") from None
 
 
-@ifeval("detectable_format:title")
+@decides(CHECKS, "detectable_format:title")
 def title(text: str) -> None:
     """Check for a ``<<title>>`` that is not blank."""
     spans = ((line, line.find("<<"), line.rfind(">>")) for line in text.split("\n"))
     found = (line[start : end + 2] for line, start, end in spans if 0 <= start < end - 2)
     require(any(one.lstrip("<").rstrip(">").strip() for one in found), "there is no <<title>>")
+
+
+LANGUAGE = frozenset(
+    {"language:response_language", "change_case:english_capital", "change_case:english_lowercase"}
+)
+"""Ids of the instructions whose verdicts depend on langdetect."""
+
+
+def versions(ids: Collection[str]) -> dict[str, str]:
+    """Return langdetect's version if an instruction depends on it."""
+    return {"langdetect": version("langdetect")} if LANGUAGE & set(ids) else {}

@@ -2,7 +2,7 @@
 
 All functions take bounded time for any text. The official checkers count with NLTK 3.9. Its
 splitters have changed since, so the earlier ones are used here: words are ``\\w+`` of Python's
-``re``, and `harness.scoring.punkt` splits sentences and tokens.
+``re``, and `harness.plugins.benchmarks.punkt` splits sentences and tokens.
 """
 
 from __future__ import annotations
@@ -11,43 +11,17 @@ import contextlib
 import re
 import string
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness.config.settings import Settings
+from harness.plugins.benchmarks.ifeval.instructions.table import NotFollowed
 from harness.scoring import quoted_list
 from harness.scoring.patterns import Pattern
 from harness.scoring.text import folded
 
 if TYPE_CHECKING:
-    from harness.scoring.punkt import Punkt
-
-Check: TypeAlias = Callable[..., None]
-"""A function of the text and an instruction's arguments. It raises NotFollowed if the text does not
-follow the instruction.
-
-If the published code misreads some texts, the function has a keyword argument ``corrected``. If
-False (the default), the verdict is the published one; if True, it is the right one.
-"""
-
-IFEVAL: dict[str, Check] = {}
-IFBENCH: dict[str, Check] = {}
-TRAINING: dict[str, Check] = {}
-"""`IFEVAL`, `IFBENCH` and `TRAINING` map the ids of instructions to their checks. `TRAINING` has
-IFBench's instructions for training models."""
-
-
-def _decides(checks: dict[str, Check], name: str) -> Callable[[Check], Check]:
-    def register(check: Check) -> Check:
-        checks[name] = check
-        return check
-
-    return register
-
-
-# Decorators that register a function as the check of the instruction with the given id.
-ifeval, ifbench = partial(_decides, IFEVAL), partial(_decides, IFBENCH)
-training = partial(_decides, TRAINING)
+    from harness.plugins.benchmarks.punkt import Punkt
 
 Relation = Literal["less than", "at least"]  # the published comparisons of a count with a number
 
@@ -81,7 +55,7 @@ def unpunctuated(text: str) -> str:
 @cache
 def splitter() -> Punkt:
     """Return the sentence splitter of NLTK 3.9."""
-    from harness.scoring import punkt  # imports NLTK
+    from harness.plugins.benchmarks import punkt  # imports NLTK
 
     return punkt.earlier(Settings().data_dir / "nltk_data")
 
@@ -99,13 +73,9 @@ def tokens(text: str) -> list[str]:
 
 @lru_cache(4_096)
 def _sentence_tokens(sentence: str) -> list[str]:
-    from harness.scoring import punkt  # imports NLTK
+    from harness.plugins.benchmarks import punkt  # imports NLTK
 
     return punkt.earlier_word_tokens(sentence)
-
-
-class NotFollowed(Exception):
-    """The text does not follow an instruction. The message says why."""
 
 
 def require(holds: object, reason: str) -> None:

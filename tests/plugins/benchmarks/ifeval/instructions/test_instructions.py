@@ -14,15 +14,15 @@ from harness.datasets.folder import read_jsonl
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugins.benchmarks.ifbench.task import IFBenchTask
 from harness.plugins.benchmarks.ifeval.instructions import (
-    CHECKS,
+    ifeval,
     instruction,
     judge,
-    language_data,
+    table_of_each,
     variants,
 )
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.text import Uncountable
-from tests.plugins.benchmarks.ifeval.instructions.training import CASES
+from tests.plugins.benchmarks.ifbench.instructions.training import CASES
 
 pytestmark = pytest.mark.usefixtures("punkt_data")
 CURLY = "\N{LEFT DOUBLE QUOTATION MARK}a\N{RIGHT DOUBLE QUOTATION MARK}"
@@ -315,11 +315,11 @@ HOSTILE = [
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("verdicts", "name"),
-    [("official", name) for name in CHECKS]
+    [("official", name) for name in table_of_each()]
     + [
         ("corrected", name)
-        for name, check in CHECKS.items()
-        if "corrected" in signature(check).parameters
+        for name, table in table_of_each().items()
+        if "corrected" in signature(table.checks[name]).parameters
     ],
 )
 def test_no_text_takes_long(name: str, verdicts: Any) -> None:
@@ -344,14 +344,14 @@ MIXED = "Das ist a mixed text, wirklich. C'est la vie."
 
 
 def test_languages_are_identified_alike_in_threads_and_in_fresh_processes() -> None:
-    language_data._languages.cache_clear()
-    language_data.identified.cache_clear()
+    ifeval._languages.cache_clear()
+    ifeval.identified.cache_clear()
     with ThreadPoolExecutor(4) as pool:
-        found = set(pool.map(lambda n: language_data.identified(MIXED + " " * n), range(40)))
+        found = set(pool.map(lambda n: ifeval.identified(MIXED + " " * n), range(40)))
     assert len(found) == 1
     code = (
-        "from harness.plugins.benchmarks.ifeval.instructions import language_data; "
-        f"print(language_data.identified({MIXED!r}))"
+        "from harness.plugins.benchmarks.ifeval.instructions import ifeval; "
+        f"print(ifeval.identified({MIXED!r}))"
     )
     for seed in ("1", "2"):
         command, environment = [sys.executable, "-c", code], os.environ | {"PYTHONHASHSEED": seed}

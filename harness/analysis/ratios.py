@@ -1,0 +1,168 @@
+"""Figures that are no plain means: ratios of sums, weighted means, means of groups and macro-F1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.analysis.breakdown import Groups, Key, group_codes, is_share, values_of
+from harness.analysis.clustered import (
+    linearised,
+    linearised_share,
+    mean_of_groups,
+    over_samples,
+)
+from harness.analysis.metrics import SampleStatistic, Statistic
+from harness.errors import ConfigError
+from harness.store.columns import AttemptTable, rows_by
+
+Ratio = tuple[NDArray[np.float64], NDArray[np.float64]]  # each sample's numerator and denominator
+
+
+def averaged(
+    samples: AttemptTable, score: str, label: str, *labels: str
+) -> dict[Key, SampleStatistic]:
+    """Return the average of a score's means in the groups of ``label``, by group of ``labels``."""
+    codes, _ = group_codes(samples.instances.groupings, (label,))
+    fractions = is_share(samples, score)
+
+    def figure(rows: AttemptTable) -> SampleStatistic:
+        part = codes[rows.instances.grouping[rows.instance]]
+        known = values_of(rows, score)[0] & (part >= 0)
+        taken, part = rows.take(known), part[known]
+        if not len(taken):
+            return SampleStatistic(missing=len(rows))
+        estimate = mean_of_groups(values_of(taken, score)[1], taken.cluster, part)
+        return over_samples(estimate.share() if fractions else estimate.number(), len(rows))
+
+    return _by_group(samples, labels, figure)
+
+
+def ratio(samples: AttemptTable, score: str, per: str, *labels: str) -> dict[Key, SampleStatistic]:
+    """Return the sum of ``score`` divided by the sum of ``per``, by group of ``labels``.
+
+    Only samples that have both scores count. If `is_part` holds, the ratio is a share.
+    """
+    share = is_part(samples, score, per)
+
+    def figure(rows: AttemptTable) -> SampleStatistic:
+        taken, upper, lower = _both(rows, score, per)
+        return _ratio(upper, lower, taken, len(rows), share=share)
+
+    return _by_group(samples, labels, figure)
+
+
+def is_part(samples: AttemptTable, score: str, per: str) -> bool:
+    """Return whether ``score`` is from 0 to ``per`` in all samples that have both."""
+    _, upper, lower = _both(samples, score, per)
+    return bool(((upper >= 0) & (upper <= lower)).all())
+
+
+def weighted_means(
+    samples: AttemptTable, score: str, weight: str, *labels: str
+) -> dict[Key, SampleStatistic]:
+    """Return the mean of ``score``, weighted by the score ``weight``, by group of ``labels``."""
+
+    def figure(rows: AttemptTable) -> SampleStatistic:
+        taken, values, weights = _both(rows, score, weight)
+        share = is_share(rows, score)
+        return _ratio(weights * values, weights, taken, len(rows), share=share)
+
+    return _by_group(samples, labels, figure)
+
+
+def macro_f1(
+    samples: AttemptTable, score: str, label: str, *labels: str
+) -> dict[Key, SampleStatistic]:
+    """Return the macro-averaged F1 over the two groups of ``label``, by group of ``labels``.
+
+    These groups are the classes. The result is the mean over the classes of F1_c = 2 TP / (2 TP +
+    FP + FN), the "averaged F1" of Opitz and Burst (2021, "Macro F1 and Macro F1", arXiv
+    1911.03347), which they recommend over the F1 of averaged precision and recall.
+
+    An answer predicts its instance's class if the score is true, and the other class if the score
+    is false. A judged answer without the score (refused, empty, unreadable) predicts neither: it
+    is a miss for its instance's class, but no false alarm for the other. Failed calls are excluded.
+    If the counted answers of a group lack a class, the value is None: the other class's F1 alone is
+    a different statistic.
+    """
+    codes, classes = group_codes(samples.instances.groupings, (label,))
+    if len(classes) > 2:
+        problem = f"The label {label!r} has {len(classes)} groups, not two: it has no macro-F1."
+        raise ConfigError(problem, "Name a label with two groups, or another --score.")
+
+    def figure(rows: AttemptTable) -> SampleStatistic:
+        right = codes[rows.instances.grouping[rows.instance]]
+        known, values = values_of(rows, score)
+        said = np.full(len(rows), -1)
+        said[known] = np.where(values != 0, right[known], 1 - right[known])
+        counted = (right >= 0) & (known | rows.judged)
+        right, said, taken = right[counted], said[counted], rows.take(counted)
+        if len(np.unique(right)) < 2:
+            n_clusters = len(np.unique(taken.cluster))
+            missing = len(rows) - len(taken)
+            return SampleStatistic(n=len(taken), n_clusters=n_clusters, missing=missing)
+        # 2 TP over 2 TP + FP + FN, of each class
+        ratios = [
+            (2.0 * ((right == one) & (said == one)), (right == one) + 1.0 * (said == one))
+            for one in (0, 1)
+        ]
+        # A t interval: F1 is not a share.
+        return over_samples(mean_of_ratios(ratios, taken.cluster), len(rows))
+
+    return _by_group(samples, labels, figure) or ({} if labels else {(): SampleStatistic()})
+
+
+def _by_group(
+    samples: AttemptTable,
+    labels: tuple[str, ...],
+    figure: Callable[[AttemptTable], SampleStatistic],
+) -> dict[Key, SampleStatistic]:
+    groups = Groups.by(samples.instances, *labels)
+    by_number = rows_by(groups.of_instance[samples.instance], len(groups.names))
+    return {groups.names[number]: figure(samples.take(rows)) for number, rows in by_number}
+
+
+def _both(
+    rows: AttemptTable, one: str, other: str
+) -> tuple[AttemptTable, NDArray[np.float64], NDArray[np.float64]]:
+    taken = rows.take(values_of(rows, one)[0] & values_of(rows, other)[0])
+    first, second = (values_of(taken, name)[1].astype(np.float64) for name in (one, other))
+    return taken, first, second
+
+
+def _ratio(
+    upper: NDArray[np.float64],
+    lower: NDArray[np.float64],
+    taken: AttemptTable,
+    n_samples: int,
+    *,
+    share: bool,
+) -> SampleStatistic:
+    """Return the sum of ``upper`` divided by that of ``lower``, over the samples ``taken``."""
+    if not lower.sum():
+        return SampleStatistic(missing=n_samples)
+    estimate = linearised_share(upper, lower, taken.cluster)
+    return over_samples(estimate.share() if share else estimate.number(), n_samples)
+
+
+def mean_of_ratios(ratios: Sequence[Ratio], clusters: NDArray[np.integer]) -> Statistic:
+    """Estimate the mean of ratios, each of which divides one sum over n samples by another.
+
+    The interval is by t, clipped to [0, 1].
+
+    Args:
+        ratios: Pairs of (n,) numerators and (n,) denominators.
+        clusters: (n,) The indices of the samples' clusters.
+    """
+    if not ratios or not all(lower.sum() for _, lower in ratios):
+        return Statistic()
+    mean = 0.0
+    influence = np.zeros(len(clusters))
+    for upper, lower in ratios:
+        value = float(upper.sum() / lower.sum())
+        mean += value / len(ratios)
+        influence += (upper - value * lower) / lower.mean() / len(ratios)
+    return linearised(mean, influence, clusters, 0.0, 1.0)

@@ -1,0 +1,338 @@
+"""Splits text into units as COLLIE does, and checks constraints on them.
+
+Punctuation alone is not a word. Units are stripped of white space and then of periods. As a
+character, a period therefore becomes an empty string, which still counts. Comparisons ignore case
+and surrounding punctuation ("Bird," equals "bird") unless a string is only punctuation. A missing
+value (the ninth of five words) satisfies only ``!=`` and ``not in``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import operator
+import re
+import string
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from harness.plugin_interface import calling
+from harness.plugins.benchmarks.collie.constraints import grammar
+from harness.plugins.benchmarks.collie.constraints.grammar import Base, Specification, Target, Unit
+from harness.scoring.text import has_other_scripts, sentences, words
+
+if TYPE_CHECKING:
+    from harness.plugins.benchmarks.punkt import Punkt
+
+PARAGRAPH_BREAK = "\n\n"
+
+MEMORABLE = 8_000  # maximum characters of a text whose units are cached
+
+
+class Splitter:
+    """A splitter of text into paragraphs, sentences, words or characters, with a cache."""
+
+    def __init__(self, sentences: Punkt, word_tokens: Callable[[str], list[str]]) -> None:
+        self.name = sentences.name
+        self._sentences, self._word_tokens = sentences, word_tokens
+        self._cached = lru_cache(256)(self._split)  # several constraints split the same text
+
+    def units(self, text: str, unit: Unit) -> tuple[str, ...]:
+        """Return the text's units of one kind, stripped of white space and periods."""
+        if len(text) > MEMORABLE or unit == "character":
+            return self._split(text, unit)
+        return self._cached(text, unit)
+
+    def sentences(self, text: str) -> Iterator[str]:
+        """Yield the sentences of the text as written."""
+        return (text[begin:end] for begin, end in self._sentences.span_tokenize(text))
+
+    def _split(self, text: str, unit: Unit) -> tuple[str, ...]:
+        if unit == "character":  # letters and digits need no stripping
+            return tuple(text) if text.isalnum() else _bared(text)
+        if unit == "paragraph":
+            return _bared(text.split(PARAGRAPH_BREAK))
+        if unit == "word" and (plain := plain_words(text)) is not None:
+            return tuple(plain)
+        sentences = self._sentences.tokenize(text)
+        if unit == "sentence":
+            return _bared(sentences)
+        tokens = chain.from_iterable(map(self._word_tokens, sentences))
+        return _bared(token for token in tokens if token not in string.punctuation)
+
+
+class UnicodeSplitter(Splitter):
+    """A splitter whose words and sentences are those of Unicode in text that is not English.
+
+    Splitting raises `Uncountable` if there are no rules for the text's script.
+    """
+
+    @classmethod
+    def of(cls, english: Splitter) -> UnicodeSplitter:
+        """Return a splitter that splits English text like another one."""
+        return cls(english._sentences, english._word_tokens)
+
+    def _split(self, text: str, unit: Unit) -> tuple[str, ...]:
+        if unit in ("word", "sentence") and has_other_scripts(text):
+            if unit == "word":
+                return tuple(words(text))
+            return _bared(sentences(text, self._sentences.tokenize))
+        return super()._split(text, unit)
+
+
+def _bared(units: Iterable[str]) -> tuple[str, ...]:
+    return tuple([unit.strip().strip(".") for unit in units])
+
+
+@cache
+def splitter(nltk_data: Path | None = None) -> Splitter:
+    """Return a splitter that uses `punkt.best`, which also searches the folder ``nltk_data``."""
+    from harness.plugins.benchmarks import punkt  # the import of NLTK takes 0.4 s
+
+    return Splitter(punkt.best(nltk_data), punkt.word_tokens)
+
+
+# A shortcut for the words of plain English text, with exactly NLTK's results, as the tests confirm.
+# NLTK's tokeniser runs about 25 substitutions over each sentence. `plain_words` recognises text in
+# which they amount to this: punctuation is split off and dropped, double quotes become words, and
+# clitics ('s, n't) are split off. Anything else (5,000, --, ..., cannot, 'tis, non-ASCII letters, a
+# quote attached to a sentence's end) is left to NLTK. Where sentences end does not matter: COLLIE
+# drops a word's final period in any case, and text with a clitic before a period is left to NLTK.
+
+_DROPPED = str.maketrans(dict.fromkeys(",:;?!@#$%&()[]", " "))
+"""Maps punctuation marks to spaces. NLTK splits these marks off, and COLLIE does not count them as
+words."""
+
+_NOT_PLAIN = re.compile(
+    r"""
+      [^A-Za-z0-9\ \n.,:;?!@\#$%&()\[\]"'-]     # any other character
+    | \.\. | -- | "" | \n"
+    | (?<![A-Za-z])' | '(?![A-Za-z])            # an apostrophe that is not inside a word
+    | [,:](?![ \n"]|\Z)                         # glued to what follows, as in 5,000
+    | (?<![ (\[])(?<!\A)"(?![ \n,;:?!.)\]]|\Z)  # neither opens nor closes
+    | (?<=[.?!])"(?![ \n]|\Z)                   # glued to what follows a sentence's end
+    """,
+    re.VERBOSE,
+)
+
+_JOINED = ("cannot", "gimme", "gonna", "gotta", "lemme", "wanna")  # words that NLTK splits in two
+
+_OPENING_QUOTE = re.compile(r'(?:\A|(?<=[ (\[]))"')
+_CLITIC = re.compile(r"(.+)('(?:[sSmMdD]|ll|LL|re|RE|ve|VE)|n't|N'T)")
+
+
+def plain_words(text: str) -> list[str] | None:
+    """Return the words of a text without periods around them, or None if NLTK is needed."""
+    if _NOT_PLAIN.search(text) or any(word in text.lower() for word in _JOINED):
+        return None
+    if '"' in text:
+        text = _OPENING_QUOTE.sub(" `` ", text).replace('"', " '' ")
+    tokens = text.translate(_DROPPED).split()
+    if "'" in text:
+        parted: list[str] = []
+        for word in tokens:
+            clitic = _CLITIC.fullmatch(word) if word.count("'") == 1 else None
+            if clitic is None and "'" in word and word != "''":
+                return None
+            parted += clitic.groups() if clitic else (word,)
+        tokens = parted
+    # Punctuation alone is dropped, except for NLTK's double quotes, `` and ''.
+    return [token.strip(".") for token in tokens if token not in string.punctuation]
+
+
+Observed: TypeAlias = "int | str | tuple[Observed, ...] | None"
+"""The result of a transformation. None: the text has no such value, such as a ninth word."""
+
+_MARKS = string.punctuation + " "
+_ORDERS = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
+_REDUCTIONS: dict[grammar.Reduction, Callable[[int, int, int], bool]] = {
+    "all": lambda held, of, n: held == of,
+    "any": lambda held, of, n: held > 0,
+    "none": lambda held, of, n: held == 0,
+    "at least": lambda held, of, n: held >= n,
+    "at most": lambda held, of, n: held <= n,
+    "exactly": lambda held, of, n: held == n,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintFinding:
+    """A base constraint, its target, the value observed in the text, and the verdict."""
+
+    base: Base
+    target: Target
+    observed: Observed
+    passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """Whether the text satisfies a specification, with a finding for each base constraint."""
+
+    passed: bool
+    findings: tuple[ConstraintFinding, ...]
+
+
+def check(specification: Specification, text: str, units: Splitter | None = None) -> CheckResult:
+    """Check the text against a specification, by default with the units of `splitter`."""
+    units = units or splitter()
+    return checked(specification, (extract(base, text, units) for base, _ in specification.bases()))
+
+
+def checked(specification: Specification, observed: Iterable[Observed]) -> CheckResult:
+    """Return the result of a check, given the value observed for each base constraint, in order."""
+    findings = tuple(
+        ConstraintFinding(base, target, found, satisfied(base, found, target))
+        for (base, target), found in zip(specification.bases(), observed, strict=True)
+    )
+    passed = _passed(specification.constraint, iter(finding.passed for finding in findings))
+    return CheckResult(passed, findings)
+
+
+def extract(base: Base, text: str, units: Splitter) -> Observed:
+    """Return the value that a base constraint compares, or None if the text has no such value."""
+    part = located(base, text, units)
+    if part is None:
+        return None
+    if base.input_level is None:
+        return _transformed(base.transformation, units.units(part, base.target_level))
+    outer = units.units(part, base.input_level)
+    inner = tuple([units.units(one, base.target_level) for one in outer])
+    return _transformed(base.transformation, inner)
+
+
+def located(base: Base, text: str, units: Splitter) -> str | None:
+    """Return the part of the text that a base constraint applies to, or None if it is missing."""
+    for part in base.within or ():
+        own = units.units(text, part.level)
+        if not -len(own) <= part.index < len(own):
+            return None
+        text = own[part.index]
+    return text
+
+
+def satisfied(base: Base, observed: Observed, target: Target) -> bool:
+    """Return whether the observed value meets the target.
+
+    With a reduction, the value is a list, and the reduction says how many items must meet the
+    target.
+    """
+    if base.reduction is None:
+        return holds(base.relation, observed, target)
+    if (held := outcomes(base, observed, target)) is None:
+        return False
+    return _REDUCTIONS[base.reduction](sum(held), len(held), base.reduction_value or 0)
+
+
+def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | None:
+    """Return whether each observed item meets its target.
+
+    A single target applies to all items. The result is None if the value is missing, or if the
+    numbers of targets and items differ.
+    """
+    if not isinstance(observed, tuple):  # a missing value
+        return None
+    targets = target if isinstance(target, tuple) else (target,) * len(observed)
+    if len(observed) != len(targets):
+        return None
+    return [holds(base.relation, *pair) for pair in zip(observed, targets, strict=True)]
+
+
+def _passed(constraint: grammar.Constraint, verdicts: Iterator[bool]) -> bool:
+    if isinstance(constraint, Base):
+        return next(verdicts)
+    parts = [_passed(part, verdicts) for part in constraint.constraints]
+    return any(parts) if constraint.logic == "or" else all(parts)
+
+
+def _transformed(transformation: grammar.Transformation, units: Observed) -> Observed:
+    if isinstance(transformation, grammar.Identity) or units is None:
+        return units
+    assert not isinstance(units, int)  # `grammar.read` refuses anything else
+    match transformation:
+        case grammar.Count(of=None):
+            return len(units)
+        case grammar.Count(of=unit):
+            wanted = bare(unit)
+            return sum(one == wanted for one in map(bare, units))
+        case grammar.MeasureOp(name=name):
+            with calling(f"The measure {name!r}"):
+                texts = tuple(unit for unit in units if isinstance(unit, str))
+                return int(grammar.measure(name).number(texts))
+        case grammar.Position(index=index):
+            if isinstance(index, int):
+                return _at(units, index)
+            return tuple([_at(units, one) for one in index])
+        case grammar.ForEach(do=do):
+            return tuple([_transformed(do, unit) for unit in units])
+        case grammar.Min(do=do) | grammar.Max(do=do):
+            numbers = _transformed(do, units)
+            assert isinstance(numbers, tuple)
+            known = [number for number in numbers if isinstance(number, int)]
+            extreme = min if isinstance(transformation, grammar.Min) else max
+            return extreme(known, default=None)
+
+
+def _at(units: tuple[Observed, ...] | str, index: int) -> Observed:
+    return units[index] if -len(units) <= index < len(units) else None
+
+
+def holds(relation: grammar.Relation, observed: Observed, target: Target) -> bool:
+    """Return whether the relation holds between the observed value and the target.
+
+    ``in`` requires that the value contains all targets, and ``not in`` that it contains none.
+    """
+    if relation in ("in", "not in"):
+        wanted = target if isinstance(target, tuple) else (target,)
+        contained = [observed is not None and _contains(observed, part) for part in wanted]
+        return all(contained) if relation == "in" else not any(contained)
+    if isinstance(target, tuple) and len(target) == 1 and not isinstance(observed, tuple):
+        target = target[0]
+    if relation not in _ORDERS:
+        return (bare(observed) == bare(target)) is (relation == "==")
+    if not isinstance(observed, int) or not isinstance(target, int):
+        return False
+    return bool(_ORDERS[relation](observed, target))
+
+
+def bare(value: Observed) -> Observed:
+    """Return a string in lower case, without punctuation and spaces at either end.
+
+    Strings of only punctuation, numbers and None are returned unchanged. In a tuple, strings are
+    converted, but inner tuples are not.
+    """
+    if isinstance(value, str):
+        return value.lower().strip(_MARKS) or value
+    return _all_bare(value) if isinstance(value, tuple) else value
+
+
+@lru_cache(maxsize=128)  # several constraints compare the words of one text
+def _all_bare(values: tuple[Observed, ...]) -> tuple[Observed, ...]:
+    return tuple([bare(value) if isinstance(value, str) else value for value in values])
+
+
+def _contains(observed: Observed, target: Target) -> bool:
+    haystack, needle = bare(observed), bare(target)
+    if isinstance(haystack, str):
+        return isinstance(needle, str) and needle in haystack
+    return isinstance(haystack, tuple) and needle in haystack
+
+
+def fingerprints(specification: Specification) -> Iterator[tuple[str, str]]:
+    """Yield the name of each measure in a specification, and its source's SHA-256 or "unknown"."""
+    for base, _ in specification.bases():
+        if (name := grammar.measure_name(base)) is not None:
+            yield name, _code_sha256(name)
+
+
+@cache
+def _code_sha256(name: str) -> str:
+    try:
+        code = inspect.getsource(type(grammar.measure(name)))
+    except (OSError, TypeError):  # no source file
+        return "unknown"
+    return hashlib.sha256(code.encode()).hexdigest()

@@ -1,0 +1,394 @@
+"""Reads and writes values as XML in the form of json2xml, and rejects hostile XML.
+
+The root is ``<all>`` (any name is accepted). A member of an object is an element with the member's
+name, an item of a list is ``<item>``, and ``type`` gives an element's type. A key that is not a
+plain ASCII name is written ``<key name="the key">``, as in json2xml. Without a type, the schema
+determines the text's meaning (`Expected`).
+
+>>> read('<all><a type="list"><item type="int">5</item></a></all>')
+{'a': [5]}
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+from xml.parsers import expat
+
+from harness.plugins.benchmarks.concodeeval.documents.json_text import (
+    ALL,
+    Node,
+    json_number,
+    type_of,
+    written,
+)
+from harness.scoring.validators import limits
+from harness.scoring.validators.limits import UnparseableDocument, pointer, resolve
+
+TYPES = {"dict": "object", "list": "array", "str": "string", "int": "integer", "float": "number"}
+TYPES |= {"bool": "boolean", "null": "null"}
+"""The accepted values of ``type`` (json2xml's), with JSON Schema's names for them."""
+_TYPES = TYPES | {name: name for name in TYPES.values()}
+_NAME = re.compile(r"(?![xX][mM][lL])[A-Za-z_][A-Za-z0-9_.-]*")
+_IGNORED = re.compile(r"xmlns(?::.*)?|xml:.*|xsi:.*")
+
+
+@dataclass(slots=True)
+class _Element:
+    """An XML element, with its start and end as byte offsets in the stripped text."""
+
+    name: str
+    attributes: dict[str, str]
+    line: int = 0
+    start: int = 0
+    end: int = 0
+    children: list[_Element] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    @property
+    def key(self) -> str:
+        return self.attributes.get("name", "key") if self.name == "key" else self.name
+
+
+def _parse(text: str, *, doctype: bool) -> _Element:
+    """Return the root element, refusing a document type unless ``doctype`` is set."""
+    limits.check_length(text)
+    parser = expat.ParserCreate("utf-8")
+    parser.buffer_text = True
+    around = [_Element("", {})]
+    count = 0
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        nonlocal count
+        count += 1
+        if len(around) > limits.DEEPEST + 1:
+            raise UnparseableDocument(limits.TOO_DEEP, "limit")
+        if count > limits.MOST_NODES:
+            raise UnparseableDocument(limits.TOO_MANY, "limit")
+        element = _Element(name, attributes, parser.CurrentLineNumber, parser.CurrentByteIndex)
+        around[-1].children.append(element)
+        around.append(element)
+
+    def end(name: str) -> None:
+        # expat's offset is the start of the end tag; for <a/>, the end of the element.
+        element, element.end = around[-1], parser.CurrentByteIndex
+        empty = source[element.end - 2 : element.end] == b"/>"
+        if element.children or element.pieces or not empty:
+            element.end = source.index(b">", element.end) + 1
+        around.pop()
+
+    def refuse(*declared: Any) -> None:
+        raise UnparseableDocument("XML with a document type or entities is refused")
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = lambda data: around[-1].pieces.append(data)
+    parser.StartDoctypeDeclHandler = None if doctype else refuse
+    parser.EntityDeclHandler = refuse
+    parser.AttlistDeclHandler = refuse  # defaults would be copied into each element
+    try:
+        source = text.strip().encode()
+        parser.Parse(source, True)
+    except expat.ExpatError as error:
+        place = f"(line {error.lineno}, column {error.offset + 1})"
+        raise UnparseableDocument(f"not XML: {expat.ErrorString(error.code)} {place}") from None
+    except UnicodeEncodeError:
+        raise UnparseableDocument(limits.HALF_PAIR) from None
+    return around[0].children[0]
+
+
+def read(text: str, schema: Any = True) -> Any:
+    """Return the value of XML. ``schema`` gives the types of elements without ``type``.
+
+    Raises:
+        UnparseableDocument: If the text is not XML in the form of json2xml, or exceeds a limit.
+    """
+    return _value(_parse(text, doctype=False), Expected([schema], schema))
+
+
+def read_as_paper(text: str) -> Any:
+    """Return the value that ``xmltodict.parse`` reads.
+
+    Raises:
+        UnparseableDocument: If ``xmltodict`` fails, or if the document exceeds a limit.
+    """
+    import xmltodict
+
+    _parse(text, doctype=True)
+    try:
+        return xmltodict.parse(text)
+    except Exception as error:  # expat's errors, and a ValueError for entities
+        raise UnparseableDocument(f"not XML: {' '.join(str(error).split())[:200]}") from None
+
+
+def _value(element: _Element, expected: Expected) -> Any:
+    declared = _declared(element)
+    kind = _undeclared(element, expected) if declared is None else declared
+    children, text, tag = element.children, element.text, f"<{element.name[:60]}>"
+    if kind in ("object", "array") and (words := text.strip()):
+        raise _wrong(element, f"{tag} has text ({words[:40]!r}) where only elements may be")
+    if kind == "object":
+        members: dict[str, Any] = {}
+        for child in children:
+            if child.key in members:
+                raise _wrong(child, f"the member {child.key[:60]!r} occurs twice")
+            members[child.key] = _value(child, expected.member(child.key))
+        return members
+    if kind == "array":
+        for child in children:
+            if child.name != "item":
+                raise _wrong(child, f"a list's member is <item>, not <{child.name[:60]}>")
+        return [_value(child, expected.item(at)) for at, child in enumerate(children)]
+    if children:
+        raise _wrong(element, f"{tag} is of type {kind}, but contains elements")
+    if declared is None:
+        return scalar(text.strip(), expected)
+    return text if kind == "string" else _typed(element, kind)
+
+
+def _declared(element: _Element) -> str | None:
+    for name in element.attributes:
+        used = name == "type" or (name == "name" and element.name == "key")
+        if not used and not _IGNORED.fullmatch(name):
+            raise _wrong(element, f"the attribute {name[:60]!r} is not allowed in a value")
+    if (kind := element.attributes.get("type")) is None or kind in _TYPES:
+        return _TYPES.get(kind or "")
+    known = ", ".join(TYPES)
+    raise _wrong(element, f'type="{kind[:60]}" is not one of {known}')
+
+
+def _undeclared(element: _Element, expected: Expected) -> str:
+    """Return the kind of an element without ``type``: "object", "array" or "text"."""
+    types = expected.types
+    if element.children:
+        items = all(child.name == "item" for child in element.children)
+        has_property = any("item" in _properties(schema) for schema in expected.schemas)
+        return "array" if items and "array" in types and not has_property else "object"
+    if element.text.strip() or types & {"null", "string"}:
+        return "text"
+    return next((kind for kind in ("object", "array") if kind in types), "text")
+
+
+def _typed(element: _Element, kind: str) -> Any:
+    text = element.text.strip()
+    if kind == "null" and text in ("", "null"):
+        return None
+    if kind == "boolean" and text in ("true", "false"):
+        return text == "true"
+    number = json_number(text) if kind in ("integer", "number") else None
+    if number is not None and (kind == "number" or isinstance(number, int)):
+        return number
+    raise _wrong(element, f"{text[:60]!r} is not of type {kind}")
+
+
+def _wrong(element: _Element, problem: str) -> UnparseableDocument:
+    return UnparseableDocument(f"not a value: {problem} (line {element.line})")
+
+
+MOST_STEPS = 200  # maximum subschemas to examine for one element: recursive schemas have no end
+_APPLIES_TO = {
+    "string": ("minLength", "maxLength", "pattern", "format"),
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "array": ("items", "prefixItems", "contains", "minItems", "maxItems", "uniqueItems"),
+    "object": ("properties", "required", "additionalProperties", "minProperties", "maxProperties"),
+}
+
+
+class Expected:
+    """The subschemas that apply to one place, with references and combinations resolved.
+
+    They determine whether ``<all>5</all>`` is the number 5 or the string "5".
+    """
+
+    def __init__(self, schemas: list[Any], root: Any) -> None:
+        self.schemas, self.root = list(_flat(schemas, root)), root
+
+    @property
+    def types(self) -> frozenset[str]:
+        """The types that all subschemas allow or, if they have none in common, that any allows."""
+        named = [types for schema in self.schemas if (types := _types(schema))] or [ALL]
+        return frozenset.intersection(*named) or frozenset().union(*named)  # none common: all
+
+    def member(self, key: str) -> Expected:
+        """Return the subschemas that apply to the object member with this key."""
+        found = []
+        for schema in self.schemas:
+            if key in _properties(schema):
+                found.append(_properties(schema)[key])
+            elif "additionalProperties" in schema and not schema.get("patternProperties"):
+                found.append(schema["additionalProperties"])
+        return Expected(found, self.root)
+
+    def item(self, index: int) -> Expected:
+        """Return the subschemas that apply to the list item at this index."""
+        found = []
+        for schema in self.schemas:
+            first, rest = schema.get("prefixItems"), schema.get("items")
+            if isinstance(rest, list):  # the form of tuples before 2020-12
+                first, rest = rest, schema.get("additionalItems")
+            if isinstance(first, list) and index < len(first):
+                found.append(first[index])
+            elif rest is not None or "contains" in schema:
+                found.append(schema["contains"] if rest is None else rest)
+        return Expected(found, self.root)
+
+
+def scalar(text: str, expected: Expected) -> Any:
+    """Return an element's text as a constant of the schema, an expected type, or else unchanged."""
+    words = {"": None, "null": None, "true": True, "false": False}
+    readings: list[Any] = [words[text]] if text in words else []
+    readings += [one for one in (json_number(text), text) if one is not None]
+    allowed = [value for value in readings if type_of(value) in expected.types] or [text]
+    named = [(type(one), one) for schema in expected.schemas for one in _constants(schema)]
+    return next((value for value in allowed if (type(value), value) in named), allowed[0])
+
+
+def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
+    """Yield each schema that is an object, and those that it combines or refers to."""
+    waiting, seen, steps = schemas[::-1], set(), 0
+    while waiting and steps < MOST_STEPS:
+        steps += 1
+        schema = waiting.pop()
+        if not isinstance(schema, dict) or id(schema) in seen:
+            continue
+        seen.add(id(schema))
+        yield schema
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
+            found = resolve(reference[1:], root)
+            waiting.append(found and found[1])
+        for keyword in ("oneOf", "anyOf", "allOf"):
+            if isinstance(schema.get(keyword), list):
+                waiting.extend(reversed(schema[keyword]))
+
+
+def _types(schema: dict[str, Any]) -> frozenset[str]:
+    named = schema.get("type")
+    if isinstance(named, (str, list)):
+        names = [named] if isinstance(named, str) else named
+        return ALL & {"number" if name == "integer" else str(name) for name in names}
+    if "const" in schema:
+        return frozenset({type_of(schema["const"])})
+    if isinstance(schema.get("enum"), list):
+        return frozenset(map(type_of, schema["enum"]))
+    return frozenset(kind for kind, words in _APPLIES_TO.items() if schema.keys() & words)
+
+
+def _constants(schema: dict[str, Any]) -> list[Any]:
+    listed = schema.get("enum")
+    first = [schema["const"]] if "const" in schema else []
+    return first + listed if isinstance(listed, list) else first
+
+
+def _properties(schema: dict[str, Any]) -> dict[str, Any]:
+    found = schema.get("properties")
+    return found if isinstance(found, dict) else {}
+
+
+def tree(text: str, *, paper: bool) -> Node:
+    """Return the root node of an XML document, for locating values.
+
+    This is the root element or, if ``paper`` is set, an object that holds it. Offsets are bytes of
+    the stripped text.
+
+    Raises:
+        UnparseableDocument: If the text is not XML, or exceeds a limit.
+    """
+    root = _parse(text, doctype=paper)
+    if not paper:
+        return _as_value(root)
+    return Node(root.start, root.end, members={root.name: _as_paper(root)})
+
+
+def _as_value(element: _Element) -> Node:
+    """Return an element's node, with items of a possible list and members of a possible object."""
+    children = [_as_value(child) for child in element.children]
+    node, kind = Node(element.start, element.end), _TYPES.get(element.attributes.get("type", ""))
+    # Element names cannot begin with a digit; an object has the key "0" as <key name="0">.
+    if kind != "object" and all(one.name == "item" for one in element.children):
+        node.items = children
+    if kind != "array":
+        times = Counter(child.key for child in element.children)
+        pairs = zip(element.children, children, strict=True)
+        node.members = {child.key: below for child, below in pairs if times[child.key] == 1}
+    return node
+
+
+def _as_paper(element: _Element) -> Node:
+    """Return an element's node, where siblings of one name become one list."""
+    node = Node(element.start, element.end)
+    members = dict.fromkeys((f"@{name}" for name in element.attributes), node)
+    siblings: dict[str, list[Node]] = {}
+    for child in element.children:
+        siblings.setdefault(child.name, []).append(_as_paper(child))
+    for name, nodes in siblings.items():
+        several = Node(nodes[0].start, nodes[-1].end, items=nodes)
+        members[name] = several if len(nodes) > 1 else nodes[0]
+    # Without attributes and children, the text is the element's value itself.
+    if members and element.text.strip():
+        members["#text"] = node
+    return Node(element.start, element.end, members=members)
+
+
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# Parsers turn carriage returns into line feeds, and both into blanks in attributes.
+_ESCAPES = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
+    | {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"}
+)
+
+
+def write(value: Any) -> str:
+    """Return XML, readable by `read` without a schema, of a value that `check_json` accepts.
+
+    Raises:
+        UnparseableDocument: If a string has a character that XML cannot contain.
+    """
+    # The paper's root has no type; it gets one if it would otherwise be misread.
+    clear = isinstance(value, dict) and value and list(value) != ["item"]
+    kind = "" if clear else f' type="{_type(value)}"'
+    return "\n".join(['<?xml version="1.0" ?>', *_lines("all", kind, value, ())]) + "\n"
+
+
+def _lines(name: str, attributes: str, value: Any, path: tuple[str | int, ...]) -> Iterator[str]:
+    indent = "    " * len(path)
+    opening = f"{indent}<{name}{attributes}"
+    if isinstance(value, (dict, list, tuple)) and value:
+        yield opening + ">"
+        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+            below = (*path, key)
+            tag, named = ("item", "") if isinstance(key, int) else (key, "")
+            if isinstance(key, str) and not _NAME.fullmatch(key):
+                tag, named = "key", f' name="{_escaped(key, below)}"'
+            yield from _lines(tag, f'{named} type="{_type(one)}"', one, below)
+        yield f"{indent}</{name}>"
+        return
+    text = ""
+    if isinstance(value, (str, bool)):
+        text = _escaped(value, path) if isinstance(value, str) else str(value).lower()
+    elif isinstance(value, (int, float, Decimal)):
+        text = written(value)
+    yield f"{opening}>{text}</{name}>" if text else opening + "/>"
+
+
+def _type(value: Any) -> str:
+    kinds = {dict: "dict", list: "list", tuple: "list", bool: "bool", str: "str", int: "int"}
+    found = (name for kind, name in kinds.items() if isinstance(value, kind))
+    return next(found, "null" if value is None else "float")
+
+
+def _escaped(text: str, path: Sequence[str | int]) -> str:
+    if found := _FORBIDDEN.search(text):
+        raise UnparseableDocument(
+            f"the value at {pointer(path)[:80] or 'the root'} has the character "
+            f"U+{ord(found[0]):04X}, which XML cannot contain: use JSON or YAML"
+        )
+    return text.translate(_ESCAPES)

@@ -1,0 +1,70 @@
+"""IFBench's instructions: 58 kinds, and 29 for training (Pyatkin et al. 2025, arXiv 2507.02833)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from importlib.metadata import version
+
+from harness.plugins.benchmarks.ifbench.instructions import (
+    custom,
+    formats,
+    language_data,
+    training,
+    words,
+)
+from harness.plugins.benchmarks.ifeval.checkers import InstructionChecker, instruction_plugin
+from harness.plugins.benchmarks.ifeval.instructions.table import Check, InstructionTable
+
+IFBENCH: Mapping[str, Check] = custom.CHECKS | formats.CHECKS | words.CHECKS
+TRAINING: Mapping[str, Check] = training.CHECKS
+
+SYLLABLES = "words:odd_even_syllables"
+DATA = {
+    "ratio:stop_words": ("stopwords", language_data.STOPWORDS),
+    "words:start_verb": ("tagger", language_data.TAGGER.format("weights")),
+}
+"""Maps the ids of instructions to the name and the path of a file of NLTK's data."""
+
+_ENGLISH = """
+count:conjunctions count:counting_composition count:person_names count:pronouns
+detectable_format:bigram_wrapping detectable_format:sentence_hyphens
+detectable_format:square_brackets first_word:first_word_answer first_word:first_word_sent
+format:emoji format:newline format:no_bullets_bullets format:title_case
+keywords:keyword_specific_position keywords:no_adjacent_consecutive keywords:palindrome
+keywords:start_end last_word:last_word_answer last_word:last_word_sent ratio:sentence_balance
+ratio:sentence_type ratio:sentence_words ratio:stop_words sentence:alliteration_increment
+sentence:increment sentence:keyword words:consonants words:keywords_specific_position
+words:last_first words:no_consecutive words:odd_even_syllables words:palindrome
+words:paragraph_last_first words:prime_lengths words:repeats words:start_verb words:words_position
+"""
+_ENGLISH_OFFICIALLY = """
+count:count_unique count:unique_word_count count:word_count_range keywords:exclude_word_harder
+"""
+
+
+def versions(ids: Collection[str]) -> dict[str, str]:
+    """Return SyllaPy's version and hashes of NLTK's data, as far as instructions depend on them."""
+    found = {}
+    if SYLLABLES in ids:
+        language_data.syllable_counter()
+        found["syllapy"] = version("syllapy")
+    for name, (data, file) in DATA.items():
+        if name in ids:
+            found[f"{data}_sha256"] = language_data.sha256(file)
+    return found
+
+
+TABLE = InstructionTable(
+    {**IFBENCH, **TRAINING},
+    versions,
+    english=frozenset(_ENGLISH.split()),
+    english_officially=frozenset(_ENGLISH_OFFICIALLY.split()),
+    counts_words=frozenset(
+        {"count:count_unique", "count:unique_word_count", "count:word_count_range"}
+    ),
+)
+
+PLUGINS: Mapping[str, Callable[..., InstructionChecker]] = {
+    name.replace(":", "/"): instruction_plugin(name, check) for name, check in TABLE.checks.items()
+}
+"""The checkers: ``ifbench:count/pronouns`` applies the instruction ``count:pronouns``."""

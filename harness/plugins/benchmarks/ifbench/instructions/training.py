@@ -1,0 +1,364 @@
+"""IFBench's 29 kinds of instruction for training models (Pyatkin et al. 2025, arXiv 2507.02833).
+
+As in the published code, sentences are split by regular expressions and words by NLTK.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+
+from harness.plugins.benchmarks.ifeval.instructions import ifeval
+from harness.plugins.benchmarks.ifeval.instructions.table import Check, decides
+from harness.plugins.benchmarks.ifeval.instructions.texts import (
+    Relation,
+    bare,
+    count_reason,
+    expression,
+    require,
+    require_count,
+    require_none,
+    require_relation,
+    tokens,
+    words,
+)
+from harness.scoring.patterns import Pattern
+from harness.scoring.text import folded, has_other_scripts
+from harness.scoring.text import words as words_in_any_script
+
+CHECKS: dict[str, Check] = {}  # by the ids of instructions
+
+_DOT, _END = "\ue000", "\ue001"  # a dot that ends no sentence; the end of a sentence
+_STARTERS = (
+    r"(Mr|Mrs|Ms|Dr|Prof|Capt|Cpt|Lt|He\s|She\s|It\s|They\s|Their\s|Our\s|We\s|But\s|However\s"
+    r"|That\s|This\s|Wherever)"
+)
+_STEPS = [
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"(Mr|St|Mrs|Ms|Dr)\.", rf"\1{_DOT}"),
+        (r"\.(com|net|org|io|gov|edu|me)", rf"{_DOT}\1"),
+        (r"([0-9])\.([0-9])", rf"\1{_DOT}\2"),
+        (r"\.{2,}", lambda dots: _DOT * len(dots[0]) + _END),
+        (r"Ph\.D\.", f"Ph{_DOT}D{_DOT}"),
+        (r"\s([A-Za-z])\. ", rf" \1{_DOT} "),
+        (rf"([A-Z]\.[A-Z]\.(?:[A-Z]\.)?) {_STARTERS}", rf"\1{_END} \2"),
+        (r"([A-Za-z])\.([A-Za-z])\.([A-Za-z])\.", rf"\1{_DOT}\2{_DOT}\3{_DOT}"),
+        (r"([A-Za-z])\.([A-Za-z])\.", rf"\1{_DOT}\2{_DOT}"),
+        (rf" (Inc|Ltd|Jr|Sr|Co)\. {_STARTERS}", rf" \1{_END} \2"),
+        (r" (Inc|Ltd|Jr|Sr|Co)\.", rf" \1{_DOT}"),
+        (r" ([A-Za-z])\.", rf" \1{_DOT}"),
+        (r"\.([”\"])", r"\1."),
+        (r'!"', '"!'),
+        (r'\?"', '"?'),
+        (r"([.?!])", rf"\1{_END}"),
+    )
+]
+"""Substitutions, in order, that mark the ends of sentences."""
+
+_STARS = re.compile(r"\s?\*\*\*\s?")
+_NO_WORD = re.compile(r"[^\w\s]")
+
+
+def _sentences(text: str) -> list[str]:
+    text = f" {text}  ".replace("\n", " ")
+    for pattern, replacement in _STEPS:
+        text = pattern.sub(replacement, text)
+    found = [part.strip() for part in text.replace(_DOT, ".").split(_END)]
+    return found if found[-1] else found[:-1]
+
+
+@decides(CHECKS, "copy:repeat_phrase")
+def repeat_phrase(text: str, phrase: str, small_n: int, *, corrected: bool = False) -> None:
+    """Check for ``small_n`` copies of a phrase, each with at most one word changed.
+
+    The last copy must have exactly one changed word; in the corrected check, every copy must.
+    """
+    changes = [_changed(found, phrase) for found in _repetitions(text, phrase)]
+    require_count(len(changes), small_n, "repetitions of the phrase")
+    allowed = (1,) if corrected else (0, 1)
+    for place, changed in enumerate(changes, 1):
+        said = f"repetition {place} does not change exactly one word"
+        require(changed in allowed, said)
+    last_is_changed = not changes or changes[-1] == 1
+    require(last_is_changed, "the last repetition of the phrase has no changed word")
+
+
+def _changed(found: str, phrase: str) -> int:
+    """Return how many words of two strings differ, or -1 if their numbers of words differ."""
+    one, other = found.split(), phrase.split()
+    if len(one) != len(other):
+        return -1
+    return sum(a != b for a, b in zip(one, other, strict=True))
+
+
+def _repetitions(text: str, phrase: str) -> Iterator[str]:
+    """Yield the parts of lines that begin with the phrase's first word and end with its last."""
+    first, last = phrase.split()[0], phrase.split()[-1]
+    if re.escape(first + last) != first + last:  # the published code takes words as patterns
+        yield from Pattern(f"{first} .*? {last}", "The phrase").findall(text)
+        return
+    for line in text.split("\n"):
+        begin = line.find(f"{first} ")
+        while begin >= 0:
+            end = line.find(f" {last}", begin + len(first) + 1)
+            if end < 0:
+                break
+            end += len(last) + 1
+            yield line[begin:end]
+            begin = line.find(f"{first} ", end)
+
+
+@decides(CHECKS, "copy:copy")
+@decides(CHECKS, "copy:copying_simple")
+def copied(text: str, prompt_to_repeat: str) -> None:
+    """Check that the text equals ``prompt_to_repeat``, ignoring case."""
+    same = text.strip().lower() == prompt_to_repeat.strip().lower()
+    require(same, "the text is not a copy of what it should repeat")
+
+
+@decides(CHECKS, "new:copy_span_idx")
+def copied_span(
+    text: str, prompt_to_repeat: str, n_start: int, n_end: int, *, corrected: bool = False
+) -> None:
+    """Check that the text copies a part of ``prompt_to_repeat``, ignoring case.
+
+    The part is from character ``n_start`` up to ``n_end``, counted from 0. Character ``n_end`` is
+    excluded; in the corrected check, it is included.
+    """
+    copied(text, prompt_to_repeat[n_start : n_end + corrected])
+
+
+@decides(CHECKS, "copy:copying_multiple")
+def copied_times(text: str, prompt_to_repeat: str, N: int) -> None:
+    """Check for ``N`` copies of ``prompt_to_repeat``, separated by ``******``, ignoring case."""
+    parts = text.split("******")
+    require_count(len(parts), N, "copies divided by ******")
+    for part in parts:
+        copied(part, prompt_to_repeat)
+
+
+@decides(CHECKS, "detectable_format:sentence_hyphens")
+def sentence_hyphens(text: str) -> None:
+    """Check that sentences are joined by hyphens without spaces."""
+    # The published code compares the first parts only, if there are fewer sentences than parts.
+    for part, sentence in zip(text.split("-"), _sentences(text.replace("-", " ")), strict=False):
+        require(part == sentence, f"{part!r:.60} is not a sentence between hyphens")
+
+
+@decides(CHECKS, "keywords:no_adjacent_consecutive")
+def no_adjacent_consecutive(text: str) -> None:
+    """Check that no two adjacent words begin with consecutive letters of the alphabet."""
+    first = [word[0].lower() for word in text.split()]
+    for one, other in pairwise(first):
+        holds = len(one) == 1 and len(other) == 1 and ord(other) - ord(one) != 1
+        require(holds, f"a word beginning with {other!r} follows one beginning with {one!r}")
+
+
+@decides(CHECKS, "detectable_format:square_brackets")
+def square_brackets(text: str) -> None:
+    """Check that each word is in square brackets."""
+    wrong = [one for one in text.split() if not (one.startswith("[") and one.endswith("]"))]
+    require_none(wrong, "{} not in square brackets")
+
+
+@decides(CHECKS, "detectable_format:bigram_wrapping")
+def bigram_wrapping(text: str) -> None:
+    """Check that each pair of words is enclosed in ``<<`` and ``>>``, except a single last word."""
+    found = text.split()
+    for one, other in zip(found[::2], found[1::2], strict=False):
+        wrapped = one.startswith("<<") and other.endswith(">>")
+        require(wrapped, f"{f'{one} {other}'!r:.60} is not in << and >>")
+
+
+@decides(CHECKS, "keywords:word_count_different_numbers")
+def frequency(text: str, keyword: str, frequency: int, relation: Relation) -> None:
+    """Check that a regular expression matches "at least" or "less than" ``frequency`` times."""
+    ifeval.frequency(text, keyword, frequency, relation)
+
+
+@decides(CHECKS, "keywords:word_once")
+def word_once(text: str, keyword: str) -> None:
+    """Check that the regular expression ``keyword`` matches exactly once, ignoring case."""
+    _require_times(text, keyword, 1)
+
+
+@decides(CHECKS, "count:count_increment_word")
+def count_increment_word(text: str, keyword1: str, keyword2: str) -> None:
+    """Check that ``keyword1`` matches once and ``keyword2`` twice, ignoring case."""
+    _require_times(text, keyword1, 1)
+    _require_times(text, keyword2, 2)
+
+
+def _require_times(text: str, keyword: str, wanted: int) -> None:
+    count = len(expression(keyword.strip()).findall(text))
+    require_count(count, wanted, f"occurrences of {keyword.strip()!r:.60}", f"exactly {wanted}")
+
+
+@decides(CHECKS, "keywords:exclude_word_harder")
+def exclude_word(text: str, keyword: str, *, corrected: bool = False) -> None:
+    """Check that a keyword does not occur between spaces.
+
+    In the corrected check, it must not occur as a word anywhere, ignoring case.
+    """
+    keyword = keyword.strip()
+    if corrected:
+        ifeval.forbidden(text, [keyword], corrected=True)
+    else:
+        require(f" {keyword} " not in text, f"contains {keyword!r:.60}")
+
+
+@decides(CHECKS, "paragraphs:paragraphs")
+def two_paragraphs(text: str) -> None:
+    """Check for two paragraphs separated by ``***``."""
+    ifeval.number_paragraphs(text, 2)
+
+
+@decides(CHECKS, "paragraphs:paragraphs2")
+def two_blocks(text: str) -> None:
+    """Check for two paragraphs separated by an empty line. A blank paragraph between them fails."""
+    parts = text.split("\n\n")
+    require(all(map(str.strip, parts[1:-1])), "an empty paragraph between two others")
+    require_count(sum(bool(part.strip()) for part in parts), 2, "paragraphs")
+
+
+@decides(CHECKS, "first_word:first_word_sent")
+def first_words(text: str, first_word: str | list[str]) -> None:
+    """Check that each sentence begins with the given word, ignoring case.
+
+    If ``first_word`` is a list, only its first item is used.
+    """
+    for number, sentence in enumerate(_sentences(text), 1):
+        _require_word(sentence, 0, first_word, f"sentence {number} begins")
+
+
+@decides(CHECKS, "last_word:last_word_sent")
+def last_words(text: str, last_word: str | list[str]) -> None:
+    """Check that each sentence ends with the given word, ignoring case and punctuation.
+
+    If ``last_word`` is a list, only its first item is used.
+    """
+    for number, sentence in enumerate(_sentences(text), 1):
+        _require_word(sentence, -1, last_word, f"sentence {number} ends")
+
+
+@decides(CHECKS, "first_word:first_word_answer")
+def first_word(text: str, first_word: str) -> None:
+    """Check that the text begins with the given word, ignoring case."""
+    _require_word(text, 0, first_word, "begins")
+
+
+@decides(CHECKS, "last_word:last_word_answer")
+def last_word(text: str, last_word: str) -> None:
+    """Check that the text ends with the given word, ignoring case and punctuation."""
+    _require_word(text, -1, last_word, "ends")
+
+
+def _require_word(text: str, place: int, word: str | list[str], what: str) -> None:
+    wanted = (word if isinstance(word, str) else word[0]).strip().lower()
+    found = text.split()[place] if text else ""
+    if place == -1:
+        found = _NO_WORD.sub("", found)
+    require(found.lower() == wanted, f"{what} with {found!r:.60}, {wanted!r:.60} wanted")
+
+
+@decides(CHECKS, "count:lowercase_counting")
+def lowercase_counting(text: str, N: int) -> None:
+    """Check for at most ``N`` words of lower-case ASCII letters."""
+    found = len(re.findall(r"\b[a-z]+\b", text))
+    require(found <= N, count_reason(found, "words in lower case", f"at most {N}"))
+
+
+@decides(CHECKS, "letters:letter_counting")
+def letter_counting(text: str, N: int, relation: Relation) -> None:
+    """Check for "at least" or "less than" ``N`` ASCII letters."""
+    require_relation(len(re.findall("[a-zA-Z]", text)), relation, N, "letters")
+
+
+@decides(CHECKS, "count:counting_composition")
+def counting_composition(text: str, n_sent: int, n_words: int, *, corrected: bool = False) -> None:
+    """Check for three paragraphs of ``n_sent`` sentences of ``n_words`` words each.
+
+    Paragraphs are separated by ``***``. Punctuation marks count as words; in the corrected check,
+    they do not.
+    """
+    split = words if corrected else tokens
+    parts = _STARS.split(text)
+    for number, part in enumerate(parts, 1):
+        found = _sentences(part)
+        require_count(len(found), n_sent, "sentences", where=f"paragraph {number} has ")
+        for sentence in found:
+            where = f"paragraph {number} has a sentence of "
+            require_count(len(split(sentence)), n_words, "words", where=where)
+    require_count(len(parts), 3, "paragraphs divided by ***")
+
+
+@decides(CHECKS, "count:count_unique")
+def count_unique(text: str, *, corrected: bool = False) -> None:
+    """Check that no word or punctuation mark occurs twice.
+
+    The official check counts words and punctuation marks, and distinguishes upper and lower case.
+    The corrected check counts only words, and ignores case. ICU divides scripts without spaces.
+    """
+    found = words(text.lower()) if corrected else tokens(text)
+    if corrected and has_other_scripts(text):
+        found = words_in_any_script(folded(text))
+    repeated = [one for one, count in Counter(found).items() if count > 1]
+    require_none(repeated, "{} more than once")
+
+
+@decides(CHECKS, "keywords:palindrome")
+def palindrome(text: str, *, corrected: bool = False) -> None:
+    """Check that the text contains a palindrome. Even ``a`` is one.
+
+    In the corrected check, it must have three letters or more, and case is ignored.
+    """
+    found = [word for word in text.split() if word == word[::-1]]
+    if corrected:
+        bare_words = (bare(word).lower() for word in text.split())
+        found = [word for word in bare_words if len(word) > 2 and word == word[::-1]]
+    require(found, f"there is no palindrome{' of three letters or more' if corrected else ''}")
+
+
+@decides(CHECKS, "keywords:keyword_specific_position")
+def keyword_specific_position(
+    text: str, keyword: str | list[str], n: int, m: int, *, corrected: bool = False
+) -> None:
+    """Check that the keyword is word ``m`` of sentence ``n``, both counted from 1.
+
+    Punctuation marks count as words; in the corrected check, they do not. If ``keyword`` is a list,
+    only its first item is used.
+    """
+    found = _sentences(text)
+    require_relation(len(found), "at least", n, "sentences")
+    parts = (words if corrected else tokens)(found[n - 1])
+    require_relation(len(parts), "at least", m, "words", f"sentence {n} has ")
+    wanted = (keyword if isinstance(keyword, str) else keyword[0]).strip()
+    said = f"word {m} of sentence {n} is {parts[m - 1]!r:.60}, {wanted!r:.60} wanted"
+    require(parts[m - 1] == wanted, said)
+
+
+@decides(CHECKS, "keywords:start_end")
+def start_end(text: str) -> None:
+    """Check that the first and the last word or punctuation mark are equal, ignoring case."""
+    found = tokens(text)
+    require_relation(len(found), "at least", 2, "words")
+    same = found[0].lower() == found[-1].lower()
+    require(same, f"begins with {found[0]!r:.60} and ends with {found[-1]!r:.60}")
+
+
+@decides(CHECKS, "punctuation:punctuation_dot")
+def no_dot(text: str) -> None:
+    """Check that the text contains no period."""
+    require("." not in text, "contains a dot")
+
+
+@decides(CHECKS, "punctuation:punctuation_exclamation")
+def no_exclamation(text: str) -> None:
+    """Check that the text contains no exclamation mark."""
+    require("!" not in text, "contains an exclamation mark")
+
+
+decides(CHECKS, "letters:letter_counting2")(ifeval.letters)

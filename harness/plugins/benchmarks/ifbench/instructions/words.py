@@ -1,0 +1,385 @@
+"""IFBench's instructions about words, sentences and punctuation: counts, shares and positions."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+from harness.plugins.benchmarks.ifbench.instructions.language_data import (
+    first_tag,
+    published_list,
+    stopwords,
+    syllable_counter,
+)
+from harness.plugins.benchmarks.ifeval.instructions.table import Check, decides
+from harness.plugins.benchmarks.ifeval.instructions.texts import (
+    bare,
+    count_reason,
+    require,
+    require_count,
+    require_none,
+    require_relation,
+    sentences,
+    tokens,
+    unpunctuated,
+    words,
+)
+from harness.scoring.text import count_words, folded, has_other_scripts
+from harness.scoring.text import words as words_in_any_script
+from harness.wording import truncated
+
+CHECKS: dict[str, Check] = {}  # by the ids of instructions
+
+CONJUNCTIONS = frozenset(published_list("conjunctions"))
+NAMES = published_list("names")
+PRONOUNS = frozenset(published_list("pronouns"))
+TIMES = (1, 2, 3, 5, 7)  # required occurrences of the five keywords of `keywords_multiple`
+
+ALPHABET = string.ascii_lowercase
+CONSONANTS = "bcdfghjklmnpqrstvwxyz"
+PRIMES = frozenset(n for n in range(2, 100) if all(n % factor for factor in range(2, n)))
+N_PALINDROMES = 10
+SHORTEST_PALINDROME = 5
+MOST_VOWELS = 3
+
+_NAME = re.compile(rf"\b(?:{'|'.join(NAMES)})\b")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
+_INTERROBANGS = ("?!", "!?", "\N{INTERROBANG}")
+_CLUSTER = re.compile(f"[{CONSONANTS}]{{2}}")
+
+
+@decides(CHECKS, "count:word_count_range")
+def word_count_range(text: str, min_words: int, max_words: int, *, corrected: bool = False) -> None:
+    """Check for ``min_words`` to ``max_words`` words; ``don't`` and ``3.5`` are two words each.
+
+    In the corrected check, ICU divides scripts without spaces into words.
+    """
+    count = len(words(text))
+    if corrected and has_other_scripts(text):
+        count = count_words(text)
+    wanted = f"{min_words:,} to {max_words:,}"
+    require(min_words <= count <= max_words, count_reason(count, "words", wanted))
+
+
+@decides(CHECKS, "count:unique_word_count")
+def unique_word_count(text: str, N: int, *, corrected: bool = False) -> None:
+    """Check for at least ``N`` different words, ignoring case.
+
+    Lone punctuation marks count as one more word; in the corrected check, they do not, and ICU
+    divides scripts without spaces into words.
+    """
+    found = {bare(word) for word in text.lower().split()} - ({""} if corrected else set())
+    if corrected and has_other_scripts(text):
+        found = set(words_in_any_script(folded(text)))
+    require_relation(len(found), "at least", N, "words (different)")
+
+
+@decides(CHECKS, "count:conjunctions")
+def conjunctions(text: str, small_n: int, *, corrected: bool = False) -> None:
+    """Check for at least ``small_n`` different conjunctions.
+
+    ``And``, ``and`` and ``and,`` are different; in the corrected check, they are the same.
+    """
+    found = {word for word in text.split() if bare(word).lower() in CONJUNCTIONS}
+    if corrected:
+        found = {bare(word).lower() for word in found}
+    require_relation(len(found), "at least", small_n, "conjunctions (different)")
+
+
+@decides(CHECKS, "count:person_names")
+def person_names(text: str, N: int) -> None:
+    """Check that at least ``N`` different first names from the published list of 50 occur."""
+    require_relation(len(set(_NAME.findall(text))), "at least", N, "names of the list")
+
+
+@decides(CHECKS, "count:numbers")
+def numbers(text: str, N: int, *, corrected: bool = False) -> None:
+    """Check for exactly ``N`` numbers. ``1,000`` is one number.
+
+    ``10-12`` counts as one number; in the corrected check, as two.
+    """
+    found = _NUMBER.findall(text) if corrected else re.findall(r"\d+", unpunctuated(text))
+    require_count(len(found), N, "numbers")
+
+
+@decides(CHECKS, "count:pronouns")
+def pronouns(text: str, N: int) -> None:
+    """Check for at least ``N`` pronouns; ``he/she`` counts as two."""
+    count = sum(word in PRONOUNS for word in tokens(text.replace("/", " ").lower()))
+    require_relation(count, "at least", N, "pronouns")
+
+
+@decides(CHECKS, "count:punctuation")
+def punctuation(text: str) -> None:
+    """Check that each of the marks ``.,!?;:`` occurs, and also an interrobang such as ``?!``.
+
+    The marks of one interrobang do not count as separate marks.
+    """
+    used = next((mark for mark in _INTERROBANGS if mark in text), None)
+    require(used, "there is no interrobang (?!)")
+    rest = text.replace(used or "", "", 1)
+    missing = [mark for mark in ".,!?;:" if mark not in rest]
+    require_none(missing, "{} missing")
+
+
+@decides(CHECKS, "count:keywords_multiple")
+def keywords_multiple(
+    text: str, keyword1: str, keyword2: str, keyword3: str, keyword4: str, keyword5: str
+) -> None:
+    """Check that the keywords occur 1, 2, 3, 5 and 7 times, even within words, ignoring case."""
+    keywords = (keyword1, keyword2, keyword3, keyword4, keyword5)
+    for keyword, wanted in zip(map(str.strip, keywords), TIMES, strict=True):
+        require_count(text.lower().count(keyword.lower()), wanted, f"occurrences of {keyword!r}")
+
+
+@decides(CHECKS, "count:words_japanese")
+def words_japanese(text: str, N: int) -> None:
+    """Check that every ``N``-th word has a Japanese character, is a number, or is punctuation."""
+    for place, word in list(enumerate(text.split(), 1))[N - 1 :: N] if N > 0 else ():
+        word = bare(word)
+        passes = not word or word.isdigit() or _JAPANESE.search(word)
+        require(passes, f"word {place}, {word[:40]!r}, is not Japanese")
+
+
+@decides(CHECKS, "ratio:stop_words")
+def stop_words(text: str, percentage: int) -> None:
+    """Check that at most ``percentage`` percent of the words are stop words (NLTK's list)."""
+    found = words(text)
+    require(found, "there are no words")
+    share = sum(word.lower() in stopwords() for word in found) / len(found) * 100
+    require(share <= percentage, f"{share:.1f}% stop words, at most {percentage}% wanted")
+
+
+@decides(CHECKS, "ratio:sentence_type")
+def sentence_type(text: str, *, corrected: bool = False) -> None:
+    """Check for twice as many sentences that end in ``.`` as sentences that end in ``?``.
+
+    Text without either passes; in the corrected check, it fails.
+    """
+    plain, asked, _ = _ends(text)
+    said = f"{plain} declarative and {asked} interrogative sentences, a ratio of 2:1 wanted"
+    require(plain == 2 * asked, said)
+    require(plain or not corrected, "no sentence of either type")
+
+
+@decides(CHECKS, "ratio:sentence_balance")
+def sentence_balance(text: str, *, corrected: bool = False) -> None:
+    """Check for equal numbers of sentences that end in ``.``, in ``?`` and in ``!``.
+
+    Text without any of them passes; in the corrected check, it fails.
+    """
+    ends = _ends(text)
+    said = "{} declarative, {} interrogative and {} exclamatory sentences".format(*ends)
+    require(len(set(ends)) == 1, f"{said}, as many of each wanted")
+    require(any(ends) or not corrected, "no sentence of any type")
+
+
+def _ends(text: str) -> tuple[int, int, int]:
+    """Return the numbers of sentences that end in ``.``, in ``?`` and in ``!``."""
+    last = [sentence[-1:] for sentence in sentences(text)]
+    return last.count("."), last.count("?"), last.count("!")
+
+
+@decides(CHECKS, "ratio:sentence_words")
+def sentence_words(text: str, *, corrected: bool = False) -> None:
+    """Check for three sentences of equal length in characters.
+
+    In the corrected check, no word may occur twice, ignoring case.
+    """
+    lengths = [len(sentence.strip()) for sentence in sentences(text)]
+    require_count(len(lengths), 3, "sentences")
+    said = "{}, {} and {} characters, as many wanted".format(*lengths)
+    require(len(set(lengths)) == 1, said)
+    if corrected:
+        counts = Counter(unpunctuated(text).lower().split())
+        require_none([word for word, n in counts.items() if n > 1], "{} repeated")
+
+
+@decides(CHECKS, "ratio:overlap")
+def overlap(text: str, reference_text: str, percentage: int, *, corrected: bool = False) -> None:
+    """Check that a given percentage of the text's distinct trigrams is also in ``reference_text``.
+
+    Up to two percentage points more or less are allowed. Trigrams consist of characters; in the
+    corrected check, of words.
+    """
+    both: list[Sequence[str]] = [text, reference_text]
+    if corrected:
+        both = [tokens(text), tokens(reference_text)]
+    found, known = (set(zip(one, one[1:], one[2:], strict=False)) for one in both)
+    share = len(found & known) / len(found) if found else -1.0
+    said = f"a trigram overlap of {share:.0%}" if found else "there are no trigrams"
+    holds = percentage - 2 <= share * 100 <= percentage + 2
+    require(holds, f"{said}, {percentage}% wanted")
+
+
+@decides(CHECKS, "words:alphabet")
+def alphabet(text: str) -> None:
+    """Check that the words' first letters follow the alphabet, with ``a`` after ``z``."""
+    found = [word.lower() for word in unpunctuated(text).split()]
+    starts = found and found[0][0] in ALPHABET
+    require(starts, "the first word does not begin with a letter from a to z")
+    first = ALPHABET.index(found[0][0])
+    for place, word in enumerate(found):
+        wanted = ALPHABET[(first + place) % 26]
+        said = f"word {place + 1}, {truncated(word, 40)!r}, does not begin with {wanted!r}"
+        require(word[0] == wanted, said)
+
+
+@decides(CHECKS, "words:vowel")
+def vowel(text: str) -> None:
+    """Check for a single paragraph with at most three different vowels."""
+    require("\n" not in text.strip(), "more than one paragraph")
+    found = [letter for letter in "aeiou" if letter in text.strip().lower()]
+    said = f"{len(found)} different vowels, at most {MOST_VOWELS} wanted"
+    require(len(found) <= MOST_VOWELS, said)
+
+
+@decides(CHECKS, "words:consonants")
+def consonants(text: str) -> None:
+    """Check that each word contains two adjacent consonants."""
+    missing = [word for word in text.lower().split() if not _CLUSTER.search(word)]
+    require_none(missing, "no two adjacent consonants in {}")
+
+
+@decides(CHECKS, "words:palindrome")
+def palindrome(text: str) -> None:
+    """Check for at least ten palindromes of five letters or more."""
+    found = unpunctuated(text).lower().split()
+    count = sum(len(word) >= SHORTEST_PALINDROME and word == word[::-1] for word in found)
+    what = f"palindromes of {SHORTEST_PALINDROME} letters or more"
+    require_relation(count, "at least", N_PALINDROMES, what)
+
+
+@decides(CHECKS, "words:prime_lengths")
+def prime_lengths(text: str) -> None:
+    """Check that each word's length is a prime number."""
+    wrong = [word for word in unpunctuated(text).split() if len(word) not in PRIMES]
+    require_none(wrong, "the length of {} is not a prime number")
+
+
+@decides(CHECKS, "words:start_verb")
+def start_verb(text: str) -> None:
+    """Check that the first word is a verb according to NLTK's tagger."""
+    found = tokens(text)
+    tag = first_tag(found) if found else "nothing"
+    require("VB" in tag, f"the first word is not a verb but tagged {tag}")
+
+
+@decides(CHECKS, "words:repeats")
+def repeats(text: str, small_n: int) -> None:
+    """Check that no word occurs more than ``small_n`` times, ignoring case."""
+    counts = Counter(unpunctuated(text.lower()).split())
+    often = [f"{truncated(word, 40)!r} {n} times" for word, n in counts.items() if n > small_n]
+    require(not often, f"{', '.join(often[:8])}; at most {small_n} wanted")
+
+
+@decides(CHECKS, "words:odd_even_syllables")
+def odd_even_syllables(text: str) -> None:
+    """Check that words with odd and even numbers of syllables (by SyllaPy) alternate."""
+    count = syllable_counter()
+    found = unpunctuated(text).lower().split()
+    known = {word: count(word) % 2 for word in set(found)}
+    for one, other in pairwise(found):
+        both = f"{truncated(one, 40)!r} and {truncated(other, 40)!r} both have"
+        parity = "an odd" if known[one] else "an even"
+        require(known[one] != known[other], f"{both} {parity} number of syllables")
+
+
+@decides(CHECKS, "words:last_first")
+def last_first(text: str) -> None:
+    """Check that each sentence begins with the previous sentence's last word, ignoring case."""
+    marks = string.punctuation + " "
+    for one, other in pairwise(sentences(text)):
+        last, first = one.rstrip(marks).split()[-1:], other.lstrip(marks).split()[:1]
+        same = last and first and last[0].lower() == first[0].lower()
+        said = " and ".join(repr(truncated(" ".join(each), 40)) for each in (last, first))
+        require(same, f"{said} end and begin adjacent sentences, the same word wanted")
+
+
+@decides(CHECKS, "words:paragraph_last_first")
+def paragraph_last_first(text: str) -> None:
+    """Check that each line begins and ends with the same word, ignoring case."""
+    for line in text.split("\n"):
+        if found := bare(line.strip().lower()).split():
+            first, last = (repr(truncated(found[place], 40)) for place in (0, -1))
+            said = f"a paragraph begins with {first} and ends with {last}"
+            require(found[0] == found[-1], said)
+
+
+@decides(CHECKS, "words:no_consecutive")
+def no_consecutive(text: str) -> None:
+    """Check that no two adjacent words begin with the same letter, ignoring case."""
+    for one, other in pairwise(unpunctuated(text.lower()).split()):
+        said = f"{truncated(one, 40)!r} and {truncated(other, 40)!r} begin with the same letter"
+        require(one[0] != other[0], said)
+
+
+@decides(CHECKS, "words:keywords_specific_position")
+def keywords_specific_position(text: str, keyword: str, n: int, m: int) -> None:
+    """Check that the keyword is the ``m``-th word of the ``n``-th sentence, ignoring case."""
+    found = sentences(text)
+    require_relation(len(found), "at least", n, "sentences")
+    spoken = [word for word in tokens(found[n - 1]) if any(map(str.isalnum, word))]
+    require_relation(len(spoken), "at least", m, "words", f"sentence {n} has ")
+    said = (
+        f"word {m} of sentence {n} is {truncated(spoken[m - 1], 40)!r}, {keyword.strip()!r} wanted"
+    )
+    require(spoken[m - 1].lower() == keyword.strip().lower(), said)
+
+
+@decides(CHECKS, "words:words_position")
+def words_position(text: str, keyword: str, *, corrected: bool = False) -> None:
+    """Check that the keyword is the second and the second-to-last word, ignoring case.
+
+    Punctuation marks count as words, except for one at the end; in the corrected check, none does.
+    """
+    found = tokens(text)
+    if corrected:
+        found = [token for token in found if any(map(str.isalnum, token))]
+    elif found and found[-1] in string.punctuation:
+        found.pop()
+    require(len(found) > 1, "fewer than two words")
+    second, last, wanted = found[1].lower(), found[-2].lower(), keyword.strip()
+    said = f"{truncated(second, 40)!r} and {truncated(last, 40)!r} are the second and the second "
+    said += "to last word"
+    require(second == last == wanted.lower(), f"{said}, {wanted!r} wanted")
+
+
+@decides(CHECKS, "sentence:alliteration_increment")
+def alliteration_increment(text: str) -> None:
+    """Check that each sentence has more alliterating words than the previous sentence.
+
+    A word alliterates if it begins with the same letter as the word before or after it.
+    """
+    before = -1
+    for place, sentence in enumerate(sentences(text), 1):
+        stripped = (word.lstrip(string.punctuation + " ") for word in sentence.lower().split())
+        count, running = 0, False
+        for one, other in pairwise(filter(None, stripped)):
+            alike = one[0] == other[0]
+            count += alike * (1 if running else 2)
+            running = alike
+        said = f"sentence {place} has {count} alliterating words, more than {before} wanted"
+        require(count > before, said)
+        before = count
+
+
+@decides(CHECKS, "sentence:increment")
+def increment(text: str, small_n: int) -> None:
+    """Check that each sentence has exactly ``small_n`` more words than the previous one."""
+    counts = [len(unpunctuated(sentence).split()) for sentence in sentences(text)]
+    for place, (one, other) in enumerate(pairwise(counts), 2):
+        require_count(other, one + small_n, "words", where=f"sentence {place} has ")
+
+
+@decides(CHECKS, "sentence:keyword")
+def sentence_keyword(text: str, word: str, N: int) -> None:
+    """Check that the ``N``-th sentence contains ``word`` as a whole word, ignoring case."""
+    found = sentences(text)
+    require_relation(len(found), "at least", N, "sentences")
+    holds = N > 0 and re.search(rf"\b{re.escape(word)}\b", found[N - 1], re.IGNORECASE)
+    require(holds, f"sentence {N} does not contain {word!r}")

@@ -1,0 +1,216 @@
+"""`harness cache`: inspect and clear the file of paid replies.
+
+Other processes may be using the file, so rows are deleted a few thousand at a time, and the file is
+compacted only if that is quick. Payments of runs with a budget are never deleted.
+"""
+
+import contextlib
+import re
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from harness.cli.options import JsonFormat, agreed
+from harness.cli.verbs import VerbGroup
+from harness.config.settings import Settings
+from harness.engine.call_layers import call_layers
+from harness.engine.session import replies_path
+from harness.errors import ConfigError, StoreFailed, UserError
+from harness.report.table import Column, Row, Table, table
+from harness.report.text import date_text, size_text
+from harness.terminal.console import output, say, show, show_facts, show_listing
+
+cache = VerbGroup("cache")
+
+BATCH = 5_000  # number of row ids that one transaction examines
+VACUUM_S = 5.0  # time limit for compacting, in seconds: other processes wait longer (`LOCKED_S`)
+_UNITS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}  # in seconds
+_CONDITION = (
+    "(:until IS NULL OR created <= :until) AND (:backend IS NULL OR backend = :backend)"
+    " AND (:model IS NULL OR model = :model)"
+)
+
+
+class CachedReplies(NamedTuple):
+    """A model's cached replies. ``size`` is in bytes, and times are in epoch seconds."""
+
+    backend: str
+    model: str
+    replies: int
+    size: int
+    oldest: float
+    newest: float
+
+
+@cache.verb("stats")
+def stats(form: JsonFormat = "table") -> None:
+    """Show the path and size of the cache, and its replies by backend and model.
+
+    If HARNESS_CACHE_URL is set, also show what the team's database holds.
+    """
+    settings = Settings()
+    shared = dict[str, str]()
+    for layer in call_layers(settings):
+        shared |= layer.facts()
+    if shared and not replies_path(settings).exists():
+        show_listing("", shared, form) if form == "json" else show_facts(shared)
+        return
+    with _opened("ro") as (path, file):
+        kept = _kept(file, {"until": None, "backend": None, "model": None})
+        runs, usd = 0, 0.0
+        if file.execute("SELECT 1 FROM sqlite_master WHERE name = 'payments'").fetchone():
+            paid = file.execute("SELECT count(DISTINCT run), total(usd) FROM payments")
+            runs, usd = paid.fetchone()
+    replies = f"{sum(row.replies for row in kept):,}"
+    facts = {"file": str(path), "size": size_text(_size(path)), "replies": replies}
+    if kept:
+        oldest, newest = min(row.oldest for row in kept), max(row.newest for row in kept)
+        facts["from"] = f"{date_text(oldest)} to {date_text(newest)}"
+    if runs:
+        # An upper bound: sessions that were killed leave what they had reserved.
+        by = f"{runs:,} {'runs' if runs > 1 else 'run'} with a budget"
+        facts["paid"] = f"at most ${usd:,.2f} by {by}"
+    facts |= shared
+    if form == "json":
+        show_listing("", facts | {"of": [one._asdict() for one in kept]}, form)
+        return
+    show_facts(facts)
+    if kept:
+        output.print()
+        show(cache_table(kept))
+
+
+@cache.verb("prune")
+def prune(
+    older_than: Annotated[str | None, typer.Option(metavar="AGE")] = None,
+    backend: str | None = None,
+    model: str | None = None,
+    everything: Annotated[bool, typer.Option("--all")] = False,
+    dry_run: bool = False,
+    yes: bool = False,
+) -> None:
+    """Delete the paid replies that match every given filter, after confirmation.
+
+    A run that needs a deleted reply pays for it again, unless the team's database has it: nothing
+    is deleted there.
+
+    Args:
+        older_than: Only replies older than this age, such as 12h, 30d, 8w or 1y.
+        backend: Only replies of this backend.
+        model: Only replies of this model.
+        everything: Delete every reply.
+        dry_run: Show what would be deleted, without deleting it.
+        yes: Do not ask for confirmation.
+    """
+    if everything == any(value is not None for value in (older_than, backend, model)):
+        remedy = "Give --older-than 30d, --backend NAME or --model NAME, or --all."
+        raise ConfigError("harness cache prune needs either filters or --all.", remedy)
+    until = time.time() - (0 if older_than is None else _seconds(older_than))
+    chosen = {"until": until, "backend": backend, "model": model}
+    with _opened("ro") as (path, file):
+        kept = _kept(file, chosen)
+        if not kept:
+            say("No cached reply matches; 'harness cache stats' lists backends and models.")
+            return
+    show(cache_table(kept))
+    if dry_run:
+        say("Nothing was deleted (--dry-run).")
+        return
+    number = sum(row.replies for row in kept)
+    if not (yes or agreed(f"Delete these {number:,} paid replies?")):
+        raise UserError("Nothing was deleted.", "Answer y, or use --yes.")
+    before = _size(path)
+    with _opened("rw") as (path, file):
+        deleted = _delete(file, chosen)
+        shrunk = _shrink(file)
+    say(f"Deleted {deleted:,} replies.")
+    if shrunk:
+        say(f"The file shrank from {size_text(before)} to {size_text(_size(path))}.")
+    else:
+        say(f"The file keeps its size, for new replies. To compact it: sqlite3 {path} VACUUM")
+
+
+def _kept(file: sqlite3.Connection, chosen: dict[str, Any]) -> list[CachedReplies]:
+    rows = file.execute(
+        "SELECT backend, model, count(*), sum(length(reply)), min(created), max(created) "  # noqa: S608 (constants)
+        f"FROM replies WHERE {_CONDITION} GROUP BY 1, 2 ORDER BY 1, 2",
+        chosen,
+    )
+    return [CachedReplies(*row) for row in rows]
+
+
+def _delete(file: sqlite3.Connection, chosen: dict[str, Any]) -> int:
+    first, last = file.execute("SELECT min(rowid), max(rowid) FROM replies").fetchone()
+    deleted = 0
+    for start in range(first or 0, (last or 0) + 1, BATCH):
+        with file:
+            deleted += file.execute(
+                f"DELETE FROM replies WHERE rowid >= :start AND rowid < :end AND {_CONDITION}",  # noqa: S608
+                {"start": start, "end": start + BATCH, **chosen},
+            ).rowcount
+    return deleted
+
+
+def _shrink(file: sqlite3.Connection) -> bool:
+    """Compact the cache. Return False if that takes too long, or the file is locked."""
+    end = time.monotonic() + VACUUM_S
+    file.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+    try:
+        file.execute("VACUUM")
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.OperationalError:  # locked or interrupted: unchanged
+        return False
+    finally:
+        file.set_progress_handler(None, 0)
+    return True
+
+
+@contextlib.contextmanager
+def _opened(mode: str) -> Iterator[tuple[Path, sqlite3.Connection]]:
+    """Yield the cache's path and a connection to it, or end the command without a cache."""
+    path = replies_path(Settings())
+    remedy = "Fix its permissions, or try again when no other process uses it."
+    try:
+        if not path.exists():
+            say(f"There is no cache yet at {path}.")
+            raise typer.Exit
+        url = f"{path.resolve().as_uri()}?mode={mode}"
+        with contextlib.closing(sqlite3.connect(url, uri=True, timeout=30)) as file:
+            yield path, file
+    except (sqlite3.Error, OSError) as error:
+        from harness.calls.database import is_damage, mark
+
+        if is_damage(error):
+            mark(path)
+            remedy = "The next 'harness run' moves it aside and rebuilds it from your attempts."
+        verb = "read" if mode == "ro" else "change"
+        raise StoreFailed(f"Cannot {verb} the cache {path}: {error}.", remedy) from None
+
+
+def _size(path: Path) -> int:
+    files = path, path.with_name(f"{path.name}-wal")
+    return sum(file.stat().st_size for file in files if file.exists())
+
+
+def _seconds(age: str) -> float:
+    if found := re.fullmatch(r"(\d{1,6})([hdwy])", age):
+        return float(found[1]) * _UNITS[found[2]]
+    raise ConfigError(f"--older-than {age!r} is not an age.", "Write it like 12h, 30d, 8w or 1y.")
+
+
+def cache_table(kept: Sequence[CachedReplies]) -> Table:
+    """Build a table of replies by backend and model, with a total if there are several rows."""
+    rows: list[list[object]] = [
+        [one.backend, one.model, one.replies, size_text(one.size),
+         date_text(one.oldest), date_text(one.newest)]
+        for one in kept
+    ]  # fmt: skip
+    size = size_text(sum(one.size for one in kept))
+    total = Row(["all", "", sum(one.replies for one in kept), size, "", ""])
+    days = (Column("oldest", hide=1), Column("newest", hide=1))
+    headings = ("backend", Column("model", text=True), "replies", "size", *days)
+    return table(headings, rows, footer=total if len(kept) > 1 else None)

@@ -1,0 +1,292 @@
+"""Multiple choice over rows: lettered options, their order, and how an answer is scored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+from zlib import crc32
+
+from msgspec import Struct
+from msgspec.structs import replace
+from pydantic import Strict
+
+from harness import prompts
+from harness.datasets.rows import Row
+from harness.errors import DataInvalid, Unparseable
+from harness.plugins.choices.extraction import (
+    LETTERS,
+    ChoiceExtraction,
+)
+from harness.records import Message, Request, Score, content_hash
+from harness.scoring import CHOICE, is_blank
+from harness.scoring.likelihoods import AnswerLikelihood, likelihood_request, read_likelihoods
+from harness.tasks.jsonl.question_form import FIELD, QuestionForm
+
+TargetKind = Literal["index", "letter", "text"]
+MOST_SHOWN = 40  # characters of a target in an error message
+
+_extraction = lru_cache(maxsize=1024)(ChoiceExtraction)
+
+
+def choice_texts(raw: object) -> tuple[str, ...]:
+    """Return the texts of a row's options, given as a list."""
+    if not isinstance(raw, list) or not all(isinstance(one, str | int | float) for one in raw):
+        remedy = 'Write "choices": ["…", "…"], or in a table the JSON list ["…", "…"].'
+        raise DataInvalid("'choices' must be a list of texts.", remedy)
+    found = tuple(map(_text, raw))
+    if not 2 <= len(found) <= len(LETTERS):
+        raise DataInvalid(f"'choices' has {len(found)} options; it must have 2 to {len(LETTERS)}.")
+    if any(map(is_blank, found)) or len(set(found)) < len(found):
+        raise DataInvalid("two 'choices' are equal, or one is empty.")
+    return found
+
+
+def option_labels(raw: object, choices: Sequence[str]) -> tuple[str, ...]:
+    """Return the labels of a row's options, given as a list."""
+    labels = tuple(map(_text, raw)) if isinstance(raw, list) else ()
+    if len(set(labels)) != len(choices) or len(labels) != len(choices):
+        raise DataInvalid("'choices' must have a different 'label' for each 'text'.")
+    return labels
+
+
+def right_choice(target: object, choices: Sequence[str], kind: TargetKind | None = None) -> int:
+    """Return the index of the right option, given its index (from 0), letter or text.
+
+    If ``kind`` is None, the target must not fit several options, such as one by its index and
+    another by its text.
+    """
+    if not isinstance(target, str | int):
+        raise DataInvalid("'target' must be the index, the letter or the text of one of 'choices'.")
+    text = _text(target)
+    meanings: dict[TargetKind, list[str]] = {
+        "index": [] if isinstance(target, bool) else [str(at) for at in range(len(choices))],
+        "letter": [*LETTERS[: len(choices)]],
+        "text": [*choices],
+    }
+    found = {
+        known.index(one)
+        for meaning, known in meanings.items()
+        if kind in (None, meaning)
+        for one in (text, text.upper() if meaning == "letter" else text)
+        if one in known
+    }
+    if len(found) == 1:
+        return found.pop()
+    which = "could mean several" if found else "is none"
+    remedy = "Set task.choices.target to index, letter or text."
+    if not found:
+        last = LETTERS[len(choices) - 1]
+        remedy = f"Write the index 0 to {len(choices) - 1}, a letter from A to {last}, or the text."
+    raise DataInvalid(f"the target {text[:MOST_SHOWN]!r} {which} of the 'choices'.", remedy)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value).strip()
+
+
+def chosen_details(chosen: int, right: int, n: int) -> Mapping[str, Any]:
+    """Return the part of a score's details from which the position bias is computed.
+
+    Positions are those in the order shown, from 0; ``n`` is the number of options.
+    """
+    return {"positions": {"chosen": chosen, "right": right, "of": n}}
+
+
+class Options(Struct, frozen=True):
+    """The options of a row in the order shown, with the labels by which the prompt names them."""
+
+    texts: tuple[str, ...]
+    labels: tuple[str, ...]  # letters or numbers
+    right: int  # index of the right one
+    shown: bool = True  # whether the prompt contains their texts, so that their order may matter
+
+
+@dataclass(frozen=True, slots=True)
+class MultipleChoice(QuestionForm):
+    """The settings of multiple choice, for rows with ``choices``.
+
+    Args:
+        by: ``letter``: the model writes a letter; ``letter_logprob``: the likeliest letter;
+            ``choice_logprob``: the likeliest text of an option.
+        shuffle: The seed of the options' order; None for the order in the row.
+        target: The kind of the rows' targets; None if each of them can mean only one option.
+    """
+
+    by: Literal["letter", "letter_logprob", "choice_logprob"] = "letter"
+    shuffle: Annotated[int, Strict()] | None = None
+    target: TargetKind | None = None
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic)
+
+    # The last three are by likelihood.
+    score_names: ClassVar[Sequence[str]] = (CHOICE, "acc_norm", "acc_bytes", "acc_tokens")
+    example: ClassVar[Path] = Path(__file__).with_name("choices.jsonl")
+
+    def settings(self) -> Sequence[Any]:
+        """Return the values of all settings."""
+        return astuple(self)
+
+    @property
+    def by_likelihood(self) -> bool:
+        """Whether given answers are compared by their log-likelihoods."""
+        return self.by != "letter"
+
+    def template(self) -> prompts.Template:
+        """Return the built-in template of the prompt."""
+        return prompts.read(f"multiple_choice/{self.by}")
+
+    def lettered(self, row: Row, name: str) -> tuple[Row, Options]:
+        """Return a row with the fields that templates use, and its options.
+
+        The fields are ``question``, ``choices`` in the order shown, ``options`` (one per line,
+        after its letter), ``letters`` ("A, B or C") and ``target``, the right answer. If the row's
+        labels are numbers and its options have none, they take the place of the letters.
+        """
+        for field in (FIELD, "target"):
+            if field not in row:
+                remedy = "Write a list of texts as 'choices', and the right one as 'target'."
+                raise DataInvalid(f"the row has no {field!r}, for multiple choice.", remedy)
+        if "messages" in row:
+            problem = "a row cannot have both 'choices' and 'messages'."
+            raise DataInvalid(problem, "Write the question as 'question'.")
+        raw, target, kind = row[FIELD], row["target"], self.target
+        labels: object = None
+        if isinstance(raw, dict) and raw.keys() == {"text", "label"}:
+            labels, raw = raw["label"], raw["text"]
+        given = choice_texts(raw)
+        letters = tuple(LETTERS[: len(given)])
+        if labels is not None:
+            names = option_labels(labels, given)
+            if str(target) in names:
+                target, kind = names.index(str(target)), "index"
+            if "".join(names).isdecimal() and not re.search(r"\d", " ".join(given)):
+                letters = names
+        order = list(range(len(given)))
+        if self.shuffle is not None and _may_shuffle(row):
+            order.sort(key=lambda index: content_hash([self.shuffle, name, index]))
+        right = order.index(right_choice(target, given, kind))
+        options = Options(tuple(given[index] for index in order), letters, right)
+        fields: Row = {
+            FIELD: list(options.texts),
+            "options": "\n".join(
+                f"{letter}. {text}" for letter, text in zip(letters, options.texts, strict=True)
+            ),
+            "letters": f"{', '.join(letters[:-1])} or {letters[-1]}",
+            "target": self.answers(options)[right],
+        }
+        if "question" not in row and "prompt" in row:
+            fields["question"] = row["prompt"]
+        return {**row, **fields}, options
+
+    def asked(self, options: Options, prompt: str) -> Options:
+        """Return the options, with whether the prompt contains their texts."""
+        return replace(options, shown=all(text in prompt for text in options.texts))
+
+    def answers(self, options: Options) -> Sequence[str]:
+        """Return the possible answers, texts or letters, in the order of the options."""
+        return options.texts if self.by == "choice_logprob" else options.labels
+
+    def wrong_answer(self, options: Options, name: str) -> str:
+        """Return a wrong answer, chosen by the instance's name."""
+        n = len(options.texts)
+        return self.answers(options)[(options.right + 1 + crc32(name.encode()) % (n - 1)) % n]
+
+    def request(self, options: Options, request: Request) -> Request:
+        """Return a request for the log-likelihoods of all answers.
+
+        An answer follows the prompt after a space, as in lm-evaluation-harness.
+        """
+        context = ""
+        for message in request.messages:
+            if message.role == "assistant":
+                context += f" {message.content}\n\n"
+            else:
+                context += message.content.rstrip() + "\n\n" * (message.role == "system")
+        answers = [Message("assistant", f" {answer}") for answer in self.answers(options)]
+        messages = [Message("user", context), *answers]
+        return likelihood_request(request, messages, len(answers))
+
+    def problems(self, options: Options, messages: Sequence[Message]) -> Iterator[str]:
+        """Yield a sentence if the model shall name an option, but the prompt has none of them."""
+        prompt = "\n".join(message.content for message in messages).casefold()
+        if self.by != "choice_logprob" and not any(
+            text.casefold() in prompt for text in options.texts
+        ):
+            yield "The prompt has none of the choices: write {{ options }} into task.prompt."
+
+    def chosen(self, options: Options, text: str) -> str:
+        """Return the answer that a reply chooses: a letter, or an option's text.
+
+        Raises:
+            Unparseable: If the reply chooses no answer.
+        """
+        if not self.by_likelihood:
+            numbers = () if options.labels[0] in LETTERS else options.labels
+            letter = _extraction(options.texts, numbers).read(text)
+            return options.labels[LETTERS.index(letter)]
+        return self.answers(options)[_likeliest(self._sums(options, text))]
+
+    def scores(self, options: Options, text: str) -> dict[str, Score]:
+        """Return the score ``choice``, which is the verdict, and normalised accuracies.
+
+        By likelihood, the answer with the largest sum of log-probabilities is chosen, as in
+        lm-evaluation-harness. For texts, ``acc_norm`` divides the sums by the number of characters,
+        ``acc_bytes`` by bytes, and ``acc_tokens`` by tokens, if the server reports them.
+
+        Raises:
+            Unparseable: If the reply chooses no option.
+        """
+        chosen = self.answers(options).index(self.chosen(options, text))
+        passed = chosen == options.right
+        reason = "" if passed else f"{options.labels[chosen]} is not the right option"
+        n = len(options.texts)
+        details = chosen_details(chosen, options.right, n) if options.shown else {}
+        found = {CHOICE: Score(passed, passed, reason, details)}
+        if self.by != "choice_logprob":
+            return found
+        sums = self._sums(options, text)
+        lengths: dict[str, list[int | None]] = {
+            "acc_norm": [len(one) for one in options.texts],
+            "acc_bytes": [len(one.encode("utf-8", "replace")) for one in options.texts],
+            "acc_tokens": [one.tokens for one in sums],
+        }
+        for name, divisors in lengths.items():
+            if all(divisors):
+                found[name] = Score(_likeliest(sums, divisors) == options.right)
+        return found
+
+    def _sums(self, options: Options, text: str) -> Sequence[AnswerLikelihood]:
+        """Return the answers' log-likelihoods. A reply that is an answer is the likeliest."""
+        answers = self.answers(options)
+        try:
+            return read_likelihoods(text, len(answers))
+        except Unparseable:
+            if text.strip() not in answers:
+                raise
+        return [AnswerLikelihood(-1e9 * (one != text.strip()), True, 1) for one in answers]
+
+
+def _may_shuffle(row: Row) -> bool:
+    """Return whether a row's options may be shuffled: its field ``shuffle``, by default true."""
+    words = {"true": True, "false": False, "": True}
+    value = row.get("shuffle", True)
+    if isinstance(value, str):  # in a table
+        value = words.get(value.strip().lower(), value)
+    if value is None:
+        return True
+    if not isinstance(value, bool):
+        raise DataInvalid(f"'shuffle' must be true or false, not {value!r:.40}.")
+    return value
+
+
+def _likeliest(
+    sums: Sequence[AnswerLikelihood], divisors: Sequence[int | None] | None = None
+) -> int:
+    """Return the first index of the largest log-likelihood, divided by ``divisors``."""
+    each = zip(sums, divisors or [1] * len(sums), strict=True)
+    values = [one.total / (by or 1) for one, by in each]
+    return values.index(max(values))

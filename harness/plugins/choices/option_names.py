@@ -1,0 +1,276 @@
+"""The options that a text names, by their letters or their texts."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+from string import ascii_uppercase
+from typing import NamedTuple
+
+from harness.scoring.conclusions import ASIDE, CROSSES, is_quoted, is_retracted, plain
+
+LONGEST_STATEMENT = 120  # characters of a sentence that names the only option
+WHOLE = (  # after a letter that is not part of a longer name, such as C++, C-14, B.C. or A's
+    r"(?![A-Za-z0-9+#_]|-\w|\.[A-Za-z](?![a-z])|['\u2019](?![dt][i\u0131uü]r)[A-Za-z])"
+)
+DENIED = re.compile(
+    r"[^\S\n]*(?:(?:is|was|are)\s*)?(?:n['\u2019]t|wrong|incorrect|false|not(?!\s+[A-Z]\b))\b"
+    rf"|(?:[^\S\n]|[-\u2013—:(,])*(?:(?:wrong|incorrect|false|nope|nah|no(?=\s*(?:[.,;)]|\n|\Z)))\b|[{CROSSES}])"
+    r"|[\s、]*(?:[がは]?(?:では?(?:な[いく]|ありません)|じゃな[いく])|[가이은는]?\s?아[니닌닙]|नहीं|değil)"
+    r"|(?:,\s*(?:of\s+course|obviously|clearly|certainly|however),)?\s+is\s+(?:\w+ly\s+)?(?:wrong|incorrect|false|out|off|eliminated|excluded|rejected|ruled\s+out|(?:the\s+)?worst"
+    r"|an?\s+(?:(?:\w+\s+)?(?:distractor|trap|decoy|red\s+herring)|(?:bad|poor|wrong)\s+\w+))\b"
+    r"|\s+is\s+what\b(?!\s+I\b)|,\s+I\s+(?:guess|think|suppose)\s+not\b",
+    re.I,
+)
+_AFFIRMED = re.compile(r"(?:[^\S\n]|[-\u2013—:(])+(?:(?:correct|right|true|yes)\b|[✓✔✅])", re.I)
+NOT = re.compile(r"(?:\bnot|n['\u2019]t|\bneither|\bnor)\s+(?:be\s+|the\s+)?\Z", re.I)
+LABEL = re.compile(r"(?:[ .:,)/=\-\u2013—]|\bwhich\s+is\b|\bi\.e\.)*")
+KIND = (
+    r"vitamin|hepatitis|influenza|plan|type|group|grade|class|category|difficulty|confidence|level"
+    r"|rating|score|figure|table|section|part|team|point|angle|vertex|side|line|set|event|node"
+)
+_OF_A_KIND = re.compile(rf"\b(?:{KIND})s?(?:\s+(?:is|was)|\s*:)?\s+\Z", re.I)
+_INITIAL = re.compile(r"\.\s(?!(?:The|It|Its|This|That|Because|Since|As|In|A|An|I)\b)[A-Z][a-z]")
+_CAPITALISED = re.compile(r"\b[A-Z][\w.]*\s\Z")
+_CORRECTION = re.compile(
+    r"(?:(?<=[.,;:!…\n(—\u2013-])|(?<=[.,;:!…—\u2013-]\s)|(?<=[。\uff0c\uff01\uff1b、]))"
+    r"(?:(?:but|or|oh|ah|well),?\s+)?"
+    r"(?:(?:wait|edit|update|actually|hmm+|scratch\s+that|(?:or\s+)?rather(?!\s+than)|on\s+(?:second\s+thoughts?|reflection)"
+    r"|correction|sorry|pardon|oops|I\s+mean[t]?|let\s+me\s+correct|hold\s+on|my\s+(?:mistake|bad|error)"
+    r"|I\s+(?:was\s+wrong|misread|made\s+an?\s+(?:mistake|error))|changed\s+my\s+mind|(?:er+m?|u[hm]+)(?=\s*[,.…\u2014\u2013-])|(?:re-?|double[\s-])check\w*|let\s+me\s+(?:re|double)"
+    r"|korrektur|perdón|corrección|désolée?|plutôt|en\s+fait|en\s+realidad|na\s+verdade|eigentlich)\b"
+    r"|(?:no|nein|non|não|нет)\s*[,.:;!—\u2013]|不对|不對|更正|纠正|不[\uff0c,。]|いや|訂正|아니)"
+    r"|(?<=\s)or\s+rather\b",
+    re.I,
+)
+PREFERRED = re.compile(
+    r"\s*(?:[.!;)\]。\uff01\uff1b]|\n|\Z|です|だ|(?:is|seems)\s+(?:better|best|right|correct|the)\b)"
+)
+_SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)|[\n。\uff01\uff1f।؟]")
+_EXPLAINS = re.compile(  # words of English, whose corrections are known
+    r"\b(?:the|and|are|because|its|this|these|with|has|have|which|would|only|than|if|while"
+    r"|also|less|some|might|may|could|one|is\s+it|why|how|to\s+be|is\s+(?:a|in|not))\b",
+    re.I,
+)
+_BELIEVED = re.compile(
+    r",?\s+(?:which|and)\s+(?:I\s+\w+\s+)?(?:that\s+)?(?:is|seems)\s+(?:right|correct|better)\b",
+    re.I,
+)
+_DENIES = re.compile(  # words of other languages, after the option that they deny
+    r"\b(?:falsch|faux|fausse|pas|niet|nicht|fout|onjuist|incorrect[aoe]?s?|fals[oa]|errad[oa]"
+    r"|sbagliat[oa]|błędn\w*|не|неверн\w*|неправильн\w*|yanl\u0131ş|değil|गलत|नहीं|خطأ|ليس\w*"
+    r"|salah|bukan|sai|fel|inte)\b|[错錯误誤不]|틀|아니|ない|ผิด",
+    re.I,
+)
+_DOUBT = re.compile(
+    r"\b(?:not|no|never|hardly|barely|refus\w+|declin\w+|den(?:y|ie[sd])|reject\w*|discard\w*|disput\w+|object\w*|forget|skip|bad|distractors?|neither|nor|cannot|wrong|incorrect|false|least|unlikely|(?<!without\sa\s)doubt\w*|tempting"
+    r"|eliminat(?:es?|ed|ing)|exclud\w+|except|rul\w+\s+out|might|may|maybe|perhaps|could|if|unless|whether"
+    r"|than|instead|either|avoid|disagree|fails?|opposite|starts?|begins?|your|old|but(?=\s+[A-Z]\b)|pas|nicht|kein\w*|niet|geen|inte|ikke|ingen|όχι|não|non|не|нет|không|bukan|tidak|değil|nie|není|nu|δεν"
+    r"|ei|לא|نیست|ليس|ليست)\b|n['\u2019]t\b|[?\uff1f≠❌✗✘✖不没非]|ない|ません|아니|नहीं|ไม่",
+    re.I,
+)
+_IN_PASSING = re.compile(
+    r"\s(?!(?:sagen|wählen|nehmen|is|it|seems|looks|because|since|as|which|and|but)\b)[a-z]"
+)
+_ASSERTED = re.compile(
+    r"\s*(?:[.!;)\]]|\n|\Z|,\s+(?:of\s+course|because|since|I)\b"
+    r"|is\s+(?:the\s+)?(?:(?:only|best)\s+)?(?:correct|right|answer)\b)"
+)
+_LINKED = re.compile(
+    r"(?:\A\W*(?:\w+\W+)?|,\s+|\b(?:is|are|was|be|must\s+be)\s+(?:the\s+)?)\Z", re.I
+)
+_LETTERED = re.compile(r"\w\s[A-Z]\b")
+_CONTINUED = re.compile(r"[^\W_]|[.,:/^]\d|\s(?:hundred|thousand|million|billion)\b", re.I)
+_VERBS = (  # words that do not follow an article
+    r"is|it\s+is|was|are|seems|fits|works|makes|and|or|nor|because|since|ist|wäre|stimmt|est|es|é|è|jest|är"
+    r"|on|olmal\u0131|doğru|richtig|juist|correct|right|better"
+)
+
+
+class Mention(NamedTuple):
+    """An option that a text names, by its letter or its text."""
+
+    start: int
+    end: int
+    letter: str
+    spelt: bool
+    denied: bool
+
+
+def bare_text(text: str) -> str:
+    """Return a text in lower case without markup, repeated spaces and final full stops."""
+    return " ".join(plain(text).lower().split()).rstrip(".!。")
+
+
+class OptionNames:
+    """The names of a question's options, and what a text says about the options it names."""
+
+    def __init__(self, choices: Sequence[str]) -> None:
+        self._letters = ascii_uppercase[: len(choices)]
+        self._longest = 2 * max(map(len, choices)) + 40
+        bare = [bare_text(choice) for choice in choices]
+        single = {text for text in bare if text and bare.count(text) == 1}
+        self._texts = {
+            text: letter
+            for text, letter in zip(bare, self._letters, strict=True)
+            if text in single and text.upper() not in {*self._letters}
+        }
+        names = [re.escape(text) for text in sorted(self._texts, key=len, reverse=True)]
+        if "no" in names:
+            names[names.index("no")] = r"no(?!\s+\w)"  # "no idea" names no option
+        spelt = "|".join(names) or r"(?!)"
+        article = r"(?:(?<=I)|(?<=\AA)|(?<=[.!?:\n]A)|(?<=[.!?:\n]\sA))"
+        word = rf"{article}\s+(?!(?:{_VERBS})\b)[a-z\u00df-\u024f]"
+        self._option_names = re.compile(
+            rf"(?<!\w)(?<!\d[.,])(?!(?<=[-\u2212])\d)(?i:({spelt}))(?!\w|[.,]\d)"
+            rf"|(?<![A-Za-z0-9'\u2019.+-])([{self._letters}]){WHOLE}(?!{word})"
+        )
+        self._lettered = any(_LETTERED.search(choice) for choice in choices)
+
+    def _spelt(self, text: str, start: int) -> tuple[str, int]:
+        """Return the letter of the option whose text is at an offset, or "", and its end."""
+        line = text[start : start + self._longest].partition("\n")[0].lower()
+        options = [
+            option
+            for option in self._texts
+            if line.startswith(option) and not _CONTINUED.match(line, len(option))
+        ]
+        if not options:
+            return "", start
+        longest = max(options, key=len)
+        return self._texts[longest], start + len(longest)
+
+    def _opening(self, text: str, start: int) -> str:
+        """Return the letter of the option whose text opens the sentence at an offset, or "".
+
+        That sentence is the first of the reply: "No, it is odd, so yes, …" chooses nothing.
+        """
+        letter, end = self._spelt(text, 0)
+        is_same_sentence = _SENTENCE_END.search(text, end, start) is None
+        return letter if text.startswith(",", end) and is_same_sentence else ""
+
+    def _mentions(self, text: str) -> list[Mention]:
+        mentions = []
+        for match in self._option_names.finditer(text):
+            letter = self._texts[bare_text(match[1])] if match[1] else match[2]
+            before = text[max(0, match.start() - 30) : match.start()]
+            if match[2] and (_OF_A_KIND.search(before) or self._is_initial(text, match)):
+                continue
+            label = LABEL.match(text, match.end())
+            spelt_letter, end = self._spelt(text, label.end() if label else match.end())
+            if spelt_letter != letter:
+                end = match.end()
+            closed = end + text.startswith((")", "]"), end)
+            denied = NOT.search(before) or DENIED.match(text, end) or DENIED.match(text, closed)
+            mentions.append(Mention(match.start(), end, letter, bool(match[1]), bool(denied)))
+        return mentions
+
+    def _is_initial(self, text: str, match: re.Match[str]) -> bool:
+        """Return whether a letter is one of a name, as in "John B. Smith"."""
+        if not _INITIAL.match(text, match.end()) or self._spelt(text, match.end() + 2)[0]:
+            return False
+        return bool(_CAPITALISED.search(text[max(0, match.start() - 30) : match.start()]))
+
+    def _corrected(self, text: str, start: int, letter: str) -> str:
+        """Return the letter that corrects a choice at an offset, "" if unclear, or the choice."""
+        mentions = self._mentions(text)
+        marks = [match.end() for match in _CORRECTION.finditer(text, start)]
+        if not marks:
+            return "" if _is_contradicted(text, start, letter, mentions) else letter
+        last = next(
+            (mark for mark in reversed(marks) if mentions and mentions[-1].start >= mark), len(text)
+        )
+        later = [mention for mention in mentions if mention.start >= last]
+        if not later:
+            return "" if _is_contradicted(text, start, letter, mentions) else letter
+        sentence = _SENTENCE_END.search(text, later[0].end)
+        end = sentence.end() if sentence else len(text)
+        later = [mention for mention in later if mention.start < end]
+        options = {mention.letter for mention in later if not mention.denied}
+        if not options:
+            return "" if any(mention.letter == letter for mention in later) else letter
+        if options == {letter}:
+            return letter
+        clear = len(options) == 1 and PREFERRED.match(text, later[0].end)
+        return options.pop() if clear else ""
+
+    def _alone(self, text: str) -> str:
+        """Return the only option that a text names or affirms, or does not deny, or ""."""
+        mentions = self._mentions(text)
+        affirmed = {mention.letter for mention in mentions if _AFFIRMED.match(text, mention.end)}
+        denied = {mention.letter for mention in mentions if mention.denied}
+        letters = {mention.letter for mention in mentions} - denied
+        if denied and len(affirmed) == 1 and affirmed.isdisjoint(denied):
+            return affirmed.pop()
+        if len(letters) != 1 or len(denied) not in (0, len(self._letters) - 1):
+            return ""
+        (letter,) = letters
+        if denied:
+            return letter
+        outer = (mentions[0], mentions[-1])
+        return letter if any(self._is_stated(text, mention) for mention in outer) else ""
+
+    def _is_stated(self, text: str, mention: Mention) -> bool:
+        """Return whether the first or last sentence of a text states an option without doubt."""
+        start = 0
+        for match in _SENTENCE_END.finditer(text, 0, mention.start):
+            start = match.end()
+        ending = _SENTENCE_END.search(text, mention.end)
+        end = ending.end() if ending else len(text)
+        if end - start > LONGEST_STATEMENT:
+            return False
+        if is_quoted(text, mention.start) or is_retracted(text, mention.end):
+            return False
+        for doubt in _DOUBT.finditer(text, start, end):  # an option may be "False"
+            if not mention.start <= doubt.start() < mention.end:
+                return False
+        if ASIDE.search(text[start : mention.start].rstrip(" :\n-•*")):
+            return False
+        if mention.spelt:
+            linked = _LINKED.search(text[start : mention.start])
+            return bool(linked and _ASSERTED.match(text, mention.end) and not text[end:].strip())
+        if self._lettered or _IN_PASSING.match(text, mention.end):
+            return False
+        return not text[:start].strip() or not text[end:].strip()
+
+
+def _is_contradicted(text: str, start: int, letter: str, mentions: Sequence[Mention]) -> bool:
+    """Return whether a sentence after the choice may correct it in words of any language.
+
+    Such a sentence takes the choice back without naming another option. Or it names the only other
+    option that is named after the choice, and the words around it neither explain nor deny it.
+    """
+    ending = _SENTENCE_END.search(text, start)
+    if ending is None:
+        return False
+    later = [mention for mention in mentions if mention.start >= ending.end()]
+    others = {mention.letter for mention in later if not mention.denied} - {letter}
+    if all(mention.letter == letter for mention in later):
+        rest = text[ending.end() :]
+        for mention in reversed(later):  # an option may be "No"
+            if mention.spelt:
+                rest = rest[: mention.start - ending.end()] + rest[mention.end - ending.end() :]
+        return is_retracted(rest, 0)
+    if len(others) != 1:
+        return False
+    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    by_sentence: dict[int, list[Mention]] = defaultdict(list)
+    for mention in later:
+        by_sentence[bisect_right(ends, mention.start)].append(mention)
+    for number, named in by_sentence.items():
+        sentence_end = ends[number] if number < len(ends) else len(text)
+        if {mention.letter for mention in named} != others:
+            continue
+        introduction = text[max(0, ends[number - 1] - LONGEST_STATEMENT) : named[0].start]
+        if _BELIEVED.match(text, named[0].end):
+            return True
+        is_explained = (
+            ASIDE.search(introduction.rstrip(" :\n-•*"))
+            or _EXPLAINS.search(text, ends[number - 1], sentence_end)
+            or _DENIES.search(text, named[0].end, sentence_end)
+        )
+        if not is_explained:
+            return True
+    return False

@@ -1,0 +1,12 @@
+"""Models of the clouds: Google's Gemini, Amazon Bedrock, and Anthropic's models on Vertex AI."""
+
+from harness.plugin import Plugin
+
+plugin = Plugin(
+    summary="Google's Gemini, models on Amazon Bedrock, and Anthropic's models on Vertex AI.",
+    backends={
+        "anthropic_vertex": ".anthropic_vertex:AnthropicVertexBackend",
+        "bedrock": ".bedrock:BedrockBackend",
+        "gemini": ".gemini:GeminiBackend",
+    },
+)

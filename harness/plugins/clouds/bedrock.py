@@ -1,0 +1,254 @@
+"""Amazon Bedrock's Converse API, for all models on Bedrock.
+
+    model: {backend: bedrock, name: eu.anthropic.claude-sonnet-5-5-v1:0, region: eu-central-1}
+
+Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html.
+
+Requests are signed with the credentials that AWS's own tools use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import msgspec
+
+from harness.backends import (
+    REPLY_MB,
+    FindCut,
+    HttpBackend,
+    HttpClient,
+    OnAllowances,
+    bodies,
+    converting,
+)
+from harness.errors import ConfigError, import_extra
+from harness.records import DecodingConstraint, Message, PromptCut, Reply, Request, Usage
+
+if TYPE_CHECKING:
+    from httpx2 import Request as HttpRequest
+
+
+class AwsClient(HttpClient):
+    """A client that signs its requests (AWS Signature Version 4).
+
+    Args:
+        url: The server's base URL.
+        region: The AWS region.
+        profile: A profile in the user's AWS configuration (default: AWS's credential chain).
+        options: The options of `HttpClient`.
+    """
+
+    _credentials: Any = None
+
+    def __init__(self, url: str, region: str, profile: str | None, **options: Any) -> None:
+        import_extra("botocore", "aws")
+        super().__init__(url, **options)
+        self._region, self._profile = region, profile
+        self._lock = threading.Lock()
+
+    async def request(self, path: str, content: bytes) -> HttpRequest:
+        headers = await asyncio.to_thread(self._signed, path, content)
+        return self.build_request(path, content, headers)
+
+    def _signed(self, path: str, content: bytes) -> dict[str, str]:
+        session = import_extra("botocore.session", "aws")
+        auth = import_extra("botocore.auth", "aws")
+        awsrequest = import_extra("botocore.awsrequest", "aws")
+        errors = import_extra("botocore.exceptions", "aws")
+        with converting("AWS", "Log in (aws sso login), or set the AWS variables."), self._lock:
+            if self._credentials is None:
+                self._credentials = session.Session(profile=self._profile).get_credentials()
+            if self._credentials is None:
+                raise errors.NoCredentialsError
+            credentials = self._credentials.get_frozen_credentials()
+        headers = {"content-type": "application/json", **self.headers}
+        request = awsrequest.AWSRequest(
+            "POST", self.base + path, headers, content, params=self.query
+        )
+        auth.SigV4Auth(credentials, "bedrock", self._region).add_auth(request)
+        return dict(request.headers.items())
+
+
+FINISH_REASONS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "guardrail_intervened": "content_filter",
+    "content_filtered": "content_filter",
+}
+SIGNED = (b'"signature"', b'"redactedContent"')
+
+
+class _ReasoningText(msgspec.Struct):
+    text: Any = None
+
+
+class _Reasoning(msgspec.Struct, rename="camel"):
+    reasoning_text: _ReasoningText | None = None
+
+
+class _ToolUse(msgspec.Struct):
+    name: Any = None
+    input: Any = None
+
+
+class _Block(msgspec.Struct, rename="camel"):
+    text: Any = None
+    tool_use: _ToolUse | None = None
+    reasoning_content: _Reasoning | None = None
+
+
+class _Message(msgspec.Struct):
+    content: list[_Block]
+
+
+class _Output(msgspec.Struct):
+    message: _Message
+
+
+class _Usage(msgspec.Struct, rename="camel"):
+    input_tokens: bodies.Count
+    output_tokens: bodies.Count
+    cache_read_input_tokens: bodies.Count | None = None
+    cache_write_input_tokens: bodies.Count | None = None
+
+    def record(self) -> Usage:
+        # Input does not include the cached tokens.
+        read, written = self.cache_read_input_tokens or 0, self.cache_write_input_tokens or 0
+        return Usage(self.input_tokens + read + written, self.output_tokens, read, 0, written)
+
+
+class _Response(msgspec.Struct, rename="camel"):
+    output: _Output
+    stop_reason: str = "end_turn"
+    usage: Any = None
+    service_tier: dict[str, Any] = {}
+
+
+class BedrockBackend(HttpBackend):
+    """Amazon Bedrock's Converse API, with the credentials that AWS's own tools use.
+
+    Args:
+        region: The AWS region, such as ``eu-central-1``.
+        profile: A profile in the user's AWS configuration (default: AWS's credential chain).
+        base_url: Base URL of another endpoint, such as a VPC's.
+        api_key_env: The environment variable with a Bedrock API key, which is used instead of
+            credentials.
+        prompt_caching: Whether to use Bedrock's prompt cache for beginnings that prompts share,
+            with models that support it.
+        service_tier: AWS's service tier: ``flex``, ``priority`` or ``reserved``.
+    """
+
+    may_change = frozenset({"prompt_caching", "service_tier"})
+
+    def __init__(
+        self,
+        region: str,
+        profile: str | None = None,
+        base_url: str | None = None,
+        api_key_env: str | None = None,
+        prompt_caching: bool = False,
+        service_tier: str | None = None,
+        *,
+        secret: Callable[[str], str],
+        concurrency: int,
+        timeout_s: float,
+        reply_mb: float = REPLY_MB,
+        on_allowances: OnAllowances | None = None,
+        prompt_cut: FindCut | None = None,
+    ) -> None:
+        options: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
+        options |= {"reply_mb": reply_mb, "on_allowances": on_allowances}
+        url = base_url or f"https://bedrock-runtime.{quote(region)}.amazonaws.com"
+        client: HttpClient
+        if api_key_env is None:
+            client = AwsClient(url, region, profile, **options)
+        elif profile is not None:
+            problem = "model.profile and model.api_key_env exclude each other."
+            raise ConfigError(problem, "Remove one of them.")
+        else:
+            key = secret(api_key_env)
+            client = HttpClient(url, key=key, key_variable=api_key_env, **options)
+        features = {"temperature", "top_p", "max_tokens", "stop", "extra", "conversation"}
+        super().__init__(client, frozenset(features | {"json_schema"}))
+        self.prompt_caching, self.service_tier = prompt_caching, service_tier
+        self._cut = prompt_cut if prompt_caching else None
+
+    def path_for(self, request: Request) -> str:
+        return f"/model/{quote(request.model, safe='')}/converse"
+
+    def body(self, request: Request) -> Mapping[str, Any]:
+        decoding = request.decoding
+        config = {
+            "maxTokens": decoding.max_tokens,
+            "temperature": decoding.temperature,
+            "topP": decoding.top_p,
+            "stopSequences": list(decoding.stop) or None,
+        }
+        config = {k: value for k, value in config.items() if value is not None}
+        cut = self._cut(request.messages) if self._cut else None
+        parts = [_parts(m, _end(n, cut)) for n, m in enumerate(request.messages)]
+        turns = list(zip(request.messages, parts, strict=True))
+        body: dict[str, Any] = {
+            "messages": [{"role": m.role, "content": p} for m, p in turns if m.role != "system"],
+            "system": [part for m, p in turns if m.role == "system" for part in p],
+            "inferenceConfig": config,
+            "serviceTier": {"type": self.service_tier} if self.service_tier else None,
+        }
+        if isinstance(decoding.constraint, DecodingConstraint):
+            schema = json.dumps(decoding.constraint.json_schema)  # the only kind in the features
+            structure = {"jsonSchema": {"name": "answer", "schema": schema}}
+            text_format = {"type": "json_schema", "structure": structure}
+            body["outputConfig"] = {"textFormat": text_format}
+        return {k: value for k, value in body.items() if value} | dict(decoding.extra)
+
+    def reply(self, content: bytes, request: Request) -> Reply:
+        found = bodies.read(content, _Response)
+        blocks = found.output.message.content
+        thoughts = [
+            block.reasoning_content.reasoning_text for block in blocks if block.reasoning_content
+        ]
+        text = "".join(bodies.text_of(block.text) for block in blocks)
+        used = [block.tool_use for block in blocks if block.tool_use]
+        usage = bodies.usage_of(found.usage, _Usage)
+        reason = FINISH_REASONS.get(found.stop_reason, found.stop_reason)
+        text, reason = bodies.with_tool_calls(
+            text, reason, ((call.name, call.input) for call in used)
+        )
+        return Reply(
+            text,
+            reason,
+            usage.record() if usage else None,
+            tier=bodies.tier(found.service_tier.get("type")),
+            reasoning="".join(bodies.text_of(one.text) for one in thoughts if one) or None,
+            reasoning_state=bodies.state_in(content, SIGNED, "output", "message", "content"),
+        )
+
+
+def _end(number: int, cut: PromptCut | None) -> int | None:
+    """Return where the shared beginning ends in message ``number`` (-1: at its end), or None."""
+    if cut is None:
+        return None
+    place, at = cut if cut.characters else (cut.message - 1, -1)
+    return at if number == place else None
+
+
+def _parts(message: Message, end: int | None) -> list[dict[str, Any]]:
+    """Return a message's content, with a cache point at ``end``, if any."""
+    text = message.content
+    if message.reasoning_state is not None:
+        found: list[dict[str, Any]] = json.loads(message.reasoning_state)
+        return found
+    if end is None:
+        return [{"text": text}]
+    point = {"cachePoint": {"type": "default"}}
+    if end in (-1, len(text)):
+        return [{"text": text}, point]
+    return [{"text": text[:end]}, point, {"text": text[end:]}]

@@ -1,0 +1,224 @@
+"""Google's Gemini API, from Google AI Studio with a key or from Vertex AI with a project.
+
+    model: {backend: gemini, name: gemini-3.8-flash}
+    model: {backend: gemini, name: gemini-3.8-flash, project: my-project, location: europe-west4}
+
+Source: https://ai.google.dev/api/generate-content, and the types of google-genai 3.6.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from msgspec import structs
+
+from harness.backends import REPLY_MB, HttpBackend, HttpClient, OnAllowances, bodies
+from harness.errors import ConfigError, PromptRefused
+from harness.plugins.clouds.google import GoogleCloudClient, vertex_url
+from harness.ports import LOGPROBS, SAMPLES_PER_CALL
+from harness.records import DecodingConstraint, Logprobs, Message, Reply, Request, Usage
+
+URL = "https://generativelanguage.googleapis.com/v1beta"
+KEY = "GEMINI_API_KEY"
+
+FILTERED = {
+    *("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR"),
+    "ESCALATION",
+}
+FINISH_REASONS = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    **dict.fromkeys(FILTERED, "content_filter"),
+}
+"""Our finish reasons, by Gemini's. Others are kept in lower case."""
+SIGNED = (b'"thoughtSignature"',)
+
+
+class _FunctionCall(msgspec.Struct):
+    name: Any = None
+    args: Any = None
+
+
+class _Part(msgspec.Struct, rename="camel"):
+    text: Any = None
+    thought: bool = False
+    function_call: _FunctionCall | None = None
+
+
+class _Content(msgspec.Struct):
+    parts: list[_Part] | None = None
+
+
+class _Candidate(msgspec.Struct, rename="camel"):
+    content: _Content | None = None
+    finish_reason: str | None = None
+    logprobs_result: Any = None
+
+
+class _Feedback(msgspec.Struct, rename="camel"):
+    block_reason: str | None = None
+    block_reason_message: str | None = None
+
+
+class _Usage(msgspec.Struct, rename="camel"):
+    prompt_token_count: bodies.Count
+    candidates_token_count: bodies.Count | None = None
+    thoughts_token_count: bodies.Count | None = None
+    cached_content_token_count: bodies.Count | None = None
+    service_tier: Any = None
+
+    def record(self) -> Usage:
+        thoughts = self.thoughts_token_count or 0
+        output = (self.candidates_token_count or 0) + thoughts
+        cached = self.cached_content_token_count or 0
+        return Usage(self.prompt_token_count, output, cached, thoughts)
+
+
+class _Response(msgspec.Struct, rename="camel"):
+    candidates: list[_Candidate] | None = None
+    prompt_feedback: _Feedback | None = None
+    model_version: str | None = None
+    usage_metadata: Any = None
+
+
+class GeminiBackend(HttpBackend):
+    """Google's Gemini API.
+
+    Args:
+        project: A Google Cloud project. If it is set, calls go to Vertex AI, with Google's
+            Application Default Credentials. Otherwise they go to Google AI Studio, with a key.
+        location: A location of Vertex AI, such as ``europe-west4``.
+        base_url: Base URL of another server that speaks this protocol.
+        api_key_env: The key's environment variable (default: ``GEMINI_API_KEY`` for AI Studio, none
+            for another server).
+        service_tier: Google's service tier, ``flex`` or ``priority``.
+    """
+
+    may_change = frozenset({"service_tier"})
+
+    def __init__(
+        self,
+        project: str | None = None,
+        location: str = "global",
+        base_url: str | None = None,
+        api_key_env: str | None = None,
+        service_tier: str | None = None,
+        *,
+        secret: Callable[[str], str],
+        concurrency: int,
+        timeout_s: float,
+        reply_mb: float = REPLY_MB,
+        on_allowances: OnAllowances | None = None,
+    ) -> None:
+        self.service_tier = service_tier
+        limits: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
+        limits |= {"reply_mb": reply_mb, "on_allowances": on_allowances}
+        client: HttpClient
+        self.project = project
+        if project is not None:
+            if api_key_env is not None:
+                remedy = "Remove project to call Google AI Studio with the key, or api_key_env."
+                raise ConfigError("model.project and model.api_key_env exclude each other.", remedy)
+            client = GoogleCloudClient(base_url or vertex_url(location), **limits)
+            self.path = f"/projects/{quote(project)}/locations/{quote(location)}/publishers/google"
+        else:
+            variable = api_key_env or (KEY if base_url in (None, URL) else None)
+            key = secret(variable) if variable else ""
+            limits |= {"key": key, "key_variable": variable, "key_header": "x-goog-api-key"}
+            client = HttpClient(base_url or URL, **limits)
+        features = {"temperature", "top_p", "max_tokens", "stop", "seed", "extra", LOGPROBS}
+        constraints = {"json_schema", "choices", "conversation", SAMPLES_PER_CALL}
+        super().__init__(client, frozenset(features | constraints))
+
+    def path_for(self, request: Request) -> str:
+        return f"{self.path}/models/{quote(request.model, safe='')}:generateContent"
+
+    def body(self, request: Request) -> Mapping[str, Any]:
+        decoding = request.decoding
+        config: dict[str, Any] = {
+            "temperature": decoding.temperature,
+            "topP": decoding.top_p,
+            "maxOutputTokens": decoding.max_tokens,
+            "stopSequences": list(decoding.stop) or None,
+            "seed": None if request.seed is None else request.seed % 2**31,
+            "responseLogprobs": True if decoding.logprobs else None,
+            "logprobs": decoding.logprobs,
+            "candidateCount": 1 + len(request.others) if request.others else None,
+        }
+        if isinstance(constraint := decoding.constraint, DecodingConstraint):
+            config |= _constrained(constraint)
+        system = [m for m in request.messages if m.role == "system"]
+        turns = [m for m in request.messages if m.role != "system"]
+        extra = dict(decoding.extra)
+        given = {k: value for k, value in config.items() if value is not None}
+        body: dict[str, Any] = {"contents": [_content(turn) for turn in turns]}
+        if system:
+            body["systemInstruction"] = {"parts": [{"text": m.content} for m in system]}
+        if given := given | extra.pop("generationConfig", {}):
+            body["generationConfig"] = given
+        if self.service_tier:
+            body["serviceTier"] = self.service_tier
+        return body | extra
+
+    def reply(self, content: bytes, request: Request) -> Reply:
+        found = bodies.read(content, _Response)
+        if not found.candidates:
+            if (feedback := found.prompt_feedback) and feedback.block_reason:
+                why = feedback.block_reason_message or feedback.block_reason
+                raise PromptRefused(f"{self.endpoint} blocked the prompt: {why}")
+            raise ValueError("a response has no candidates")
+        usage = bodies.usage_of(found.usage_metadata, _Usage)
+        replies = [_reply(content, found, place, request) for place in range(len(found.candidates))]
+        tier = bodies.tier(usage.service_tier) if usage else None
+        first = structs.replace(replies[0], usage=usage.record() if usage else None, tier=tier)
+        return bodies.with_others(first, replies[1:], request)
+
+
+def _reply(content: bytes, found: _Response, place: int, request: Request) -> Reply:
+    """Return the reply of a candidate in a response, without the usage."""
+    candidate = (found.candidates or [])[place]
+    parts = (candidate.content.parts if candidate.content else None) or []
+    thoughts = [bodies.text_of(part.text) for part in parts if part.thought]
+    reason, state = candidate.finish_reason or "STOP", None
+    if parts:
+        state = bodies.state_in(content, SIGNED, "candidates", place, "content", "parts")
+    text = "".join(bodies.text_of(part.text) for part in parts if not part.thought)
+    called = [part.function_call for part in parts if part.function_call]
+    calls = ((call.name, call.args) for call in called)
+    reason = FINISH_REASONS.get(reason, reason.lower())
+    text, reason = bodies.with_tool_calls(text, reason, calls)
+    return Reply(
+        text,
+        reason,
+        model=found.model_version,
+        reasoning="".join(thoughts) or None,
+        logprobs=_logprobs(candidate.logprobs_result) if request.decoding.logprobs else None,
+        reasoning_state=state,
+    )
+
+
+def _content(message: Message) -> dict[str, Any]:
+    role = "model" if message.role == "assistant" else "user"
+    if message.reasoning_state is not None:
+        return {"role": role, "parts": msgspec.Raw(message.reasoning_state.encode())}
+    return {"role": role, "parts": [{"text": message.content}]}
+
+
+def _constrained(constraint: DecodingConstraint) -> dict[str, Any]:
+    if constraint.choices:
+        schema = {"type": "STRING", "enum": list(constraint.choices)}
+        return {"responseMimeType": "text/x.enum", "responseSchema": schema}
+    schema = constraint.json_schema or {}
+    return {"responseMimeType": "application/json", "responseJsonSchema": schema}
+
+
+def _logprobs(result: object) -> Logprobs | None:
+    positions = result.get("topCandidates") if isinstance(result, dict) else None
+    return bodies.likeliest(map(_pairs, positions)) if isinstance(positions, list) else None
+
+
+def _pairs(position: object) -> bodies.Pairs:
+    top = position.get("candidates") if isinstance(position, dict) else None
+    found = top if isinstance(top, list) else []
+    return [(one.get("token"), one.get("logProbability")) for one in found if isinstance(one, dict)]

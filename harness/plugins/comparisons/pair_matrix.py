@@ -1,0 +1,286 @@
+"""Compares every pair of runs, and ranks runs by several scores, groups and published figures.
+
+As figures 7b, 13 and 14, section 4.3 and appendix D of Lior et al. 2025 (arXiv 2503.06573).
+Published scores are CSV or JSONL: a field ``model``, and a number per benchmark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import combinations
+from math import isfinite
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from harness.analysis.breakdown import is_verdict, value_of, values_by
+from harness.analysis.comparable import Run, refuse_incomparable, refuse_unknown_label, scored_runs
+from harness.analysis.comparison import Comparison, adjusted, compare, pair
+from harness.analysis.metrics import PASS_RATE, SampleStatistic
+from harness.analysis.run_comparison import RunComparison
+from harness.analysis.run_differences import differing
+from harness.datasets.rows import rows
+from harness.errors import ConfigError, DataInvalid
+from harness.plugins.comparisons.rank_correlation import Tau, rank_correlation
+from harness.store.columns import AttemptTable
+
+# Unadjusted p values below this are starred in a matrix, as in figures 13 and 14 of Lior et al.
+# 2025 (arXiv 2503.06573). When searching for differences, use the p adjusted by Holm for all pairs.
+STARRED = 0.01
+
+
+class MatrixRow(Struct, frozen=True, kw_only=True):
+    """A row of the matrix: a run and its mean score."""
+
+    run: str
+    model: str
+    marks: list[str]
+    value: SampleStatistic
+
+
+class RunPair(Struct, frozen=True):
+    """The comparison of two rows. ``starred``: its unadjusted p is below `STARRED`."""
+
+    first: int
+    second: int
+    comparison: Comparison
+    starred: bool
+
+
+class PairMatrix(Struct, frozen=True, kw_only=True):
+    """Comparisons of all pairs of runs."""
+
+    task: str
+    score: str  # different scores of the rows are joined by "and"
+    verdicts: bool  # whether the score's values are true and false
+    round: int | None
+    cluster: str
+    rows: list[MatrixRow]
+    pairs: list[RunPair]
+    notes: list[str]
+
+    def pair(self, baseline: str, run: str) -> Comparison:
+        """Return the comparison of two runs, as ``run`` minus ``baseline``.
+
+        Only its ``difference`` and ``ci95`` depend on the order: other fields are the pair's.
+        """
+        names = [row.run for row in self.rows]
+        first, second = names.index(baseline), names.index(run)
+        (pair,) = (pair for pair in self.pairs if {pair.first, pair.second} == {first, second})
+        comparison = pair.comparison
+        if pair.first == first or comparison.difference is None:
+            return comparison
+        low, high = comparison.ci95 or (None, None)
+        ci95 = None if low is None or high is None else (-high, -low)
+        return replace(comparison, difference=-comparison.difference, ci95=ci95)
+
+
+def pair_matrix(
+    runs: Sequence[Run], score: str = PASS_RATE, *, round_: int | None = None, cluster: str = ""
+) -> PairMatrix:
+    """Compare all pairs of ``runs``. The other arguments are fields of `ComparisonOptions`.
+
+    Raises:
+        ConfigError: If the score, the round or the label is unknown.
+        RunConflict: If differences in task, data set or primary metric prevent a comparison.
+    """
+    base, others = runs[0][0], [variant for variant, _ in runs[1:]]
+    refuse_incomparable(base, others)
+    index_pairs = list(combinations(range(len(runs)), 2))
+    runs, measures, score = scored_runs(runs, score, round_)
+    tables = [table for _, table in runs]
+    refuse_unknown_label("--cluster", cluster, {variant.name: table for variant, table in runs})
+    verdicts = all(is_verdict(table, score) for table in tables)
+    replies = [variant.replies() for variant, _ in runs]
+    unadjusted = []
+    for first, second in index_pairs:
+        pairs = pair(tables[first], tables[second], score=score).clustered_by(cluster)
+        unadjusted.append(compare(pairs.sharing(replies[first].same_as(replies[second]))))
+    rows = []
+    for variant, table in runs:
+        by = [f"by {variant.score}"] if variant.score != measures else []
+        rows.append(
+            MatrixRow(
+                run=variant.name,
+                model=variant.metrics.model or "",
+                marks=[*variant.marks, *by],
+                value=value_of(table, score),
+            )
+        )
+    run_pairs = []
+    for (first, second), comparison in zip(index_pairs, adjusted(unadjusted), strict=True):
+        starred = comparison.p_value is not None and comparison.p_value < STARRED
+        run_pairs.append(RunPair(first, second, comparison, starred))
+    return PairMatrix(
+        task=base.metrics.task,
+        score=measures,
+        verdicts=verdicts,
+        round=round_,
+        cluster=cluster,
+        rows=rows,
+        pairs=run_pairs,
+        notes=list(differing(base, others, score)),
+    )
+
+
+def with_planned(matrix: PairMatrix, comparison: RunComparison) -> PairMatrix:
+    """Return a matrix whose pairs with the baseline have the p values of ``comparison``."""
+    planned = {against.run: against.overall.p_adjusted for against in comparison.others}
+    planned[comparison.baseline] = None
+    names = [row.run for row in matrix.rows]
+    pairs = []
+    for run_pair in matrix.pairs:
+        first, second = names[run_pair.first], names[run_pair.second]
+        if comparison.baseline in (first, second):
+            p_adjusted = planned[second if first == comparison.baseline else first]
+            compared = replace(run_pair.comparison, p_adjusted=p_adjusted)
+            run_pair = replace(run_pair, comparison=compared)
+        pairs.append(run_pair)
+    return replace(matrix, pairs=pairs)
+
+
+MAX_GROUPS = 60  # a table with more groups would be unreadable
+
+SATISFIED = "share of constraints satisfied"
+"""What the values of a group of constraints are. Each constraint counts once."""
+
+
+class Scoring(Struct, frozen=True, kw_only=True):
+    """The runs' values in one scoring: overall, in one group, or as published."""
+
+    name: str
+    kind: Literal["all", "group", "external"]
+    score: str  # what the values are means of: a score, `SATISFIED`, or "" for published ones
+    values: list[SampleStatistic | None]  # one per run; published ones have no error and no n
+
+
+class JudgedTables(NamedTuple):
+    """A judge's verdicts on constraints: the result of `read_judged` for each run."""
+
+    judge: str
+    of_runs: Sequence[tuple[AttemptTable, int]]
+
+
+class InducedRankings(Struct, frozen=True, kw_only=True):
+    """The scorings of the runs, and tau-b for each pair of scorings."""
+
+    label: str
+    of: Literal["instances", "constraints"]
+    judge: str  # the judge that decided on the constraints; empty for groups of instances
+    without: list[int]  # by run, the number of samples without a verdict on constraints
+    score: str
+    scorings: list[Scoring]
+    taus: list[Tau]
+    unmatched: list[str]  # models in the published scores that match no run
+
+
+def induced_rankings(
+    runs: Sequence[Run],
+    score: str = PASS_RATE,
+    label: str = "",
+    *,
+    judged: JudgedTables | None = None,
+    external: Mapping[str, Mapping[str, float]] | None = None,
+    round_: int | None = None,
+) -> InducedRankings:
+    """Rank runs overall, by group and as published, and compute tau-b for each pair of rankings.
+
+    Args:
+        runs: The runs.
+        score: The score to rank by, as in `scored_runs`.
+        label: Rank the runs in each group of this label as well; empty for none.
+        judged: If given, the groups are those of the constraints that a judge decided on.
+        external: Published scores, by benchmark and then by the name of a run or model.
+        round_: As in `scored_runs`.
+    """
+    runs, name, score = scored_runs(runs, score, round_)
+    tables = [table for _, table in runs]
+    overall: list[SampleStatistic | None] = [value_of(table, score) for table in tables]
+    scorings = [Scoring(name=name, kind="all", score=name, values=overall)]
+    if label and judged is not None:
+        verdicts = [table for table, _ in judged.of_runs]
+        scorings += _by_group(verdicts, PASS_RATE, label, SATISFIED)
+    elif label:
+        scorings += _by_group(tables, score, label, name)
+    unmatched: set[str] = set()
+    for benchmark, scores in (external or {}).items():
+        # Published under the run's name, or else under its model's.
+        known = [v.name if v.name in scores else v.metrics.model or "" for v, _ in runs]
+        values = [SampleStatistic(mean=scores[one]) if one in scores else None for one in known]
+        unmatched |= scores.keys() - set(known)
+        scorings.append(Scoring(name=benchmark, kind="external", score="", values=values))
+    means = [[one.mean if one else None for one in each.values] for each in scorings]
+    taus = []
+    for one, other in combinations(range(len(scorings)), 2):
+        found = rank_correlation(zip(means[one], means[other], strict=True))
+        taus.append(Tau(first=one, second=other, **asdict(found)))
+    return InducedRankings(
+        label=label,
+        of="constraints" if judged else "instances",
+        judge=judged.judge if judged else "",
+        without=[without for _, without in judged.of_runs] if judged else [],
+        score=name,
+        scorings=scorings,
+        taus=taus,
+        unmatched=sorted(unmatched),
+    )
+
+
+def refuse_many_groups(label: str, n: int) -> None:
+    """Raise ConfigError if a label has too many groups (``n``) for a table."""
+    if n > MAX_GROUPS:
+        problem = f"--by: the label {label!r} has {n:,} groups, more than {MAX_GROUPS}."
+        raise ConfigError(problem, "Name a coarser label.")
+
+
+def _by_group(tables: Sequence[AttemptTable], score: str, label: str, name: str) -> list[Scoring]:
+    """Return the scorings by group of a label; ``name`` says what their values are."""
+    values = [
+        {group: one for (group,), one in values_by(table, score, label).items()} for table in tables
+    ]
+
+    def in_order(group: str) -> tuple[int, str]:
+        return (int(group) if group.isdecimal() else -1), group
+
+    groups = sorted({group for found in values for group in found}, key=in_order)
+    refuse_many_groups(label, len(groups))
+    return [
+        Scoring(name=group, kind="group", score=name, values=[found.get(group) for found in values])
+        for group in groups
+    ]
+
+
+MODEL = "model"
+
+
+def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
+    """Return the published scores in a CSV or JSONL file, by benchmark and then by model."""
+    found: dict[str, dict[str, float]] = {}
+    seen = set[str]()
+    for where, row in rows(path):
+        model = row.pop(MODEL, None)
+        if not isinstance(model, str) or not model.strip():
+            raise DataInvalid(f"{where}: it must name a {MODEL}.")
+        if model in seen:
+            raise DataInvalid(f"{where}: the model {model!r} appears twice.")
+        seen.add(model)
+        for name, value in row.items():
+            score = _number(value, f"{where}: {name}")
+            if score is not None:
+                found.setdefault(name, {})[model] = score
+    if not found:
+        remedy = "Write a header model,score and a line for each model."
+        raise DataInvalid(f"{path} holds no scores.", remedy)
+    return found
+
+
+def _number(value: Any, where: str) -> float | None:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    with suppress(TypeError, ValueError, OverflowError):
+        if not isinstance(value, bool) and isfinite(score := float(value)):
+            return score
+    raise DataInvalid(f"{where} must be a number, not {str(value)[:40]!r}.")

@@ -1,0 +1,182 @@
+"""Compares models over several benchmarks: paired differences, rank correlations, average ranks.
+
+A benchmark is a task, measured by its runs' primary metric. Scores of different benchmarks are
+never averaged, since their scales differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import reduce
+from itertools import combinations
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+from numpy.typing import NDArray
+
+from harness.analysis.comparable import Run, scored_runs
+from harness.analysis.comparison import Comparison, Floats, adjusted, pair
+from harness.analysis.metrics import Interval
+from harness.analysis.run_comparison import ComparisonOptions, compare_runs
+from harness.errors import RunConflict
+from harness.plugins.comparisons.cross_table import CrossTable, TableOptions, cross_table
+from harness.plugins.comparisons.rank_correlation import Tau, rank_correlation
+
+DRAWS = 2_000
+MAX_WORK = 200_000_000  # draws times pairs; above this, fewer draws are made
+MIN_DRAWS = 200
+SEED = 20_260_000
+
+FEWEST_PROMPTS = 10  # for an average rank's interval: draws of fewer prompts are too much alike
+FEWEST_MODELS = 4  # for a rank correlation: the p value of 3 models is never below 0.33
+
+
+class BenchmarkComparison(Struct, frozen=True, kw_only=True):
+    """The comparison of a row's model with the first row's model on one benchmark."""
+
+    row: int
+    task: str
+    score: str
+    comparison: Comparison  # p_adjusted: by Holm, over all comparisons of the suite
+
+
+class AverageRank(Struct, frozen=True, kw_only=True):
+    """A row's mean rank over the benchmarks (1: the best). Ties share a mean rank."""
+
+    row: int
+    rank: float
+    # By the percentile bootstrap (Efron 1979) over the prompts of each benchmark. It is None if a
+    # benchmark has fewer than `FEWEST_PROMPTS`, or if the rank is the same in (almost) all draws.
+    ci95: Interval | None
+
+
+class Suite(Struct, frozen=True, kw_only=True):
+    """The results of several models on several benchmarks."""
+
+    table: CrossTable
+    datasets: dict[str, str]  # by task: the name of its data set, if it has one
+    failures: dict[str, dict[str, int]]  # by run: number of attempts by outcome, except ok
+    comparisons: list[BenchmarkComparison]
+    correlations: list[Tau]  # of two benchmarks, given by the indices of their figures
+    ranks: list[AverageRank]  # of rows with runs of all tasks; empty for fewer than two rows
+    ranked: list[str]  # the benchmarks with enough values for ranks
+    draws: int  # of the bootstrap; 0 without ranks
+    notes: list[str]
+
+
+def suite_of(runs: Sequence[Run]) -> Suite:
+    """Compare models over the tasks of their runs."""
+    table = cross_table(runs, {}, TableOptions(rows="", columns=""))
+    begun = {variant.name: (variant, attempts) for variant, attempts in runs if len(attempts)}
+    rows = [{begun[name][0].metrics.task: begun[name] for name in row.runs} for row in table.rows]
+    comparisons, notes = _comparisons(table.tasks, rows)
+    ranked_tasks, ranks, draws = _ranks(table.tasks, rows)
+    names = {variant.metrics.task: variant.settings.get("task.dataset") for variant, _ in runs}
+    return Suite(
+        table=table,
+        datasets={task: name for task, name in names.items() if isinstance(name, str)},
+        failures={
+            name: bad
+            for name, (variant, _) in begun.items()
+            if (bad := {str(k): n for k, n in variant.metrics.outcomes.items() if n and k != "ok"})
+        },
+        comparisons=comparisons,
+        correlations=list(_correlations(table)),
+        ranks=ranks,
+        ranked=ranked_tasks,
+        draws=draws,
+        notes=[
+            *notes,
+            *(f"{v.name}: {caution}" for v, _ in runs for caution in v.metrics.cautions),
+        ],
+    )
+
+
+def _comparisons(
+    tasks: Sequence[str], rows: Sequence[Mapping[str, Run]]
+) -> tuple[list[BenchmarkComparison], list[str]]:
+    found, notes = [], []
+    for task in tasks:
+        places = [place for place, row in enumerate(rows) if task in row]
+        if len(places) < 2 or places[0] != 0:
+            continue
+        try:
+            compared = compare_runs([rows[at][task] for at in places], ComparisonOptions(score=""))
+        except RunConflict as error:
+            notes.append(f"{task} is not compared: {error}")
+            continue
+        found += [
+            BenchmarkComparison(row=at, task=task, score=compared.asked.score, comparison=c.overall)
+            for at, c in zip(places[1:], compared.others, strict=True)
+            if c.overall.n
+        ]
+    holm = adjusted([one.comparison for one in found])
+    both = [replace(one, comparison=c) for one, c in zip(found, holm, strict=True)]
+    return sorted(both, key=lambda one: one.row), notes
+
+
+def _correlations(table: CrossTable) -> Iterator[Tau]:
+    for first, second in combinations(range(len(table.figures)), 2):
+        cells = [(row.cells[first], row.cells[second]) for row in table.rows]
+        found = rank_correlation((one.mean, other.mean) for one, other in cells if one and other)
+        if found.n_runs >= FEWEST_MODELS:
+            yield Tau(first=first, second=second, **asdict(found))
+
+
+def _ranks(
+    tasks: Sequence[str], rows: Sequence[Mapping[str, Run]]
+) -> tuple[list[str], list[AverageRank], int]:
+    """Return the ranked benchmarks, the average ranks, and the number of bootstrap draws."""
+    places = [place for place, row in enumerate(rows) if all(task in row for task in tasks)]
+    if len(places) < 2:
+        return [], [], 0
+    benchmarks = {}
+    for task in tasks:
+        with suppress(RunConflict):  # different measures
+            totals, sizes = _cluster_totals([rows[at][task] for at in places])
+            if len(sizes) > 1:  # otherwise, the uncertainty of the ranks is unknown
+                benchmarks[task] = totals, sizes
+    if len(benchmarks) < 2:
+        return [], [], 0
+    work = sum(len(sizes) for _, sizes in benchmarks.values()) * len(places)
+    draws = max(MIN_DRAWS, min(DRAWS, MAX_WORK // work))
+    random = np.random.default_rng(SEED)
+    total = np.zeros((draws + 1, len(places)))
+    for totals, sizes in benchmarks.values():
+        means = [totals.sum(axis=0) / sizes.sum()]
+        for _ in range(draws):
+            drawn = random.integers(len(sizes), size=len(sizes))
+            means.append(totals[drawn].sum(axis=0) / sizes[drawn].sum())
+        # Sums in a different order differ in the last bits, which should not decide a rank.
+        rounded = np.round(np.stack(means), 12)
+        for place in range(len(places)):  # runs that tie share their mean rank
+            ahead = np.sign(rounded - rounded[:, [place]]).sum(axis=1)
+            total[:, place] += (ahead + len(places) + 1) / 2
+    observed, *boot = total / len(benchmarks)
+    low, high = np.percentile(boot, [2.5, 97.5], axis=0)
+    enough = min(len(sizes) for _, sizes in benchmarks.values()) >= FEWEST_PROMPTS
+    found = [
+        AverageRank(
+            row=at,
+            rank=float(observed[n]),
+            ci95=(float(low[n]), float(high[n])) if enough and low[n] < high[n] else None,
+        )
+        for n, at in enumerate(places)
+    ]
+    return list(benchmarks), found, draws
+
+
+def _cluster_totals(runs: Sequence[Run]) -> tuple[Floats, NDArray[np.integer]]:
+    """Return g clusters' sums (g, runs) and sizes (g,)."""
+    runs, _, score = scored_runs(runs, "", None)
+    first, *others = (attempts for _, attempts in runs)
+    pairs = [pair(first, other, score=score) for other in others]
+    digests = reduce(np.intersect1d, (one.digest for one in pairs))
+    at = [np.searchsorted(one.digest, digests) for one in pairs]
+    seconds = (one.second[rows] for one, rows in zip(pairs, at, strict=True))
+    _, cluster = np.unique(pairs[0].cluster[at[0]], return_inverse=True)
+    values = [pairs[0].first[at[0]], *seconds]
+    totals = [np.bincount(cluster, weights=one).astype(np.float64) for one in values]
+    return np.stack(totals, axis=1), np.bincount(cluster)

@@ -1,0 +1,188 @@
+"""OpenAI's legacy text completions, which the GPT-3 papers used and base models still use.
+
+There are no turns: the texts of the messages are joined into one prompt, separated by empty lines.
+Conversations (rounds of feedback) are refused.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import structs
+
+from harness.backends import REPLY_MB, UNREADABLE, OnAllowances, bodies, encode
+from harness.backends.openai import CompletionChoice, OpenAIBackend, ProviderPreset
+from harness.errors import CallError, ConfigError, RequestRejected, TransientError
+from harness.plugins.completions import loglikelihoods
+from harness.plugins.completions.joint_prompts import JointPrompts
+from harness.records import Message, Reply, Request, Usage
+
+SEVERAL = {"n", "best_of"}  # request fields with which a prompt has several choices
+
+
+class _Tokenised(msgspec.Struct):
+    tokens: list[int]
+
+
+class OpenAICompletionsBackend(OpenAIBackend):
+    """OpenAI's legacy Completions API.
+
+    Args:
+        preset: Name of a provider or local server. Sets base URL, key and dialect.
+        base_url: A server's base URL (default: OpenAI's, or the preset's).
+        api_key_env: The key's environment variable (default: the preset's).
+        prompt_caching: Whether to send one call ahead of the others that share its prompt's
+            beginning.
+        service_tier: The provider's service tier, such as ``flex`` or ``priority``.
+        prompts_per_request: Maximum number of prompts to send with one HTTP request.
+    """
+
+    may_change = OpenAIBackend.may_change | {"prompts_per_request"}
+    path = "/completions"
+    conversation = False
+    usual: ClassVar[bodies.Dialects] = {**OpenAIBackend.usual, "json_schema": "structured_outputs"}
+
+    def __init__(
+        self,
+        preset: str | None = None,
+        base_url: str | None = None,
+        api_key_env: str | None = None,
+        prompt_caching: bool = False,
+        service_tier: str | None = None,
+        prompts_per_request: int = 1,
+        *,
+        secret: Callable[[str], str],
+        concurrency: int,
+        timeout_s: float,
+        reply_mb: float = REPLY_MB,
+        model: str = "",
+        on_allowances: OnAllowances | None = None,
+    ) -> None:
+        super().__init__(
+            *(preset, base_url, api_key_env, prompt_caching, service_tier),
+            secret=secret,
+            concurrency=concurrency,
+            timeout_s=timeout_s,
+            reply_mb=reply_mb,
+            model=model,
+            on_allowances=on_allowances,
+        )
+        if prompts_per_request < 1:
+            raise ConfigError("model.prompts_per_request must be at least 1.")
+        alone = super().generate
+        several = prompts_per_request > 1
+        self._joint = JointPrompts(prompts_per_request, self._together, alone) if several else None
+        self._takes_lists = True  # of prompts, as far as is known
+
+    def dialect(self, preset: ProviderPreset) -> ProviderPreset:
+        """Return the preset for the Completions API, which rejects newer parameters."""
+        kept = {k: d for k, d in preset.constraints.items() if not d.startswith("response_format")}
+        return replace(preset, max_tokens="max_tokens", constraints=kept)
+
+    def body(self, request: Request) -> Mapping[str, Any]:
+        if request.loglikelihoods:
+            return {**self.parameters(request), **loglikelihoods.body(request)}
+        wanted = request.decoding.logprobs
+        likeliest = {} if wanted is None else {"logprobs": wanted}
+        return {"prompt": _prompt(request), **likeliest, **self.parameters(request)}
+
+    def answer(
+        self, choices: Sequence[CompletionChoice], request: Request
+    ) -> tuple[str, str, str | None]:
+        if not request.loglikelihoods:
+            return super().answer(choices, request)
+        ordered = sorted(choices, key=lambda one: one.index if isinstance(one.index, int) else 0)
+        echoes = [one.logprobs for one in ordered]
+        if request.window:
+            return loglikelihoods.logprobs(echoes), "stop", None
+        return loglikelihoods.read(request, echoes), "stop", None
+
+    async def generate(self, request: Request) -> Reply:
+        """Return the reply to a request."""
+        if self._joint is not None and _joins(request):
+            return await self._joint(encode(self._shared(request)), request)
+        if not request.window:
+            several = request.loglikelihoods and len(request.continuations) > 1
+            return await (self._scored(request) if several else super().generate(request))
+        [(prefix, text)] = request.continuations
+        before = await self._tokens(prefix, request.model)
+        tokens = await self._tokens(text, request.model)
+        windows = loglikelihoods.windows(before, tokens, request.window)
+        body = {**self.body(request), "prompt": [window for window, _ in windows]}
+        reply = self.decoded(await self.client.post(self.path, body, request.model), request)
+        found = loglikelihoods.total(reply.text, [count for _, count in windows])
+        return structs.replace(reply, text=found)
+
+    async def _scored(self, request: Request) -> Reply:
+        """Score texts with one HTTP request or, if the server takes no list, with one for each.
+
+        llama-cpp-python's server answers a list with the status 500.
+        """
+        refused: CallError | None = None
+        if self._takes_lists:
+            try:
+                return await super().generate(request)
+            except (RequestRejected, TransientError) as error:
+                if isinstance(error, TransientError) and error.kind != "server_failed":
+                    raise
+                refused = error
+        replies = []
+        for context, text in request.continuations:
+            messages = Message("user", context), Message("assistant", text)
+            try:
+                replies.append(await super().generate(structs.replace(request, messages=messages)))
+            except TransientError as error:
+                raise refused or error from None
+            self._takes_lists, refused = False, None
+        usages = [reply.usage for reply in replies if reply.usage is not None]
+        return structs.replace(
+            replies[0],
+            text=loglikelihoods.joined([reply.text for reply in replies]),
+            usage=sum(usages, Usage()) if len(usages) == len(replies) else None,
+        )
+
+    def _shared(self, request: Request) -> dict[str, Any]:
+        """Return the body without the prompt and, at temperature 0, without the seed."""
+        greedy = request.decoding.temperature == 0
+        return self.parameters(structs.replace(request, seed=None) if greedy else request)
+
+    async def _together(self, requests: Sequence[Request]) -> list[Reply | CallError]:
+        """Send several prompts with one request, and return the outcome of each.
+
+        Raises:
+            CallError: If the request fails, or the response is malformed.
+        """
+        first = requests[0]
+        body = {"prompt": [_prompt(one) for one in requests], **self._shared(first)}
+        content = await self.client.post(self.path, body, first.model)
+        try:
+            replies = self.replies(content, requests)
+        except UNREADABLE as error:
+            raise self.client.malformed(content, error) from None
+        return [one if isinstance(one, CallError) else self.client.masked(one) for one in replies]
+
+    async def _tokens(self, text: str, model: str) -> list[int]:
+        """Return the ids of a text's tokens, from vLLM's endpoint ``/tokenize``."""
+        body = {"model": model, "prompt": text, "add_special_tokens": False}
+        content = await self.client.post("/../tokenize", body, model)
+        try:
+            return msgspec.json.decode(content, type=_Tokenised).tokens
+        except UNREADABLE as error:
+            raise self.client.malformed(content, error) from None
+
+    def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
+        if not isinstance(choice.text, str):
+            raise ValueError("a choice has no text")
+        return choice.text, bodies.finish(choice.finish_reason), None
+
+
+def _prompt(request: Request) -> str:
+    return "\n\n".join(message.content for message in request.messages)
+
+
+def _joins(request: Request) -> bool:
+    """Return whether a request's prompt may be sent with others."""
+    decoding = request.decoding
+    scored = request.loglikelihoods or decoding.logprobs or decoding.prompt_logprobs
+    return not (scored or request.others or decoding.extra.keys() & SEVERAL)

@@ -1,0 +1,16 @@
+"""Data sets: their download, where they are, and what they hold."""
+
+from harness.plugin import Plugin, Verb
+
+plugin = Plugin(
+    summary="The download of public data sets, where they are, and what they hold.",
+    verbs={
+        "data": Verb(
+            summary="Fetch public data sets, list them, and show where they are.",
+            heading="Data and tools",
+            place=".verbs:data",
+            executes=True,
+            former_options={"--option": "--override"},
+        ),
+    },
+)

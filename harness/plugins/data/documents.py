@@ -1,0 +1,221 @@
+"""Describes and presents what a data set holds: its tables, and its criteria."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from itertools import combinations
+from math import log
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from harness.errors import import_extra
+from harness.ports import DataTable
+from harness.records import Criterion
+from harness.report.table import Column, Note, Table, TableDocument, table
+from harness.report.text import percent
+
+CATEGORY = "category"
+NONE = "(none)"  # The group of a criterion without the label
+SUBJECT = ("you", "must")  # prepended for tagging, because an instruction begins with a verb
+MODAL = "VM0"  # The tag of must, should, …; not counted as verbs, as in the Penn Treebank
+
+
+class Together(Struct, frozen=True):
+    """Two groups of criteria: the number of tasks with both, and the groups' `pmi`."""
+
+    first: str
+    second: str
+    n: int
+    pmi: float | None
+
+
+class CriteriaDescription(Struct, frozen=True, kw_only=True):
+    """Statistics of a data set's criteria, as in Lior et al. 2025 (arXiv 2503.06573), section 3."""
+
+    label: str
+    n_tasks: int
+    n_criteria: int
+    n_distinct: int  # distinct texts
+    mean: float | None  # criteria per task
+    tasks_by_count: dict[int, int]  # by number of criteria
+    groups: dict[str, int]  # criteria by group of the label (figure 2a)
+    tasks_by_group: dict[str, int]
+    groups_by_count: dict[int, dict[str, int]]  # by a task's number of criteria (figure 11)
+    repeated: dict[int, int]  # how many texts occur once, twice, …
+    verbs: dict[str, int]  # criteria that contain each verb (figure 4b); empty if not counted
+    openings: dict[str, int]  # criteria that begin with each verb; empty if not counted
+    together: list[Together]  # every two groups (figure 3)
+    labels: dict[str, dict[str, int]]  # number of tasks by their labels and groups
+
+
+def describe(
+    tasks: Iterable[tuple[Mapping[str, str], Sequence[Criterion]]],
+    label: str = CATEGORY,
+    verbs: Callable[[str], list[str]] | None = None,
+) -> CriteriaDescription:
+    """Return statistics on the criteria of tasks, grouped by ``label``.
+
+    Each task is a pair: its group for each label, and its criteria. ``verbs``, if given, finds the
+    verbs in a criterion's text, which are then counted.
+    """
+    by_count, by_group, texts = Counter[int](), Counter[str](), Counter[str]()
+    groups_by_count = defaultdict[int, Counter[str]](Counter)
+    labels = defaultdict[str, Counter[str]](Counter)
+    pairs = Counter[tuple[str, str]]()
+    for own, criteria in tasks:
+        for name, group in own.items():
+            labels[name][group] += 1
+        found = [criterion.groups.get(label, NONE) for criterion in criteria]
+        by_count[len(criteria)] += 1
+        groups_by_count[len(criteria)].update(found)
+        by_group.update(set(found))
+        pairs.update(combinations(sorted(set(found)), 2))
+        texts.update(criterion.text for criterion in criteria)
+    groups = sum(groups_by_count.values(), Counter[str]())
+    openings, anywhere = Counter[str](), Counter[str]()
+    for text, n in texts.items():
+        found = verbs(text) if verbs else []
+        openings.update(dict.fromkeys(filter(None, found[:1]), n))
+        anywhere.update(dict.fromkeys(filter(None, found), n))
+    n_tasks, n_criteria = by_count.total(), groups.total()
+    return CriteriaDescription(
+        label=label,
+        n_tasks=n_tasks,
+        n_criteria=n_criteria,
+        n_distinct=len(texts),
+        mean=n_criteria / n_tasks if n_tasks else None,
+        tasks_by_count=dict(sorted(by_count.items())),
+        groups=_falling(groups),
+        tasks_by_group=_falling(by_group),
+        groups_by_count={n: _falling(found) for n, found in sorted(groups_by_count.items())},
+        repeated=dict(sorted(Counter(texts.values()).items())),
+        verbs=_falling(anywhere),
+        openings=_falling(openings),
+        together=[
+            Together(one, other, n, pmi(n, by_group[one], by_group[other], n_tasks))
+            for one, other in combinations(sorted(by_group), 2)
+            for n in [pairs[one, other]]
+        ],
+        labels={name: _falling(found) for name, found in labels.items()},
+    )
+
+
+def verbs(text: str) -> list[str]:
+    """Return an entry for each word of a text: the base form of a verb, or "" for any other word.
+
+    Modals, and placeholders (words with an underscore), do not count as verbs. The tagger is
+    HanTa's for English (Wartena 2019, "A Probabilistic Morphology Model for German Lemmatization").
+    docs/wildifeval.md compares it with NLTK's.
+    """
+    from harness.plugins.benchmarks import punkt  # imports NLTK
+
+    found: list[str] = []
+    for sentence in punkt.own().tokenize(text.replace("\u2019", "'")):
+        first, *others = punkt.word_tokens(sentence)
+        words = [*SUBJECT, first if "_" in first else first.lower(), *others]
+        for word, base, tag in _tagger()(words)[len(SUBJECT) :]:
+            is_verb = tag.startswith("V") and tag != MODAL and "_" not in word
+            found.append(base.lower() if is_verb else "")
+    return found
+
+
+@cache
+def _tagger() -> Callable[[list[str]], list[tuple[str, str, str]]]:
+    hanta = import_extra("HanTa.HanoverTagger", "build")
+    model = Path(hanta.__file__).with_name("morphmodel_en.pgz")  # not one in the current folder
+    return hanta.HanoverTagger(str(model)).tag_sent  # type: ignore[no-any-return]
+
+
+def pmi(both: int, first: int, second: int, n: int) -> float | None:
+    """Return the pointwise mutual information of two groups, in nats (None for -∞).
+
+    It is log(p(a, b) / (p(a) p(b))), as in Church and Hanks 1990, "Word Association Norms, Mutual
+    Information, and Lexicography". The arguments are numbers of tasks: with both groups, with the
+    first, with the second, and in total.
+    """
+    return log(both * n / (first * second)) if both else None
+
+
+def _falling(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda found: (-found[1], found[0])))
+
+
+MOST_ROWS = 20  # maximum rows in the tables on criteria; JSON has all
+
+
+def data_document(task: str, tables: Sequence[DataTable]) -> TableDocument:
+    """Build the document on a task's data set."""
+    parts: list[Table | Note] = []
+    for one in tables:
+        columns = [Column(name, digits=2, text=not place) for place, name in enumerate(one.columns)]
+        parts += [table(columns, one.rows), *([Note(one.source)] if one.source else ())]
+    data = [{"source": one.source, "columns": one.columns, "rows": one.rows} for one in tables]
+    return TableDocument(title=task, parts=parts, data=data)
+
+
+def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
+    """Build the document on a data set's criteria."""
+    mean = "" if found.mean is None else f", {found.mean:.2f} a task"
+    summary = f"{found.n_tasks:,} tasks, {found.n_criteria:,} criteria{mean}; "
+    summary += f"{found.n_distinct:,} different ones"
+    groups = [
+        [name, n, _share(n, found.n_criteria), found.tasks_by_group[name]]
+        for name, n in found.groups.items()
+    ]
+    numbers = list(found.tasks_by_count)
+    counts = [["tasks", *found.tasks_by_count.values()]] + [
+        [group, *(found.groups_by_count[n].get(group, 0) for n in numbers)]
+        for group in found.groups
+    ]
+    repeated = {f"{k} x": n for k, n in found.repeated.items()}
+    frequent = list(found.verbs.items())[:MOST_ROWS]
+    verbs = [[verb, found.openings.get(verb, 0), n] for verb, n in frequent]
+    parts: list[Table | Note] = [
+        Note(summary, ""),
+        table((found.label, "criteria", "%", "tasks"), groups),
+        table(("number", *map(str, numbers)), counts),
+        table(("occurs", "criteria", "%"), _frequent(repeated, found.n_distinct)),
+        *([table(("verb", "opening", "anywhere"), verbs)] if verbs else ()),
+        _together(found),
+    ]
+    for label, tasks in found.labels.items():
+        parts.append(table((label, "tasks", "%"), _frequent(tasks, found.n_tasks)))
+    told = (
+        f"PMI: ln(p(a, b) / (p(a) p(b))), where p is a share of the {found.n_tasks:,} tasks, or "
+        "-∞ if no task asks for both; above the diagonal, the number of tasks that ask for both."
+    )
+    if verbs:
+        told += " Verbs: base forms, and the criteria that begin with each or have it."
+    parts.append(Note(told))
+    data = {"task": task, **msgspec.to_builtins(found, str_keys=True)}
+    return TableDocument(title=task, parts=parts, data=data)
+
+
+def _together(found: CriteriaDescription) -> Table:
+    groups = sorted(found.tasks_by_group)
+    of = {(one.first, one.second): one for one in found.together}
+    rows = []
+    for at, name in enumerate(groups):
+        pmi = [of[other, name].pmi for other in groups[:at]]
+        below = ["-∞" if one is None else f"{one:+.2f}" for one in pmi]
+        above = [of[name, other].n for other in groups[at + 1 :]]
+        rows.append([f"{at + 1} {name}", *below, "·", *above])
+    return table(["PMI", *(str(at + 1) for at in range(len(groups)))], rows)
+
+
+def _frequent(counts: Mapping[str, int], total: int) -> list[list[object]]:
+    listed = list(counts.items())
+    shown, rest = listed[:MOST_ROWS], listed[MOST_ROWS:]
+    rows: list[list[object]] = [[name or "(none)", n, _share(n, total)] for name, n in shown]
+    if rest:
+        n = sum(count for _, count in rest)
+        rows.append([f"{len(rest):,} others", n, _share(n, total)])
+    return rows
+
+
+def _share(n: int, total: int) -> str:
+    return percent(n, total).removesuffix("%")

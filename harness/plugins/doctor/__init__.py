@@ -1,0 +1,14 @@
+"""A check of the installation, keys, servers, data and folders."""
+
+from harness.plugin import Plugin, Verb
+
+plugin = Plugin(
+    summary="A check of the installation, keys, servers, data and folders.",
+    verbs={
+        "doctor": Verb(
+            summary="Check the installation, keys, servers, data and folders.",
+            heading="Look up and check",
+            place=".verb:doctor",
+        ),
+    },
+)

@@ -1,0 +1,363 @@
+"""Few-shot prompts: the worked examples (shots) that precede an instance's own prompt.
+
+A candidate is skipped if it has the same prompt, if its answer would also be correct for the
+instance (as far as the task can tell), or if its answer is wrong. As a safeguard, building a prompt
+fails if one of its shots shows the instance's answer.
+"""
+
+import hashlib
+import random
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
+from itertools import chain, cycle, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from harness.config.run_file import RunFile
+from harness.config.sections import ShotsSection
+from harness.config.settings import Settings
+from harness.engine.assessment import assess
+from harness.engine.other_runs import other_run
+from harness.engine.plan import FewShotPrompts
+from harness.engine.resolving import build_task
+from harness.errors import ConfigError, ShotLeaks, nearest
+from harness.ports import Task
+from harness.records import Attempt, Instance, Message, Reply, Score, messages_hash
+from harness.store.index import AttemptIndex
+from harness.store.run_folder import RunFolder
+
+Messages = tuple[Message, ...]
+# An instance's groups, one for each label in ``within``; None for a label that it lacks.
+LabelValues = tuple[str | None, ...]
+
+
+class Mistake(NamedTuple):
+    """A failed score or outcome, and its reason without variable parts."""
+
+    score: str
+    reason: str  # for a schema's score, a violated keyword (from ``details.keywords``)
+
+
+_QUOTED = re.compile(
+    r"""(?<!\w)'.*?(?:'(?!\w)|\Z)|".*?(?:"|\Z)|“.*?(?:”|\Z)""", re.DOTALL
+)  # an apostrophe within a word is no quote; a reason that was cut may leave a quote open
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_LIST = re.compile(r"('…'|#)(?:, \1)+")
+
+
+def masked(reason: str) -> str:
+    """Return a reason without its variable parts, so that similar reasons become equal.
+
+    >>> masked("98 of 100 words; lacks 'snow', 'don\\'t'")
+    "# of # words; lacks '…'"
+    """
+    return _LIST.sub(r"\1", _NUMBER.sub("#", _QUOTED.sub("'…'", reason)))
+
+
+def mistakes_of(attempt: Attempt) -> list[Mistake]:
+    """Return the mistakes in an attempt: none if it passed or has no verdict."""
+    if attempt.passed is not False:
+        return []
+    failed = [
+        Mistake(name, what)
+        for name, score in attempt.scores.items()
+        if score.passed is False
+        for what in _keywords(score) or [masked(score.reason)]
+    ]
+    return failed or [Mistake(attempt.outcome, masked(attempt.error or ""))]
+
+
+def _keywords(score: Score) -> list[str]:
+    counts = score.details.get("keywords")
+    if not isinstance(counts, Mapping):
+        return []
+    return [word for word, count in counts.items() if isinstance(count, int) and count > 0]
+
+
+class Mistakes:
+    """The mistakes in a run's first answers, used to choose helpful shots."""
+
+    def __init__(self, path: Path) -> None:
+        self._of: dict[str, Counter[Mistake]] = {}
+        for attempt in AttemptIndex(path, judges=False).read(Attempt):
+            if attempt.round == 1 and (found := mistakes_of(attempt)):
+                self._of.setdefault(attempt.instance, Counter()).update(found)
+
+    def order(self, ids: Sequence[str]) -> list[str]:
+        """Return instance ids, starting with those that show the most frequent mistakes.
+
+        The kinds of mistake take turns. Each adds the remaining instance that shows it most often.
+        Instances without a mistake come last.
+        """
+        shown: dict[Mistake, list[tuple[int, str]]] = {}
+        for name in ids:
+            for kind, count in self._of.get(name, {}).items():
+                shown.setdefault(kind, []).append((-count, name))
+        frequent = sorted(shown, key=lambda kind: (sum(count for count, _ in shown[kind]), kind))
+        waiting = [iter(sorted(shown[kind])) for kind in frequent]
+        chosen: dict[str, None] = {}
+        while waiting:
+            for of_kind in list(waiting):
+                new = next((name for _, name in of_kind if name not in chosen), None)
+                if new is None:
+                    waiting.remove(of_kind)
+                else:
+                    chosen[new] = None
+        return list(dict.fromkeys([*chosen, *ids]))
+
+
+class ShotCandidate(NamedTuple):
+    """An instance that can be a shot, with its reference answer and its prompt's hash."""
+
+    instance: Instance[Any]
+    answer: str
+    prompt: str
+
+
+class Shots(FewShotPrompts):
+    """The shots of each instance, chosen deterministically."""
+
+    def __init__(
+        self,
+        task: Task[Any],
+        section: ShotsSection,
+        source: Task[Any],  # the task whose instances with reference answers can be shots
+        mistakes: Mistakes | None = None,  # for ``select: errors``
+    ) -> None:
+        self.task, self.section, self.source = task, section, source
+        self.lacking = 0  # instances with too few shots, once `check` has run
+        self._mistakes = mistakes
+        self._chosen: dict[str, tuple[int, ...]] = {}
+        self._candidates = [
+            ShotCandidate(instance, answer, messages_hash(source.messages(instance, ())))
+            for instance in source.instances()
+            if (answer := source.reference(instance)) is not None
+        ]
+        self._numbers = {found.instance.id: at for at, found in enumerate(self._candidates)}
+        self._passes = cache(self._passing)
+        for name in section.ids:
+            if name not in self._numbers:
+                said = f"task.shots.ids: no instance {name!r} has a reference answer to show."
+                raise ConfigError(said, nearest(name, self._numbers))
+        if self._candidates:
+            known = {label for found in self._candidates for label in found.instance.groups}
+            _check_labels("within", section.within, known)
+            _check_labels("across", [section.across] if section.across else [], known)
+
+    def _passing(self, number: int) -> bool:
+        found = self._candidates[number]
+        return assess(self.source, found.instance, Reply(found.answer, "stop")).passed is not False
+
+    def check(self, instances: Iterable[Instance[Any]]) -> None:
+        """Build the prompts of all instances, and check their shots.
+
+        Raises:
+            ConfigError: If an instance has too few shots, unless ``allow_fewer`` is set.
+            ShotLeaks: If a shot shows an instance's answer.
+        """
+        n, lacking = self.section.n, []
+        for instance in instances:
+            if (count := len(self.of(instance))) < n:
+                lacking.append((instance.id, count))
+            if not lacking or self.section.allow_fewer:
+                self.messages(instance)
+        self.lacking = len(lacking)
+        if lacking and not self.section.allow_fewer:
+            if not self._candidates:
+                problem = "task.shots: no instance has a reference answer to show as an example."
+                raise ConfigError(problem, "Remove task.shots, or give the rows reference answers.")
+            first, count = lacking[0]
+            raise ConfigError(
+                f"task.shots: only {count} of {n} shots are suitable for the instance {first!r} "
+                f"(instances with too few: {len(lacking):,}). The others leak its answer or fail.",
+                "Ask for fewer shots, select them from more instances, or set allow_fewer: true.",
+            )
+
+    def messages(self, instance: Instance[Any]) -> Messages:
+        """Return an instance's messages of round 1, including its shots.
+
+        Raises:
+            ShotLeaks: If a shot shows the instance's answer.
+        """
+        shots, form = self.of(instance), self.section.form
+        asked = self.task.messages(instance, ())
+        parts = [self._example(instance, asked, shot) for shot in shots]
+        if form == "task":
+            if (own := self.task.messages(instance, shots)) == asked and shots:
+                raise ConfigError("The task has no few-shot form.", "Set task.shots.form to turns.")
+            return own
+        system, asked = _split_system(asked)
+        pairs = [(_without_system(prompt, system), answer) for prompt, answer in parts]
+        if form == "message":
+            return (*system, Message("user", _one_text(pairs, asked)))
+        turns = [(*prompt, Message("assistant", answer)) for prompt, answer in pairs]
+        return (*system, *chain.from_iterable(turns), *asked)
+
+    def of(self, instance: Instance[Any]) -> Sequence[Instance[Any]]:
+        """Return an instance's shots: fewer than requested if too few candidates are suitable."""
+        if instance.id not in self._chosen:
+            self._chosen[instance.id] = self._choose(instance)
+        return [self._candidates[number].instance for number in self._chosen[instance.id]]
+
+    def fingerprint(self) -> str:
+        """Return a hash of everything that the selection depends on, except the run file."""
+        digest, names = hashlib.sha256(), [found.instance.id for found in self._candidates]
+        for instance, answer, prompt in self._candidates:
+            parts: list[Any] = [instance.id, answer, prompt, self._shared_by(instance)]
+            if self.section.across is not None:
+                parts.append(instance.groups.get(self.section.across))
+            digest.update(msgspec.json.encode(parts))
+        if self._mistakes is not None:
+            for order in self._orders.values():
+                digest.update(msgspec.json.encode([names[number] for number in order]))
+        return digest.hexdigest()
+
+    def _example(
+        self, instance: Instance[Any], asked: Messages, shot: Instance[Any]
+    ) -> tuple[Messages, str]:
+        """Return a shot's prompt and answer. Raise ShotLeaks if it shows the instance's answer."""
+        source = self.source
+        prompt, answer = source.messages(shot, ()), source.reference(shot)
+        same = shot.id == instance.id or prompt == asked
+        if same or answer is None or self.task.leaks(instance, shot):
+            said = f"The shot {shot.id!r} reveals the answer to {instance.id!r}, or has none."
+            raise ShotLeaks(said, "This is a bug in the selection of shots: please report it.")
+        return prompt, answer
+
+    def _choose(self, instance: Instance[Any]) -> tuple[int, ...]:
+        section, prompt = self.section, messages_hash(self.task.messages(instance, ()))
+        _check_labels("within", section.within, instance.groups)
+        groups, turns = self._groups.get(self._shared_by(instance), {}), []
+        for group, order in islice(groups.items(), section.n):
+            draw = self._random(instance, "select" if group is None else f"select/{group}")
+            drawn = _shuffled(order, draw) if section.select == "random" else order
+            turns.append(self._suitable(instance, prompt, drawn))
+        # A group that has run out is not replaced by another, which would unbalance the shots.
+        chosen = [shot for turn in islice(cycle(turns), section.n) for shot in islice(turn, 1)]
+        if section.order == "reversed":
+            chosen.reverse()
+        elif section.order == "random":
+            self._random(instance, "order").shuffle(chosen)
+        return tuple(chosen)
+
+    def _suitable(
+        self, instance: Instance[Any], prompt: str, candidates: Iterable[int]
+    ) -> Iterator[int]:
+        for number in candidates:
+            found = self._candidates[number]
+            if found.instance.id == instance.id or found.prompt == prompt:
+                continue
+            if self.task.leaks(instance, found.instance):
+                continue
+            if self._passes(number):
+                yield number
+
+    @cached_property
+    def _groups(self) -> Mapping[LabelValues, Mapping[str | None, Sequence[int]]]:
+        """The candidates' numbers by the values of ``within`` and then of ``across``."""
+        across = self.section.across
+        if across is None:
+            return {shared: {None: order} for shared, order in self._orders.items()}
+        found: dict[LabelValues, dict[str | None, list[int]]] = {}
+        for shared, order in self._orders.items():
+            groups: dict[str, list[int]] = {}
+            for number in order:
+                if (group := self._candidates[number].instance.groups.get(across)) is not None:
+                    groups.setdefault(group, []).append(number)
+            found[shared] = dict(sorted(groups.items()))
+        return found
+
+    @cached_property
+    def _orders(self) -> dict[LabelValues, list[int]]:
+        """The candidates' numbers in selection order, by the values of the ``within`` labels."""
+        candidates, numbers = self._candidates, self._numbers
+        orders: dict[LabelValues, list[int]] = {}
+        for number in [numbers[name] for name in self.section.ids] or range(len(candidates)):
+            orders.setdefault(self._shared_by(candidates[number].instance), []).append(number)
+        if self._mistakes is not None:
+            for shared, order in orders.items():
+                names = self._mistakes.order([candidates[number].instance.id for number in order])
+                orders[shared] = [numbers[name] for name in names]
+        return orders
+
+    def _shared_by(self, instance: Instance[Any]) -> LabelValues:
+        return tuple(instance.groups.get(label) for label in self.section.within)
+
+    def _random(self, instance: Instance[Any], what: str) -> random.Random:
+        return random.Random(f"{self.section.seed}/{what}/{instance.id}")
+
+
+def _check_labels(key: str, wanted: Iterable[str], known: Collection[str]) -> None:
+    for label in wanted:
+        if label not in known:
+            remedy = nearest(label, known) or "Remove it: they have no labels at all."
+            raise ConfigError(f"task.shots.{key}: the instances have no label {label!r}.", remedy)
+
+
+def _shuffled(order: Sequence[int], rng: random.Random) -> Iterator[int]:
+    """Yield the numbers in random order, drawn lazily: usually only the first are used."""
+    moved: dict[int, int] = {}
+    for place in range(len(order)):
+        drawn = rng.randrange(place, len(order))
+        yield order[moved.get(drawn, drawn)]
+        moved[drawn] = moved.get(place, place)
+
+
+def _split_system(messages: Messages) -> tuple[Messages, Messages]:
+    first = next((n for n, found in enumerate(messages) if found.role != "system"), len(messages))
+    return messages[:first], messages[first:]
+
+
+def _without_system(prompt: Messages, system: Messages) -> Messages:
+    own, turns = _split_system(prompt)
+    if own and own != system:
+        problem = "task.shots: a shot's system message differs from the instance's."
+        raise ConfigError(problem, "Set within to a label, so that the shots share it.")
+    return turns
+
+
+def _one_text(shots: Sequence[tuple[Messages, str]], asked: Messages) -> str:
+    prompts = [*(prompt for prompt, _ in shots), asked]
+    if any(len(prompt) != 1 or prompt[0].role != "user" for prompt in prompts):
+        problem = "task.shots: form 'message' cannot hold prompts of several turns."
+        raise ConfigError(problem, "Set task.shots.form to turns.")
+    pairs = [f"{prompt[0].content}\n{answer}\n\n" for prompt, answer in shots]
+    return "".join((*pairs, asked[0].content))
+
+
+def build_shots(
+    run: RunFile,
+    task: Task[Any],
+    settings: Settings,
+    folder: RunFolder,
+    siblings: Collection[str] = (),
+) -> Shots:
+    """Return the shots of a few-shot run. ``siblings`` are the names of all runs of its file."""
+    section = run.task.shots
+    if run.polish is not None and section.form != "turns":
+        raise ConfigError(
+            f"polish would rewrite the shots too if task.shots.form is {section.form!r}.",
+            "Set task.shots.form to turns, or remove polish from the run file.",
+        )
+    source = task
+    if section.source:
+        source = build_task(run, settings, section.source, judged=False)
+    mistakes = None
+    if section.run is not None:
+        simulated = run.model.backend == "simulated"
+        runs, key = settings.runs_dir, "task.shots.run"
+        earlier = other_run(runs, section.run, task, key, simulated=simulated)
+        own = earlier.path.resolve() == folder.path.resolve()
+        if own or section.run in siblings:
+            which = "this run itself" if own else "a variant of the same file"
+            problem = f"{key}: {section.run!r} is {which}, whose errors may still change."
+            raise ConfigError(problem, "Name an earlier run of another file.")
+        if not earlier.begun() or earlier.read_config().task.name != run.task.name:
+            problem = f"{key}: the run {section.run!r} has no attempts yet, or another task."
+            raise ConfigError(problem, "Run it first, or name a run of this task.")
+        mistakes = Mistakes(earlier.attempts)
+    return Shots(task, section, source, mistakes)

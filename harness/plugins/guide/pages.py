@@ -1,0 +1,93 @@
+"""`harness docs`: the documentation's pages, which are part of the package."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markdown import Markdown
+
+from harness.cli.options import JsonFormat
+from harness.config.shipped import ROOTS
+from harness.errors import ConfigError, nearest
+from harness.report.text import printable
+from harness.terminal.console import output, say, show_facts, show_listing
+
+MOST_FOUND = 15  # sections that a search lists
+
+
+def docs(
+    words: Annotated[list[str] | None, typer.Argument(metavar="[PAGE | WORDS]")] = None,
+    form: JsonFormat = "table",
+) -> None:
+    """List the pages of the documentation, show one, or search them.
+
+    In a terminal, the page is rendered. In a file or pipe, it is written as Markdown.
+
+    Args:
+        words: A page, such as how_to or docs/how_to.md. If there is no such page, the sections that
+            contain all of the words are listed, best first.
+    """
+    pages, page = _pages(), " ".join(words or ())
+    if not page:
+        titles = {name: _title(path) for name, path in pages.items()}
+        if form == "json":
+            show_listing("", titles, form)
+        else:
+            show_facts(titles)
+        return
+    name = page.removeprefix("docs/").removesuffix(".md")
+    if name not in pages:
+        found = _search(pages, page.lower().split())
+        if not found:
+            problem = f"There is no page {page!r}, and no section that contains it."
+            raise ConfigError(problem, nearest(name, pages))
+        if form == "json":
+            return show_listing("", found, form)
+        show_facts(dict(list(found.items())[:MOST_FOUND]))
+        say("To read one: harness docs PAGE")
+        return None
+    text = printable(pages[name].read_text("utf-8"), "\n\t")
+    output.print(Markdown(text) if output.is_terminal else text, soft_wrap=True, markup=False)
+    return None
+
+
+def _search(pages: Mapping[str, Path], words: Sequence[str]) -> dict[str, str]:
+    """Map the sections that contain all words to their first matching lines, best first."""
+    found: dict[str, tuple[bool, int, str]] = {}
+    for name, path in pages.items():
+        for heading, lines in _sections(path.read_text("utf-8")):
+            text = "\n".join([heading, *lines]).lower()
+            if all(word in text for word in words):
+                there = (line for line in lines if any(word in line.lower() for word in words))
+                in_heading = all(word in heading.lower() for word in words)
+                n = sum(text.count(word) for word in words)
+                found[f"{name}: {heading}"] = in_heading, n, next(there, "").strip()
+    order = sorted(found, key=lambda place: found[place][:2], reverse=True)
+    return {place: found[place][2] for place in order}
+
+
+def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
+    heading, lines, code = "", list[str](), False
+    for line in text.splitlines():
+        code ^= line.startswith("```")
+        if line.startswith("#") and not code:
+            yield heading, lines
+            heading, lines = line.lstrip("# "), []
+        else:
+            lines.append(line)
+    yield heading, lines
+
+
+def _pages() -> dict[str, Path]:
+    """Return the pages' paths by name (such as "tutorials/study"), without reference/."""
+    found = {}
+    for root in (root / "docs" for root in ROOTS):
+        for path in sorted(root.rglob("*.md")):
+            found[path.relative_to(root).with_suffix("").as_posix()] = path
+    return {name: path for name, path in found.items() if not name.startswith("reference/")}
+
+
+def _title(path: Path) -> str:
+    with path.open(encoding="utf-8") as file:
+        return next((line[2:].strip() for line in file if line.startswith("# ")), "")

@@ -1,0 +1,56 @@
+"""The figure of a judge's calibration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.errors import DataMissing
+from harness.plugins.judging.validation import JudgeValidation
+from harness.plugins.report.figure import NUMBER, Figure, interval, number, write_image
+from harness.plugins.report.figures import plot
+from harness.plugins.report.figures.plot import Runs, Sheet, alt
+from harness.report.runs import run_title
+
+
+def calibration_figure(found: JudgeValidation) -> Figure | None:
+    """Draw a judge's calibration curve, or return None without probabilities."""
+    headings = ("probability of yes", "mean", "reference says yes", "95% interval", "n")
+    sheet = Sheet(Runs.of([]), *headings)
+    for one in found.calibration.bins:
+        if one.n:
+            low, high = one.yes.ci95 or (None, None)
+            texts = [number(one.mean_probability), number(one.yes.mean), interval(one.yes.ci95)]
+            texts = [f"{one.low:g}-{one.high:g}", *texts, f"{one.n:,}"]
+            sheet.add("", texts, at=one.mean_probability, value=one.yes.mean, low=low, high=high)
+    if not sheet.rows:
+        return None
+    unit = alt.Scale(domain=[0, 1], nice=False, padding=8)
+    axis = alt.Axis(title="the judge's probability of yes", tickCount=5, format=".1f")
+    x = alt.X("at:Q", scale=unit, axis=axis)
+    diagonal = alt.Chart(alt.InlineData(values=[{"at": end, "value": end} for end in (0, 1)]))
+    line = diagonal.mark_line(strokeDash=[4, 4], opacity=0.5).encode(x=x, y=alt.Y("value:Q"))
+    base = sheet.base().encode(x=x)
+    layers = plot.interval_layers(sheet, base, "the reference says yes", NUMBER, upright=True)
+    chart = plot.specification(sheet, line, *layers, height=plot.HEIGHT)
+    caption = (
+        "Of criteria with similar probability, the share for which the reference says yes, with "
+        "its 95% interval. On the dashed line the probabilities are calibrated; below it the judge "
+        "says yes too readily."
+    )
+    marks = "".join(f" [{mark}]" for mark in found.marks)
+    title = f"Calibration of {found.judge} against {found.reference}{marks}"
+    return sheet.figure("calibration", title, caption, chart)
+
+
+def write_calibration(path: Path, validation: JudgeValidation) -> None:
+    """Write a judge's calibration curve.
+
+    Raises:
+        DataMissing: If the judge reports no probabilities.
+    """
+    curve = calibration_figure(validation)
+    if curve is None:
+        remedy = "A judge reports them from log-probabilities or votes (harness docs judges)."
+        problem = f"--figure: the probabilities of {validation.judge!r} are not known."
+        raise DataMissing(problem, remedy)
+    write_image(path, curve, run_title(validation.runs))

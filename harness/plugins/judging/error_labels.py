@@ -1,0 +1,145 @@
+"""Error analysis as in Mishra et al. 2022 (Natural Instructions, table 5).
+
+Draws failures for people to label, counts the labels, and measures the agreement of two people.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from harness.analysis.failures import FailedLine, read_deciding, reasons
+from harness.analysis.metrics import Statistic
+from harness.datasets.rows import rows
+from harness.errors import ConfigError, DataInvalid, DataMissing
+from harness.plugins.judging.validation import cohens_kappa
+from harness.store.columns import NOT_JUDGED
+from harness.store.index import AttemptIndex, read_instance
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of cells that a spreadsheet would execute; a quote before them prevents it."""
+
+
+class Failure(Struct, frozen=True):
+    """A failed answer on a sheet. A person fills in ``error`` (the kind of error) and ``note``."""
+
+    run: str
+    instance: str
+    sample: int
+    group: str
+    prompt: str
+    answer: str
+    reason: str
+    error: str = ""
+    note: str = ""
+
+
+COLUMNS = tuple(field.name for field in msgspec.structs.fields(Failure))
+
+
+class _Failed(FailedLine, kw_only=True, gc=False):
+    groups: dict[str, str]
+
+
+def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> list[Failure]:
+    """Draw up to ``n`` failed samples from each group of ``label``, with their last answers.
+
+    If ``label`` is empty, the run is one group.
+    """
+    index = AttemptIndex(attempts)
+    last = index.last_rounds()
+    verdicts = index.attempts.passed[last]
+    if (verdicts == NOT_JUDGED).all():
+        raise DataMissing(f"The run {run!r} has no verdicts, so no failures.", "Name a checker.")
+    if label and label not in index.attempts.labels():
+        known = f"Its labels: {', '.join(sorted(index.attempts.labels()))}."
+        raise ConfigError(f"--by: instances of the run {run!r} have no label {label!r}.", known)
+    by_group: dict[str, list[_Failed]] = defaultdict(list)
+    for line in read_deciding(index, _Failed, last[verdicts == 0]):
+        by_group[line.groups.get(label, "")].append(line)
+    if not by_group:
+        raise DataMissing(f"No answer of the run {run!r} failed.", "There is nothing to label.")
+    chosen = random.Random(seed)
+    return [
+        Failure(run, one.instance, one.sample, group, _prompt(attempts, one), one.text or "", why)
+        for group, failed in sorted(by_group.items())
+        for one in chosen.sample(failed, min(n, len(failed)))
+        for why in [reasons(one.scores)]
+    ]
+
+
+def _prompt(attempts: Path, failed: _Failed) -> str:
+    own = (one for one in read_instance(attempts, failed.instance) if one.sample == failed.sample)
+    return str(next(own).request["messages"][-1]["content"])
+
+
+def write_sheet(failures: Iterable[Failure]) -> str:
+    """Return failures as a CSV sheet, escaping cells that a spreadsheet program would execute."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for failure in failures:
+        values = map(str, msgspec.structs.astuple(failure))
+        writer.writerow(f"'{value}" if value.startswith(FORMULA) else value for value in values)
+    return file.getvalue()
+
+
+def read_sheet(path: Path) -> list[Failure]:
+    """Return the rows of a sheet from `write_sheet`. Escaped cells keep their quotes."""
+    try:
+        failures = []
+        for _, row in rows(path):
+            if lacking := [name for name in COLUMNS if name not in row]:
+                raise DataInvalid(f"no column {lacking[0]!r}")
+            failures.append(msgspec.convert(row, Failure, strict=False))
+        return failures
+    except (DataInvalid, msgspec.ValidationError) as error:
+        remedy = f"Keep the columns {', '.join(COLUMNS)} when you fill in 'error'."
+        raise DataInvalid(f"{path} is not a sheet of failures ({error}).", remedy) from None
+
+
+class ErrorTally(Struct, frozen=True, kw_only=True):
+    """Counts of a sheet's labels, and their agreement with a second person's."""
+
+    labels: Mapping[str, Mapping[str, int]]  # failures by kind, most frequent first, and group
+    unlabelled: int  # failures without a kind of error
+    agreement: Statistic | None = None  # kappa on the failures labelled in both; None for one sheet
+
+
+def tally(first: Sequence[Failure], second: Sequence[Failure] | None = None) -> ErrorTally:
+    """Return the counts of a sheet's labels and, given a second sheet, the agreement of both."""
+    labels: dict[str, Counter[str]] = defaultdict(Counter)
+    for failure in first:
+        if kind := _kind(failure):
+            labels[kind][failure.group] += 1
+    ordered = sorted(labels.items(), key=lambda one: (-one[1].total(), one[0]))
+    unlabelled = len(first) - sum(own.total() for own in labels.values())
+    agreement = None if second is None else _agreement(first, second)
+    return ErrorTally(labels=dict(ordered), unlabelled=unlabelled, agreement=agreement)
+
+
+def _kind(failure: Failure) -> str:
+    return " ".join(failure.error.split()).lower()
+
+
+def _agreement(first: Sequence[Failure], second: Sequence[Failure]) -> Statistic:
+    others = {(one.run, one.instance, one.sample): _kind(one) for one in second}
+    pairs = [
+        (_kind(failure), other, failure.instance)
+        for failure in first
+        if (other := others.get((failure.run, failure.instance, failure.sample))) and _kind(failure)
+    ]
+    if not pairs:
+        raise ConfigError("The two sheets have no labelled failure in common.")
+    kinds = sorted({kind for *both, _ in pairs for kind in both})
+    one, two = (np.array([kinds.index(pair[side]) for pair in pairs]) for side in (0, 1))
+    _, cluster = np.unique([instance for *_, instance in pairs], return_inverse=True)
+    return cohens_kappa(one, two, cluster)

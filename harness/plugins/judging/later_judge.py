@@ -1,0 +1,338 @@
+"""Lets a judge or panel score all answers of an existing run that it has not judged yet.
+
+A judge added later does not change which answers passed.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from harness.analysis.metrics import Metrics, to_json
+from harness.analysis.summary import measure
+from harness.config.identity import judge_conflicts
+from harness.config.sections import JudgeSection, PanelSection
+from harness.config.settings import Settings
+from harness.config.validation import validated
+from harness.engine.assessment import judged_outcomes
+from harness.engine.call_stack import bind
+from harness.engine.dry_run import EstimateRange, JudgeCalls, cached_replies
+from harness.engine.judges import JudgeModel, Judges, build_judge, check_panels, judge_warnings
+from harness.engine.judging import Judging, OwedJudgements
+from harness.engine.models import Model, ModelBuilder, Resources, check_prices, worker_count
+from harness.engine.other_runs import data_difference
+from harness.engine.plan import HeldInstances
+from harness.engine.progress import Ending, Listener, Tally
+from harness.engine.reasoning import RecordedAnswers
+from harness.engine.resolving import build_task, resolved_judge
+from harness.engine.session import open_session
+from harness.engine.turns import answered, most_turns
+from harness.errors import ConfigError, DataMissing, RunConflict
+from harness.execution import executing
+from harness.plugin_loader import without_removed
+from harness.ports import Task
+from harness.records import Attempt, Instance, Request
+from harness.scoring.reasoning import KEEP, Reasoning
+from harness.store.file_states import (
+    JUDGED_REFERENCES,
+    RESULTS,
+    file_states,
+    forget_states,
+    record_lacking,
+    record_redraws,
+    record_states,
+)
+from harness.store.files import write_whole
+from harness.store.index import AttemptIndex, count_redraws, lacks_judgements
+from harness.store.json_lines import JsonLinesWriter
+from harness.store.judgements import JudgementOutcome, RegisteredJudge, read_register
+from harness.store.lost_lines import refuse_changed, refuse_changed_settings
+from harness.store.references import Unit, read_units, record_references, references_folder
+from harness.store.run_folder import JUDGEMENTS, JUDGES, RunFolder
+
+S = TypeVar("S", bound=BaseModel)
+
+RENAME = "Give this one another name with 'as: NAME' in its section."
+
+
+@dataclass(frozen=True, slots=True)
+class LaterJudge:
+    """A judge or panel that is to judge an existing run."""
+
+    folder: RunFolder
+    judges: Judges  # one judge, or one panel
+    data: HeldInstances
+    settings: Settings
+    usd: float | None = None  # cap on the run's total cost, including earlier payments
+    shared: str | None = None  # name of the budget that a team shares
+    references: bool = False  # judge the reference answers instead of the run's answers
+
+    @property
+    def reasoning(self) -> Reasoning:
+        """The marks of the reasoning in the answers, as for `harness score`."""
+        return Reasoning(KEEP if self.references else self.folder.read_config().model.reasoning)
+
+    @property
+    def name(self) -> str:
+        """The name of the judge or panel in the run."""
+        return self.judges.names[0]
+
+    @property
+    def model(self) -> Model | None:
+        """The judge's model, or None for a panel."""
+        return next((judge.model for judge in self.judges.models), None)
+
+    def warnings(self) -> Iterator[tuple[str, str]]:
+        """Yield (judge name, warning) for each warning of the judge about the run's instances."""
+        if self.judges.models:
+            units = read_units(self.folder.attempts)
+            known = [one for one in self.data if one.id in units]
+            yield from judge_warnings(self.judges.models, known)
+
+    def owed(self, retried: Collection[JudgementOutcome] = ()) -> Iterator[Sequence[Request]]:
+        """Yield the judge's first requests about each answer that it has yet to judge.
+
+        Answers whose judgement failed or has one of the ``retried`` outcomes are included.
+        """
+        if not self.judges.models:
+            return
+        (judge,) = self.judges.models
+        place = references_folder(self.folder) if self.references else self.folder
+        if judge.name in read_register(place.path).judges:
+            owed = OwedJudgements(place.attempts, [judge.name], self.reasoning, retried)
+            for work in owed.work(self.judges.task, self.data):
+                redraw = work.judges[judge.name]
+                yield judge.requests(work.instance, work.answer, redraw=redraw)
+        elif self.references:
+            for instance, _, text in _references(self, judge):
+                yield judge.about(instance, text)
+        else:
+            index = AttemptIndex(self.folder.attempts, judges=False)
+            answers = RecordedAnswers(index, self.reasoning)
+            task = self.judges.task
+            outcomes = judged_outcomes(task)
+            for instance in self.data:
+                attempts = index.read(Attempt, index.rows_of(instance.id), judged=False)
+                for answer in answers.of(attempts):
+                    if answer.outcome in outcomes:
+                        yield judge.requests(answered(task, instance, answer, answers), answer)
+
+    def estimate(self, retried: Collection[JudgementOutcome] = ()) -> tuple[int, EstimateRange]:
+        """Return the number and the cost in US dollars of the judge's missing calls.
+
+        Only the judge's first question about each answer counts. An unknown price counts as 0.
+        """
+        if self.model is None:
+            return 0, EstimateRange()
+        (judge,) = self.judges.models
+        seen = set[str]()
+        with cached_replies([self.model], self.settings) as reply:
+            run_id = self.folder.run_id()
+            calls = JudgeCalls.of(judge, lambda name: reply(name) is not None, run_id)
+            for requests in self.owed(retried):
+                calls.add(requests, seen)
+        return round(calls.total.calls.high), calls.total.usd
+
+
+@dataclass(frozen=True, slots=True)
+class JudgingEnd:
+    """The outcome of a judging session."""
+
+    ended: Ending
+    tally: Tally
+    gone: int  # attempts whose instances are no longer in the data set
+    waiting: int  # attempts that a panel cannot judge before its members do
+    metrics: Metrics
+
+
+def registered_section(folder: RunFolder, name: str) -> JudgeSection | PanelSection | None:
+    """Return the section of a judge or panel of the run, or None if the name is unknown."""
+    found = read_register(folder.path).judges.get(name)
+    return None if found is None else _registered(folder, found, section_type(found.section))
+
+
+def _registered(folder: RunFolder, judge: RegisteredJudge, section: type[S]) -> S:
+    path = folder.path / JUDGES
+    known = without_removed(judge.section)
+    return validated(section, known, str(path), "Remove it, then run or judge again.")
+
+
+def section_type(tree: Mapping[str, Any]) -> type[JudgeSection] | type[PanelSection]:
+    """Return `PanelSection` for a section with ``of`` but no ``model``, else `JudgeSection`."""
+    return PanelSection if "of" in tree and "model" not in tree else JudgeSection
+
+
+def prepare_judge(
+    folder: RunFolder,
+    section: JudgeSection,
+    settings: Settings,
+    *,
+    usd: float | None = None,
+    references: bool = False,
+) -> LaterJudge:
+    """Check a judge that is to judge an existing run, and build its model.
+
+    ``usd`` caps the run's total cost in US dollars (default: the run's own budget). With
+    ``references``, the reference answers are judged instead.
+    """
+    section = resolved_judge(section)
+    task = _task_of(folder, settings, [section])
+    run, data, resources = folder.read_config(), HeldInstances(task), Resources(settings)
+    before = read_register(folder.path).judges.get(section.as_)
+    differing: list[str] = []
+    if before is not None:
+        if before.members:
+            raise RunConflict(f"{section.as_!r} is a panel of the run {folder.name!r}.", RENAME)
+        old = resolved_judge(_registered(folder, before, JudgeSection))
+        differing += judge_conflicts(old, section)
+    builder = ModelBuilder(resources, run.limits, folder.servers, task, data, run.folder)
+    judge = build_judge(section, run.task.name, task, builder)
+    if before is not None and before.fingerprint:
+        hashes = before.fingerprint.items() ^ judge.fingerprint.items()
+        differing += sorted({key for key, _ in hashes})
+    if differing:
+        raise RunConflict(
+            f"The run {folder.name!r} has a judge {section.as_!r} with different values of: "
+            f"{', '.join(differing)}.",
+            RENAME,
+        )
+    if judge.model.simulated and not folder.read_manifest().get("simulated"):
+        raise ConfigError(
+            f"The judge {judge.name!r} is simulated, and the run {folder.name!r} is not.",
+            "Simulated scores must not mix with real answers: give the judge a model.",
+        )
+    shared = run.budget.shared if usd is None else None
+    usd = run.budget_usd if usd is None else usd
+    if usd is not None:
+        check_prices([judge.model], resources)
+    return LaterJudge(folder, Judges(task, [judge]), data, settings, usd, shared, references)
+
+
+def prepare_panel(
+    folder: RunFolder, section: PanelSection, settings: Settings, *, references: bool = False
+) -> LaterJudge:
+    """Check a panel of a run's judges. If ``references``, it is to judge the reference answers."""
+    task = _task_of(folder, settings)
+    known = read_register(folder.path).judges
+    judges = {name: one for name, one in known.items() if not one.members}
+    try:
+        section.check_members(judges)
+    except ValueError as error:
+        raise ConfigError(
+            f"The run {folder.name!r}: {error}.", f"Its judges: {', '.join(judges) or 'none'}."
+        ) from None
+    check_panels([section], judges)
+    before = known.get(section.as_)
+    if before is not None and dict(before.section) != section.model_dump(mode="json"):
+        raise RunConflict(f"The run {folder.name!r} has a different judge {section.as_!r}.", RENAME)
+    panel = Judges(task, [], [section])
+    return LaterJudge(folder, panel, HeldInstances(task), settings, references=references)
+
+
+def _task_of(
+    folder: RunFolder, settings: Settings, later: Sequence[JudgeSection] = ()
+) -> Task[Any]:
+    if not folder.begun():
+        raise DataMissing(
+            f"The run {folder.name!r} has no attempts to judge.", "Run its run file again."
+        )
+    with executing(folder.execution()):
+        task = build_task(folder.read_config(), settings, later=later)
+        difference = data_difference(folder, task)
+    if difference:
+        problem = f"The run {folder.name!r} was made with a different {difference}."
+        raise RunConflict(problem, "Restore the data that it was made with.")
+    return task
+
+
+async def judge_later(
+    job: LaterJudge, listener: Listener | None = None, retried: Collection[JudgementOutcome] = ()
+) -> JudgingEnd:
+    """Make judgements that are missing, failed or in ``retried``, and update the run's metrics."""
+    folder, place = job.folder, job.folder
+    if not job.references or references_folder(folder).path.exists():
+        refuse_changed_settings(folder.path)
+    models = [judge.model for judge in job.judges.models]
+    async with open_session(
+        models, job.settings, folder=folder, usd=job.usd, shared=job.shared
+    ) as session:
+        lost = refuse_changed(folder)
+        if job.references:
+            forget_states(folder.path, JUDGED_REFERENCES)
+        else:
+            record_lacking(folder.path, lost)
+            record_states(folder.path, file_states(folder.path, [JUDGEMENTS], grow=True))
+        try:
+            # New judgements also affect the panels that include the judge.
+            known = read_register(folder.path).judges.values()
+            including = [one for one in known if job.name in one.members]
+            panels = [_registered(folder, one, PanelSection) for one in including]
+            judges = combined = replace(job.judges, panels=job.judges.panels or panels)
+            if job.references:
+                place, combined = _write_references(job, judges)
+            judges.register(folder, later=True)
+            tally = Tally(budget=session.budget)
+            seal = bytes if job.references else folder.seal()
+            with JsonLinesWriter(place.path / JUDGEMENTS, seal) as writer:
+                judging = Judging(
+                    *(combined, partial(bind, session), place.attempts, writer, tally),
+                    job.reasoning,
+                    retried,
+                    session.notices,
+                )
+                tally.owed = len(judging.late)
+                with listener(tally, session.stop, session.notices) if listener else nullcontext():
+                    workers = worker_count(models, tally.owed)
+                    waiting = await judging.catch_up(job.data, workers, session)
+                    if lost and not job.references:
+                        await judging.restore(job.data, workers, session)
+        finally:
+            written = list(JUDGED_REFERENCES if job.references else [JUDGEMENTS])
+            if not job.references and not (lost and lacks_judgements(folder)):
+                record_lacking(folder.path, ())
+                record_redraws(folder.path, count_redraws(folder))
+            record_states(folder.path, file_states(folder.path, written))
+            metrics = measure(folder)
+            write_whole(folder.metrics, to_json(metrics))
+            record_states(folder.path, file_states(folder.path, RESULTS))
+    left = tally.left - waiting
+    gone = left if not session.stop.requested else 0
+    ended: Ending = "finished" if left == gone else session.ended
+    return JudgingEnd(ended, tally, gone, waiting, metrics)
+
+
+def _write_references(job: LaterJudge, judges: Judges) -> tuple[RunFolder, Judges]:
+    """Write reference answers to a folder. Return it and the judges that can score them."""
+    place = references_folder(job.folder)
+    known = {*read_register(place.path).judges, *(one.name for one in judges.models)}
+    whole = [panel for panel in judges.panels if known.issuperset(panel.of)]
+    for judge in judges.models:
+        references = [(unit, text) for _, unit, text in _references(job, judge)]
+        if not references:
+            raise DataMissing(
+                f"There is no reference answer to any instance of the run {job.folder.name!r} "
+                f"that the judge {judge.name!r} judges.",
+                "Omit --gold to judge the run's own answers.",
+            )
+        record_references(place, references)
+    if not (judges.models or whole):
+        problem = "The judges of the panel have not all judged the reference answers."
+        raise DataMissing(problem, "Run each of these judges first: harness judge … --gold.")
+    scoring = replace(judges, panels=whole)
+    scoring.register(place, later=True)
+    return place, scoring
+
+
+def _references(job: LaterJudge, judge: JudgeModel) -> Iterator[tuple[Instance[Any], Unit, str]]:
+    units = read_units(job.folder.attempts)
+    for instance in job.data:
+        unit = units.get(instance.id)
+        task = job.judges.task
+        if unit is None or most_turns(task, instance) > 1 or not judge.scores(instance):
+            continue
+        text = task.reference(instance)
+        if text and text.strip() and judge.judge.questions(instance, text):
+            yield instance, unit, text

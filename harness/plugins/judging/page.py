@@ -1,0 +1,205 @@
+"""What a report says about a run's judges: their validation, and the votes of panels.
+
+It counts how often the judges of a panel disagree, and how often each agrees with the panel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from msgspec import Struct
+
+from harness.analysis.breakdown import value_of
+from harness.analysis.constraints import table_line
+from harness.analysis.metrics import PASS_RATE, SampleStatistic
+from harness.errors import ConfigError
+from harness.plugins.judging.documents import validation_document
+from harness.plugins.judging.references import changed_labels, kept_labels
+from harness.plugins.judging.validation import (
+    PEOPLE,
+    JudgeValidation,
+    against_people,
+    against_rules,
+)
+from harness.plugins.report.figure import Figure
+from harness.plugins.report.runs import NOT_VALIDATED, ReportSection
+from harness.records import Score
+from harness.report.table import Column, Note, Row, ShownUnit, Table, table
+from harness.report.text import number
+from harness.store.columns import TableBuilder
+from harness.store.index import AttemptIndex
+
+
+class PanelMember(Struct, frozen=True, kw_only=True):
+    """A judge of a panel: how often it says yes and agrees with the panel."""
+
+    judge: str
+    yes: SampleStatistic  # the share of its verdicts that are yes
+    agrees: SampleStatistic  # the share of its verdicts that are the panel's
+
+
+class PanelFindings(Struct, frozen=True, kw_only=True):
+    """How the judges of a panel voted on one score, over each sample's last answer."""
+
+    score: str
+    split: SampleStatistic  # the share of the criteria or answers on which they disagree
+    members: list[PanelMember]
+
+
+class _Judged(Struct, gc=False):
+    instance: str
+    sample: int
+    cluster: str
+    scores: dict[str, Score] = {}
+
+
+def read_panels(index: AttemptIndex) -> list[PanelFindings]:
+    """Return the findings on each score of a run's panels, or [] if there are no votes."""
+    judges = index.register.judges
+    panels = tuple(f"{name}." for name, judge in judges.items() if judge.members)
+    if not panels:
+        return []
+    tables: dict[str, dict[tuple[str, str], TableBuilder]] = defaultdict(
+        lambda: defaultdict(TableBuilder)
+    )
+    for line in index.read(_Judged, index.last_rounds()):
+        for name, score in line.scores.items():
+            votes = _votes(score) if name.startswith(panels) else ()
+            for place, (passed, of_judges) in enumerate(votes):
+                row = f"{line.instance}\0{place}"
+                said = {judge: vote for judge, vote in of_judges.items() if vote is not None}
+                shares = {("yes", judge): vote for judge, vote in said.items()}
+                if passed is not None:
+                    shares |= {("agrees", judge): vote is passed for judge, vote in said.items()}
+                if len(said) > 1:
+                    shares["split", ""] = len(set(said.values())) > 1
+                for key, share in shares.items():
+                    one = table_line(row, line.sample, line.cluster, {}, share)
+                    tables[name][key].add(one)
+    return [_findings(name, own) for name, own in tables.items()]
+
+
+def _findings(score: str, tables: Mapping[tuple[str, str], TableBuilder]) -> PanelFindings:
+    share = {key: value_of(one.table()[0], PASS_RATE) for key, one in tables.items()}
+    nothing = SampleStatistic()
+    members = [
+        PanelMember(judge=judge, yes=yes, agrees=share.get(("agrees", judge), nothing))
+        for (what, judge), yes in share.items()
+        if what == "yes"
+    ]
+    return PanelFindings(score=score, split=share.get(("split", ""), nothing), members=members)
+
+
+def _votes(score: Score) -> Iterator[tuple[bool | None, dict[str, bool | None]]]:
+    criteria = score.details.get("constraints", [])
+    for one in criteria if isinstance(criteria, list) else ():
+        if isinstance(one, dict) and isinstance(votes := one.get("panel"), dict):
+            yield one.get("passed"), {judge: _verdict(vote) for judge, vote in votes.items()}
+    if isinstance(votes := score.details.get("panel"), dict) and score.passed is not None:
+        said = {judge: vote if isinstance(vote, bool) else None for judge, vote in votes.items()}
+        yield score.passed, said
+
+
+def _verdict(vote: Any) -> bool | None:
+    """Return a judge's vote as a verdict: yes for a probability of 0.5 or more."""
+    return vote >= 0.5 if isinstance(vote, float) else vote if isinstance(vote, bool) else None
+
+
+class JudgeFindings(ReportSection):
+    """A run's panels, and its judges' validations against rules and human labels."""
+
+    def __init__(self, index: AttemptIndex, run: str, texts: bool) -> None:
+        super().__init__(index, run, texts)
+        self.panels = read_panels(index) if texts else []
+        self.validations = _validations(index, run) if texts else []
+
+    def tables(self, run: str) -> Iterator[Table | Note]:
+        """Yield a table per panel, and the tables of each validation."""
+        for panel in self.panels:
+            yield _panel(run, panel)
+        for judge in self.index.register.judges:
+            if changed := _changed(self.index, judge):
+                yield Note(f"{run}: {judge}: {changed}. Validate it again: harness judge validate.")
+        for validation in self.validations:
+            document = validation_document(validation)
+            for part in document.parts[1:]:  # without the run's name, which is in the title
+                if isinstance(part, Table):
+                    yield replace(part, title=f"{run}: {document.title}")
+                else:
+                    yield part
+
+    def figures(self) -> Iterator[Figure]:
+        """Yield the calibration of each judge with probabilities."""
+        from harness.plugins.judging.calibration import calibration_figure  # needs Altair
+
+        for validation in self.validations:
+            if curve := calibration_figure(validation):
+                yield curve
+
+    def judge_note(self, judge: str) -> str | None:
+        """Return how far a judge agrees with human labels."""
+        if validation := self._by_people(judge):
+            return f"agrees with {_agreement_text(validation)}"
+        if changed := _changed(self.index, judge):
+            return changed
+        return "" if kept_labels(self.index.path.parent, judge) else NOT_VALIDATED
+
+    def doubts(self, judge: str) -> bool:
+        """Return whether a judge was not shown to agree with people beyond chance.
+
+        A judge is trusted if its labels have not been read.
+        """
+        if validation := self._by_people(judge):
+            return not validation.agreement.beyond_chance
+        return not kept_labels(self.index.path.parent, judge)
+
+    def _by_people(self, judge: str) -> JudgeValidation | None:
+        """Return a judge's validation by the run's largest file of human labels, if any."""
+        validations = [
+            validation
+            for validation in self.validations
+            if validation.judge == judge and validation.reference.startswith(PEOPLE)
+        ]
+        return max(validations, key=lambda one: one.agreement.accuracy.n, default=None)
+
+
+def _changed(index: AttemptIndex, judge: str) -> str:
+    """Return which label files of a judge were changed in the run's folder, or ""."""
+    names = changed_labels(index.path.parent, judge)
+    return (
+        f"its human labels ({', '.join(names)}) were changed after the validation" if names else ""
+    )
+
+
+def _validations(index: AttemptIndex, run: str) -> list[JudgeValidation]:
+    validations: list[JudgeValidation] = []
+    if index.judgements is not None:
+        with contextlib.suppress(ConfigError):  # no criterion that both decided on
+            validations += against_rules(index, run)
+        validations += against_people(index, run)
+    return validations
+
+
+def _agreement_text(validation: JudgeValidation) -> str:
+    unit = ShownUnit(percent=True, digits=0)
+    column = Column("", rate=True)
+    accuracy = validation.agreement.accuracy
+    return (
+        f"{validation.reference} on {unit.show(accuracy.mean, column)} "
+        f"({unit.show(accuracy.ci95, column)}) of {accuracy.n:,} verdicts, "
+        f"kappa {number(validation.agreement.kappa.mean, 2)}"
+    )
+
+
+def _panel(run: str, found: PanelFindings) -> Table:
+    rows = [[one.judge, one.yes, one.yes.n, one.agrees, one.agrees.ci95] for one in found.members]
+    split = found.split
+    footer = Row(["the judges disagree", "", split.n, split, split.ci95])
+    says, agrees = (Column(f"{what} ± s.e.", rate=True) for what in ("says yes", "as the panel"))
+    columns: list[Column | str] = ["judge", says, Column("n"), agrees, Column("95%", rate=True)]
+    title = f"{found.score}, the panel's judges in {run}"
+    return table(columns, rows, title=title, footer=footer)

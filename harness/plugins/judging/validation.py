@@ -1,0 +1,379 @@
+"""Validates a judge against a reference: agreement, calibration, and the ranking of models.
+
+Agreement covers the criteria that both sides decided. Only the confusion matrix also counts the
+judge's abstentions. Intervals are clustered by prompt over all runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict
+from numpy.typing import NDArray
+
+from harness.analysis.clustered import linearised, rate
+from harness.analysis.comparable import refuse_unknown
+from harness.analysis.metrics import Statistic
+from harness.errors import ConfigError, DataInvalid
+from harness.plugins.comparisons.judge_verdicts import judges_with_verdicts, read_answers
+from harness.plugins.comparisons.pair_matrix import refuse_many_groups
+from harness.plugins.comparisons.rank_correlation import RankCorrelation, rank_correlation
+from harness.plugins.judging.references import (
+    RULES,
+    LeftOut,
+    VerdictPairs,
+    kept_labels,
+    pair_verdicts,
+    read_labels,
+)
+from harness.store.columns import NOT_JUDGED
+from harness.store.index import AttemptIndex
+
+BINS = 10
+SATISFIED = 0.5  # from this probability on, the judge says yes
+
+SCORES = ("strict", "soft")
+PEOPLE = "human labels"  # beginning of the names of references whose labels are kept with a run
+RULE = "rule"  # label of criteria: the kind of rule that can check them
+
+
+class Agreement(Struct, frozen=True, kw_only=True):
+    """A judge's agreement with a reference. Rates and kappa cover criteria decided by both."""
+
+    accuracy: Statistic
+    kappa: Statistic  # its mean is None if all verdicts of both are yes, or all are no
+    sensitivity: Statistic  # share of the reference's yes that the judge confirms
+    specificity: Statistic  # share of the reference's no that the judge confirms
+    confusion: dict[str, int]  # number of criteria by JUDGE_REFERENCE: yes_no, abstained_yes, …
+    reference_abstained: int
+
+    @property
+    def beyond_chance(self) -> bool:
+        """Whether the 95% interval of kappa is above 0.
+
+        If all verdicts agree, kappa has no interval. The interval of the accuracy must then be
+        above the agreement expected by chance.
+        """
+        if self.kappa.ci95 is not None:
+            return self.kappa.ci95[0] > 0
+        if self.kappa.mean != 1 or self.accuracy.ci95 is None:
+            return False
+        yes = self.confusion["yes_yes"] / self.kappa.n
+        return self.accuracy.ci95[0] > yes**2 + (1 - yes) ** 2
+
+
+def agreement(
+    judge: NDArray[np.integer], reference: NDArray[np.integer], cluster: NDArray[np.integer]
+) -> Agreement:
+    """Return the agreement of a judge's verdicts (1, 0 or `NOT_JUDGED`) with a reference's."""
+    decided = (judge != NOT_JUDGED) & (reference != NOT_JUDGED)
+    says = {"yes": 1, "no": 0, "abstained": NOT_JUDGED}
+    own, other, unit = judge[decided] == 1, reference[decided] == 1, cluster[decided]
+    return Agreement(
+        accuracy=rate(own == other, unit),
+        kappa=cohens_kappa(own, other, unit),
+        sensitivity=rate(own[other], unit[other]),
+        specificity=rate(~own[~other], unit[~other]),
+        confusion={
+            f"{own_name}_{name}": int(np.count_nonzero((judge == one) & (reference == is_)))
+            for own_name, one in says.items()
+            for name, is_ in (("yes", 1), ("no", 0))
+        },
+        reference_abstained=int(np.count_nonzero(reference == NOT_JUDGED)),
+    )
+
+
+def cohens_kappa(
+    judge: NDArray[Any], reference: NDArray[Any], cluster: NDArray[np.integer]
+) -> Statistic:
+    """Return Cohen's kappa, the agreement of two raters beyond chance:
+
+        kappa = (p_o - p_e) / (1 - p_e).
+
+    Here p_o is the observed share of agreement, and p_e is the share expected by chance if each
+    rater used the categories (numbers from 0) as often but independently (Cohen 1960, "A
+    Coefficient of Agreement for Nominal Scales", equation 1). The mean is None if p_e is 1, or if
+    there are no verdicts. The standard error is clustered. For independent verdicts it is that of
+    Fleiss, Cohen and Everitt (1969).
+    """
+    if not len(judge):
+        return Statistic()
+    judge, reference = judge.astype(np.intp), reference.astype(np.intp)
+    agree = (judge == reference).astype(np.float64)
+    n = max(judge.max(), reference.max()) + 1
+    own, other = (np.bincount(codes, minlength=n) / len(codes) for codes in (judge, reference))
+    observed, chance = float(agree.mean()), float(own @ other)
+    if chance == 1:
+        return Statistic(n=len(judge), n_clusters=len(np.unique(cluster)))
+    kappa = (observed - chance) / (1 - chance)
+    by_chance = other[judge] + own[reference] - 2 * chance
+    influence = (agree - observed) / (1 - chance) - (1 - observed) / (1 - chance) ** 2 * by_chance
+    return linearised(kappa, influence, cluster, low=-1.0, high=1.0)
+
+
+class Bin(Struct, frozen=True, kw_only=True):
+    """The criteria whose probability of yes is in [low, high); the last bin includes 1."""
+
+    low: float
+    high: float
+    n: int
+    mean_probability: float | None
+    yes: Statistic  # share with a yes from the reference
+
+
+class Calibration(Struct, frozen=True, kw_only=True):
+    """A judge's probabilities compared with a reference.
+
+    It covers the n criteria that both decided and for which the judge gave a probability.
+    """
+
+    n: int
+    bins: list[Bin]
+    expected_error: float | None  # None without criteria
+    mean_confidence: float | None  # mean probability of the judge's own verdict, or None
+    covariance_with_right: Statistic  # of that confidence with being right
+
+
+class GroupAgreement(Struct, frozen=True, kw_only=True):
+    """A judge's agreement with the reference on the criteria of one group of a label."""
+
+    group: str
+    agreement: Agreement
+
+
+class RunScores(Struct, frozen=True, kw_only=True):
+    """A run's mean of a score, by the judge and by the reference, over the same answers."""
+
+    run: str
+    score: str
+    judge: Statistic
+    reference: Statistic
+
+
+class RankingAgreement(RankCorrelation, frozen=True, kw_only=True):
+    """How similarly the judge and the reference rank the runs by a score."""
+
+    score: str
+
+
+class JudgeValidation(Struct, frozen=True, kw_only=True):
+    """The comparison of a judge's verdicts with a reference, which is taken as correct."""
+
+    judge: str
+    reference: str
+    runs: list[str]
+    marks: list[str]
+    n: int
+    n_clusters: int
+    left_out: LeftOut
+    agreement: Agreement
+    calibration: Calibration
+    confidence_covariance: Statistic  # of both judges' probabilities of yes, like the correlation
+    confidence_correlation: Statistic
+    label: str
+    parts: list[GroupAgreement]  # the groups of the label, if one was named
+    scores: list[RunScores]  # scores and rankings need several runs
+    rankings: list[RankingAgreement]
+    notes: list[str]
+
+
+def validate(
+    pairs: VerdictPairs,
+    *,
+    judge: str,
+    reference: str,
+    runs: Sequence[str],
+    label: str = "",
+    marks: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> JudgeValidation:
+    """Compare a judge's verdicts with those of a reference.
+
+    ``judge`` and ``runs`` are names, and ``reference`` is a description. The rankings of several
+    runs are compared as well. The agreement is broken down by the groups of ``label`` (empty for
+    none). ``marks`` are warnings about the result.
+
+    Raises:
+        ConfigError: If no criterion was decided by both, or the label is unknown or has too many
+            groups.
+    """
+    decided = (pairs.judge != NOT_JUDGED) & (pairs.reference != NOT_JUDGED)
+    if not decided.any():
+        problem = (
+            f"No criterion was decided by both {judge!r} and the reference ({reference}). "
+            f"Criteria with an abstention: {len(pairs):,}. "
+            f"Excluded: {pairs.left_out.said() or 'none'}. {pairs.unmatched}"
+        )
+        remedy = "Both need verdicts on common criteria or scores (harness docs judge_validation)."
+        raise ConfigError(problem.rstrip(), remedy)
+    problem = f"--by: the criteria have no label {label!r}."
+    if not (labels := pairs.labels()):
+        problem += " They have no labels: remove it."
+    refuse_unknown(label, labels, problem)
+    groups = pairs.by(label)
+    refuse_many_groups(label, len(groups))
+    known = decided & ~np.isnan(pairs.probability)
+    sides = (pairs.judge, pairs.reference, pairs.cluster)
+    both = known & ~np.isnan(pairs.reference_probability)
+    own, other, unit = pairs.probability[both], pairs.reference_probability[both], sides[2][both]
+    scores, rankings = rank_models(pairs, runs) if len(runs) > 1 else ([], [])
+    return JudgeValidation(
+        judge=judge,
+        reference=reference,
+        runs=list(runs),
+        marks=list(marks),
+        n=len(pairs),
+        n_clusters=len(np.unique(pairs.cluster)),
+        left_out=pairs.left_out,
+        agreement=agreement(*sides),
+        calibration=calibration(*(of[known] for of in (pairs.probability, *sides[1:]))),
+        confidence_covariance=covariance(own, other, unit),
+        confidence_correlation=correlation(own, other, unit),
+        label=label,
+        parts=[
+            GroupAgreement(group=group, agreement=agreement(*(of[rows] for of in sides)))
+            for group, rows in groups.items()
+        ],
+        scores=scores,
+        rankings=rankings,
+        notes=[*filter(None, [pairs.unmatched]), *notes],
+    )
+
+
+def against_rules(index: AttemptIndex, run: str) -> Iterator[JudgeValidation]:
+    """Yield the validation of each of a run's judges on the criteria that rules can check.
+
+    Raises:
+        ConfigError: If a judge decided none of the criteria that rules checked, or the kinds of
+            rule are too many for a table.
+    """
+    for judge in judges_with_verdicts(index.path):
+        pairs = pair_verdicts({run: read_answers(index, [judge])}, RULES)
+        if len(pairs) or pairs.left_out.by_rule:
+            label = RULE if RULE in pairs.labels() else ""
+            yield validate(pairs, judge=judge, reference=RULES, runs=[run], label=label)
+
+
+def against_people(index: AttemptIndex, run: str) -> Iterator[JudgeValidation]:
+    """Yield the validations of a run's judges against the files of labels in the run's folder.
+
+    An invalid file is skipped, and so is one without a label of a criterion that the judge decided.
+    """
+    for judge in judges_with_verdicts(index.path):
+        for name, path in kept_labels(index.path.parent, judge).items():
+            reference = f"{PEOPLE} ({name})" if name else PEOPLE
+            with contextlib.suppress(ConfigError, DataInvalid):
+                pairs = pair_verdicts({run: read_answers(index, [judge])}, read_labels(path))
+                yield validate(pairs, judge=judge, reference=reference, runs=[run])
+
+
+def calibration(
+    probability: NDArray[np.float64], reference: NDArray[np.integer], cluster: NDArray[np.integer]
+) -> Calibration:
+    """Return the calibration of n probabilities of yes against the reference's verdicts, 1 or 0.
+
+    The curve is that of DeGroot and Fienberg (1983), "The Comparison and Evaluation of
+    Forecasters". The expected calibration error, of Naeini, Cooper and Hauskrecht (2015),
+    "Obtaining Well Calibrated Probabilities Using Bayesian Binning", is the mean distance of a
+    bin's mean probability from its share of yes, weighted by the bin's size.
+    """
+    n = len(probability)
+    edges = np.arange(BINS + 1) / BINS  # not sums of 0.1, which do not hit 0.3
+    place = np.searchsorted(edges[1:-1], probability, side="right")
+    bins: list[Bin] = []
+    error = 0.0
+    for number, (low, high) in enumerate(pairwise(edges.tolist())):
+        rows = place == number
+        yes = rate(reference[rows] == 1, cluster[rows])
+        mean = float(probability[rows].mean()) if yes.n else None
+        if mean is not None and yes.mean is not None:
+            error += yes.n / n * abs(mean - yes.mean)
+        bins.append(Bin(low=low, high=high, n=yes.n, mean_probability=mean, yes=yes))
+    confidence = np.maximum(probability, 1 - probability)
+    right = (probability >= SATISFIED) == (reference == 1)
+    return Calibration(
+        n=n,
+        bins=bins,
+        expected_error=error if n else None,
+        mean_confidence=float(confidence.mean()) if n else None,
+        covariance_with_right=covariance(confidence, right, cluster, most=0.125),
+    )
+
+
+def covariance(
+    one: NDArray[np.float64], other: NDArray[Any], cluster: NDArray[np.integer], most: float = 0.25
+) -> Statistic:
+    """Return the covariance of two variables, the mean of (x - mean x)(y - mean y).
+
+    The mean is None if there are no values. The 95% interval is clipped to [-``most``, ``most``],
+    where ``most`` is the largest possible covariance:
+
+    - 1/4 for two judges' probabilities of yes. This is the confidence covariance of Lior et al.
+      2025, "WildIFEval", section 4.2.
+    - 1/8 for the probability of a judge's own verdict, max(p, 1 - p), and a variable that is 1 if
+      that verdict is right, else 0. Yates (1982), "External Correspondence", uses the covariance of
+      a forecast and its outcome to decompose the Brier score.
+    """
+    if not len(one):
+        return Statistic()
+    products = (one - one.mean()) * (other - other.mean())
+    value = float(products.mean())
+    return linearised(value, products - value, cluster, low=-most, high=most)
+
+
+def correlation(
+    one: NDArray[np.float64], other: NDArray[np.float64], cluster: NDArray[np.integer]
+) -> Statistic:
+    """Return Pearson's r with a linearised standard error.
+
+    The mean is None if there are no values, or if a variable is constant.
+    """
+    if not len(one) or not np.ptp(one) or not np.ptp(other):  # std() of equal values may not be 0
+        return Statistic(n=len(one), n_clusters=len(np.unique(cluster)))
+    first, second = ((of - of.mean()) / of.std() for of in (one, other))
+    value = float((first * second).mean())
+    influence = first * second - value * (first**2 + second**2) / 2
+    return linearised(value, influence, cluster, low=-1.0, high=1.0)
+
+
+def rank_models(
+    pairs: VerdictPairs, runs: Sequence[str]
+) -> tuple[list[RunScores], list[RankingAgreement]]:
+    """Score each run's answers by judge and reference, and compare the rankings of the runs.
+
+    The score *strict* of an answer is 0 if the verdict on any criterion is no, otherwise None if
+    there is an abstention, otherwise 1. The score *soft* is the share of decided criteria that are
+    satisfied (Lior et al. 2025, arXiv 2503.06573). An answer is included if it has a value from
+    both the judge and the reference.
+    """
+    _, first, answer = np.unique(pairs.answer, return_index=True, return_inverse=True)
+    sides = [_answer_scores(side, answer, len(first)) for side in (pairs.judge, pairs.reference)]
+    run, cluster = pairs.run[first], pairs.cluster[first]
+    scores: list[RunScores] = []
+    rankings: list[RankingAgreement] = []
+    for score in SCORES:
+        own, other = (side[score] for side in sides)
+        both = ~np.isnan(own) & ~np.isnan(other)
+        means = []
+        for place, name in enumerate(runs):
+            rows = both & (run == place)
+            judge, reference = (rate(side[rows], cluster[rows]) for side in (own, other))
+            scores.append(RunScores(run=name, score=score, judge=judge, reference=reference))
+            means.append((judge.mean, reference.mean))
+        rankings.append(RankingAgreement(score=score, **asdict(rank_correlation(means))))
+    return scores, rankings
+
+
+def _answer_scores(
+    verdicts: NDArray[np.int8], answer: NDArray[np.intp], n: int
+) -> dict[str, NDArray[np.float64]]:
+    yes, no = (np.bincount(answer, weights=verdicts == is_, minlength=n) for is_ in (1, 0))
+    total = np.bincount(answer, minlength=n)
+    strict = np.where(no > 0, 0.0, np.where(yes == total, 1.0, np.nan))
+    soft = np.divide(yes, yes + no, out=np.full(n, np.nan), where=yes + no > 0)
+    return {"strict": strict, "soft": soft}

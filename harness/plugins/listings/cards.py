@@ -1,0 +1,210 @@
+"""Presents plug-ins with their options, presets, and the prices of models."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from harness.config.prices import PriceEntry, Prices
+from harness.report.table import Cell, Column, Note, TableDocument, table
+from harness.report.text import inert, inert_text
+from harness.scoring.checks import FROM_ROW
+
+_YAML = {"True": "true", "False": "false", "None": "null"}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of a plug-in in a run file."""
+
+    name: str
+    kind: str
+    default: str | None  # as written in a run file; None if required
+    about: str
+    values: tuple[str, ...] = ()  # from the type, or from double backticks in the docstring
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A plug-in's summary and options, and further ``facts``, each with a title and a text."""
+
+    summary: str
+    options: tuple[Option, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+def describe(plugin: Callable[..., Any]) -> Card:
+    """Return a plug-in's summary and options, read from its docstring and signature.
+
+    Raises:
+        NameError, TypeError, ValueError: If the signature cannot be read.
+    """
+    text = inspect.getdoc(plugin) or ""
+    meanings = _meanings(text)
+    options = []
+    for name, parameter in inspect.signature(plugin, eval_str=True).parameters.items():
+        # Keyword-only parameters come from the harness (`harness.plugin_loader`), not the run file.
+        if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
+            continue
+        about, annotation, default = meanings.get(name, ""), parameter.annotation, None
+        if parameter.default is not parameter.empty:
+            default = _YAML.get(repr(parameter.default), str(parameter.default))
+        literal = get_args(annotation) if get_origin(annotation) is Literal else ()
+        values = tuple(map(str, literal)) or tuple(re.findall(r"``([^`\s]+)``", about))
+        options.append(Option(name, _kind(annotation), default, about.replace("``", ""), values))
+    return Card(text.partition("\n")[0].replace("``", ""), tuple(options))
+
+
+def _meanings(text: str) -> dict[str, str]:
+    """Map options to their descriptions, from lines such as ``one, other: …``."""
+    meanings: dict[str, str] = {}
+    current: list[str] = []
+    indent = ""
+    for line in text.splitlines()[1:]:
+        if re.fullmatch(r"[A-Z]\w+:", line):
+            indent, current = "    ", []
+        elif begins := re.match(rf"{indent}(\w+(?:, \w+)*): (.*)", line):
+            current = begins[1].split(", ")
+            meanings |= dict.fromkeys(current, begins[2])
+        elif line.startswith(f"{indent} "):
+            meanings |= {name: f"{meanings[name]} {line.strip()}" for name in current}
+        else:
+            current = []
+    return meanings
+
+
+_KINDS: Mapping[Any, str] = {
+    str: "text", int: "whole number", float: "number", bool: "true or false",
+    type(None): "null", inspect.Parameter.empty: "anything", Any: "anything",
+}  # fmt: skip
+
+
+def _kind(annotation: Any) -> str:
+    if get_origin(annotation) is Annotated:
+        return _kind(get_args(annotation)[0])
+    if get_origin(annotation) is dict:
+        return "mapping"
+    if get_origin(annotation) is list:
+        return f"list of {_kind(*get_args(annotation))}"
+    if get_origin(annotation) in (Union, types.UnionType):
+        return " or ".join(_kind(part) for part in get_args(annotation))
+    if get_origin(annotation) is Literal:
+        return " or ".join(map(str, get_args(annotation)))
+    return _KINDS.get(annotation) or inspect.formatannotation(annotation)
+
+
+_SAMPLES = {"text": "TEXT", "whole number": "3", "number": "0.5", "mapping": "{…}"}
+
+
+def example(name: str, card: Card, *, judge: bool = False) -> str:
+    """Return an example of a checker (or, if ``judge``, a judge) in a run file.
+
+    The example sets the required options, except those in `FROM_ROW`.
+    """
+    given = [one for one in card.options if one.default is None and one.name not in FROM_ROW]
+    if not judge and not any(one.default is None for one in card.options):
+        given = [one for one in card.options if one.default == "null"][:1]
+    texts = [f"{one.name}: {_sample(one)}" for one in given]
+    if judge:
+        texts = [f"name: {name}", *texts, "model: {backend: openai, name: gpt-4o-mini}"]
+        return f"judges: [{{{', '.join(texts)}}}]"
+    return f"checks: [{{{name}: {{{', '.join(texts)}}}}}]" if texts else f"checks: [{name}]"
+
+
+def _sample(option: Option) -> str:
+    first = option.kind.partition(" or ")[0]
+    return option.values[0] if option.values else _SAMPLES.get(first, "[…]")
+
+
+def plugin_list(cards: Mapping[str, Card]) -> RenderableType:
+    """Render each plug-in's name and summary, with its options and facts below."""
+    parts: list[RenderableType] = []
+    for name, card in cards.items():
+        table = _grid()
+        for option in card.options:
+            default = "required" if option.default is None else f"default {option.default}"
+            said = inert_text(f"{option.kind}; {default}")
+            table.add_row(inert(option.name), _explained(said, option.about))
+        for title, fact in card.facts:
+            table.add_row(Text(title, style="dim"), inert_text(fact))
+        headline = Text.assemble((inert(name).plain, "bold"), "  ", inert_text(card.summary))
+        parts += [headline, Padding(table, (0, 0, 1, 2))]
+    return Group(*parts)
+
+
+def preset_list(presets: Sequence[tuple[str, str, str, str]]) -> RenderableType:
+    """Render presets, given as tuples of name, title, URL and key state."""
+    table = _grid()
+    for name, title, url, key in presets:
+        said = _explained(Text(f"{title}: {key}"), url)
+        table.add_row(Text(inert(name).plain, "bold"), said)
+    return table
+
+
+def _explained(said: Text, more: str) -> Text:
+    return Text.assemble(said, "\n", (inert_text(more).plain, "dim")) if more else said
+
+
+def _grid() -> RichTable:
+    table = RichTable.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+_UNSTATED = "-"
+_OWN = "*"
+
+
+def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> TableDocument:
+    """Build the list of prices by host and model, with a note on the user's own file."""
+    texts = (Column("as of", text=True), Column("", text=True))
+    notes: dict[str, int] = {}
+    rows: list[list[object]] = []
+    for entry in entries:
+        figures = [*_figures(entry.price), str(entry.as_of or _UNSTATED), _marks(entry, notes)]
+        rows.append([entry.host, entry.model, *figures])
+        if long := entry.price.long_context:
+            dim = [Cell(figure, style="dim") for figure in _figures(long)]
+            above = f"  above {long.above_tokens:,} tokens in"
+            rows.append([entry.host, above, *dim, "", ""])
+    foot = [f"{number} {text}" for text, number in notes.items()]
+    if own_file is not None and any(entry.own for entry in entries):
+        foot.append(f"{_OWN} yours: {own_file}")
+    foot.append("US dollars per million tokens; batch is input/output; - means not stated.")
+    headings = ("host", "model", "input", "cached", "output", "batch", *texts)
+    prices = table(headings, rows, names=2, sectioned=True)
+    own = ("host", "model", "as_of", "until", "source", "note", "own")
+    data = [
+        {**{key: getattr(one, key) for key in own}, "price": one.price.model_dump()}
+        for one in entries
+    ]
+    return TableDocument(parts=[prices, *map(Note, foot)], data=data)
+
+
+def _marks(entry: PriceEntry, notes: dict[str, int]) -> str:
+    """Return the footnote marks of a row, adding new footnotes to ``notes``."""
+    until = f"until {entry.until}" if entry.until else None
+    said = [text for text in (entry.source, until, entry.note) if text]
+    marks = [str(notes.setdefault(text, len(notes) + 1)) for text in said]
+    return " ".join([_OWN, *marks] if entry.own else marks)
+
+
+def _figures(rates: Prices) -> list[str]:
+    batch = _UNSTATED
+    if not rates.batch_input is rates.batch_output is None:
+        batch = f"{_usd(rates.batch_input)}/{_usd(rates.batch_output)}"
+    return [_usd(rates.input), _usd(rates.cached_input), _usd(rates.output), batch]
+
+
+def _usd(figure: float | None) -> str:
+    return _UNSTATED if figure is None else f"{figure:.12f}".rstrip("0").rstrip(".")

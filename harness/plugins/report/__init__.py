@@ -1,0 +1,18 @@
+"""The report: a page about runs that works offline, and its figures as files."""
+
+from harness.plugin import Plugin, Verb
+
+plugin = Plugin(
+    summary="A page about runs that works offline, and its figures as files.",
+    requires=("comparisons",),
+    figures={"text_map": ".figures.heat_map:write_text_map"},
+    verbs={
+        "report": Verb(
+            summary="Write a report you can share: one HTML file that works offline.",
+            heading="Look at runs",
+            place=".verb:report",
+            completes="harness.cli.completion:run_names",
+            former_options={"-o": "--output", "--attempts": "--max-attempts"},
+        )
+    },
+)

@@ -1,0 +1,170 @@
+"""The headline of a page about runs: which run scored highest, how sure that is, and caveats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.analysis.metrics import PASS_RATE, Interval
+from harness.analysis.p_values import ALPHA
+from harness.plugins.comparisons.cross_table_document import row_name
+from harness.plugins.comparisons.pair_matrix import PairMatrix
+from harness.plugins.comparisons.suite import Suite
+from harness.plugins.report.parts import Headline, Mark, RunOverview
+from harness.plugins.report.runs import Reported, ReportedRun
+from harness.records import EXAMPLE
+from harness.report.comparison import score_name
+from harness.report.table import Column, ShownUnit
+from harness.report.text import COMPUTED, printable, usd, which_round
+from harness.wording import count_of, joined_with_and, truncated
+
+MOST_REASONS = 3  # of a run
+LONGEST_REASON = 90  # characters
+
+
+def headline_of(
+    reported: Reported, overviews: Sequence[RunOverview], marks: Sequence[Mark], unit: ShownUnit
+) -> Headline:
+    """Return the headline of a page about runs.
+
+    Args:
+        reported: The runs and their comparisons.
+        overviews: The figures of each run.
+        marks: Warnings about runs, such as SIMULATED, which come first.
+        unit: The unit of the primary metric.
+    """
+    runs, suite = reported.runs, reported.suite
+    if reported.comparison is not None and reported.matrix is not None:
+        sentence = _highest(reported.matrix, reported.comparison.baseline, unit)
+    elif suite is not None and len(suite.table.rows) > 1:
+        sentence = _highest_by_task(suite, unit.digits)
+    else:
+        values = [_rate(run, unit) for run in runs]
+        sentence = "not compared: " * (len(runs) > 1) + "; ".join(values)
+    prefixes = [
+        mark.text if len(mark.runs) == len(runs) else f"{mark.text} ({joined_with_and(mark.runs)})"
+        for mark in marks
+    ]
+    prefix = f"{', '.join(prefixes)}: " if prefixes else ""
+    support = [printable(line) for line in _support(overviews)]
+    return Headline(printable(f"{prefix}{sentence or 'There are no runs'}."), support)
+
+
+def _value(value: float | None, score: str, unit: ShownUnit) -> str:
+    """Format a value of a score, such as ``50%`` or ``f1 0.500``."""
+    text = unit.show(value, Column("", rate=True))
+    if " and " in score:
+        return f"{text} by its own measure"
+    return text if score == PASS_RATE else f"{score_name(score)} {text}"
+
+
+def _without_unit(figure: float | Interval | None, unit: ShownUnit) -> str:
+    """Format a value or an interval, such as ``50`` or ``39 to 81``."""
+    return unit.show(figure, Column("", sign=True, rate=True)).replace("+", "")
+
+
+def _rate(run: ReportedRun, unit: ShownUnit) -> str:
+    metrics = run.metrics
+    primary = metrics.primary()
+    if not primary.n:
+        return f"{run.name} has no judged answer"
+    size = count_of(metrics.n_instances, "instance")
+    if not metrics.measure and primary.n != metrics.n_instances:
+        size = f"{count_of(primary.n, 'sample')} of {size}"
+    if run.last_round > 1:
+        size += f" after up to {run.last_round} rounds"
+    verb = "has" if metrics.measure else "passes"
+    value = _value(primary.mean, metrics.measure or PASS_RATE, unit)
+    return f"{run.name} {verb} {value} of {size} (95% CI {_without_unit(primary.ci95, unit)})"
+
+
+def _highest_by_task(suite: Suite, digits: int) -> str:
+    """Return a sentence that names the models with the highest value on each task."""
+    highest = []
+    for place, figure in enumerate(suite.table.figures):
+        cells = {row_name(row): row.cells[place] for row in suite.table.rows}
+        values = {name: cell.mean for name, cell in cells.items() if cell and cell.mean is not None}
+        best = max(values.values(), default=None)
+        names = [name for name, value in values.items() if value == best] or ["no model"]
+        value = _value(best, figure.score or PASS_RATE, ShownUnit(figure.fraction, digits))
+        highest.append(f"{joined_with_and(names)} on {figure.task} ({value})")
+    models = count_of(len(suite.table.rows), "model")
+    return f"{models}; highest, not tested: {joined_with_and(highest)}"
+
+
+def _highest(matrix: PairMatrix, baseline: str, unit: ShownUnit) -> str:
+    """Return a sentence on the highest of several runs of a task, and how sure that is."""
+    values = {row.run: mean for row in matrix.rows if (mean := row.value.mean) is not None}
+    if not values:
+        return f"none of the {len(matrix.rows):,} runs has a judged answer"
+    best = max(values.values())
+    first, *ties = [name for name, value in values.items() if value == best]
+    lower = [name for name, value in values.items() if value < best]
+    sentence = f"{joined_with_and([first, *ties])} scored {'highest: ' if lower else ''}"
+    sentence += _value(best, matrix.score, unit) + " each" * bool(ties)
+    if lower:
+        rival = baseline if baseline in lower else max(lower, key=values.__getitem__)
+        sentence += f", {f'{first} ' * bool(ties)}{_lead(matrix, first, rival, unit)}"
+    unsure: dict[str, list[str]] = {}
+    for name in (*ties, *lower):
+        comparison = matrix.pair(first, name)
+        text = f"{name} ({_value(values[name], PASS_RATE, unit)})"
+        if comparison.method == "shared replies":
+            unsure.setdefault("not independent (shared replies)", []).append(text)
+        elif comparison.p_adjusted is None:
+            unsure.setdefault("not tested", []).append(text)
+        elif name in lower and comparison.p_adjusted >= ALPHA:
+            unsure.setdefault("statistically tied", []).append(text)
+    for status, names in unsure.items():
+        sentence += f"; {joined_with_and(names)} {'is' if len(names) == 1 else 'are'} {status}"
+    return sentence
+
+
+def _lead(matrix: PairMatrix, first: str, rival: str, unit: ShownUnit) -> str:
+    """Return how far a run is above another one, over the instances that both have."""
+    comparison = matrix.pair(rival, first)
+    if comparison.difference is None:
+        return f"without a judged instance in common with {rival}"
+    difference = _without_unit(comparison.difference, unit) + " points" * unit.percent
+    size = count_of(comparison.n, "instance")
+    if matrix.round is not None:
+        size += f", each sample's {which_round(matrix.round)}"
+    ci95 = _without_unit(comparison.ci95, unit)
+    return f"{difference} above {rival} (95% CI {ci95}, {size})"
+
+
+def _support(runs: Sequence[RunOverview]) -> Iterator[str]:
+    """Yield the caveats of the runs, and their costs."""
+    caveats: dict[str, dict[str, str]] = {
+        "Most frequent reasons for failures": {
+            run.name: _reasons(run) for run in runs if run.failures
+        },
+        "Failures found only by judges that human labels do not validate": {
+            run.name: f"{run.without.alone:,} of {run.without.failed:,} "
+            f"({joined_with_and(run.without.judges)})"
+            for run in runs
+            if run.without and run.without.alone
+        },
+        "Not judged, neither passed nor failed": {
+            run.name: f"{run.not_judged:,} of {run.samples:,}" for run in runs if run.not_judged
+        },
+        "Cost": {
+            run.name: usd(run.cost_usd, computed=run.computed_usd)
+            for run in runs
+            if not run.recorded
+        },
+    }
+    for title, texts in caveats.items():
+        if texts:
+            lines = [f"{name} {text}" if len(runs) > 1 else text for name, text in texts.items()]
+            yield f"{title}: {'; '.join(lines)}."
+    if any(run.computed_usd for run in runs):
+        yield COMPUTED
+
+
+def _reasons(run: RunOverview) -> str:
+    reasons = []
+    for failure in run.failures[:MOST_REASONS]:
+        reason = failure.reason.partition(EXAMPLE)[0].removesuffix(".")
+        counts = f"({failure.n:,} of {failure.of:,})"
+        reasons.append(f'"{truncated(reason, LONGEST_REASON)}" {counts}')
+    return ", ".join(reasons)

@@ -1,0 +1,151 @@
+"""Figures on constraints: the satisfied share of each kind, and the sizes of the misses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import ceil, copysign, floor, log10
+
+from harness.analysis.constraints import MAX_REASONS, ConstraintKind
+from harness.analysis.run_comparison import RunComparison
+from harness.plugins.report.figure import Figure, display_names, number, sample_sizes, slug
+from harness.plugins.report.figures.plot import Plan, Point, Runs, Sheet, alt, dots, specification
+from harness.plugins.report.figures.rates import compared_rounds, most
+from harness.store.columns import natural
+
+MOST_KINDS = 6  # maximum number of kinds whose misses are drawn
+BINS = 30  # maximum bins of a histogram, plus one for the outliers at each end
+_TAIL = 0.02  # share of the misses at each end that are outliers
+
+OffBy = Mapping[str, Mapping[float, int]]  # by run: misses (observed minus wanted) and counts
+
+
+def constraint_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
+    """Draw the satisfied share of each kind of constraint, and histograms of numeric misses.
+
+    Only the `MOST_KINDS` kinds with the most misses have a histogram.
+    """
+    found: dict[str, dict[str, ConstraintKind]] = {}
+    for run in runs.every:
+        for one in run.constraints:
+            found.setdefault(one.kind, {})[runs.name_of(run)] = one
+    if not found:
+        return
+    rounds = compared_rounds(comparison)
+    yield _met(runs, found, rounds)
+    numeric = {
+        kind: {run: one.off_by for run, one in of.items() if one.off_by}
+        for kind, of in found.items()
+    }
+    sizes = {kind: sum(sum(o.values()) for o in of.values()) for kind, of in numeric.items() if of}
+    chosen = sorted(sizes, key=lambda kind: (-sizes[kind], natural(kind)))
+    names = display_names(chosen)
+    for kind in chosen[:MOST_KINDS]:
+        yield _misses(runs, names[kind], numeric[kind], rounds)
+
+
+def _met(runs: Runs, found: Mapping[str, Mapping[str, ConstraintKind]], rounds: str) -> Figure:
+    kept, only = most({kind: sum(one.n for one in of.values()) for kind, of in found.items()})
+    names = display_names(kept)
+    points = [
+        Point(names[kind], run, one, beside={"failed": f"{one.n_failed:,}"})
+        for kind in kept
+        for run, one in found[kind].items()
+    ]
+    without = {runs.name_of(run): run.without_constraints for run in runs.every}
+    told = ", ".join(f"{run} {count:,}" for run, count in without.items() if count)
+    excluded = told and f"Excluded, samples without constraints (refused, empty, failed): {told}."
+    value = runs.of_answers("constraints met", rounds)
+    plan = Plan(
+        name="constraints",
+        title=f"{value}, by kind",
+        caption=" ".join(["Each constraint has equal weight.", *filter(None, [only, excluded])]),
+        section="constraints",
+        heading="constraint",
+        value=value,
+        unit=runs.rates,
+        of="constraints",
+        levels={"": list(names.values())},
+    )
+    return dots(points, plan, runs)
+
+
+def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
+    bins = Bins.of(off_by)
+    sheet = Sheet(runs, "run", "off by", "misses")
+    for run, misses in off_by.items():
+        counts = Counter[int]()
+        for value, count in misses.items():
+            counts[bins.holding(value)] += count
+        for bin_, count in sorted(counts.items()):
+            sheet.add(run, [run, bins.said(bin_), f"{count:,}"], bin=bins.said(bin_), count=count)
+    drawn = {bins.holding(value) for misses in off_by.values() for value in misses} | {0}
+    every = [bins.said(bin_) for bin_ in range(min(drawn), max(drawn) + 1)]
+    axis = alt.Axis(title="observed minus wanted", labelAngle=0, labelOverlap=True, grid=False)
+    chart = sheet.base().encode(
+        x=alt.X("bin:N", scale=alt.Scale(domain=every), axis=axis),
+        xOffset=alt.XOffset("key:N", scale=alt.Scale(domain=[runs.short[run] for run in off_by])),
+        y=alt.Y("count:Q", axis=alt.Axis(title="misses", tickCount=4, tickMinStep=1, format="~s")),
+        **sheet.looks("color"),
+    )
+    cut = [run for run, of in off_by.items() if len(of) >= MAX_REASONS]
+    rare = f" Of {', '.join(cut)} only the {MAX_REASONS} most frequent misses." if cut else ""
+    n = {run: sum(of.values()) for run, of in off_by.items()}
+    caption = f"Failed constraints; below 0 is too few. {sample_sizes(n, 'misses')}{rare}"
+    title = f"How far off{f' in {rounds}' if runs.several_rounds else ''}: {kind}"
+    drawn_chart = specification(sheet, chart.mark_bar(), height=150)
+    return sheet.figure(f"off_by_{slug(kind)}", title, caption, drawn_chart, "constraints")
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """Bins of differences. Bin 0 holds only 0; outliers are in ``first`` - 1 and ``last`` + 1."""
+
+    width: float
+    first: int
+    last: int
+    whole: bool
+
+    @classmethod
+    def of(cls, off_by: OffBy) -> Bins:
+        """Build at most `BINS` bins of the least width that fits: 1, 2 or 5 times a power of 10."""
+        total = Counter[float]()
+        for misses in off_by.values():
+            total.update(misses)
+        values = sorted(total.elements())
+        low, high = values[0], values[-1]
+        if high - low >= BINS:
+            tail = int(_TAIL * len(values))
+            low, high = values[tail], values[-1 - tail]
+        low, high = min(low, 0.0), max(high, 0.0)  # always include 0, the wanted value
+        whole = all(float(value).is_integer() for value in total)
+        power = 0 if whole else floor(log10(max(high - low, 1e-9) / BINS))
+        widths = (step * 10.0**at for at in range(power, 400) for step in (1, 2, 5))
+        width = next(one for one in widths if _bin(high, one) - _bin(low, one) < BINS)
+        return cls(width, _bin(low, width), _bin(high, width), whole)
+
+    def holding(self, value: float) -> int:
+        """Return the number of the bin that holds a difference (observed minus wanted)."""
+        return min(max(_bin(value, self.width), self.first - 1), self.last + 1)
+
+    def said(self, number: int) -> str:
+        """Return the range of a bin, such as "+1 to +5", or "+6 or more" for a bin of outliers."""
+        far = self.width * number
+        near = far - (self.width - self.whole) * ((number > 0) - (number < 0))
+        low, high = map(_text, sorted((near, far)))
+        if number < self.first:
+            return f"{high} or less"
+        if number > self.last:
+            return f"{low} or more"
+        return low if low == high else f"{low} to {high}"
+
+
+def _bin(value: float, width: float) -> int:
+    return int(copysign(ceil(abs(value) / width), value))
+
+
+def _text(value: float) -> str:
+    if value == 0:
+        return "0"
+    return f"{value:+,.0f}" if float(value).is_integer() else number(value, sign=True)

@@ -1,0 +1,320 @@
+"""Heat maps of groups, of pairs of runs and of rankings; maps of texts.
+
+A map of texts by t-SNE (van der Maaten and Hinton 2008) puts similar texts near each other, as
+figure 2b of Lior et al. 2025 (arXiv 2503.06573).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.analysis.metrics import SampleStatistic
+from harness.datasets.folder import read_jsonl
+from harness.errors import ConfigError, DataInvalid, import_extra
+from harness.plugins.comparisons.pair_matrix import InducedRankings, PairMatrix
+from harness.plugins.report.figure import (
+    DIVERGING,
+    LIGHT_INK_BELOW,
+    LIGHT_INK_BEYOND,
+    NUMBER,
+    RAMP,
+    SHAPES,
+    Figure,
+    display_names,
+    interval,
+    number,
+    on_axis,
+    sample_sizes,
+    slug,
+    write_image,
+)
+from harness.plugins.report.figures import plot
+from harness.plugins.report.figures.plot import Runs, Sheet, alt
+from harness.plugins.report.figures.rates import by_label, largest
+from harness.report.comparison import score_name
+from harness.report.table import ShownUnit
+from harness.report.text import p_value, printable
+from harness.store.columns import natural
+
+MOST_COLUMNS = 20  # maximum columns that stay readable on a small screen
+MOST_OF_SECOND = 12  # maximum groups of the second label
+MOST_OF_FIRST = 60  # maximum groups of the first label, if drawn against a second
+
+Cells = Mapping[tuple[str, str, str], SampleStatistic | None]  # by row group, run, column group
+
+
+def heat_map_figures(runs: Runs) -> Iterator[Figure]:
+    """Draw heat maps by run and group, and by the groups of two labels."""
+    found = by_label(runs, partial(runs.measured, last=True))
+    several = list(found)
+    if several and len(runs.every) > 1:
+        measured = found[several[0]]
+        groups, only = largest(measured)
+        cells = {
+            ("", run, name): of.get(group)
+            for run, of in measured.items()
+            for group, name in display_names(groups).items()
+        }
+        yield _figure(runs, several[:1], cells, only)
+    if len(several) > 1:
+        yield from _by_two(runs, several[0], several[1])
+
+
+def _by_two(runs: Runs, first: str, second: str) -> Iterator[Figure]:
+    measured = {
+        runs.name_of(run): runs.measured(run, first, second, last=True) for run in runs.every
+    }
+    keys = {key for found in measured.values() for key in found}
+    columns, rows = (sorted({key[i] for key in keys}, key=natural) for i in (0, 1))
+    if not (1 < len(columns) <= MOST_OF_FIRST and 1 < len(rows) <= MOST_OF_SECOND):
+        return
+    if len(keys) == max(len(columns), len(rows)):
+        return  # one label merely refines the other
+    cells = {
+        (row_name, run, column_name): found.get((column, row))
+        for row, row_name in display_names(rows).items()
+        for run, found in measured.items()
+        for column, column_name in display_names(columns).items()
+        if found
+    }
+    yield _figure(runs, [first, second], cells)
+
+
+def _figure(runs: Runs, by: Sequence[str], cells: Cells, only: str = "") -> Figure:
+    heading, *of_rows = map(printable, by)
+    in_rows = {(group, run): None for group, run, _ in cells}
+    if not of_rows or len({run for _, run in in_rows}) > 1:
+        of_rows.append("run")
+
+    def texts(run_names: Mapping[str, str]) -> list[str]:
+        rows = [(group, run_names[run] if "run" in of_rows else "") for group, run in in_rows]
+        return [", ".join(filter(None, row)) for row in rows]
+
+    whole = dict(zip(in_rows, texts({name: name for name in runs.short}), strict=True))
+    rows = dict(zip(in_rows, on_axis(texts(runs.short)), strict=True))
+    names = list(dict.fromkeys(name for *_, name in cells))
+    columns = dict(zip(names, on_axis(names), strict=True))
+    value = runs.value(plot.LAST_ROUNDS)
+    sheet = Sheet(runs, ", ".join(of_rows), heading, value, "95% interval", "samples", "units")
+    n: dict[str, int] = {}
+    for (group, run, column), found in cells.items():
+        part = found or SampleStatistic()
+        n[run] = n.get(run, 0) + part.n
+        cell = [number(part.mean, unit=runs.unit), interval(part.ci95, unit=runs.unit)]
+        cell += [f"{part.n:,}", f"{part.n_clusters:,}"]
+        fields = {"row": rows[group, run], "column": columns[column], "value": part.mean}
+        sheet.add(run, [whole[group, run], column, *cell], **fields)
+    across = len(columns) <= max(MOST_COLUMNS, len(rows))
+    sides = [("column", list(columns.values())), ("row", list(rows.values()))]
+    chart = _chart(sheet, value, *(sides if across else sides[::-1]), unit=runs.unit)
+    caption = (
+        f"An uncoloured dash means no answers, not 0. {sample_sizes(n, 'samples')} "
+        f"Each cell's n and 95% interval are in its tooltip and in the table. {only}".strip()
+    )
+    title = f"{value} by {', '.join([*of_rows[::-1], heading])}"
+    return sheet.figure(f"heat_map_{'_'.join(map(slug, by))}", title, caption, chart)
+
+
+def pair_figure(runs: Runs, found: PairMatrix) -> Figure:
+    """Draw the difference between every two runs, as in WildIFEval's figures 7a, 13 and 14."""
+    names = [runs.names[row.run] for row in found.rows]
+    keys = [runs.short[name] for name in names]
+    sheet = Sheet(runs, "run", "minus", "difference", "95% interval", "p", "p (Holm)")
+    unit = runs.rates if found.verdicts else runs.unit
+    scale, of = (100, "difference, points") if unit.percent else (1, "difference")
+    for pair in found.pairs:
+        for run, baseline in ((pair.second, pair.first), (pair.first, pair.second)):
+            own = found.pair(found.rows[baseline].run, found.rows[run].run)
+            texts = [names[run], names[baseline], number(own.difference, True, unit)]
+            texts += [interval(own.ci95, True, unit), p_value(own.p_value), p_value(own.p_adjusted)]
+            value = None if own.difference is None else scale * own.difference
+            sheet.add(names[run], texts, row=keys[run], column=keys[baseline], value=value)
+    caption = (
+        "Paired over the instances that both runs have; the tooltip and the table give the 95% "
+        "interval, p, and p adjusted by Holm's method: against the baseline over the runs compared "
+        "with it, of other pairs over all pairs."
+    )
+    title = f"difference in {printable(score_name(found.score))}, row minus column"
+    chart = _chart(sheet, of, ("column", keys), ("row", keys))
+    return sheet.figure("pairs", title, caption, chart, "comparison")
+
+
+def ranking_figure(runs: Runs, found: InducedRankings) -> Figure:
+    """Draw tau-b for every pair of scorings of the runs, as in WildIFEval's figure 7b."""
+    names = [printable(score_name(one.name)) for one in found.scorings]
+    keys = on_axis(names)
+    sheet = Sheet(runs, "ranked by", "and by", "tau-b", "p", "runs")
+    sheet.present.update(runs.names.values())
+    for tau in found.taus:
+        for one, other in ((tau.second, tau.first), (tau.first, tau.second)):
+            texts = [names[one], names[other], number(tau.tau_b, sign=True), p_value(tau.p_value)]
+            texts.append(f"{tau.n_runs:,}")
+            sheet.add("", texts, row=keys[one], column=keys[other], value=tau.tau_b)
+    caption = (
+        "Kendall's tau-b: 1 if two scorings order the runs alike, -1 if in reverse. With few runs, "
+        "values far from 0 arise by chance; p is in the tooltip and the table."
+    )
+    title = f"similarity of the rankings of the {len(found.scorings[0].values)} runs"
+    chart = _chart(sheet, "tau-b", ("column", keys), ("row", keys), domain=(-1.0, 1.0))
+    return sheet.figure("rankings", title, caption, chart, "comparison")
+
+
+def _chart(
+    sheet: Sheet,
+    title: str,
+    across: tuple[str, list[str]],
+    down: tuple[str, list[str]],
+    *,
+    unit: ShownUnit = NUMBER,
+    domain: tuple[float, float] | None = None,
+) -> dict[str, Any]:
+    values = [one["value"] for one in sheet.data if one["value"] is not None]
+    low, high = domain or (min(values, default=0.0), max(values, default=1.0))
+    fractions = low >= 0 and high <= 1
+    low, high = (0.0, 1.0) if fractions else (low, high)
+    diverging = low < 0
+    low, high = (-max(-low, high), max(-low, high)) if diverging else (low, high)
+    (x, of_x), (y, of_y) = across, down
+    bare = {"labelPadding": 3, "grid": False}
+    base = sheet.base().encode(
+        x=alt.X(
+            f"{x}:N",
+            scale=alt.Scale(domain=of_x),
+            axis=plot.name_axis(orient="top", labelAngle=-90, **bare),
+        ),
+        y=alt.Y(f"{y}:N", scale=alt.Scale(domain=of_y), axis=plot.name_axis(**bare)),
+    )
+    known = base.transform_filter("isValid(datum.value)")
+    unknown = base.transform_filter("!isValid(datum.value)")
+    scale = alt.Scale(domain=[low, high], range=list(DIVERGING if diverging else RAMP))
+    legend = alt.Legend(
+        title=title,
+        format="~%" if unit.percent else ".3~g",
+        gradientLength=160,
+        gradientThickness=10,
+    )
+    # An empty cell needs a mark to carry its tooltip.
+    outline: dict[str, Any] = {"stroke": "#8a8f98", "strokeWidth": 0.5, "strokeOpacity": 0.6}
+    layers: list[Any] = [
+        known.mark_rect().encode(color=alt.Color("value:Q", scale=scale, legend=legend)),
+        unknown.mark_rect(fillOpacity=0, **outline),
+        unknown.mark_text(text="\u2013", opacity=0.7),
+    ]
+    if len(of_x) <= MOST_COLUMNS:
+        form = ".2~f" if fractions else ".0f" if max(-low, high) >= 10 else ".2~g"
+        form = ".0%" if unit.percent else form
+        pale = f"datum.value >= {low + LIGHT_INK_BELOW * (high - low)}"
+        pale = f"abs(datum.value) <= {LIGHT_INK_BEYOND * high}" if diverging else pale
+        layers.append(
+            known.mark_text(fontSize=8.5).encode(
+                text=alt.Text("value:Q", format=form),
+                color=plot.either(pale, "#111111", "#ffffff", alt.ColorValue),
+            )
+        )
+    return plot.specification(sheet, *layers, height=alt.Step(step=plot.STEP))
+
+
+MIN_TEXTS = 5
+MAX_TEXTS = 5_000  # t-SNE of more takes minutes, and the points hide each other
+THREADS_FROM = 1_000  # texts
+PERPLEXITY, SEED = 30.0, 0
+MAP_HEIGHT = 520  # pixels
+REMEDY = 'Write {"text": ..., "embedding": [numbers]} on each line.'
+
+
+class _Line(msgspec.Struct):
+    text: str
+    embedding: list[float]
+
+
+def write_text_map(
+    path: Path, task: str, texts: Mapping[str, str], label: str, embeddings: Path | None
+) -> None:
+    """Write a map that puts similar texts of a task near each other.
+
+    Args:
+        path: The file to write.
+        task: The task's name.
+        texts: The group of each text.
+        label: What the groups are.
+        embeddings: JSONL with the texts' embeddings, or None for TF-IDF.
+    """
+    positions = embedding_map(list(texts), embeddings)
+    write_image(path, map_figure(task, texts, positions, label), "")
+
+
+def embedding_map(texts: Sequence[str], embeddings: Path | None = None) -> NDArray[np.float64]:
+    """Return the positions of n different texts on a map, (n, 2).
+
+    ``embeddings`` is a JSONL file with an embedding of each text (default: TF-IDF vectors).
+    """
+    if not MIN_TEXTS <= len(texts) <= MAX_TEXTS:
+        problem = f"A map needs {MIN_TEXTS} to {MAX_TEXTS:,} different texts, not {len(texts):,}."
+        raise ConfigError(problem, "Choose a part of the data with -o.")
+    vectors: Any
+    if embeddings is None:
+        text_features = import_extra("sklearn.feature_extraction.text", "build")
+        vectors = text_features.TfidfVectorizer(sublinear_tf=True).fit_transform(texts)
+    else:
+        vectors = _read(embeddings, texts)
+    manifold = import_extra("sklearn.manifold", "build")
+    options = {"perplexity": min(PERPLEXITY, (len(texts) - 1) / 3), "random_state": SEED}
+    projection = manifold.TSNE(metric="cosine", init="random", **options)
+    # OpenMP's threads wait in busy loops: for 61 texts, two take 20 times the CPU time of one.
+    threads = 1 if len(texts) < THREADS_FROM else None
+    with import_extra("threadpoolctl", "build").threadpool_limits(threads):
+        return np.asarray(projection.fit_transform(vectors), np.float64)
+
+
+def _read(path: Path, texts: Sequence[str]) -> NDArray[np.float64]:
+    try:
+        lines = [msgspec.convert(row, _Line) for row in read_jsonl(path)]
+    except msgspec.ValidationError as error:
+        raise DataInvalid(f"{path}: not an embedding ({error}).", REMEDY) from None
+    found = {line.text: line.embedding for line in lines}
+    lacking = [text for text in texts if text not in found]
+    if lacking:
+        problem = f"{path} has no embedding of {len(lacking):,} texts, such as {lacking[0]!r:.80}."
+        raise DataInvalid(problem, REMEDY)
+    rows = [found[text] for text in texts]
+    if not rows[0] or len({len(row) for row in rows}) > 1:
+        raise DataInvalid(f"{path}: the embeddings are empty or differ in length.", REMEDY)
+    return np.array(rows, np.float64)
+
+
+def map_figure(
+    task: str, texts: Mapping[str, str], positions: NDArray[np.float64], label: str
+) -> Figure:
+    """Draw a task's texts as points at their (n, 2) positions.
+
+    ``texts`` maps each text to its group of ``label``.
+    """
+    sheet = Sheet(Runs.of([]), "text", printable(label))
+    for (text, group), (x, y) in zip(texts.items(), positions.tolist(), strict=True):
+        sheet.add("", [printable(text[:200]), printable(group)], x=x, y=y, group=printable(group))
+    bare = alt.Axis(title=None, labels=False, ticks=False, grid=False)
+    scale = alt.Scale(zero=False, padding=plot.PADDING)
+    legend = alt.Legend(title=printable(label), columns=2)
+    groups = sorted({one["group"] for one in sheet.data})
+    shapes = [SHAPES[at % len(SHAPES)] for at in range(len(groups))]
+    chart = (
+        sheet.base()
+        .mark_point(filled=True, size=30, opacity=0.8)
+        .encode(
+            x=alt.X("x:Q", axis=bare, scale=scale),
+            y=alt.Y("y:Q", axis=bare, scale=scale),
+            color=alt.Color("group:N", scale=alt.Scale(domain=groups), legend=legend),
+            shape=alt.Shape("group:N", scale=alt.Scale(domain=groups, range=shapes), legend=legend),
+        )
+    )
+    caption = "t-SNE: near points are similar texts; distances between far points mean nothing."
+    title = f"{len(texts):,} different criteria of {task}"
+    drawn = plot.specification(sheet, chart, height=MAP_HEIGHT)
+    return sheet.figure("map", title, caption, drawn)

@@ -1,0 +1,393 @@
+"""The overview of a page's runs, as one document for the report and the live view.
+
+The page draws this document, and computes no statistics itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
+from datetime import datetime
+
+from harness.analysis.breakdown import explained, is_verdict, value_of
+from harness.analysis.failures import fence_hint
+from harness.analysis.metrics import PASS_RATE, SampleStatistic, all_from_cache
+from harness.analysis.p_values import ALPHA
+from harness.analysis.run_comparison import RunComparison
+from harness.analysis.run_differences import CONFOUNDED
+from harness.analysis.self_preference import notes
+from harness.analysis.summary import Latencies
+from harness.plugins.report.answer import headline_of
+from harness.plugins.report.figure import Figure
+from harness.plugins.report.parts import (
+    ComparisonOverview,
+    Difference,
+    FailureShare,
+    Mark,
+    Overview,
+    RateValue,
+    RunOverview,
+    ScoreKind,
+    ScoreMean,
+    WithoutJudges,
+    table_part,
+)
+from harness.plugins.report.runs import NOT_VALIDATED, Reported, ReportedRun, shortened, unit_of
+from harness.plugins.report.sections import differences, origins, packages, sections, settings
+from harness.records import OUTCOMES
+from harness.report.comparison import captions, details, score_name, serious
+from harness.report.runs import common_start
+from harness.report.table import Column, ShownUnit
+from harness.report.text import printable, which_round
+from harness.wording import joined_with_and
+
+MOST_REASONS = 20  # reasons for failures listed, over all runs
+_NOTES = {
+    "SIMULATED": "The answers are made up and say nothing about any model.",
+    "INCOMPLETE": "The figures cover only the samples begun; the rest, and rounds to come, may "
+    "change them.",
+    CONFOUNDED: "The prompts differ in more than the form of the answer.",
+}
+_INTERVALS = (
+    "Intervals are 95% and, like standard errors, account for clusters: samples of one prompt are "
+    "not independent. Rates have Clopper and Pearson's interval for the effective sample size.",
+    "Not judged: an infrastructure error or a failed judge, which does not count as a failed "
+    "answer. Refused, empty, truncated and unparseable answers fail.",
+    f"Statistically tied: p of at least {ALPHA}, by Holm's method for more than two runs. "
+    "Intervals are not adjusted.",
+)
+
+
+def overview(
+    reported: Reported,
+    title: str,
+    made_at: datetime,
+    *,
+    figures: Sequence[Figure] = (),
+    included: Sequence[int] | None = None,
+) -> Overview:
+    """Build the overview of some runs, without the common prefix of their names.
+
+    ``included`` counts the attempts of each run on the page (default: all).
+    """
+    full_names = [run.name for run in reported.runs]
+    prefix = common_start(full_names)
+    reported = shortened(reported)
+    runs, comparison = reported.runs, reported.comparison
+    unit = unit_of(runs)
+    frequent = _frequent(runs)
+    included = included or [len(run.attempts) for run in runs]
+    overviews = [
+        _run(run, full_name, n, runs, frequent)
+        for run, full_name, n in zip(runs, full_names, included, strict=True)
+    ]
+    marks = list(_marks(runs, comparison))
+    differing_settings = differences(runs)
+    return Overview(
+        title=title,
+        made_at=made_at,
+        digits=unit.digits,
+        answer=headline_of(reported, overviews, marks, unit),
+        marks=marks,
+        warnings=_warnings(comparison, runs, unit),
+        prefix=prefix,
+        runs=overviews,
+        differences=table_part(differing_settings, unit) if differing_settings else None,
+        comparison=_comparison(comparison, unit) if comparison else None,
+        sections=sections(reported, unit, figures),
+        judges=dict(_validated(runs)),
+        groups={label: texts for run in runs for label, texts in run.explanations.items()},
+        method=[*_INTERVALS, *(_method(comparison, unit) if comparison else ())],
+        provenance=[
+            table_part(part(runs), unit, folded=part is not origins)
+            for part in (origins, settings, packages)
+        ],
+    )
+
+
+def _run(
+    run: ReportedRun,
+    full_name: str,
+    included: int,
+    runs: Sequence[ReportedRun],
+    frequent: Container[str],
+) -> RunOverview:
+    metrics = run.metrics
+    primary = metrics.primary()
+    rounds = ", last round" if any(any_run.last_round > 1 for any_run in runs) else ""
+    failed = _failed(run)
+    n_failed_calls = _failed_calls(run, failed)
+    return RunOverview(
+        name=run.name,
+        full_name=full_name,
+        task=metrics.task,
+        model=metrics.model or "",
+        marks=list(run.marks),
+        recorded=run.recorded,
+        samples=metrics.n_samples,
+        planned=metrics.n_planned,
+        attempts=metrics.n_attempts,
+        included=included,
+        rate=RateValue(n=primary.n, **_value(primary)),
+        measure=(metrics.measure or "pass rate") + rounds,
+        unit="%" if run.is_share(metrics.measure or PASS_RATE) else "",
+        scores=list(_scores(run)),
+        failures=list(_failures(run, frequent)),
+        n_failed=len(failed) - n_failed_calls,
+        n_failed_calls=n_failed_calls,
+        without=_without_judges(run),
+        not_judged=metrics.overall.missing if metrics.overall.n else primary.missing,
+        outcomes={outcome: metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES},
+        cost_usd=None if run.recorded else metrics.cost_usd,
+        computed_usd=metrics.computed_usd,
+        cost_per_solved_usd=None if run.recorded else metrics.cost_per_solved_usd,
+        latency_s=_times(run.latencies),
+        sample_s=_times(run.sample_times or run.latencies),
+        calls=metrics.n_calls + metrics.n_crashed_calls,
+    )
+
+
+def _times(latencies: Latencies | None) -> dict[str, float] | None:
+    return {"median": latencies.median, "p95": latencies.quantiles[95]} if latencies else None
+
+
+def _value(statistic: SampleStatistic) -> dict[str, float | None]:
+    low, high = statistic.ci95 or (None, None)
+    return {"value": statistic.mean, "low": low, "high": high}
+
+
+def _scores(run: ReportedRun) -> Iterator[ScoreMean]:
+    for name in run.attempts.scores:
+        mean = run.metrics.scores.get(name) or SampleStatistic(missing=run.metrics.n_samples)
+        yield ScoreMean(
+            name=name,
+            kind=score_kind(run, name),
+            n=mean.n,
+            missing=mean.missing,
+            unit="%" if run.is_share(name) else "",
+            **_value(mean),
+        )
+
+
+def score_kind(run: ReportedRun, score: str) -> ScoreKind:
+    """Return a score's source: "panel", "judge", "check" (a verdict) or "score" (a number)."""
+    for name, judge in run.metrics.judges.items():
+        if score.startswith(f"{name}."):
+            return "panel" if judge.of else "judge"
+    return "check" if is_verdict(run.attempts, score) else "score"
+
+
+def _validated(runs: Sequence[ReportedRun]) -> Iterator[tuple[str, str]]:
+    """Yield judges, each with a note: its agreement with human labels, or that there are none.
+
+    Judges whose labels have not been read or compared are left out.
+    """
+    for name in dict.fromkeys(name for run in runs for name in run.metrics.judges):
+        notes = [
+            (run, note)
+            for run in runs
+            for _, section in run.added
+            if (note := section.judge_note(name)) is not None
+        ]
+        texts = [
+            f"{note}, in {run.name}" if len(runs) > 1 else note
+            for run, note in notes
+            if note not in ("", NOT_VALIDATED)
+        ]
+        if texts:
+            yield name, "; ".join(texts)
+        elif notes and all(note == NOT_VALIDATED for _, note in notes):
+            yield name, NOT_VALIDATED
+
+
+def _without_judges(run: ReportedRun) -> WithoutJudges | None:
+    """Return a run's verdicts without the deciding judges that a plug-in's section doubts.
+
+    The result is None if there are none, or if the primary metric is not the pass rate.
+    """
+    names = [
+        name
+        for name, judge in run.index.register.judges.items()
+        if judge.decides and any(section.doubts(name) for _, section in run.added)
+    ]
+    if not names or run.metrics.measure:
+        return None
+    rest = run.index.without(names).last_rounds()
+    failed = run.attempts.last_rounds().passed == 0
+    return WithoutJudges(
+        judges=names,
+        value=value_of(rest, PASS_RATE).mean,
+        failed=int(failed.sum()),
+        alone=int((failed & (rest.passed != 0)).sum()),
+    )
+
+
+def _failed(run: ReportedRun) -> list[int]:
+    """Return the row numbers of samples' last attempts that failed."""
+    failures = run.failures.of
+    return [row for row in run.index.last_rounds().tolist() if row in failures] if failures else []
+
+
+def _failed_calls(run: ReportedRun, rows: Sequence[int]) -> int:
+    """Return the number of attempts in ``rows`` whose calls failed."""
+    return int((run.attempts.outcome[rows] == OUTCOMES.index("error")).sum())
+
+
+def _frequent(runs: Sequence[ReportedRun]) -> dict[str, None]:
+    """Return the most frequent reasons for failures, over all runs."""
+    counts = Counter(
+        run.failures.reasons[place]
+        for run in runs
+        for row in _failed(run)
+        for place in run.failures.of[row]
+    )
+    return dict.fromkeys(reason for reason, _ in counts.most_common(MOST_REASONS))
+
+
+def _of_call(reason: str) -> bool:
+    return reason.startswith("error: ")
+
+
+def _failures(run: ReportedRun, frequent: Container[str]) -> Iterator[FailureShare]:
+    failed = _failed(run)
+    n_failed_calls = _failed_calls(run, failed)
+    rows_by_reason: dict[int, list[int]] = {}
+    for row in failed:
+        for place in run.failures.of[row]:
+            rows_by_reason.setdefault(place, []).append(row)
+    reasons = run.failures.reasons
+    by_answers_first = sorted(
+        rows_by_reason, key=lambda place: (_of_call(reasons[place]), -len(rows_by_reason[place]))
+    )
+    for place in by_answers_first:
+        reason = reasons[place]
+        rows = rows_by_reason[place]
+        if reason not in frequent:
+            continue
+        # An example of this reason alone, if there is one.
+        example = next((row for row in rows if len(run.failures.of[row]) == 1), rows[0])
+        in_json = reason.startswith("unparseable: ") and "JSON" in reason
+        yield FailureShare(
+            reason=reason,
+            n=len(rows),
+            of=n_failed_calls if _of_call(reason) else len(failed) - n_failed_calls,
+            hint=fence_hint(run.index, run.settings) if in_json else "",
+            example=run.failures.names[example],
+            alone=len(run.failures.of[example]) == 1,
+            filter={"where": run.name, "reason": reason},
+        )
+
+
+def _marks(runs: Sequence[ReportedRun], comparison: RunComparison | None) -> Iterator[Mark]:
+    marks = {run.name: dict.fromkeys(run.marks) for run in runs}
+    for against in comparison.others if comparison else ():
+        marks.setdefault(against.run, {}).update(dict.fromkeys(against.marks))
+    for text in dict.fromkeys(mark for run_marks in marks.values() for mark in run_marks):
+        note = _NOTES.get(text.partition(" ")[0], "")
+        yield Mark(text, [name for name, run_marks in marks.items() if text in run_marks], note)
+
+
+def _warnings(
+    comparison: RunComparison | None, runs: Sequence[ReportedRun], unit: ShownUnit
+) -> list[str]:
+    """Return warnings about unfair comparisons and the limits of the figures."""
+    warnings = [f"{run.name}: {note}." for run in runs for note in notes(run.metrics)]
+    warnings += [f"{run.name}: {caution}" for run in runs for caution in run.metrics.cautions]
+    if cached := ", ".join(run.name for run in runs if run.metrics.from_cache):
+        warnings.append(all_from_cache(cached))
+    if comparison is not None:
+        warnings += serious(comparison.notes)
+        warnings += [*_different_models(runs), *unequal(comparison, runs)]
+    if comparison is None or comparison.asked.round != 1:
+        warnings += _unaided(runs, unit)
+    return warnings
+
+
+def _different_models(runs: Sequence[ReportedRun]) -> Iterator[str]:
+    """Yield a sentence on which runs use which model, if the models differ."""
+    names: dict[str, list[str]] = {}
+    for run in runs:
+        names.setdefault(run.metrics.model or "an unknown model", []).append(run.name)
+    if len(names) > 1:
+        models = [f"{model} ({joined_with_and(same)})" for model, same in names.items()]
+        yield printable(f"The runs use different models: {joined_with_and(models)}.")
+
+
+def _unaided(runs: Sequence[ReportedRun], unit: ShownUnit) -> Iterator[str]:
+    """Yield a warning about gains over rounds of feedback, if there are several rounds."""
+    several = [run for run in runs if run.last_round > 1]
+    if not several:
+        return
+    first_answers = [
+        f"{run.name} {unit.show(run.metrics.rounds.each[1], Column('', rate=True))}"
+        for run in several
+        if not run.metrics.measure and 1 in run.metrics.rounds.each
+    ]
+    rates = f" First answers pass: {joined_with_and(first_answers)}." if first_answers else ""
+    yield printable(
+        "Feedback between rounds tells the model what the checks found, and the same checks score "
+        f"its next answer: a gain over rounds is not a gain in unaided ability.{rates}"
+    )
+
+
+def _comparison(comparison: RunComparison, unit: ShownUnit) -> ComparisonOverview:
+    rows = []
+    for against in comparison.others:
+        overall = against.overall
+        low, high = overall.ci95 or (None, None)
+        rows.append(Difference(
+            run=against.run,
+            difference=overall.difference,
+            low=low,
+            high=high,
+            p=overall.p_value,
+            p_adjusted=overall.p_adjusted,
+            better=overall.better,
+            worse=overall.worse,
+            n=overall.n,
+        ))  # fmt: skip
+    return ComparisonOverview(
+        baseline=comparison.baseline,
+        score=score_name(comparison.asked.score),
+        unit=unit.sign,
+        round=comparison.asked.round,
+        rows=rows,
+        notes=list(captions(comparison)),
+    )
+
+
+def _method(comparison: RunComparison, unit: ShownUnit) -> Iterator[str]:
+    yield from captions(comparison)
+    for against in comparison.others:
+        if sentences := " ".join(details(against, comparison, unit)):
+            yield f"{against.run}: {sentences}"
+
+
+def unequal(comparison: RunComparison, runs: Sequence[ReportedRun]) -> Iterator[str]:
+    """Yield a warning for each way in which the runs differ: rounds, samples or instances."""
+    asked = comparison.asked
+    if rounds := _several(runs, "rounds.max", [run.last_round for run in runs]):
+        rounds_used = (
+            "first rounds" if asked.round == 1 else f"each sample's {which_round(asked.round)}"
+        )
+        yield f"The runs have {rounds} rounds; the comparison uses {rounds_used}."
+    n_samples = [int(run.attempts.sample.max(initial=0)) + 1 for run in runs]
+    share = "share of passed samples" if asked.score == PASS_RATE else "mean"
+    value_used = asked.score if explained(asked.score) else f"each instance's {share}"
+    if samples := _several(runs, "samples", n_samples):
+        yield f"The runs have {samples} samples per instance; the comparison uses {value_used}."
+    if any(
+        against.overall.only_first or against.overall.only_second for against in comparison.others
+    ):
+        sizes = ", ".join(f"{run.name} {run.metrics.n_instances:,}" for run in runs)
+        yield (
+            f"The runs do not have the same instances ({sizes}). Tables and figures of a run cover "
+            "all of its instances; the comparison covers those that both runs have."
+        )
+
+
+def _several(runs: Sequence[ReportedRun], key: str, defaults: Sequence[int]) -> str:
+    """Return a setting's values, such as "1, 2 and 4", or "" if all runs have the same value."""
+    values = {int(run.settings.get(key) or n) for run, n in zip(runs, defaults, strict=True)}
+    texts = [f"{value:,}" for value in sorted(values)]
+    return joined_with_and(texts, len(texts)) if len(texts) > 1 else ""

@@ -1,0 +1,367 @@
+"""The document that the page draws: JSON with formatted texts, tables and figures of runs.
+
+Its content is safe. Markup is escaped. Characters that change a line's direction, have no width or
+control a terminal are made visible here, and in the browser by ``web/src/text.tsx``. Data are
+compressed and base64-encoded, so they cannot end their element. Scripts are allowed by their hash,
+so no other code can run.
+
+>>> visible("user\\u202egpj.exe")
+'user⟨U+202E⟩gpj.exe'
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+import msgspec
+import regex
+from markupsafe import Markup, escape
+from msgspec import Struct
+
+from harness.analysis.metrics import Statistic
+from harness.plugins.report.figure import Figure
+from harness.records import encodable
+from harness.report.table import Cell, Row, ShownUnit, Table
+
+STYLES = {"green": "good", "yellow": "warn", "red": "bad", "bold": "bold", "dim": "dim"}
+"""Classes of cells on the page, by the word of a terminal's style."""
+
+
+class CellPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A cell of a table: its text, sort key, tooltip and style, and a link to attempts."""
+
+    text: str
+    sort: float | None = None
+    title: str = ""
+    style: str = ""
+    href: str = ""
+
+
+class ColumnPart(Struct, frozen=True):
+    """A column of a table. Neighbouring columns may share ``over``, a heading above their own."""
+
+    heading: str
+    over: str = ""
+    numeric: bool = False
+
+
+class RowPart(Struct, frozen=True):
+    """A row of a table, with ``marks``: warnings about its run."""
+
+    cells: list[CellPart]
+    marks: Sequence[str] = ()
+
+
+class TablePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="table"):
+    """A table, whose first ``names`` columns hold the names of its rows."""
+
+    title: str
+    names: int = 1
+    headless: bool = False
+    folded: bool = False
+    columns: list[ColumnPart]
+    rows: list[RowPart]
+    footer: RowPart | None = None
+    notes: Sequence[str] = ()
+
+
+class FigurePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="figure"):
+    """A chart, and a table of the numbers in it."""
+
+    name: str
+    title: str
+    caption: str
+    chart: Mapping[str, Any]
+    table: TablePart
+
+
+class NotePart(Struct, frozen=True, tag_field="kind", tag="note"):
+    """A paragraph of text."""
+
+    text: str
+
+
+Part = TablePart | FigurePart | NotePart
+
+
+class PageSection(Struct, frozen=True):
+    """A section of a page, with its anchor, title and parts."""
+
+    id: str
+    title: str
+    parts: list[Part]
+
+
+ScoreKind = Literal["check", "judge", "panel", "score"]
+
+
+class RateValue(Struct, frozen=True, kw_only=True):
+    """A run's primary metric with its 95% interval, over n samples."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+class ScoreMean(Struct, frozen=True, kw_only=True):
+    """The mean of one of a run's scores, excluding the ``missing`` samples without a value."""
+
+    name: str
+    kind: ScoreKind
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    missing: int
+    unit: str  # "%" for a fraction
+
+
+class FailureShare(Struct, frozen=True, kw_only=True):
+    """A reason for failures of a run's last answers or calls."""
+
+    reason: str
+    n: int
+    of: int  # the run's failed samples or, if calls failed for this reason, its failed calls
+    hint: str
+    example: tuple[str, int, int]  # instance, sample, round
+    alone: bool  # whether the example failed for this reason alone
+    filter: Mapping[str, str]  # of the grid of attempts
+
+
+class WithoutJudges(Struct, frozen=True, kw_only=True):
+    """A run's verdicts, leaving out the deciding judges that were not validated."""
+
+    judges: Sequence[str]
+    value: float | None  # the pass rate; None if nothing else decides
+    failed: int  # samples
+    alone: int  # failed samples that nothing else fails
+
+
+class RunOverview(Struct, frozen=True, kw_only=True):
+    """The figures of one run."""
+
+    name: str
+    full_name: str
+    task: str
+    model: str
+    marks: Sequence[str]
+    recorded: bool
+    samples: int
+    planned: int | None
+    attempts: int
+    included: int  # attempts that the page has
+    rate: RateValue
+    measure: str
+    unit: str
+    scores: list[ScoreMean]
+    failures: list[FailureShare]
+    n_failed: int
+    n_failed_calls: int  # samples whose last call failed
+    without: WithoutJudges | None
+    not_judged: int
+    outcomes: Mapping[str, int]
+    cost_usd: float | None
+    computed_usd: float  # part of the cost, as in `Metrics`
+    cost_per_solved_usd: float | None
+    latency_s: Mapping[str, float] | None  # of a call
+    sample_s: Mapping[str, float] | None  # of a sample's calls in all its rounds
+    calls: int
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    """The difference of a run from the baseline."""
+
+    run: str
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    p_adjusted: float | None
+    better: int
+    worse: int
+    n: int
+
+
+class ComparisonOverview(Struct, frozen=True, kw_only=True):
+    """The comparison of all other runs with the baseline."""
+
+    baseline: str
+    score: str
+    unit: str
+    round: int | None
+    rows: list[Difference]
+    notes: Sequence[str]
+
+
+class Mark(Struct, frozen=True):
+    """A warning that applies to some runs, such as SIMULATED."""
+
+    text: str
+    runs: list[str]
+    note: str
+
+
+class Headline(Struct, frozen=True):
+    """The sentence at the top of a page, and the sentences that support it."""
+
+    sentence: str
+    support: list[str]
+
+
+class Overview(Struct, frozen=True, kw_only=True):
+    """The document that a page draws."""
+
+    title: str
+    made_at: datetime
+    live: bool = False
+    digits: int
+    answer: Headline
+    marks: list[Mark] = []
+    warnings: list[str] = []
+    prefix: str = ""
+    runs: list[RunOverview] = []
+    differences: TablePart | None = None
+    comparison: ComparisonOverview | None = None
+    sections: list[PageSection] = []
+    judges: Mapping[str, str] = {}  # whether each judge was validated, in words
+    groups: Mapping[str, Mapping[str, str]] = {}
+    method: list[str] = []
+    provenance: list[TablePart] = []
+
+
+def table_part(table: Table, unit: ShownUnit, *, folded: bool = False) -> TablePart:
+    """Convert a table for the page. Values in columns marked `rate` are shown in ``unit``."""
+    return TablePart(
+        title=table.title,
+        names=0 if table.headless else table.names,
+        headless=table.headless,
+        folded=folded,
+        columns=[
+            ColumnPart(one.heading, one.over, place >= table.names and not one.text)
+            for place, one in enumerate(table.columns)
+        ],
+        rows=[_row(table, row, unit) for row in table.rows],
+        footer=_row(table, table.footer, unit) if table.footer else None,
+        notes=table.notes,
+    )
+
+
+def _row(table: Table, row: Row, unit: ShownUnit) -> RowPart:
+    cells = []
+    for column, value in zip(table.columns, row.cells, strict=True):
+        own = value if isinstance(value, Cell) else Cell(value)
+        text = own.text if own.text is not None else unit.show(own.value, column)
+        words = [STYLES[word] for word in own.style.split() if word in STYLES]
+        told = {"title": own.title, "style": " ".join(words), "href": own.href}
+        cells.append(CellPart(text=text, sort=_sort(own.value), **told))
+    return RowPart(cells, row.marks)
+
+
+def _sort(value: object) -> float | None:
+    first = value.mean if isinstance(value, Statistic) else value
+    first = first[0] if isinstance(first, tuple) and first else first
+    return first if isinstance(first, int | float) and not isinstance(first, bool) else None
+
+
+def figure_part(figure: Figure) -> FigurePart:
+    """Convert a figure for the page."""
+    columns = [ColumnPart(heading, "", bool(at)) for at, heading in enumerate(figure.headings)]
+    rows = [RowPart([CellPart(text=text) for text in row]) for row in figure.rows]
+    return FigurePart(
+        name=figure.name,
+        title=figure.title,
+        caption=figure.caption,
+        chart=figure.chart,
+        table=TablePart(title=figure.title, columns=columns, rows=rows),
+    )
+
+
+LEVEL = 6  # compression level: 9 takes twice as long for 2% less
+
+# Invisible characters. Variation selectors 15 and 16 are kept, since emoji use them.
+_HIDDEN = regex.compile(
+    r"(?![\n\t])([\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    r"\u2800\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef])"
+)
+
+
+@cache
+def built(name: str) -> str:
+    """Return the text of a file that ``scripts/web`` built, such as the page's script."""
+    return (files("harness.plugins.report") / "dist" / name).read_text(encoding="utf-8")
+
+
+def visible(text: str) -> str:
+    """Return text in which escapes such as ``⟨U+202E⟩`` replace invisible characters."""
+    if text.isascii() and text.isprintable():
+        return text
+    return str(_HIDDEN.sub(lambda found: _escape(found[0]), text))
+
+
+def marked(text: str) -> Markup:
+    """Return text as HTML, with each escape in a span to tell it from a literal ``⟨U+202E⟩``."""
+    return Markup("").join(
+        Markup('<span class="escape">{}</span>').format(_escape(part)) if at % 2 else escape(part)
+        for at, part in enumerate(_HIDDEN.split(text))  # every second part is a separator
+    )
+
+
+def all_visible(value: Any) -> Any:
+    """Return a JSON value with `visible` applied to all strings, including keys."""
+    return _each_text(value, visible)
+
+
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {change(str(key)): _each_text(each, change) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_each_text(each, change) for each in value]
+    return value
+
+
+def _escape(character: str) -> str:
+    return f"⟨U+{ord(character):04X}⟩"
+
+
+def block(name: str, data: bytes) -> str:
+    """Return a script element that holds compressed data. ``name`` is the element's id."""
+    packed = b64encode(gzip.compress(data, LEVEL, mtime=0)).decode("ascii")
+    return f'<script type="application/octet-stream" id="{name}">{packed}</script>\n'
+
+
+def to_json(value: Any) -> bytes:
+    """Encode a value as JSON. Lone surrogates become the replacement character."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_each_text(msgspec.to_builtins(value), encodable))
+
+
+def policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
+    """Return a content security policy that allows these styles and scripts, and inline images."""
+    return (
+        f"default-src 'none'; script-src {' '.join(map(source_hash, scripts))}; "
+        f"style-src {' '.join(map(source_hash, styles))}; img-src data: blob:; "
+        "connect-src 'none'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def source_hash(text: str) -> str:
+    """Return a script's or style's hash for the content security policy.
+
+    Raises:
+        ValueError: If the text could end or hide its element.
+    """
+    if "</script" in text.lower() or "</style" in text.lower() or "<!--" in text:
+        raise ValueError("The text would end or hide the element that contains it.")
+    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}'"

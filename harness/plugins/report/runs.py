@@ -1,0 +1,291 @@
+"""The runs in a report, with their comparisons."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
+
+from msgspec.structs import replace as replaced
+
+from harness.analysis.breakdown import is_share, scored
+from harness.analysis.comparable import Run, Variant, refuse_unknown_score, variant_of
+from harness.analysis.constraints import (
+    NO_FINDINGS,
+    ConstraintFindings,
+    ConstraintKind,
+    kinds,
+    read_findings,
+)
+from harness.analysis.failures import NO_FAILURES, Failures, merged, read_failures
+from harness.analysis.metrics import PASS_RATE, Metrics, from_json
+from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
+from harness.analysis.summary import Latencies, latencies, measure
+from harness.declarations import declared_members
+from harness.errors import HarnessError
+from harness.plugins.comparisons.pair_matrix import (
+    InducedRankings,
+    PairMatrix,
+    induced_rankings,
+    pair_matrix,
+    with_planned,
+)
+from harness.plugins.comparisons.suite import Suite, suite_of
+from harness.plugins.report.figure import Figure
+from harness.ports import Effect
+from harness.report.run_tables import REFERENCE_COLUMNS, reference_cells
+from harness.report.runs import common_start
+from harness.report.table import Note, ShownUnit, Table, table
+from harness.store.calls import CallTotals, read_latencies, sample_seconds
+from harness.store.columns import AttemptTable
+from harness.store.files import read_file
+from harness.store.index import AttemptIndex
+from harness.store.run_folder import RunFolder
+
+
+class TaskAnswers(Protocol):
+    """What a report asks a run's task: reference answers, and the scored part of a reply."""
+
+    def reference(self, instance: str, turn: int = 1) -> str | None:
+        """Return the reference answer to an instance's turn, or None if none is known."""
+
+    def extracted(self, instance: str, text: str, turn: int = 1) -> str | None:
+        """Return the scored part of a reply, or None if all or none of the reply is scored."""
+
+
+NOT_VALIDATED = "not validated against human labels"
+
+
+class ReportSection:
+    """What a plug-in adds to a section of a report about one run: a base class.
+
+    Args:
+        index: The run's attempts.
+        run: The run's name.
+        texts: Whether there is time to read the attempts' texts.
+    """
+
+    def __init__(self, index: AttemptIndex, run: str, texts: bool) -> None:
+        self.index = index
+
+    def tables(self, run: str) -> Iterator[Table | Note]:
+        """Yield tables and notes. ``run`` is the run's name as it is shown."""
+        yield from ()
+
+    def figures(self) -> Iterator[Figure]:
+        """Yield figures. This is called only if figures can be drawn."""
+        yield from ()
+
+    def judge_note(self, judge: str) -> str | None:
+        """Return whether a judge was validated: a text, `NOT_VALIDATED`, or "" if unknown.
+
+        The result is None if this section does not say.
+        """
+        return None
+
+    def doubts(self, judge: str) -> bool:
+        """Return whether the verdicts of a judge of the run should not be trusted yet."""
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedRun:
+    """A run in a report, with its metrics, attempts, settings and findings."""
+
+    name: str
+    metrics: Metrics
+    marks: Sequence[str]
+    index: AttemptIndex
+    settings: Mapping[str, Any]
+    manifest: Mapping[str, Any]
+    latencies: Latencies | None  # of calls
+    constraints: Sequence[ConstraintKind]
+    effects: Sequence[Effect]  # the figures of the task's paper that the report draws
+    sample_times: Latencies | None = None  # of samples with several rounds (`sample_seconds`)
+    without_constraints: int = 0  # number of samples whose scores list no constraints
+    failures: Failures = NO_FAILURES
+    added: Sequence[tuple[str, ReportSection]] = ()  # by plug-ins, with the sections' names
+    explanations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by label, group
+    answers: TaskAnswers | None = None
+
+    @property
+    def attempts(self) -> AttemptTable:
+        """The run's attempts as columns."""
+        return self.index.attempts
+
+    @property
+    def recorded(self) -> bool:
+        """Whether recorded answers were replayed."""
+        return self.manifest.get("backend") == "replay"
+
+    def is_share(self, score: str) -> bool:
+        """Return whether a score's (or `PASS_RATE`'s) values are verdicts or shares."""
+        return is_share(scored(self.attempts.last_rounds(), score), score)
+
+    @property
+    def last_round(self) -> int:
+        """The highest round of any attempt, or 0 without attempts. Turns are not rounds."""
+        return self.attempts.most_rounds
+
+
+FEW = 200  # with fewer samples than this, percentages have no decimals
+
+
+def unit_of(runs: Sequence[ReportedRun]) -> ShownUnit:
+    """Return the unit of the runs' primary metric: per cent if all values are shares."""
+    n = max((run.metrics.overall.n for run in runs), default=0)
+    shares = all(run.is_share(run.metrics.measure or PASS_RATE) for run in runs)
+    return ShownUnit(shares, int(n >= FEW))
+
+
+MOST_RANKED = 20  # maximum groups whose rankings are drawn
+
+
+class Reported(NamedTuple):
+    """The runs of a report and, if there are enough of them, their comparisons."""
+
+    runs: list[ReportedRun]
+    comparison: RunComparison | None = None  # with a baseline
+    matrix: PairMatrix | None = None  # of every pair of runs
+    rankings: InducedRankings | None = None  # by the groups of the comparison's label
+    suite: Suite | None = None  # of the models on each task, for runs of several tasks
+
+
+def report_on(
+    folders: Sequence[RunFolder],
+    asked: ComparisonOptions,
+    baseline: str = "",
+    *,
+    indexes: Sequence[AttemptIndex] = (),
+    texts: bool = True,
+    quick: bool = False,
+) -> Reported:
+    """Read runs, and compare them with a baseline and with each other.
+
+    Runs of different tasks are compared task by task (``suite``) unless a baseline or a label is
+    given.
+
+    Args:
+        folders: The runs' folders.
+        asked: What to compare.
+        baseline: The name of the baseline (default: the first run).
+        indexes: The runs' indexes, if they have been read already.
+        texts: Whether to read the attempts' texts, which takes long for large runs.
+        quick: Whether to omit texts, groups and comparisons.
+    """
+    variants: list[Run] = []
+    runs: list[ReportedRun] = []
+    findings: dict[str, ConstraintFindings] = {}
+    texts = texts and not quick
+    for place, folder in enumerate(folders):
+        index = indexes[place] if indexes else AttemptIndex(folder.attempts)
+        variant, run, run_findings = _read(folder, index, asked, texts=texts, quick=quick)
+        variants.append((variant, index.attempts))
+        runs.append(run)
+        findings[folder.name] = run_findings
+    failures = merged([run.failures for run in runs])
+    runs = [
+        replace(run, failures=run_failures)
+        for run, run_failures in zip(runs, failures, strict=True)
+    ]
+    if quick or len(runs) < 2:
+        return Reported(runs)
+    if len({run.metrics.task for run in runs}) > 1 and not (baseline or asked.by):
+        return Reported(runs, suite=suite_of(variants))
+    groups = [run.metrics.groups for run in runs]
+    shared = (label for label in groups[0] if all(label in run_groups for run_groups in groups))
+    asked = replaced(asked, by=asked.by or next(shared, ""))
+    if not all(len(run_findings.table) for run_findings in findings.values()):
+        findings = {}
+    comparison = compare_runs(variants, asked, baseline, findings=findings)
+    pairs = pair_matrix(variants, asked.score, round_=asked.round, cluster=asked.cluster)
+    rankings = None  # for three runs, tau-b has few possible values
+    if len(runs) > 3 and 1 < len(groups[0].get(asked.by, ())) <= MOST_RANKED:
+        rankings = induced_rankings(variants, asked.score, asked.by, round_=asked.round)
+    return Reported(runs, comparison, with_planned(pairs, comparison), rankings)
+
+
+def _read(
+    folder: RunFolder, index: AttemptIndex, asked: ComparisonOptions, *, texts: bool, quick: bool
+) -> tuple[Variant, ReportedRun, ConstraintFindings]:
+    """Return a run to compare and to report, and the findings on its constraints."""
+    metrics = None if texts else _saved(folder, index)
+    if metrics is None:
+        calls = None if texts else CallTotals(n_without_cost=1)
+        metrics = measure(folder, index.attempts, calls, grouped=not quick, score=asked.score)
+    variant = variant_of(folder, metrics)
+    if asked.score:
+        refuse_unknown_score(variant, index.attempts, asked.score)
+    run = ReportedRun(
+        name=folder.name,
+        metrics=metrics,
+        marks=variant.marks,
+        index=index,
+        settings=variant.settings,
+        manifest=folder.read_manifest(),
+        latencies=None,
+        constraints=(),
+        effects=variant.display.effects,
+        explanations=variant.display.group_meanings,
+        added=[
+            (name, member.load()(index, folder.name, texts))
+            for name, members in declared_members("report_sections").items()
+            for member in members
+        ],
+    )
+    if not texts:
+        return variant, run, NO_FINDINGS
+    findings = read_findings(index, asked.round)
+    several_rounds = (index.attempts.round > 1).any()
+    run = replace(
+        run,
+        latencies=latencies(read_latencies(index)),
+        sample_times=latencies(sample_seconds(index)) if several_rounds else None,
+        constraints=kinds(findings),
+        without_constraints=findings.without,
+        failures=read_failures(index),
+    )
+    return variant, run, findings
+
+
+def _saved(folder: RunFolder, index: AttemptIndex) -> Metrics | None:
+    """Return a run's saved metrics, or None if they are missing or do not cover the index."""
+    with contextlib.suppress(HarnessError, OSError):
+        metrics = from_json(read_file(folder.metrics), folder.metrics)
+        # They cover more if the index does not yet have all attempts.
+        latest = folder.metrics.stat().st_mtime_ns >= folder.attempts.stat().st_mtime_ns
+        if len(index) == metrics.n_attempts or (latest and len(index) < metrics.n_attempts):
+            return metrics
+    return None
+
+
+def shortened(reported: Reported) -> Reported:
+    """Return the runs and comparisons without the common prefix of the runs' names."""
+    runs, comparison, matrix, *_ = reported
+    if not (prefix := common_start([run.name for run in runs])):
+        return reported
+    runs = [replace(run, name=run.name.removeprefix(prefix)) for run in runs]
+    if comparison is not None:
+        others = [replaced(one, run=one.run.removeprefix(prefix)) for one in comparison.others]
+        baseline = comparison.baseline.removeprefix(prefix)
+        comparison = replaced(comparison, baseline=baseline, others=others)
+    if matrix is not None:
+        rows = [replaced(row, run=row.run.removeprefix(prefix)) for row in matrix.rows]
+        matrix = replaced(matrix, rows=rows)
+    return reported._replace(
+        runs=runs,
+        comparison=comparison,
+        matrix=matrix,
+    )
+
+
+def references(runs: Sequence[ReportedRun]) -> Table | None:
+    """Build a table of judges' scores of reference answers, or None if no run has such scores."""
+    rows = [
+        [run.name, name, *reference_cells(found)]
+        for run in runs
+        for name, found in run.metrics.references.items()
+    ]
+    title = "Reference answers, and each run's own"
+    return table(["run", "score", *REFERENCE_COLUMNS], rows, title=title, names=2) if rows else None

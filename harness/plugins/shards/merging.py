@@ -1,0 +1,215 @@
+"""Merges the runs of all shards into one run, which can be resumed like any other."""
+
+import contextlib
+import logging
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from math import fsum
+from pathlib import Path
+from uuid import uuid4
+
+from harness.analysis.metrics import to_json
+from harness.analysis.summary import measure
+from harness.config.identity import conflicts
+from harness.config.run_file import Shard
+from harness.config.settings import Settings
+from harness.engine.resolving import build_task
+from harness.errors import DataMissing, RunConflict, StoreFailed
+from harness.execution import ExecutionRefused
+from harness.plugin_loader import kind
+from harness.ports import Task, overrides
+from harness.store.aggregates import write_aggregates
+from harness.store.columns import AttemptTable
+from harness.store.file_states import (
+    GROWING,
+    KEY,
+    REDRAWS,
+    REPEATED,
+    RESULTS,
+    SETTINGS,
+    file_states,
+)
+from harness.store.files import RUN_REMEDY, make_folder, read_file, write_json, write_whole
+from harness.store.index import AttemptIndex, count_redraws, read_attempts
+from harness.store.json_lines import lines
+from harness.store.judgements import read_register, write_register
+from harness.store.lost_lines import find_loss
+from harness.store.run_folder import JUDGEMENTS, REFERENCES, ROWS, RunFolder, read_prices
+from harness.store.runs import all_runs, run_name, shard_base
+
+logger = logging.getLogger("harness")
+
+Shards = Mapping[Shard, RunFolder]
+
+
+def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
+    """Return the runs of all shards of a run file, by variant ("" without variants).
+
+    Raises:
+        DataMissing: If shards are missing, or their counts differ.
+    """
+    found: dict[str, dict[Shard, RunFolder]] = {}
+    for folder in all_runs(root):
+        if not re.match(rf"{re.escape(base)}-\d+of\d+(\.|$)", folder.name):
+            continue
+        part, variant = folder.read_config().part, folder.read_manifest().get("variant") or ""
+        if part and folder.name == run_name(shard_base(base, part), variant):
+            found.setdefault(variant, {})[part] = folder
+    if not found:
+        problem = f"There are no shards of {base!r} in {root}."
+        remedy = f"Start each with --shard NUMBER/COUNT: its run is named {base}-NUMBERofCOUNT."
+        raise DataMissing(problem, remedy)
+    for variant, shards in found.items():
+        counts = {part.of for part in shards}
+        of = max(counts)
+        missing = [
+            shard_base(base, one) for n in range(of) if (one := Shard(n + 1, of)) not in shards
+        ]
+        if len(counts) > 1 or missing:
+            problem = (
+                f"These shards of {run_name(base, variant)!r} are missing: {', '.join(missing)}."
+            )
+            if len(counts) > 1:
+                problem = f"{base!r} has shards of several counts: {sorted(counts)}."
+            raise DataMissing(problem, f"Run them, or copy their folders to {root}.")
+    return found
+
+
+def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
+    """Merge all shards' attempts and judgements into a new run.
+
+    Raises:
+        RunConflict: If the name is taken, or the shards are unfinished or not of one run.
+    """
+    target, folders = RunFolder(settings.runs_dir, name), [shards[one] for one in sorted(shards)]
+    if target.exists():
+        raise RunConflict(
+            f"There is already a run {name!r}.", f"To rename it: harness mv {name} NEW"
+        )
+    # No run's name begins with a dot, so this folder is never mistaken for a run.
+    beside = settings.runs_dir / f".merge-{name}"
+    new = RunFolder(beside, name)
+    with contextlib.ExitStack() as held:
+        for folder in folders:
+            held.enter_context(folder.hold())
+        _check(folders)
+        shutil.rmtree(beside, ignore_errors=True)  # of a merge that was killed
+        try:
+            _write(new, folders)
+            _aggregate(new, settings)
+            metrics = measure(new)
+            write_whole(new.metrics, to_json(metrics))
+            names = (*GROWING, *SETTINGS, *RESULTS)
+            repeated = AttemptIndex(new.attempts, judges=False).repeated
+            counts = {REDRAWS: count_redraws(new), REPEATED: repeated}
+            new.update_manifest({KEY: file_states(new.path, names), **counts})
+            new.path.rename(target.path)
+        except OSError as error:
+            problem = f"Cannot write {target.path}: {error.strerror}."
+            raise StoreFailed(problem, RUN_REMEDY) from None
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+    return target
+
+
+def _aggregate(new: RunFolder, settings: Settings) -> None:
+    """Write the metrics that the task computes from all answers, unless they need refused code."""
+    run = new.read_config()
+    try:
+        if overrides(kind("tasks").load(run.task.name), Task.aggregate_answers):
+            write_aggregates(new.attempts, build_task(run, settings))
+    except ExecutionRefused as error:
+        remedy = f"To add them: harness run FILE --name {new.name}"
+        logger.warning(
+            f"{new.name}: the metrics of its task, if any, are missing. {error.message} {remedy}"
+        )
+
+
+def _check(folders: Sequence[RunFolder]) -> None:
+    first = folders[0]
+    config, fingerprint = first.read_config(), first.read_manifest().get("fingerprint")
+    register = read_register(first.path)
+    verdicts: Verdicts = {}
+    for folder in folders:
+        attempts = read_attempts(folder.attempts)
+        if loss := find_loss(folder, attempts):
+            raise RunConflict(loss.message, f"{loss.remedy} Then merge again.")
+        if not folder.progress()[0]:
+            problem = f"The run {folder.name!r} is unfinished."
+            raise RunConflict(problem, "Repeat its command, then merge again.")
+        _refuse_overlap(verdicts, folder, attempts)
+        other = folder.read_config().model_copy(update={"shard": config.shard})
+        keys = {*conflicts(config, other), *conflicts(other, config)}  # both: some keys may grow
+        if folder.read_manifest().get("fingerprint") != fingerprint:
+            keys.add("the task's data or checks")
+        if read_register(folder.path) != register:
+            keys.add("the judges")
+        if (folder.path / REFERENCES).exists():
+            problem = f"{folder.name!r} has judged reference answers ({REFERENCES}/)."
+            remedy = "Move this folder away, and judge the references of the merged run: "
+            raise RunConflict(problem, f"{remedy}the replies are in the cache.")
+        if keys:
+            differ = ", ".join(sorted(keys))
+            problem = (
+                f"{folder.name!r} and {first.name!r} are not shards of one run: they differ in "
+            )
+            raise RunConflict(f"{problem}{differ}.", "Run them with the same file and version.")
+
+
+Verdicts = dict[tuple[int, int], tuple[RunFolder, int]]  # by instance and sample
+
+
+def _refuse_overlap(verdicts: Verdicts, folder: RunFolder, attempts: AttemptTable) -> None:
+    """Add a shard's samples to the ``verdicts``, or refuse it if another one has one of them."""
+    last = attempts.last_rounds()
+    digests = last.instances.digest[last.instance]
+    columns = (column.tolist() for column in (digests, last.sample, last.passed))
+    for digest, sample, passed in zip(*columns, strict=True):
+        first, verdict = verdicts.setdefault((digest, sample), (folder, passed))
+        if first is not folder:
+            how = "the same verdict" if verdict == passed else "different verdicts"
+            problem = f"{first.name!r} and {folder.name!r} have the same sample, with {how}."
+            remedy = "Each shard has its own samples: was a file of attempts copied? Run it again."
+            raise RunConflict(problem, remedy)
+
+
+def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
+    """Write the files of the merged run except its metrics and aggregates."""
+    first, manifests = folders[0], [folder.read_manifest() for folder in folders]
+    make_folder(new.path)
+    for file in (first.attempts.name, JUDGEMENTS):
+        parts = [folder.path / file for folder in folders if (folder.path / file).exists()]
+        if parts:
+            with (new.path / file).open("wb") as joined:
+                for part in parts:
+                    joined.writelines(text for _, text in lines(part))
+    if (first.path / ROWS).exists():
+        write_whole(new.path / ROWS, read_file(first.path / ROWS))
+    if (register := read_register(first.path)).judges:
+        write_register(new.path, register)
+    new.write_prices(
+        {key: one for folder in folders for key, one in read_prices(folder.path).items()}
+    )
+    if paid := fsum(folder.read_spending().usd for folder in folders):
+        new.write_spending(uuid4().hex, paid)
+    new.write_config(first.read_config().model_copy(update={"shard": None}))
+    unknown = sum(manifest.get("unanswerable") or 0 for manifest in manifests)
+    sessions = [one for manifest in manifests for one in manifest.get("sessions", [])]
+    write_json(
+        new.manifest,
+        {key: value for key, value in manifests[0].items() if key != KEY}
+        | {
+            "id": uuid4().hex,
+            "run": new.name,
+            "merged": [folder.name for folder in folders],
+            "merged_ids": [folder.run_id() for folder in folders],
+            "sealed": all(manifest.get("sealed") for manifest in manifests),
+            **({"unanswerable": unknown} if unknown else {}),
+            "samples": sum(manifest["samples"] for manifest in manifests),
+            "owed": sum(manifest["owed"] for manifest in manifests),
+            "sessions": sorted(sessions, key=lambda one: one.get("started_at") or 0.0),
+            "started_at": min(manifest.get("started_at") or 0.0 for manifest in manifests),
+            "ended_at": max(manifest.get("ended_at") or 0.0 for manifest in manifests),
+        },
+    )

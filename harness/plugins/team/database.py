@@ -1,0 +1,251 @@
+"""A team's PostgreSQL database: its tables, and a connection that outlives the server's restarts.
+
+A team is a role of the server. Except in ``versions``, each row names the team that wrote it, and a
+policy on each table shows a role only its own team's rows. The tables grant no right to delete, and
+replies and payments cannot be changed either. The role that creates the tables owns them; the teams
+need none of its rights.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from harness.calls.signals import Report
+from harness.errors import ConfigError, StoreFailed, import_extra
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg import conninfo
+else:
+    psycopg = import_extra("psycopg", "team")
+    conninfo = psycopg.conninfo
+
+Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+Cursor: TypeAlias = "psycopg.Cursor[tuple[Any, ...]]"
+T = TypeVar("T")
+
+CONNECT_S = 5  # time limit for connecting; a silent peer is given up after three times this
+REFUSED_S = 1.0  # seconds after which a refused password is an error
+NOTICE_S = 2.0  # seconds without the database before the user is notified
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0  # between attempts to connect
+MIGRATION_LOCK = 0x6861726E65737331  # id of the advisory lock that migrations hold
+
+_OWN_ROWS = """
+ALTER TABLE harness.{table} ENABLE ROW LEVEL SECURITY;
+ALTER TABLE harness.{table} FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_team ON harness.{table} USING (team = current_user);
+GRANT {rights} ON harness.{table} TO PUBLIC;
+"""
+
+
+def own_rows(table: str, rights: str) -> str:
+    """Return SQL that restricts each team to its own rows of a table, and grants rights on it.
+
+    The table needs the column ``team name NOT NULL DEFAULT current_user``. Queries must also filter
+    by this column, since superusers see all rows.
+    """
+    return _OWN_ROWS.format(table=table, rights=rights)
+
+
+MIGRATIONS = (
+    """
+    CREATE SCHEMA harness;
+    GRANT USAGE ON SCHEMA harness TO PUBLIC;
+    CREATE TABLE harness.versions (version integer PRIMARY KEY);
+    GRANT SELECT ON harness.versions TO PUBLIC;
+    CREATE TABLE harness.teams (
+        team name PRIMARY KEY DEFAULT current_user, key_check bytea NOT NULL
+    );
+    CREATE TABLE harness.replies (
+        team name NOT NULL DEFAULT current_user, key bytea, reply bytea NOT NULL,
+        backend text NOT NULL, model text NOT NULL, created double precision NOT NULL,
+        PRIMARY KEY (team, key)
+    );
+    CREATE TABLE harness.payments (
+        team name NOT NULL DEFAULT current_user, run text, key bytea, entry uuid,
+        usd double precision NOT NULL, created double precision NOT NULL,
+        PRIMARY KEY (team, run, key, entry)
+    );
+    CREATE TABLE harness.owners (
+        team name NOT NULL DEFAULT current_user, owner uuid, host text NOT NULL,
+        expires timestamptz NOT NULL, PRIMARY KEY (team, owner)
+    );
+    CREATE TABLE harness.claims (
+        team name NOT NULL DEFAULT current_user, key bytea, owner uuid, machine uuid NOT NULL,
+        expires timestamptz NOT NULL, PRIMARY KEY (team, key)
+    );
+    """
+    + own_rows("teams", "SELECT, INSERT")
+    + own_rows("replies", "SELECT, INSERT")
+    + own_rows("payments", "SELECT, INSERT")
+    + own_rows("owners", "SELECT, INSERT, UPDATE")
+    + own_rows("claims", "SELECT, INSERT, UPDATE"),
+    """
+    CREATE TABLE harness.rates (
+        team name NOT NULL DEFAULT current_user, model text, state bytea NOT NULL,
+        PRIMARY KEY (team, model)
+    );
+    CREATE TABLE harness.budgets (
+        team name NOT NULL DEFAULT current_user, budget text, session uuid, run text NOT NULL,
+        usd double precision NOT NULL, spent double precision NOT NULL,
+        expires timestamptz NOT NULL, PRIMARY KEY (team, budget, session)
+    );
+    """
+    + own_rows("rates", "SELECT, INSERT, UPDATE")
+    + own_rows("budgets", "SELECT, INSERT, UPDATE"),
+)
+"""Scripts that each bring the tables from one version to the next. The first makes version 1."""
+
+
+class TeamUnreachable(StoreFailed):
+    """The team's database does not answer; a retry may succeed."""
+
+
+class TeamDatabase:
+    """A connection to a team's database, opened when needed and reopened if it breaks.
+
+    Each thread that should not wait for other threads needs a separate connection.
+
+    Args:
+        url: A ``postgresql://`` URL. Its password appears in no message.
+        notice: Receives messages for the user, from any thread. "" clears the last message.
+    """
+
+    def __init__(self, url: str, notice: Report = lambda _: None) -> None:
+        try:
+            given = conninfo.conninfo_to_dict(url)
+        except psycopg.Error:  # its message would quote the URL
+            raise ConfigError(
+                "HARNESS_CACHE_URL is not the URL of a PostgreSQL database.",
+                "Write it like postgresql://USER:PASSWORD@HOST:5432/DATABASE.",
+            ) from None
+        where = given.get("host") or "localhost"
+        self.name = f"{where}:{given.get('port') or 5432}/{given.get('dbname') or ''}"
+        """The server and the database, for messages."""
+        defaults: dict[str, str | int] = {
+            "connect_timeout": CONNECT_S,
+            "keepalives_idle": CONNECT_S,
+            "tcp_user_timeout": 3_000 * CONNECT_S,
+            "application_name": "harness",
+        }
+        self._conninfo = conninfo.make_conninfo(
+            url, **{name: value for name, value in defaults.items() if name not in given}
+        )
+        self._notice = notice
+        self._noticed = False
+        self._connection: Connection | None = None
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+
+    def transact(self, work: Callable[[Cursor], T], patience_s: float) -> T:
+        """Run statements in a transaction, and return the result of ``work``. Thread-safe.
+
+        If the connection breaks, the transaction is repeated on a new connection. It may
+        already have been committed, so ``work`` must have the same effect when it is repeated.
+
+        Args:
+            work: Executes the statements with a cursor.
+            patience_s: Seconds to keep trying while the database does not answer.
+
+        Raises:
+            TeamUnreachable: If the database does not answer in time.
+            StoreFailed: If the database refuses the statements, or its tables have a newer version
+                or cannot be updated.
+        """
+        since, pause = time.monotonic(), FIRST_PAUSE_S
+        with self._lock:
+            while True:
+                try:
+                    if self._connection is None:
+                        self._connection = self._connect()
+                    with self._connection.transaction(), self._connection.cursor() as cursor:
+                        result = work(cursor)
+                    if self._noticed:
+                        self._noticed = False
+                        self._notice("")
+                    return result
+                except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                    self._disconnect()
+                    self._wait(error, time.monotonic() - since, pause, patience_s)
+                    pause = min(2 * pause, LONGEST_PAUSE_S)
+                except psycopg.Error as error:
+                    raise StoreFailed(
+                        f"The team's database {self.name} refuses this: {_said(error)}.",
+                        "Check the rights of its role (harness docs team).",
+                    ) from None
+
+    def _wait(self, error: psycopg.Error, waited: float, pause: float, patience_s: float) -> None:
+        """Pause before the next attempt, or raise TeamUnreachable if it is time to give up."""
+        # The password was probably refused. A stopping server may also give one such answer.
+        refused = error.pgconn is not None and error.pgconn.used_password and waited >= REFUSED_S
+        if waited >= patience_s or refused or self._closing.wait(pause):
+            raise TeamUnreachable(
+                f"The team's database {self.name} cannot be reached: {_said(error)}.",
+                "Check HARNESS_CACHE_URL and the server, or unset it to use this machine's cache "
+                "alone.",
+            ) from None
+        if waited >= NOTICE_S and not self._noticed:
+            self._noticed = True
+            self._notice(f"The team's database {self.name} does not answer; waiting.")
+
+    def _connect(self) -> Connection:
+        # Prepared statements would not survive a pooler's change of the server's session.
+        connection = psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
+        try:
+            self._migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _migrate(self, connection: Connection) -> None:
+        if (found := _version(connection)) < len(MIGRATIONS):
+            try:
+                with connection.transaction():
+                    connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
+                    for script in MIGRATIONS[_version(connection) :]:
+                        connection.execute(script)
+                    connection.execute(
+                        "INSERT INTO harness.versions VALUES (%s) ON CONFLICT DO NOTHING",
+                        [len(MIGRATIONS)],
+                    )
+            except psycopg.errors.InsufficientPrivilege:
+                raise StoreFailed(
+                    f"The team's database {self.name} lacks tables that this harness needs "
+                    f"(version {found}, here {len(MIGRATIONS)}), and its role may not create them.",
+                    "Run 'harness cache stats' once with the URL of the database's owner.",
+                ) from None
+        elif found > len(MIGRATIONS):
+            raise StoreFailed(
+                f"The tables of the team's database {self.name} were made by a newer harness "
+                f"(version {found}, here {len(MIGRATIONS)}).",
+                "Update the harness.",
+            )
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def close(self) -> None:
+        """Close the connection, and give up a transaction that waits for the database."""
+        self._closing.set()
+        with self._lock:
+            self._disconnect()
+
+
+def _version(connection: Connection) -> int:
+    """Return the version of a database's tables (0: none)."""
+    # `to_regclass` would not see tables that were made during this transaction.
+    query = "SELECT FROM pg_tables WHERE schemaname = 'harness' AND tablename = 'versions'"
+    if connection.execute(query).fetchone() is None:
+        return 0
+    row = connection.execute("SELECT max(version) FROM harness.versions").fetchone()
+    return int(row[0] or 0) if row else 0
+
+
+def _said(error: psycopg.Error) -> str:
+    """Return the first line of an error's message, which contains no password."""
+    text = error.diag.message_primary or str(error)
+    return (text.splitlines() or [type(error).__name__])[0].rstrip(".")

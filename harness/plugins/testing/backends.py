@@ -1,0 +1,369 @@
+"""Checks a plug-in backend: its features, request bodies, replies and errors."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any, get_args
+
+from msgspec.structs import astuple, replace
+
+from harness import ports
+from harness.backends import HttpBackend
+from harness.errors import (
+    CallError,
+    FailureKind,
+    FatalCallError,
+    RequestRejected,
+    TransientError,
+)
+from harness.plugins.testing.plugin_check import PlugInCheck, misfit
+from harness.plugins.testing.refusing import Refusing, refusing
+from harness.records import Decoding, Message, Origin, Reply, Request, Role, Usage
+
+FEATURES = {
+    *ports.PARAMETERS,
+    *ports.CONSTRAINTS,
+    *(ports.LOGPROBS, ports.PROMPT_LOGPROBS, ports.OWN_DRAWS, ports.SAMPLES_PER_CALL),
+    *("max_tokens_required", "conversation", "by_instance", "free", "recorded", "simulated"),
+    ports.APPLICATION,
+}
+
+# Two values of each decoding parameter, for which a backend must send different bodies.
+DECODINGS: dict[str, tuple[Any, Any]] = {
+    "temperature": (0.25, 0.5),
+    "top_p": (0.25, 0.5),
+    "max_tokens": (20, 30),
+    "stop": (("a",), ("b",)),
+    "extra": ({"a": 1}, {"a": 2}),
+}
+# Added to the prompt, so that the answer is long enough to be cut off.
+LONGER = "Then count: one, two, three, four, five, six, seven, eight, nine, ten."
+
+# The error that a backend must raise for each status of an HTTP response.
+ERRORS: dict[int, type[CallError]] = {
+    429: TransientError,
+    401: FatalCallError,
+    404: FatalCallError,
+    400: RequestRejected,
+    503: TransientError,
+}
+UNREACHABLE = 0  # instead of a status: no server listens
+
+Expected = Callable[[str], str] | None  # returns the correct reply to a prompt
+
+
+def check_backend(
+    backend: ports.Backend,
+    prompt: str = "Say yes.",
+    *,
+    model: str = "model",
+    expected: Expected = None,
+    at: Callable[[str], ports.Backend] | None = None,
+    timeout_s: float = 30.0,
+) -> list[str]:
+    """Call a backend about nine times and return the problems found.
+
+    The calls are real, so point the backend at a server that costs nothing. Call this function from
+    synchronous code: it starts an event loop, starts the backend if necessary, and closes it.
+
+    Args:
+        backend: The backend.
+        prompt: The prompt. The number of the call is appended to it.
+        model: The model to request.
+        expected: Returns the correct reply to a prompt. If None, a reply to another call's prompt
+            is noticed only if the backend echoes its prompts.
+        at: Builds the backend for a server's URL. It is used with a local server that refuses all
+            calls, which shows what the backend sends, how it treats errors, and whether it shows
+            its key (of at least 8 characters). Omit it for a backend that calls no server.
+        timeout_s: Time limit in seconds. It applies separately to the start and all calls together,
+            to each of two calls of ``aclose``, and to the calls of the backend that ``at`` builds.
+    """
+    check = PlugInCheck("backends", backend)
+    check.optional("fingerprint")
+    if found := check.sentences():
+        return found
+    for name in sorted(backend.features - FEATURES):
+        check.add("features", f"names {name!r}, which the harness does not know.")
+    if not backend.cacheable and not backend.features & {"free", "recorded", "simulated"}:
+        problem = "is False, so replies are neither saved nor priced. If calls cost nothing"
+        check.add("cacheable", f"{problem}, name 'free' among the features.")
+    decoding = Decoding(max_tokens=16 if "max_tokens" in backend.features else None)
+    requests = []
+    for number in range(4):
+        asked, origin = f"{prompt} ({number + 1})", Origin("harness.plugins.testing", number, 1)
+        requests.append(Request(model, (Message("user", asked),), decoding, 0, origin))
+    if isinstance(backend, HttpBackend):
+        _body(check, backend, requests[0])
+        for empty in (b"{}", b"[]", b"null", b"<html>"):
+            with contextlib.suppress(Exception):
+                said = backend.reply(empty, requests[0]).text
+                problem = f"finds the text {said!r:.60} in {empty.decode()}"
+                check.add("reply", f"{problem}: raise an error instead.")
+    if at is not None:
+        with refusing() as server:
+            asyncio.run(_refused(check, server, at, requests[0], timeout_s))
+    asyncio.run(_backend(check, requests, expected, timeout_s))
+    return check.sentences()
+
+
+async def _backend(
+    check: PlugInCheck, requests: list[Request], expected: Expected, timeout_s: float
+) -> None:
+    backend: ports.Backend = check.plugin
+    request, doing = requests[0], ("start", "before the first call")
+    try:
+        async with asyncio.timeout(timeout_s):
+            if not backend.ready:
+                with check.calling("start"):
+                    await backend.start(lambda _: None)
+            doing = "generate", "for four calls at the same time"
+            await _concurrent(check, backend, requests, expected)
+            if "generate" not in check.found:
+                doing = "generate", "after another call was cancelled"
+                call = asyncio.ensure_future(backend.generate(request))
+                await asyncio.sleep(0)
+                unfinished = call.cancel()
+                await asyncio.gather(call, return_exceptions=True)
+                if unfinished and not call.cancelled():
+                    check.add("generate", "does not let asyncio.CancelledError through.")
+                after = await _result(backend, request)
+                doing = "generate", "with the parameters that its features name"
+                if isinstance(after, Reply):
+                    if "max_tokens" in backend.features:
+                        await _cut_off(check, backend, request)
+                    await _parameters(check, backend, request, after)
+                else:
+                    check.add("generate", f"fails after another call was cancelled: {after!r:.200}")
+    except TimeoutError:
+        problem = f"had not returned when the {timeout_s:g} s for all calls were over, {doing[1]}."
+        check.add(doing[0], problem)
+    for which in ("first", "second"):
+        with check.calling("aclose", f" on the {which} call"):
+            await asyncio.wait_for(backend.aclose(), timeout_s)
+
+
+def _variants(backend: ports.Backend, request: Request) -> Iterator[tuple[str, Request, Request]]:
+    """Yield each part of a request that must be sent, with two requests that differ in it."""
+    first, other = Message("user", "Hello."), Message("assistant", "Hello.")
+    variants: dict[str, list[dict[str, Any]]] = {
+        "message texts": [{"messages": (Message("user", text),)} for text in ("a", "b")]
+    }
+    if "model" not in inspect.signature(type(backend)).parameters:
+        variants["model"] = [{"model": "a"}, {"model": "b"}]
+    if "conversation" in backend.features:
+        longer = [(first, one, *request.messages) for one in (first, other)]
+        variants["message roles"] = [{"messages": one} for one in longer]
+    if "seed" in backend.features:
+        variants["seed"] = [{"seed": 1}, {"seed": 2}]
+    for name, values in DECODINGS.items():
+        if name in backend.features:
+            set_to = [dataclasses.replace(request.decoding, **{name: one}) for one in values]
+            variants[name] = [{"decoding": one} for one in set_to]
+    if "seed" in backend.features:
+        variants["seed of 0"] = [{"seed": 0}, {"seed": None}]
+    if "temperature" in backend.features:
+        set_to = [dataclasses.replace(request.decoding, temperature=one) for one in (0.0, None)]
+        variants["temperature of 0"] = [{"decoding": one} for one in set_to]
+    for name, (one, two) in variants.items():
+        yield name, replace(request, **one), replace(request, **two)
+
+
+def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
+    """Add a problem for each part of a request that does not affect the body to send."""
+    for name, one, two in _variants(backend, request):
+        with check.calling("body", f" when the {name} changes"), contextlib.suppress(CallError):
+            if backend.body(one) == backend.body(two):
+                check.add("body", f"does not change with the request's {name}: send it.")
+
+
+async def _refused(
+    check: PlugInCheck,
+    server: Refusing,
+    at: Callable[[str], ports.Backend],
+    request: Request,
+    timeout_s: float,
+) -> None:
+    """Check a backend on a refusing server: what it sends, and its errors."""
+    backend, again, elsewhere = at(server.url), at(server.url), at("http://127.0.0.1:9")
+    if again.endpoint != backend.endpoint:
+        check.add("endpoint", "changes between sessions, so no cached reply is found again.")
+    elif backend.cacheable and elsewhere.endpoint == backend.endpoint:
+        check.add("endpoint", "is the same for two servers, which would share cached replies.")
+    shown = {"endpoint": backend.endpoint, "generate": ""}
+    shown["fingerprint"] = str(backend.fingerprint())
+    try:
+        async with asyncio.timeout(timeout_s):
+            for status, body in (*((one, b"{}") for one in ERRORS), (200, b"{}"), (200, b"<html>")):
+                server.status, server.body, server.sent = status, body, []
+                result = await _result(backend, request)
+                shown["generate"] += str(result)
+                if problem := _refusal_problem(backend, status, result):
+                    said = f"the body {body.decode()}" if status == 200 else f"status {status}"
+                    check.add("generate", f"{problem}, when the server answers with {said}.")
+                if len(server.sent) > len({*server.sent}):
+                    problem = f"sends {len(server.sent)} requests for one call with status {status}"
+                    check.add("generate", f"{problem}: switch the library's own retries off.")
+            for member, text in shown.items():
+                if any(key in text for key in server.keys):
+                    where = " in an error" if member == "generate" else ""
+                    problem = f"shows the key{where}: mask it, as HttpClient does with key=."
+                    check.add(member, problem)
+            server.status = 429
+            for name, one, two in _variants(backend, request):
+                sent = []
+                for changed in (one, two):
+                    server.sent = []
+                    await _result(backend, changed)
+                    sent.append(server.sent)
+                if any(body for _, body in sent[0]) and sent[0] == sent[1]:
+                    check.add("generate", f"does not send the request's {name}.")
+            server.together, server.sent = threading.Barrier(2), []
+            another = replace(request, messages=(Message("user", "Another."),))
+            await asyncio.gather(_result(backend, request), _result(backend, another))
+            if server.sent and server.together.broken:
+                problem = "sends a second call only when the first has ended: run blocking code"
+                said = f"{problem} with asyncio.to_thread (and let concurrency be 2)."
+                check.add("generate", said)
+            server.together = None
+            server.shutdown()
+            server.server_close()
+            if problem := _refusal_problem(backend, UNREACHABLE, await _result(backend, request)):
+                check.add("generate", f"{problem}, when no server listens.")
+    except TimeoutError:
+        check.add("generate", f"had not ended refused calls after {timeout_s:g} s.")
+    finally:
+        for built in (backend, again, elsewhere):
+            await built.aclose()
+
+
+def _refusal_problem(backend: ports.Backend, status: int, result: object) -> str:
+    if not isinstance(result, BaseException):
+        said = f"the text {result.text!r:.60}" if isinstance(result, Reply) else repr(result)
+        return f"returns {said:.80} instead of raising an error"
+    if problem := _reply_problem(backend, result):
+        return problem.rstrip(".")
+    must = ERRORS.get(status, CallError if status else TransientError)
+    other = status == 400 and not isinstance(result, TransientError | FatalCallError)
+    if not isinstance(result, must) and not other:
+        return f"raises {type(result).__name__} instead of a {must.__name__}"
+    if status == 429 and isinstance(result, TransientError):
+        if result.kind != "rate_limited":
+            return f"raises TransientError(kind={result.kind!r}) instead of kind='rate_limited'"
+        if result.retry_after is None:
+            return "raises a TransientError without the retry_after of the header Retry-After"
+    return ""
+
+
+async def _concurrent(
+    check: PlugInCheck, backend: ports.Backend, requests: list[Request], expected: Expected
+) -> None:
+    prompts = [request.messages[0].content for request in requests]
+    before = deepcopy(requests)
+    calls = [asyncio.ensure_future(backend.generate(request)) for request in requests]
+    await asyncio.sleep(0)
+    at_once = all(call.done() for call in calls)
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    for asked, result in zip(prompts, results, strict=True):
+        others = (one for one in prompts if one != asked)
+        if problem := _reply_problem(backend, result):
+            check.add("generate", problem)
+        elif not isinstance(result, Reply):
+            continue
+        elif expected:
+            text, right = result.text, expected(asked)
+            cut = result.finish_reason == "length"
+            if not (right.startswith(text) if cut else text == right):
+                check.add("generate", f"answers {asked!r} with {text!r:.60}, not {right!r}.")
+        elif asked not in result.text and any(other in result.text for other in others):
+            problem = "answers one of several concurrent calls with the text of another."
+            check.add("generate", problem)
+    if requests != before:
+        check.add("generate", "modifies its request.")
+    if all(isinstance(result, BaseException) for result in results):
+        first = f"{type(results[0]).__name__}: {results[0]}"
+        check.add("generate", f"answers no call. The first error is {first[:300]}")
+    said = {isinstance(r, Reply) and (r.text, r.reasoning, r.finish_reason) for r in results}
+    if not expected and said <= {("", None, "stop"), ("", "", "stop")}:  # no reasoning either
+        check.add("generate", "returns only empty texts.")
+    if at_once and backend.cacheable:
+        check.add("generate", "never awaits, so calls block each other. Or set cacheable to False.")
+
+
+async def _result(backend: ports.Backend, request: Request) -> Reply | BaseException:
+    [result] = await asyncio.gather(backend.generate(request), return_exceptions=True)
+    return result
+
+
+async def _parameters(
+    check: PlugInCheck, backend: ports.Backend, request: Request, whole: Reply
+) -> None:
+    """Check a call with several messages and all parameters that the backend supports.
+
+    ``whole`` is the reply to ``request``, which has one short message.
+    """
+    every = {"temperature": 0.5, "top_p": 0.9, "stop": ("\n\n\n",), "max_tokens": 16}
+    given: Any = {name: value for name, value in every.items() if name in backend.features}
+    seed = 1 if "seed" in backend.features else None
+    roles: list[Role] = ["system", "user"]
+    roles += ["assistant", "user"] if "conversation" in backend.features else []
+    longer = tuple(Message(role, "word " * 40 + request.messages[0].content) for role in roles)
+    full = replace(request, messages=longer, decoding=Decoding(**given), seed=seed)
+    result, before = await _result(backend, full), (whole.usage or Usage()).input_tokens
+    if problem := _reply_problem(backend, result):
+        problem = f"{problem.rstrip('.')}, when all parameters in its features are set."
+        check.add("generate", problem)
+    elif isinstance(result, Reply) and result.usage:
+        more, words = result.usage.input_tokens - before, 40 * len(roles)
+        if 0 < more < words:  # a server that always counts the same shows nothing
+            problem = f"counts only {more} more input tokens for {words} more words"
+            check.add("generate", f"{problem}: are all messages sent, and counted as input?")
+
+
+async def _cut_off(check: PlugInCheck, backend: ports.Backend, request: Request) -> None:
+    """Check a call with a longer answer, then the same call with a limit of one token."""
+    asked = f"{request.messages[0].content} {LONGER}"
+    request = replace(request, messages=(Message("user", asked),))
+    whole = await _result(backend, request)
+    usage = (isinstance(whole, Reply) and whole.usage) or Usage()
+    cut = await _result(backend, replace(request, decoding=Decoding(max_tokens=1)))
+    if isinstance(cut, Reply) and cut.usage:
+        tokens = cut.usage.output_tokens
+        if cut.usage.input_tokens != usage.input_tokens:
+            problem = f"reports different input tokens for one prompt: {usage}, {cut.usage}."
+            check.add("generate", f"{problem} Are input and output swapped?")
+        elif tokens > 2:
+            problem = f"counts {tokens} output tokens for max_tokens=1"
+            check.add("generate", f"{problem}: is max_tokens sent? Are input tokens included?")
+        elif cut.text and tokens == 1 < usage.output_tokens and cut.finish_reason != "length":
+            problem = f"returns finish_reason={cut.finish_reason!r}, not 'length', for a reply"
+            check.add("generate", f"{problem} that max_tokens cut off: {cut.text!r:.60}.")
+
+
+def _reply_problem(backend: ports.Backend, result: Reply | BaseException) -> str:
+    kinds = get_args(FailureKind)
+    if isinstance(result, TransientError) and result.kind not in kinds:
+        return f"raises TransientError(kind={result.kind!r}); kinds are {', '.join(kinds)}."
+    if isinstance(result, CallError):
+        return ""
+    if isinstance(result, BaseException):
+        name = type(result).__name__
+        return f"raises {name}, which is not a harness.errors.CallError: {str(result)[:200]}"
+    if problem := misfit(result, Reply):
+        return f"returns {result!r:.60}, {problem}"
+    if usage := result.usage:
+        uncached = usage.input_tokens - usage.cached_input_tokens - usage.cache_write_tokens
+        if min(*astuple(usage), uncached, usage.output_tokens - usage.reasoning_tokens) < 0:
+            return f"reports a negative number of tokens, or a part above the whole: {usage}."
+        if not usage.input_tokens or (result.text and not usage.output_tokens):
+            return f"counts no tokens: {usage}. If the provider reports none, set usage to None."
+    if not result.finish_reason:
+        return "returns no finish_reason: without one, a truncated answer looks complete."
+    if result.usage is None and backend.cacheable and "free" not in backend.features:
+        return "returns no usage: a paid call's cost would be unknown."
+    return ""

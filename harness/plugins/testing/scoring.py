@@ -1,0 +1,330 @@
+"""Checks tasks and checkers with good, wrong and hostile answers, and with conversations."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from harness.analysis.rescoring import first_reason
+from harness.errors import ConfigError, Unparseable, UserError
+from harness.plugin import Checker, Task
+from harness.plugins.testing.plugin_check import HOSTILE_TEXTS, WRONG, PlugInCheck, misfit
+from harness.records import Instance, Message, Score, verdict
+
+NEXT = "What else?"  # of a played user
+
+
+def later_turns(check: PlugInCheck, instance: Instance[Any]) -> Iterator[Instance[Any]]:
+    """Yield an instance as of each turn after the first, and check the conversations.
+
+    Each earlier turn is answered by its reference answer or, without one, by a wrong answer.
+    """
+    where = f" for {instance.id!r}"
+    opening = check.call("messages", instance, ()) or ()
+    if check.has("user_role") and check.call("user_role", instance) is not None:
+        answer = Message("assistant", check.call("reference", instance) or WRONG)
+        said = (*opening, answer, Message("user", NEXT))
+        for last in (False, True):
+            turn = _asked(check, "at_played_turn", instance, said, last)
+            if turn is not None:
+                if tuple(check.call("messages", turn, ()) or ()) != said:
+                    check.add("at_played_turn", f"does not have the conversation{where}.")
+                yield turn
+    if not check.has("turns"):
+        return
+    turns = check.call("turns", instance, where=where) or 1
+    if turns < 1:
+        check.add("turns", f"is {turns}{where}: every instance has at least one turn.")
+    if _asked(check, "at_turn", instance, ()) != instance:
+        check.add("at_turn", f"changes the instance without answers{where}.")
+    asked: Instance[Any] | None = instance
+    said, answers = opening, list[str]()
+    for _ in range(1, turns):
+        answers.append(check.call("reference", asked) or WRONG)
+        asked = _asked(check, "at_turn", instance, tuple(answers))
+        if asked is None:
+            return
+        now = tuple(check.call("messages", asked, ()) or ())
+        if problem := _misplaced(now, said, answers[-1]):
+            check.add("at_turn", f"{problem} after {len(answers)} answers{where}.")
+        said = now
+        yield asked
+
+
+def _asked(
+    check: PlugInCheck, member: str, instance: Instance[Any], *given: Any
+) -> Instance[Any] | None:
+    """Return the instance that a task's method ``member`` returns for a turn.
+
+    If the method fails, record the problem and return None.
+    """
+    with check.calling(member, f" for {instance.id!r}"):
+        found = getattr(check.plugin, member)(instance, *given)
+        if isinstance(found, Instance):
+            return found
+        check.add(member, f"returns {found!r:.60}, not an Instance.")
+    return None
+
+
+def _misplaced(now: Sequence[Message], before: Sequence[Message], answer: str) -> str:
+    expected = [*before, Message("assistant", answer)]
+    if list(now[: len(expected)]) != expected:
+        return "does not repeat the conversation so far, with the latest answer,"
+    if not now[len(expected) :] or now[-1].role != "user" or not now[-1].content.strip():
+        return "does not end with a non-empty turn of the user"
+    return ""
+
+
+def check_task(
+    task: Task[Any],
+    *,
+    answers: Mapping[str, Mapping[str, bool | None]] | None = None,
+    hidden: Callable[[Instance[Any]], str] | None = None,
+    other: Callable[[], Task[Any]] | None = None,
+    limit: int = 100,
+) -> list[str]:
+    """Check a task's members, data, prompts and scoring, and return the problems found.
+
+    Args:
+        task: The task.
+        answers: Expected verdicts, by instance id and answer. None means that the answer must be
+            unparseable.
+        hidden: Returns a string that must not be revealed, such as the correct answer to an
+            instance. Neither the instance's prompt nor the feedback on a wrong or unparseable
+            answer may contain it as whole words. Upper and lower case are not distinguished.
+        other: A function that changes the task's data in place and builds the task again, which
+            must change the fingerprint. It is called last.
+        limit: Check at most this many instances.
+    """
+    check = PlugInCheck("tasks", task)
+    if found := check.sentences():
+        return found
+    instances = _instances(check, task, limit)
+    if (fingerprint := check.call("fingerprint")) == {}:
+        check.add("fingerprint", "is empty: name everything that scores depend on.")
+    check.optional("prompt_errors")
+    with check.calling("messages", " when it is given shots"), contextlib.suppress(ConfigError):
+        for instance in instances[:1]:
+            task.messages(instance, instances[1:3])
+    prompts, without = [], []
+    secrets = {one.id: hidden(one) for one in instances} if hidden else {}
+    for instance in instances:  # all prompts first, to detect a task that keeps only the last
+        asked = check.call("messages", instance, (), where=f" for {instance.id!r}")
+        prompts.append(asked)
+        if asked is not None:
+            _no_leak(check, "messages", [one.content for one in asked], secrets.get(instance.id))
+            last = asked[-1] if asked else None
+            whole = check.has("adapted_request")  # it may send an answer, or its beginning
+            if not whole and (last is None or last.role != "user" or not last.content.strip()):
+                check.add("messages", "does not end with a non-empty user message.")
+        for member in ("instruction", "must_keep"):
+            check.optional(member, instance)
+        check.optional("leaks", instance, instance)
+        if check.optional("criteria", instance) in ([], ()):
+            without.append(instance)
+    turns = [*instances, *(turn for one in instances for turn in later_turns(check, one))]
+    references = [_scoring(check, instance, secrets.get(instance.id)) for instance in turns]
+    _failing_targets(check, turns, references)
+    known = answers or {}
+    _known_answers(check, {one.id: one for one in instances}, known)
+    for name in (one.id for one in without if _scored(check, one, WRONG) == {}):
+        check.add("criteria", f"is empty for {name!r}, and so is score: nothing decides.")
+    verdicts = [value for known_of_one in known.values() for value in known_of_one.values()]
+    if instances and False not in verdicts and all(_passes(check, i, WRONG) for i in turns):
+        check.add("score", f"lets the wrong answer {WRONG!r} pass for every instance.")
+    if not check.found.keys() & {"instances", "messages", "fingerprint"}:
+        check.elsewhere(_of_task, task, limit)
+    first = {*references[: len(instances)]} - {None}
+    if len(first) > 1 and all(prompt == prompts[0] for prompt in prompts):
+        problem = "returns the same prompt for every instance, but the references differ."
+        check.add("messages", problem)
+    judged = check.has("criteria") or True in verdicts
+    if instances and references == [None] * len(turns) and not judged:
+        problem = "returns None for every instance: give an answer that passes in answers=."
+        check.add("reference", problem)
+    if other is not None and other().fingerprint() == fingerprint:
+        check.add("fingerprint", "is the same after the data changed.")
+    return check.sentences()
+
+
+def _failing_targets(
+    check: PlugInCheck, instances: Sequence[Instance[Any]], references: Sequence[str | None]
+) -> None:
+    """Check the expected answers of instances without a reference, if others have one."""
+    for instance, reference in zip(instances, references, strict=True):
+        text = None if reference else check.optional("expected_answer", instance)
+        if text is not None and any(references) and not _passes(check, instance, text):
+            scores = _scored(check, instance, text) or {}
+            why = first_reason(scores) or "unparseable"
+            said = f"{text[:60]!r} of {instance.id!r} does not pass ({why:.200})."
+            check.add("expected_answer", said)
+
+
+def _known_answers(
+    check: PlugInCheck,
+    instances: Mapping[str, Instance[Any]],
+    answers: Mapping[str, Mapping[str, bool | None]],
+) -> None:
+    for name, verdicts in answers.items():
+        if name not in instances:
+            problem = f"does not yield {name!r} among the first {len(instances)}: raise limit=?"
+            check.add("instances", problem)
+            continue
+        for text, wanted in verdicts.items():
+            scores = _scored(check, instances[name], text)
+            read = scores is not None and any(one.value is not None for one in scores.values())
+            given = verdict(scores) if scores and read else "Unparseable"
+            expected = "Unparseable" if wanted is None else wanted
+            if scores != {} and given != expected:
+                said = f"gives the verdict {given}, not {expected}, for the answer {text!r:.60}"
+                check.add("score", f"{said} to {name!r}.")
+
+
+def _instances(check: PlugInCheck, task: Task[Any], limit: int) -> list[Instance[Any]]:
+    with check.calling("instances"):
+        instances = list(islice(task.instances(), limit))
+        for one in instances:
+            plain = isinstance(one, Instance) and msgspec.structs.replace(one, data=None)
+            if problem := misfit(plain, Instance):
+                check.add("instances", f"yields {one!r:.60}, {problem}")
+                return []
+        ids = [one.id for one in instances]
+        if not ids:
+            check.add("instances", "yields nothing.")
+        if len(set(ids)) < len(ids):
+            check.add("instances", "yields the same id twice.")
+        again = [one.id for one in islice(task.instances(), limit)]
+        if again != ids:
+            what = "other ids, or another order," if again else "nothing"
+            check.add("instances", f"yields {what} when called again.")
+        return instances
+    return []
+
+
+def _of_task(task: Task[Any], limit: int) -> dict[str, Any]:
+    """Return the results, by member, that must be the same in every process."""
+    instances = [*islice(task.instances(), limit)]
+    prompts = [[one.content for one in task.messages(each, ())] for each in instances]
+    ids = [one.id for one in instances]
+    return {"instances": ids, "messages": prompts, "fingerprint": dict(task.fingerprint())}
+
+
+def _no_leak(check: PlugInCheck, member: str, texts: Sequence[str], hidden: str | None) -> None:
+    for text in texts if hidden else ():
+        if re.search(rf"(?<!\w){re.escape(hidden or '')}(?!\w)", text, re.IGNORECASE):
+            check.add(member, f"shows the text {hidden!r:.60}, which is hidden: {text!r:.200}")
+
+
+def _scoring(check: PlugInCheck, instance: Instance[Any], hidden: str | None) -> str | None:
+    """Check the scores of good, wrong and hostile answers. Return the reference, if any."""
+    named = f" of {instance.id!r}"
+    reference: str | None = check.call("reference", instance)
+    if reference is not None:
+        scores = _scored(check, instance, reference)
+        if scores is None:
+            check.add("reference", f"{reference[:60]!r}{named} is unparseable.")
+        elif scores and all(score.passed is None for score in scores.values()):
+            check.add("score", "gives no verdict for a reference: passed is None.")
+        elif scores and verdict(scores) is not True:
+            check.add("reference", f"{reference[:60]!r}{named} does not pass.")
+    constraint = None
+    if check.has("constraint_kind") and check.has("constraint"):
+        with contextlib.suppress(UserError):  # as in the task jsonl, for a row without a schema
+            constraint = check.optional("constraint", instance)
+    if constraint is not None:
+        with check.calling("constraint"):
+            if constraint.kind != check.plugin.constraint_kind:
+                check.add("constraint", f"is of kind {constraint.kind!r}, unlike constraint_kind.")
+            pattern = constraint.regex or "|".join(map(re.escape, constraint.choices))
+            if reference is not None and pattern and not re.fullmatch(pattern, reference):
+                check.add("constraint", f"does not allow the reference {reference[:60]!r}.")
+    wrong = check.optional("wrong_answer", instance)
+    extreme = [re.sub(r"\d+(?!.*\d)", one, reference or "") for one in ("nan", "1e999")]
+    # A reference that was cut off, before its last character and before its last word.
+    cut = [(reference or "")[:-1], re.sub(r"\S+\s*$", "", reference or "")]
+    for text in dict.fromkeys((wrong or "", *extreme, *cut, *HOSTILE_TEXTS, WRONG)):
+        scores = _scored(check, instance, text, hidden)
+        passes = verdict(scores or {}) is True
+        if passes and text == wrong:
+            check.add("wrong_answer", f"returns {text[:60]!r}{named}, which passes.")
+        if scores and hidden and not passes and hidden.lower() not in text.lower():
+            said = check.call("feedback", instance, text, scores)
+            _no_leak(check, "feedback", [said or ""], hidden)
+    unanswered = check.optional("score_of_no_answer", instance)
+    if unanswered and verdict(unanswered) is True:
+        check.add("score_of_no_answer", "lets an answer with nothing to grade pass.")
+    with contextlib.suppress(Unparseable):
+        check.optional("score_parsed", instance, reference or "")
+    return reference
+
+
+def _passes(check: PlugInCheck, instance: Instance[Any], text: str) -> bool:
+    return verdict(_scored(check, instance, text) or {}) is True
+
+
+def _scored(
+    check: PlugInCheck, instance: Instance[Any], text: str, hidden: str | None = None
+) -> Mapping[str, Score] | None:
+    """Check and return an answer's scores: {} if they are invalid, None if it is unparseable."""
+    scores: Mapping[str, Score] | None
+    try:
+        scores = check.call("score", instance, text, where=f" for the text {text[:20]!r}")
+    except Unparseable as error:  # its message is the feedback
+        if hidden and hidden.lower() not in text.lower():
+            _no_leak(check, "score", [str(error)], hidden)
+        return None
+    said = None if scores is None else check.call("feedback", instance, text, scores)
+    if said == "" and verdict(scores or {}) is False:
+        check.add("feedback", "is empty for an answer that fails.")
+    return scores or {}
+
+
+def check_checker(
+    checker: Checker,
+    *,
+    passes: Sequence[str] = (),
+    fails: Sequence[str] = (),
+    instance: Instance[Any] | None = None,
+) -> list[str]:
+    """Return a checker's problems, found with hostile texts and with texts of a known verdict.
+
+    Args:
+        checker: The checker.
+        passes: Texts that must pass.
+        fails: Texts that must fail.
+        instance: The instance that all texts answer (default: an instance without data).
+    """
+    check, instance = PlugInCheck("checkers", checker), instance or Instance("x", None)
+    if check.sentences():
+        return check.sentences()
+    scores: dict[str, Score] = {}
+    fresh: Any = None
+    with contextlib.suppress(Exception):  # not everything can be copied
+        fresh = deepcopy(checker)
+    for text in (*passes, *fails, *HOSTILE_TEXTS):
+        where = f" for the text {text[:40]!r} and data {instance.data!r:.40}"
+        with contextlib.suppress(Unparseable):  # the text fails
+            if (score := check.call("check", text, instance, where=where)) is not None:
+                scores[text] = score
+    for text, score in reversed(scores.items()) if fresh else ():
+        with check.calling("check"), contextlib.suppress(Unparseable):
+            if fresh.check(text, instance) != score:
+                check.add("check", "gives another score after other texts: it must keep no state.")
+    for text in passes:
+        if text not in scores:
+            check.add("check", f"raises Unparseable for {text[:60]!r}, which must pass.")
+    for text, score in scores.items():
+        if text in (*passes, *fails) and score.passed != (text in passes):
+            must = "pass" if text in passes else "fail"
+            check.add("check", f"has passed={score.passed} for {text[:60]!r}, which must {must}.")
+    for wanted, given in ((True, "passes"), (False, "fails")):
+        unread = not wanted and len(scores) < len({*passes, *fails, *HOSTILE_TEXTS})
+        if scores and not unread and all(one.passed is not wanted for one in scores.values()):
+            check.add("check", f"{given} none of the texts tried: add one with {given}=[…].")
+    return check.sentences()

@@ -1,1 +1,0 @@
-"""The report as one page: a self-contained file that works offline."""

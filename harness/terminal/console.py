@@ -1,0 +1,72 @@
+"""Prints results to stdout, and everything else to stderr."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from harness.report.text import inert_text
+
+if TYPE_CHECKING:
+    from harness.report.table import Table, TableDocument
+
+PIPED = (160, 24)  # columns and lines of output to a file or program, unless COLUMNS is set
+_width = None if sys.stdout.isatty() else shutil.get_terminal_size(PIPED).columns
+output = Console(highlight=False, width=_width)
+messages = Console(stderr=True, highlight=False)
+
+
+def say(text: str, style: str = "") -> None:
+    """Print a message on stderr. Control characters are escaped, and markup is not interpreted."""
+    messages.print(inert_text(text), style=style or None, soft_wrap=True)
+
+
+def write(text: str) -> None:
+    """Print a line of results on stdout. Control characters are escaped."""
+    output.print(inert_text(text), soft_wrap=True)
+
+
+class ExactOutput:
+    """A writer of exact data to stdout. It escapes control characters only for a terminal."""
+
+    def write(self, text: str) -> int:
+        """Write text, escaped for a terminal."""
+        return sys.stdout.write(inert_text(text).plain if sys.stdout.isatty() else text)
+
+
+def show(document: TableDocument | Table, form: str = "table") -> None:
+    """Print a table or document, as text tables or in another format."""
+    from harness.report.table import FORMATS, Table
+    from harness.report.terminal import terminal
+
+    if form == "table" or isinstance(document, Table):
+        output.print(terminal(document))
+    else:
+        ExactOutput().write(FORMATS[form](document))
+
+
+def show_listing(listing: RenderableType, data: object, form: str) -> None:
+    """Print a listing if ``form`` is "table", and otherwise its ``data`` as JSON."""
+    if form == "table":
+        output.print(listing)
+    else:
+        from harness.report.table import TableDocument
+
+        show(TableDocument(parts=[], data=data), form)
+
+
+def show_facts(facts: Mapping[str, str], style: str = "") -> None:
+    """Print one line per fact: its name, and its text in the given Rich style."""
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim")
+    table.add_column(style=style, overflow="fold")
+    for name, value in facts.items():
+        table.add_row(Text(name), inert_text(value))
+    output.print(table)

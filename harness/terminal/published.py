@@ -1,0 +1,110 @@
+"""Downloads published data sets before the runs that need them start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from harness.config.run_file import RunFile
+from harness.config.settings import Settings
+from harness.engine.models import ModelBuilder, Resources, build_models
+from harness.errors import DataMissing, HarnessError
+from harness.store.run_folder import RunFolder
+from harness.store.runs import run_name
+from harness.terminal.console import messages, say
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from harness.datasets import fetch
+    from harness.datasets.catalogue import DataSet, Original
+
+
+def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources) -> None:
+    """Download the published data sets and prompts that the runs need, unless they are installed.
+
+    The runs are given by variant, and their names begin with ``base``. Before a data set is
+    downloaded, the runs' models are built, so that a missing API key is reported first. Other data
+    that an installed data set needs is downloaded only if none of the runs has begun, because a run
+    must keep its verdicts. Nothing is downloaded if HARNESS_FETCH is false.
+    """
+    settings = resources.settings
+    asked = {(run.task.name, run.task.options.get("dataset", "builtin")) for run in runs.values()}
+    named = {pair for pair in asked if pair[1] != "builtin"}
+    if judges := [judge for run in runs.values() for judge in run.judges]:
+        from harness.engine.judges import published_prompts  # not imported for a run without judges
+
+        fetch_prompts(published_prompts(judges), settings)
+    if not named or not settings.fetch:
+        return
+    from harness.datasets.catalogue import published
+    from harness.datasets.fetch import in_nltk_folder, summary
+
+    begun = any(RunFolder(settings.runs_dir, run_name(base, name)).begun() for name in runs)
+    missing: dict[str, tuple[DataSet, bool]] = {}  # by name; True if a task cannot run without it
+    for task, dataset in sorted(named):
+        own, *needs = published(task, dataset) or (None,)
+        if own is None:
+            continue
+        absent = summary(own, settings.data_dir) == "no"
+        if absent:
+            missing[own.name] = own, True
+        for found in needs if absent or not begun else ():
+            if summary(found, settings.data_dir) == "no" and not in_nltk_folder(found):
+                missing[found.name] = found, False
+    if missing:
+        for name, run in runs.items():
+            logs = RunFolder(settings.runs_dir, run_name(base, name)).servers
+            build_models(run, ModelBuilder(resources, run.limits, logs, beside=run.folder))
+    for found, required in missing.values():
+        say(f"Fetching {found.name} ({found.licence}) from {found.home}")
+        try:
+            install(found, settings.data_dir)
+        except HarnessError as error:
+            if required:
+                own_data = "Or use our own instances: -o task.dataset=builtin."
+                remedy = f"{error.remedy} {own_data}".strip()
+                raise DataMissing(error.message, remedy) from None
+            say(f"{error.message} To try again: harness data fetch {found.name}", "yellow")
+
+
+def fetch_prompts(names: Iterable[str], settings: Settings) -> None:
+    """Download missing data sets of published prompts, unless HARNESS_FETCH is false."""
+    if not settings.fetch:
+        return
+    from harness.datasets.catalogue import data_set
+    from harness.datasets.fetch import summary
+
+    for found in map(data_set, names):
+        if summary(found, settings.data_dir) != "yes":
+            say(f"Fetching {found.name} ({found.licence}) from {found.home}")
+            try:
+                install(found, settings.data_dir)
+            except DataMissing as error:
+                command = f"Or, when there is a network: harness data fetch {found.name}."
+                raise DataMissing(error.message, f"{error.remedy} {command}") from None
+
+
+def install(found: DataSet, root: Path, mirror: str | None = None) -> list[str]:
+    """Fetch a data set into the data folder ``root``, and show a progress bar for each file.
+
+    ``mirror`` is the URL of a folder with the original files as NAME/FILE (default: their own
+    URLs). Return the paths of the created files, relative to ``root``: none if all are installed.
+
+    Raises:
+        DataInvalid: If a file differs from the published one.
+        DataMissing: If a file cannot be downloaded or written.
+        UserError: If another process is fetching the data set.
+    """
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+    from harness.datasets import fetch  # it takes long to import
+
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn()
+    with Progress(*columns, console=messages, disable=not messages.is_terminal) as bars:
+
+        def progress_bar(original: Original) -> fetch.Progress:
+            bar = bars.add_task(original.name, total=original.size)
+            return lambda there, total: bars.update(bar, completed=there, total=total)
+
+        return fetch.fetch(found, root, mirror, progress_bar)

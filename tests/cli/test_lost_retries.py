@@ -1,0 +1,130 @@
+"""Answers and judgements that were asked for again stay those that count when lines are lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.plugins.mock.server import MockServer
+from harness.plugins.mock.wire import MockRequest
+from harness.store.index import read_attempts
+from harness.store.lost_lines import find_loss
+from harness.store.run_folder import RunFolder
+from tests.cli.command import harness
+
+ROWS = 4
+LONG = "no " * 100
+
+
+def older_copy(path: Path) -> None:
+    shutil.copy2(path.parent.parent / "old.jsonl", path)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-2]))
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return os.environ | {"HARNESS_RUNS_DIR": str(tmp_path / "runs"), "COLUMNS": "200"}
+
+
+def run_file(tmp_path: Path, server: MockServer, **changes: Any) -> Path:
+    rows = tmp_path / "rows.jsonl"
+    lines = (f'{{"id": "r{n}", "prompt": "{n}?", "target": "42"}}\n' for n in range(ROWS))
+    rows.write_text("".join(lines))
+    model = {"backend": "openai", "name": "model", "base_url": server.base_url}
+    task = {"name": "jsonl", "path": str(rows), "checks": ["exact_match"]}
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        json.dumps({"task": task, "model": model, "decoding": {"max_tokens": 20}, **changes})
+    )
+    return path
+
+
+def figures(tmp_path: Path) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads((tmp_path / "runs/mine/metrics.json").read_bytes())
+    return {key: read[key] for key in ("overall", "scores", "complete")}
+
+
+@pytest.mark.parametrize("damage", [older_copy, cut, Path.unlink])
+@pytest.mark.parametrize("retries", [1, 2])
+def test_the_newest_answers_are_restored(
+    tmp_path: Path, environment: dict[str, str], damage: Callable[[Path], None], retries: int
+) -> None:
+    draws = 0
+
+    def answer(ask: MockRequest, _: int) -> str:
+        return "42" if draws == retries else LONG
+
+    with MockServer(answers=answer) as server:
+        path, attempts = run_file(tmp_path, server), tmp_path / "runs/mine/attempts.jsonl"
+        assert harness("run", path, env=environment).returncode == 0
+        shutil.copy2(attempts, tmp_path / "runs/old.jsonl")
+        for draws in range(1, retries + 1):  # noqa: B007 (the server's answer reads it)
+            ended = harness("run", path, "--retry", "truncated", env=environment)
+            assert ended.returncode == 0, ended.stderr
+        before, asked = figures(tmp_path), server.stats().requests
+        assert before["overall"]["pass_rate"] == 1
+        damage(attempts)
+        assert "INCOMPLETE" in harness("show", "mine", env=environment).stdout
+        ended = harness("run", path, env=environment)
+        assert ended.returncode == 0, ended.stderr
+        assert figures(tmp_path) == before
+        assert server.stats().requests == asked, "a reply was paid for again"
+        assert "INCOMPLETE" not in harness("show", "mine", env=environment).stdout
+
+
+def test_without_the_cache_the_run_stays_incomplete_and_names_the_option(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    draws = 0
+
+    def answer(ask: MockRequest, _: int) -> str:
+        return "42" if draws else LONG
+
+    environment |= {"HARNESS_CACHE_DIR": str(tmp_path / "cache")}
+    with MockServer(answers=answer) as server:
+        path, attempts = run_file(tmp_path, server), tmp_path / "runs/mine/attempts.jsonl"
+        assert harness("run", path, env=environment).returncode == 0
+        shutil.copy2(attempts, tmp_path / "runs/old.jsonl")
+        draws = 1
+        retry = ("run", path, "--retry", "truncated")
+        assert harness(*retry, env=environment).returncode == 0
+        older_copy(attempts)
+        shutil.rmtree(tmp_path / "cache")
+        ended = harness("run", path, env=environment)
+        assert ended.returncode == 1
+        assert "INCOMPLETE" in ended.stdout
+        assert "INCOMPLETE" in harness("show", "mine", env=environment).stdout
+        loss = find_loss(RunFolder(tmp_path / "runs", "mine"), read_attempts(attempts))
+        assert loss is not None
+        assert "--retry truncated" in loss.remedy
+        assert harness(*retry, env=environment).returncode == 0
+        assert "INCOMPLETE" not in harness("show", "mine", env=environment).stdout
+        assert figures(tmp_path)["overall"]["pass_rate"] == 1
+
+
+def test_answers_that_were_never_asked_for_again_are_not_missed(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """Half of the answers were retried in vain before the run grew."""
+    with MockServer(answers=lambda ask, _: LONG) as server:
+        path, attempts = run_file(tmp_path, server), tmp_path / "runs/mine/attempts.jsonl"
+        half = ("--limit", str(ROWS // 2))
+        assert harness("run", path, *half, env=environment).returncode == 0
+        retry = ("run", path, *half, "--retry", "truncated")
+        assert harness(*retry, env=environment).returncode == 0
+        assert harness("run", path, env=environment).returncode == 0
+        before, asked = figures(tmp_path), server.stats().requests
+        attempts.unlink()
+        assert harness("run", path, env=environment).returncode == 0
+        assert figures(tmp_path) == before
+        assert server.stats().requests == asked == ROWS + ROWS // 2
+        assert "INCOMPLETE" not in harness("show", "mine", env=environment).stdout

@@ -1,0 +1,48 @@
+"""Shipped run files by name, and run files from any folder."""
+
+import os
+from pathlib import Path
+
+from tests.cli.command import harness, mistake
+
+
+def on(folder: Path) -> dict[str, str]:
+    return os.environ | {"HARNESS_RUNS_DIR": str(folder / "runs")}
+
+
+def test_a_shipped_run_file_runs_by_its_name_from_any_folder(tmp_path: Path) -> None:
+    for name in ("jsonl_example", "configs/jsonl_example.yaml"):
+        ended = harness("run", name, "--limit", "2", cwd=tmp_path, env=on(tmp_path))
+        assert ended.returncode == 0, ended.stderr
+    refused = mistake(harness("run", "jsonl_exampel", cwd=tmp_path, env=on(tmp_path)))
+    assert "There is no run file 'jsonl_exampel'." in refused
+    assert "jsonl_example" in refused.splitlines()[-1]
+
+
+def test_another_model_is_another_run(tmp_path: Path) -> None:
+    options = ("--limit", "2", "--model", "simulated/other")
+    ended = harness("run", "jsonl_example", *options, cwd=tmp_path, env=on(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "runs/jsonl_example.simulated-other").is_dir()
+
+
+def test_a_run_of_rows_in_its_file_finds_its_check_from_any_folder(tmp_path: Path) -> None:
+    mine, elsewhere = tmp_path / "mine", tmp_path / "elsewhere"
+    mine.mkdir()
+    elsewhere.mkdir()
+    (mine / "check.py").write_text('def check(text: str) -> bool:\n    return text == "hi"\n')
+    (mine / "answers.jsonl").write_text('{"instance": "a", "rounds": [{"text": "hi"}]}\n')
+    (mine / "own.yaml").write_text(
+        "task: {rows: [{id: a, prompt: q}], checks: [./check.py]}\n"
+        "model: {backend: replay, path: answers.jsonl, match: instance}\n"
+    )
+    for command in (
+        ("run", "mine/own.yaml"),
+        ("score", "own"),
+        ("run", "runs/own/config.yaml", "--name", "again"),
+    ):
+        ended = harness(*command, cwd=tmp_path, env=on(tmp_path))
+        assert ended.returncode == 0, ended.stderr
+    (elsewhere / "check.py").write_text("def check(text: str) -> bool:\n    return False\n")
+    refused = mistake(harness("score", "own", cwd=elsewhere, env=on(tmp_path)))
+    assert "There are two different files './check.py'" in refused
