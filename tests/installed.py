@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,12 +16,16 @@ def install_plugin(
 ) -> None:
     """Write a package of one module of this code, and the declaration of its plug-in.
 
+    What this process imported from an earlier package of this name is forgotten.
+
     Args:
         site: A folder in which Python finds packages.
         code: The module's code.
         members: For each kind of plug-in, the names in the module by the names in run files.
         package: The name of the package and of its module.
     """
+    for module in (package, f"{package}_declaration"):
+        sys.modules.pop(module, None)
     info = site / f"{package}-1.0.dist-info"
     info.mkdir(parents=True)
     declared = {

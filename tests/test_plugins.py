@@ -1,5 +1,5 @@
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +16,16 @@ Install = Callable[..., None]
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     """Puts a third party's package, with its metadata, where packages are found."""
-    names: list[str] = []
 
     def put(code: str, *, name: str = "third", **members: str) -> None:
         site = tmp_path / name
         named = {kind: dict([member.split(" = ")]) for kind, member in members.items()}
         install_plugin(site, code, named, name)
         monkeypatch.syspath_prepend(str(site))
-        names.extend([name, f"{name}_declaration"])
-        for module in names:
-            sys.modules.pop(module, None)
 
-    yield put
-    for name in names:  # another test's package may have the same name
-        sys.modules.pop(name, None)
+    return put
 
 
 ECHO = """

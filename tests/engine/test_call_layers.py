@@ -33,7 +33,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     site = tmp_path / "site"
     install_plugin(site, LAYER, {"call_layers": {"facts": "layer"}})
     monkeypatch.syspath_prepend(str(site))
-    monkeypatch.delitem(sys.modules, "third", raising=False)
     return site
 
 

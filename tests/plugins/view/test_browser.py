@@ -162,7 +162,7 @@ async def test_no_serious_fault_of_accessibility(made: Path, watched: Watched) -
             await expect(tab.locator(ready).first).to_be_visible()
             await tab.evaluate((files("axe_playwright_python") / "axe.min.js").read_text())
             for scheme in SCHEMES:
-                await tab.emulate_media(color_scheme=scheme)
+                await tab.emulate_media(color_scheme=scheme, reduced_motion="reduce")
                 found = await tab.evaluate(AXE)
                 faults = [
                     one for one in found["violations"] if one["impact"] in ("serious", "critical")
