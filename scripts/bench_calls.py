@@ -32,6 +32,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from harness.plugin import Task
+from harness.plugin_loader import register
 
 CONCURRENCY = 500
 LATENCY_S = 0.05
@@ -275,17 +276,8 @@ def resume(work: Work) -> Measured:
 def process(row: Row, work: Work, core: int, pipe: Connection) -> None:
     """Entry point of a row's process."""
     pin(core)
-    register(work.folder)
+    register("tasks", "numbered", Numbered)
     pipe.send(row(work))
-
-
-def register(folder: Path) -> None:
-    """Register this file's task as a plug-in, so that the harness finds it."""
-    info = folder / "bench_calls-0.dist-info"
-    info.mkdir(exist_ok=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: bench-calls\nVersion: 0\n")
-    (info / "entry_points.txt").write_text("[harness.tasks]\nnumbered = bench_calls:Numbered\n")
-    sys.path.append(str(folder))
 
 
 def measure(row: Row, port: int, prompts: int, folder: Path, run: str = "") -> Measured:
