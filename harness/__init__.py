@@ -31,31 +31,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from harness.api import (
-        aevaluate,
         arun,
         arun_all,
         backend,
         checker,
         compare,
-        evaluate,
         judge,
         open_run,
         run,
         run_all,
         task,
     )
+    from harness.plugins.suites.api import aevaluate as aevaluate
+    from harness.plugins.suites.api import evaluate as evaluate
 
     __version__: str
 
 __all__ = [
     "__version__",
-    "aevaluate",
     "arun",
     "arun_all",
     "backend",
     "checker",
     "compare",
-    "evaluate",
     "judge",
     "open_run",
     "run",
@@ -69,7 +67,9 @@ DISTRIBUTION = "harness-instruct"
 
 
 def __dir__() -> list[str]:
-    return __all__
+    from harness.declarations import declared_members
+
+    return [*__all__, *declared_members("api")]
 
 
 def __getattr__(name: str) -> Any:
@@ -80,6 +80,11 @@ def __getattr__(name: str) -> Any:
         return version(DISTRIBUTION)
     if name in __all__:
         return getattr(import_module("harness.api"), name)
+    if not name.startswith("_"):
+        from harness.declarations import declared_members
+
+        for member in declared_members("api").get(name, ()):
+            return member.load()
     if name == "simple_evaluate":  # lm-eval's function
         raise AttributeError("module 'harness' has no 'simple_evaluate': use harness.evaluate")
     raise AttributeError(f"module 'harness' has no attribute {name!r}")

@@ -109,6 +109,7 @@ class Plugin:
     Attributes:
         summary: What the plug-in is for, in one line.
         requires: The plug-ins whose modules it imports, by the names of their entry points.
+        api: Functions of the Python API, by name: ``harness.NAME``.
         figures: The functions that write figures for other verbs, as the report's do.
         section_builders: Functions that build something from a section of a run file, by its key:
             ``task.shots`` (`harness.engine.plan.FewShotPrompts`) and ``task.choices``
@@ -161,6 +162,7 @@ class Plugin:
     checkups: Members = field(default_factory=dict)
     run_copies: Members = field(default_factory=dict)
     sections: Members = field(default_factory=dict)
+    api: Members = field(default_factory=dict)
     figures: Members = field(default_factory=dict)
     table_figures: Members = field(default_factory=dict)
     suite_documents: Members = field(default_factory=dict)

@@ -26,12 +26,6 @@ CORE: Mapping[str, Verb] = {
         executes=True,
         completes="harness.cli.completion:run_files",
     ),
-    "eval": Verb(
-        summary="Evaluate models on benchmarks, and show one table of results.",
-        heading="Run",
-        place="harness.cli.run:evaluate",
-        executes=True,
-    ),
     "ls": Verb(
         summary="List the runs.",
         heading="Look at runs",
