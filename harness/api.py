@@ -29,7 +29,7 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.executor import execute_all
 from harness.engine.models import Resources, ignored_urls
-from harness.engine.preparation import prepare_all
+from harness.engine.preparation import prepare_all, prepare_data
 from harness.engine.run_copies import set_copies_aside
 from harness.engine.run_files import read_runs, registered, run_named, runs_named
 from harness.errors import ConfigError, HarnessError, UserError, for_python, nearest
@@ -39,7 +39,6 @@ from harness.results import ComparisonResult, RunResult
 from harness.store.runs import set_aside
 from harness.terminal.console import say
 from harness.terminal.display import Display
-from harness.terminal.published import fetch_published
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -244,7 +243,7 @@ async def execute_runs(
         with aside if options.get("fresh") else nullcontext():
             if options.get("fresh"):
                 set_copies_aside(resources.settings, base, chosen)
-            fetch_published(chosen, base, resources)
+            prepare_data(chosen, base, resources)
             again = bool(options.get("rescore"))
             evaluated = begin is not None
             jobs = prepare_all(runs, base, resources, only=only, rescore=again, extends=evaluated)

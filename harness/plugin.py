@@ -122,6 +122,8 @@ class Plugin:
         sections: The types of keys of run files that the core leaves to plug-ins, by key.
         batches: Functions that build the batches of a backend's provider, by the backend's name
             (`harness.plugins.batches.provider`).
+        preparations: Functions that are called before runs start, such as to download their data
+            (`harness.engine.preparation.Preparation`).
         report_sections: What it adds to reports, by section (`harness.plugins.report.runs`).
         data_sets: The name of a YAML file beside the declaration, with the data sets that
             ``harness data fetch`` downloads: see `harness.datasets.catalogue`.
@@ -162,6 +164,7 @@ class Plugin:
     checkups: Members = field(default_factory=dict)
     run_copies: Members = field(default_factory=dict)
     sections: Members = field(default_factory=dict)
+    preparations: Members = field(default_factory=dict)
     api: Members = field(default_factory=dict)
     figures: Members = field(default_factory=dict)
     table_figures: Members = field(default_factory=dict)

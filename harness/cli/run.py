@@ -22,7 +22,7 @@ from harness.config.settings import Settings, secret
 from harness.engine.executor import Execution, Result, execute_all
 from harness.engine.job import Job
 from harness.engine.models import Resources, ignored_urls
-from harness.engine.preparation import LOOKED_AT, prepare_all
+from harness.engine.preparation import LOOKED_AT, prepare_all, prepare_data
 from harness.engine.progress import OTHER_ERRORS, Tally
 from harness.engine.run_copies import set_copies_aside
 from harness.engine.run_files import read_runs
@@ -35,7 +35,6 @@ from harness.store.run_folder import RunFolder
 from harness.store.runs import fresh_base, run_name, set_aside, shard_base
 from harness.terminal.console import output, say, show
 from harness.terminal.display import Display
-from harness.terminal.published import fetch_published
 from harness.wording import count_of
 
 
@@ -147,7 +146,7 @@ def carry_out(
         with set_aside(root, base, runs) if how.fresh else nullcontext("") as kept:
             if how.fresh:
                 set_copies_aside(settings, base, runs)
-            fetch_published(runs, base, resources)
+            prepare_data(runs, base, resources)
             jobs = prepared(base, rescore=how.rescore)
             if missing and any(map(_owes_calls, jobs.values())):
                 secret(missing[0])

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from harness.config.run_file import RunFile
 from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
-from harness.datasets.folder import DataFolder
+from harness.datasets.folder import DataFolder, prompt_files
 from harness.declarations import declarations
 from harness.engine.assessment import UNANSWERED, judged_outcomes, reply_outcome
 from harness.engine.models import Model, ModelBuilder
@@ -224,8 +224,6 @@ def _plugin(
     if isinstance(prompt, str) and is_path(prompt):
         options["prompt"] = data.own(prompt)
     if published := published_prompts([section]):
-        from harness.datasets.fetch import prompt_files  # reading the catalogue takes a while
-
         [file] = prompt_files(published[0], settings.data_dir).values()
         options["prompt"] = str(file)
     judge: Judge = kind("judges").build(
