@@ -112,7 +112,9 @@ class Plugin:
         api: Functions of the Python API, by name: ``harness.NAME``.
         figures: The functions that write figures for other verbs, as the report's do.
         section_builders: Functions that build something from a section of a run file, by its key:
-            ``task.shots`` (`harness.engine.plan.FewShotPrompts`) and ``task.choices``
+            ``panels`` (`harness.engine.judges.JudgePanel`), ``polish``
+            (`harness.engine.samples.Rewriter`), ``task.shots``
+            (`harness.engine.plan.FewShotPrompts`) and ``task.choices``
             (`harness.tasks.jsonl.question_form.QuestionForm`).
         table_figures: Kinds of figures in tables (`FigureKind`).
         suite_documents: A function that builds the table of models and benchmarks, which is shown

@@ -31,7 +31,7 @@ from harness.engine.progress import Ending, Listener, Tally, Verdicts
 from harness.engine.reasoning import unseparated
 from harness.engine.restoring import CachedDraws, is_cached
 from harness.engine.run_files import with_own_rows
-from harness.engine.samples import Samples
+from harness.engine.samples import Rewriter, Samples
 from harness.engine.session import Session, open_session, rare_collections, work_off
 from harness.errors import (
     AFFECTS_ALL_RUNS,
@@ -41,6 +41,7 @@ from harness.errors import (
     HarnessError,
     option,
 )
+from harness.plugin_loader import Kind
 from harness.ports import Task, overrides
 from harness.records import SCORING_VERSION, Attempt, Request
 from harness.store.aggregates import write_aggregates
@@ -67,7 +68,6 @@ if TYPE_CHECKING:
     from harness.engine.judges import Judges
     from harness.engine.judging import Judging
     from harness.engine.next_turn import PlayedUser
-    from harness.engine.paraphrase import Paraphraser
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ async def _work(
     work = job.work(plan)
     tally = Tally(rounds=job.run.rounds.max, budget=session.budget)
     judging: Judging | None = None
-    paraphraser: Paraphraser | None = None
+    paraphraser: Rewriter | None = None
     user: PlayedUser | None = None
     with contextlib.ExitStack() as stack:
         writer = stack.enter_context(JsonLinesWriter(job.folder.attempts, job.folder.seal()))
@@ -250,10 +250,9 @@ async def _work(
         workers = models.worker_count(asked, work.owed)
         manifest.plan(work.total, work.owed + work.later, job.unanswerable())
         if job.paraphraser is not None and job.run.polish is not None:
-            from harness.engine.paraphrase import Paraphraser
-
             second = bind(session, job.paraphraser)
-            paraphraser = Paraphraser(job.task, second, job.run.polish.prompt)
+            build_paraphraser = Kind("section_builders").load("polish")
+            paraphraser = build_paraphraser(job.task, second, job.run.polish.prompt)
         if job.user is not None:
             from harness.engine.next_turn import PlayedUser
 

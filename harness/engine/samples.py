@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import UNSET, UnsetType, convert
 from msgspec.structs import replace
@@ -65,12 +65,28 @@ from harness.records import (
 if TYPE_CHECKING:
     from harness.engine.judging import Judging  # not imported for a run without judges
     from harness.engine.next_turn import PlayedUser
-    from harness.engine.paraphrase import Paraphraser
 
 CALLED_A_TOOL = "The model called a tool, so the conversation cannot continue without its result."
 
 Rewritings = tuple[Rewriting, ...]
 NO_VERDICT = AnswerVerdict(None)
+
+
+class Rewriter(Protocol):
+    """Rewrites a run's instructions and feedback.
+
+    A package declares, as ``polish`` of its `section_builders`, a function that returns one. It
+    takes the run's task, the model that paraphrases, and the section's ``prompt``.
+    """
+
+    async def rewrite(
+        self,
+        text: str,
+        kind: Literal["instruction", "feedback"],
+        instance: Instance[Any],
+        origin: Origin,
+    ) -> tuple[str, Rewriting]:
+        """Return the paraphrase, or else the original text, and a record of the call."""
 
 
 @dataclass(slots=True)
@@ -83,7 +99,7 @@ class Samples:
     record: Callable[[Attempt, bool | None, Verdicts], None]
     stop: Stop  # once requested, no further round starts
     judging: Judging | None = None  # None: the rules alone decide
-    paraphraser: Paraphraser | None = None  # None: send the user's turns unchanged
+    paraphraser: Rewriter | None = None  # None: send the user's turns unchanged
     long_answers: LongAnswers | None = None  # None: score long answers in this process too
     user: PlayedUser | None = None  # None: no model plays the user
     # Whether a round is asked for; if not, the sample is left as it is.
