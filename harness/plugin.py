@@ -63,6 +63,21 @@ class Verb:
     completes: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """A view of saved runs: ``harness show RUN --NAME``, with underscores as hyphens.
+
+    Attributes:
+        summary: The option's line in ``harness show --help``.
+        place: The place of a function that takes a list of `harness.store.run_folder.RunFolder` and
+            the value of ``--by`` (a label, or ""), and returns a
+            `harness.report.table.TableDocument`.
+    """
+
+    summary: str
+    place: str
+
+
 CheckupState = Literal["ok", "lack", "broken"]
 
 
@@ -179,3 +194,4 @@ class Plugin:
     extensions: Mapping[str, Members] = field(default_factory=dict)
     judge_prompts: Mapping[str, str] = field(default_factory=dict)
     verbs: Mapping[str, Verb] = field(default_factory=dict)
+    views: Mapping[str, View] = field(default_factory=dict)
