@@ -125,12 +125,16 @@ class Plugin:
         summary: What the plug-in is for, in one line.
         requires: The plug-ins whose modules it imports, by the names of their entry points.
         api: Functions of the Python API, by name: ``harness.NAME``.
+        cautions: Functions that take a run's `harness.store.index.AttemptIndex`, and return a
+            sentence for each problem that its answers show, such as ignored decoding parameters.
+            They are not called for simulated answers.
         figures: The functions that write figures for other verbs, as the report's do.
         section_builders: Functions that build something from a section of a run file, by its key:
             ``panels`` (`harness.engine.judges.JudgePanel`), ``polish``
             (`harness.engine.samples.Rewriter`), ``task.shots``
-            (`harness.engine.plan.FewShotPrompts`) and ``task.choices``
-            (`harness.tasks.jsonl.question_form.QuestionForm`).
+            (`harness.engine.plan.FewShotPrompts`), ``task.choices``
+            (`harness.tasks.jsonl.question_form.QuestionForm`) and ``user``
+            (`harness.engine.next_turn.PlayedUser`).
         table_figures: Kinds of figures in tables (`FigureKind`).
         suite_documents: A function that builds the table of models and benchmarks, which is shown
             of runs of several tasks (`harness.report.runs.suite_document`).
@@ -181,6 +185,7 @@ class Plugin:
     checkups: Members = field(default_factory=dict)
     run_copies: Members = field(default_factory=dict)
     sections: Members = field(default_factory=dict)
+    cautions: Members = field(default_factory=dict)
     preparations: Members = field(default_factory=dict)
     api: Members = field(default_factory=dict)
     figures: Members = field(default_factory=dict)

@@ -25,6 +25,7 @@ from harness.engine.crashes import HeldCrashes
 from harness.engine.heartbeat import Heartbeat
 from harness.engine.job import Job
 from harness.engine.long_answers import LongAnswers
+from harness.engine.next_turn import TurnStrategy
 from harness.engine.observing import Observation, observed_run
 from harness.engine.plan import OwedSample, RunPlan, Work
 from harness.engine.progress import Ending, Listener, Tally, Verdicts
@@ -43,7 +44,7 @@ from harness.errors import (
 )
 from harness.plugin_loader import Kind
 from harness.ports import Task, overrides
-from harness.records import SCORING_VERSION, Attempt, Request
+from harness.records import SCORING_VERSION, Attempt, Instance, Request
 from harness.store.aggregates import write_aggregates
 from harness.store.file_states import (
     ATTEMPTS,
@@ -67,7 +68,6 @@ if TYPE_CHECKING:
     from harness.analysis.metrics import Metrics
     from harness.engine.judges import Judges
     from harness.engine.judging import Judging
-    from harness.engine.next_turn import PlayedUser
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ async def _work(
     tally = Tally(rounds=job.run.rounds.max, budget=session.budget)
     judging: Judging | None = None
     paraphraser: Rewriter | None = None
-    user: PlayedUser | None = None
+    user: Callable[[Instance[Any]], TurnStrategy] | None = None
     with contextlib.ExitStack() as stack:
         writer = stack.enter_context(JsonLinesWriter(job.folder.attempts, job.folder.seal()))
         if judges is not None:
@@ -254,9 +254,7 @@ async def _work(
             build_paraphraser = Kind("section_builders").load("polish")
             paraphraser = build_paraphraser(job.task, second, job.run.polish.prompt)
         if job.user is not None:
-            from harness.engine.next_turn import PlayedUser
-
-            user = PlayedUser(job.task, job.user, bind(session, job.user.model))
+            user = partial(job.user.turns, job.task, bind(session, job.user.model))
 
         score_warnings = ScoreWarnings()
 

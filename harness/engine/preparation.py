@@ -94,8 +94,7 @@ def prepare(
     judges: tuple[JudgeModel, ...] = ()
     shots: FewShotPrompts | None = None
     if run.user:
-        from harness.engine.next_turn import build_user
-
+        build_user = Kind("section_builders").load("user")
         user = build_user(run.user, builder, run.seed)
     if run.judges:
         from harness.engine.judges import build_judges

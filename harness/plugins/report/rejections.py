@@ -15,8 +15,7 @@ from harness.records import CONSTRAINT_REFUSED, WITHOUT_REPLY, Outcome
 from harness.report.run_tables import headed
 from harness.report.table import Note, Table, TableDocument, table
 from harness.report.text import percent
-from harness.scoring.validators import limits
-from harness.scoring.validators.schemas import MAPS
+from harness.scoring.validators.schemas import features
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
 
@@ -107,28 +106,6 @@ def rejections(asked: Iterable[tuple[str, Any, str | None]]) -> Rejections:
         features=sorted(listed, key=lambda one: (-one.n_rejected / one.n, -one.n, one.name)),
         messages=dict(messages.most_common()),
     )
-
-
-def features(schema: Any) -> tuple[str, ...]:
-    """Return descriptions of a JSON Schema's distinct features, such as its root type."""
-    root = schema.get("type", "any") if isinstance(schema, dict) else schema
-    return (f"root: {root}", *sorted(set(_keywords(schema, 0))))
-
-
-def _keywords(schema: Any, depth: int) -> Iterator[str]:
-    if isinstance(schema, list) and depth <= limits.DEEPEST:
-        for one in schema:
-            yield from _keywords(one, depth + 1)
-    if not isinstance(schema, dict) or depth > limits.DEEPEST:
-        return
-    for keyword, value in schema.items():
-        yield str(keyword)
-        if keyword == "format":
-            yield f"format: {value}"
-        elif keyword in (*MAPS, "dependentRequired") and isinstance(value, dict):
-            yield from _keywords(list(value.values()), depth + 1)
-        elif keyword not in ("const", "enum", "default", "examples"):
-            yield from _keywords(value, depth + 1)
 
 
 def rejection_document(found: Rejections) -> TableDocument:

@@ -124,6 +124,28 @@ def parts(schema: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
             stack.extend(((*path, index), below) for index, below in enumerate(one))
 
 
+def features(schema: Any) -> tuple[str, ...]:
+    """Return descriptions of a JSON Schema's distinct features, such as its root type."""
+    root = schema.get("type", "any") if isinstance(schema, dict) else schema
+    return (f"root: {root}", *sorted(set(_keywords(schema, 0))))
+
+
+def _keywords(schema: Any, depth: int) -> Iterator[str]:
+    if isinstance(schema, list) and depth <= limits.DEEPEST:
+        for one in schema:
+            yield from _keywords(one, depth + 1)
+    if not isinstance(schema, dict) or depth > limits.DEEPEST:
+        return
+    for keyword, value in schema.items():
+        yield str(keyword)
+        if keyword == "format":
+            yield f"format: {value}"
+        elif keyword in (*MAPS, "dependentRequired") and isinstance(value, dict):
+            yield from _keywords(list(value.values()), depth + 1)
+        elif keyword not in ("const", "enum", "default", "examples"):
+            yield from _keywords(value, depth + 1)
+
+
 _HOLDERS, _CONDITIONS, _ANNOTATIONS = (
     frozenset(names.split())
     for names in (
