@@ -26,6 +26,7 @@ From Python:
 docs/python.md describes the functions that this module exports.
 """
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -42,8 +43,7 @@ if TYPE_CHECKING:
         run_all,
         task,
     )
-    from harness.plugins.suites.api import aevaluate as aevaluate
-    from harness.plugins.suites.api import evaluate as evaluate
+    from harness.declarations import PluginMember
 
     __version__: str
 
@@ -66,10 +66,14 @@ DISTRIBUTION = "harness-instruct"
 """The name under which pip installs the harness. On PyPI, ``harness`` is another project."""
 
 
-def __dir__() -> list[str]:
-    from harness.declarations import declared_members
+def _functions_of_plugins() -> Mapping[str, "list[PluginMember]"]:
+    from harness.declarations import declared_members  # `import harness` stays fast
 
-    return [*__all__, *declared_members("api")]
+    return declared_members("api")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *_functions_of_plugins()]
 
 
 def __getattr__(name: str) -> Any:
@@ -81,9 +85,7 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(import_module("harness.api"), name)
     if not name.startswith("_"):
-        from harness.declarations import declared_members
-
-        for member in declared_members("api").get(name, ()):
+        for member in _functions_of_plugins().get(name, ()):
             return member.load()
     if name == "simple_evaluate":  # lm-eval's function
         raise AttributeError("module 'harness' has no 'simple_evaluate': use harness.evaluate")

@@ -28,7 +28,7 @@ from harness.engine.run_files import run_named
 from harness.errors import DataMissing, option
 from harness.execution import executing
 from harness.records import SCHEMA_VERSION
-from harness.report.transcript import change_line, changes_document
+from harness.report.verdict_changes import change_line, changes_document
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
 from harness.store.lost_lines import warn_of_missing

@@ -32,12 +32,6 @@ CORE: Mapping[str, Verb] = {
         heading="Look at runs",
         place="harness.cli.manage:ls",
     ),
-    "show": Verb(
-        summary="Show a run's metrics, its failures, or one instance in full.",
-        heading="Look at runs",
-        place="harness.cli.show:show",
-        completes=RUN_NAMES,
-    ),
     "mv": Verb(
         summary="Rename a run.",
         heading="Look at runs",

@@ -16,9 +16,9 @@ from harness.declarations import declared_views
 from harness.engine.run_files import runs_named
 from harness.engine.task_answers import row_fields
 from harness.errors import ConfigError, DataMissing
+from harness.plugins.show.transcript import Rows, answers_document, failed_document, transcript
 from harness.report.run_tables import headed, run_document
 from harness.report.table import Note, TableDocument
-from harness.report.transcript import Rows, answers_document, failed_document, transcript
 from harness.store.index import AttemptIndex, read_instance
 from harness.store.lost_lines import warn_of_missing
 from harness.store.run_folder import RunFolder
