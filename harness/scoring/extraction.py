@@ -19,8 +19,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from harness.errors import ConfigError, Unparseable, nearest
 from harness.scoring.conclusions import announces, first_turn, is_mentioned, is_superseded
+from harness.scoring.final_numbers import read_number
 from harness.scoring.json_objects import json_object
-from harness.scoring.numbers import read_number
 from harness.scoring.patterns import Pattern, PatternTooSlow, Take, around_group
 from harness.scoring.reasoning import without_reasoning
 from harness.wording import truncated

@@ -11,13 +11,13 @@ import pytest
 from harness.errors import Unparseable
 from harness.scoring.conclusions import (
     SCORE,
-    conclusion,
     is_denied,
     is_retracted,
     plain,
     statements,
     undecided,
 )
+from harness.scoring.final_numbers import read_number
 from harness.scoring.json_objects import json_object
 from harness.scoring.quotations import unquoted
 
@@ -155,11 +155,14 @@ PIECES += [
     "answer: 7\na: ",
     "that is ",
     "I made a ",
+    "1 2 ",
+    "1 (2) ",
+    "step 1 2 ",
 ]
 
 
 def read_last(text: str) -> object:
-    return is_retracted(text, 0), conclusion(text)
+    return is_retracted(text, 0), read_number(text, "last")
 
 
 @pytest.mark.timed

@@ -9,7 +9,8 @@ from harness.errors import ConfigError, Unparseable
 from harness.ports import Checker
 from harness.records import Instance, Score
 from harness.scoring.extraction import JsonCollection
-from harness.scoring.numbers import MOST_DIGITS, only_number, read_number
+from harness.scoring.final_numbers import read_number
+from harness.scoring.numbers import MOST_DIGITS, only_number
 from harness.scoring.patterns import Take
 from harness.scoring.reasoning import without_reasoning
 
