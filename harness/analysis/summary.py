@@ -97,11 +97,13 @@ def measure(
     references = None
     if (folder.path / REFERENCES).is_dir():
         references = read_attempts(references_folder(folder).attempts)
-    whole = calls is None
-    # One at a time, to save memory.
-    calls = read_calls(folder.attempts) if calls is None else calls
+    index = None
+    if calls is None:
+        calls = read_calls(folder.attempts)  # before the attempts, to save memory
+        index = AttemptIndex(folder.attempts)
     own = calls.model or calls
-    attempts = read_attempts(folder.attempts) if attempts is None else attempts
+    if attempts is None:
+        attempts = read_attempts(folder.attempts) if index is None else index.attempts
     owed = folder.owed()
     if loss := warn_of_loss(folder, attempts):
         complete = False
@@ -127,8 +129,7 @@ def measure(
     aggregates = {name: dict(one) for name, one in read_aggregates(folder.attempts).items()}
     positions = None
     ignored: list[str] = []
-    if whole:
-        index = AttemptIndex(folder.attempts, judges=False)
+    if index is not None:
         if CHOICE in attempts.scores:
             positions = read_positions(index)
         if not facts.simulated:
