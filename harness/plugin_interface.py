@@ -76,8 +76,8 @@ def calling(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
-        said = f"{type(error).__name__}: {str(error)[:200]}"
+        description = f"{type(error).__name__}: {str(error)[:200]}"
         if cause := error.__cause__:
-            said += f", caused by {type(cause).__name__}: {str(cause)[:200]}"
-        problem = f"{what} fails ({said}; {Path(place.filename).name}, line {place.lineno})."
+            description += f", caused by {type(cause).__name__}: {str(cause)[:200]}"
+        problem = f"{what} fails ({description}; {Path(place.filename).name}, line {place.lineno})."
         raise ConfigError(problem, "Fix it, or remove it from the configuration.") from error

@@ -116,7 +116,9 @@ def register(kind_name: str, name: str, plugin: Callable[..., Any], version: str
     Raises:
         ConfigError: If a built-in plug-in, or a different installed one, has this name.
     """
-    installed = [f"{one.module}:{one.attribute}" for one in kind(kind_name)._declared(name)]
+    installed = [
+        f"{member.module}:{member.attribute}" for member in kind(kind_name)._declared(name)
+    ]
     source = inspect.unwrap(plugin)
     if f"{source.__module__}:{source.__qualname__}" in installed:
         return  # it is the entry point's
@@ -145,20 +147,26 @@ def _from_file(kind_name: str, name: str) -> _FromFile:
     check_execution(name)
     title, path = Kind(kind_name).title, Path(name)
     key = kind_name, path.absolute()
-    known = _loaded.get(key)
-    if known is not None and all(_changed_ns(path) == ns for path, ns in known.changed_ns.items()):
-        return known
+    loaded = _loaded.get(key)
+    if loaded is not None and all(
+        _changed_ns(path) == ns for path, ns in loaded.changed_ns.items()
+    ):
+        return loaded
     with calling(f"The {title} {name!r}"):
         module = load_file(path)
-    public = {key: one for key, one in vars(module).items() if key[0] != "_" and callable(one)}
-    own = [key for key, one in public.items() if getattr(one, "__module__", "") == path.stem]
-    if not hasattr(module, "plugin") and len(own) != 1:
-        problem = f"{name} defines {len(own)} public functions and classes, not one."
-        imported = [key for key, one in public.items() if inspect.isfunction(one)]
-        remedy = f"Name the {title} in the file: plugin = {(own or imported or ['MyClass'])[-1]}."
-        others = " Or begin the names of helpers with '_'." if own else ""
+    public = {
+        key: value for key, value in vars(module).items() if key[0] != "_" and callable(value)
+    }
+    defined_here = [
+        key for key, value in public.items() if getattr(value, "__module__", "") == path.stem
+    ]
+    if not hasattr(module, "plugin") and len(defined_here) != 1:
+        problem = f"{name} defines {len(defined_here)} public functions and classes, not one."
+        imported = [key for key, value in public.items() if inspect.isfunction(value)]
+        remedy = f"Name the {title} in the file: plugin = {(defined_here or imported or ['MyClass'])[-1]}."
+        others = " Or begin the names of helpers with '_'." if defined_here else ""
         raise ConfigError(problem, remedy + others)
-    plugin: Callable[..., Any] = getattr(module, "plugin", None) or public[own[0]]
+    plugin: Callable[..., Any] = getattr(module, "plugin", None) or public[defined_here[0]]
     files = local_files(path)
     if kind_name == "checkers" and inspect.isfunction(plugin):
         plugin = checker_of(plugin, name)
@@ -202,7 +210,7 @@ class Kind:
         members = declared_members(self.name)
         family, colon, entry = name.partition(":")
         if colon:
-            return [one._replace(entry=entry) for one in members.get(f"{family}:*", ())]
+            return [member._replace(entry=entry) for member in members.get(f"{family}:*", ())]
         return members.get(name, [])
 
     def names(self) -> list[str]:
@@ -244,14 +252,18 @@ class Kind:
         try:
             plugin = members[0].load()
         except KeyError:
-            names = [one for one in self.names() if one.startswith(name.partition(":")[0])]
+            names = [
+                candidate
+                for candidate in self.names()
+                if candidate.startswith(name.partition(":")[0])
+            ]
             problem = f"There is no {self.title} named {name!r}."
             raise ConfigError(problem, nearest(name, names)) from None
         except ExtraMissing:
             raise
         except Exception as error:  # a third party's module may raise anything on import
-            said = f"({type(error).__name__}: {error})"
-            problem = f"The {where} from {packages} cannot be loaded {said}."
+            reason = f"({type(error).__name__}: {error})"
+            problem = f"The {where} from {packages} cannot be loaded {reason}."
             raise ConfigError(problem, "Fix or uninstall that package.") from error
         if members[0].entry or self.name != "checkers" or not inspect.isfunction(plugin):
             return plugin
@@ -313,10 +325,10 @@ class Kind:
 
         where = f"{self.title} {name!r}"
         plugin = self.load(name)
-        own = parameters(plugin, given=False)
+        option_parameters = parameters(plugin, given=False)
         for key in options:
-            if key not in own:
-                remedy = nearest(key, {*own, *SECTION_KEYS.get(self.name, ("name",))})
+            if key not in option_parameters:
+                remedy = nearest(key, {*option_parameters, *SECTION_KEYS.get(self.name, ("name",))})
                 if self.name == "backends" and key in PARAMETERS:
                     right = key if key == "seed" else f"decoding.{key}"
                     remedy = f"Did you mean {right!r}? It is not a key of the model."
@@ -329,11 +341,13 @@ class Kind:
             first = error.errors()[0]
             parts = [str(part) for part in first["loc"]]
             # Pydantic also names the types of a union, as in target.str.
-            option = ".".join([parts[0], *(one for one in parts[1:] if not _TYPE.fullmatch(one))])
-            said = first["msg"].removeprefix("Value error, ")
+            option = ".".join(
+                [parts[0], *(location for location in parts[1:] if not _TYPE.fullmatch(location))]
+            )
+            problem = first["msg"].removeprefix("Value error, ")
             if first["type"] == "string_type":
-                said = "must be text: put it in quotes"
-            said = f"Option {option!r} of the {where}: {said[:1].lower()}{said[1:]}."
+                problem = "must be text: put it in quotes"
+            problem = f"Option {option!r} of the {where}: {problem[:1].lower()}{problem[1:]}."
             remedy = ""
             if first["type"] == "string_type" and isinstance(first["input"], dict):
                 value = f"{next(iter(first['input']), '')}: …"
@@ -342,14 +356,14 @@ class Kind:
             if option in SUPPLIED.get(self.name, ()):
                 remedy = "The harness supplies a parameter of this name only if it is keyword-only."
             elif first["type"] == "missing":
-                said = f"The {where} needs the option {option!r}."
+                problem = f"The {where} needs the option {option!r}."
                 if self.name == "checkers":
                     remedy = f"For a field of the row: {{{name}: {{{option}: {{field: NAME}}}}}}."
                 if self.name == "backends":
                     remedy = (
                         f"In a run file: model.{option}. On the command line: -o model.{option}=…"
                     )
-            raise ConfigError(said, remedy) from None
+            raise ConfigError(problem, remedy) from None
 
     def build(self, name: str, options: Mapping[str, Any], **given: Any) -> Any:
         """Build a plug-in from its options.
@@ -363,14 +377,14 @@ class Kind:
         """
         checked, where = self.options(name, options), f"The {self.title} {name!r}"
         plugin = self.load(name)
-        wanted = parameters(plugin, given=True)
+        supplied_parameters = parameters(plugin, given=True)
         supplied = {*SUPPLIED.get(self.name, {}), *given}
-        for key, parameter in wanted.items():
+        for key, parameter in supplied_parameters.items():
             if parameter.default is parameter.empty and key not in supplied:
                 problem = f"{where} has a keyword-only parameter {key!r}, which the harness does"
                 remedy = f"{nearest(key, supplied)} An option must be a positional parameter."
                 raise ConfigError(f"{problem} not supply.", remedy.strip())
-        offered = {key: given[key] for key in wanted if key in given}
+        offered = {key: given[key] for key in supplied_parameters if key in given}
         if missing := sorted(getattr(plugin, "__abstractmethods__", ())):
             faults = [f"It has no {' and no '.join(map(repr, missing))}."]
         else:

@@ -88,21 +88,21 @@ def checked(check: Callable[[], object], name: str, text: str, instance: Instanc
     raise ConfigError(problem, f"{remedy} {rescore_remedy()}")
 
 
-def _score(found: Any) -> Score | None:
+def _score(returned: Any) -> Score | None:
     """Return the score that a check's return value stands for, or None if it has another type."""
-    if isinstance(found, Score):
-        return found
-    found = without_arrays(found)
-    if isinstance(found, bool):
-        return Score(found, found)
-    if isinstance(found, str):
-        return Score(not found, not found, found)
-    if isinstance(found, int) and abs(found) <= LARGEST:
-        return Score(float(found))
-    if isinstance(found, Decimal) and found.is_finite() and abs(found) <= LARGEST:
-        return Score(float(found))
-    if isinstance(found, int | float):
-        return Score(found)
+    if isinstance(returned, Score):
+        return returned
+    returned = without_arrays(returned)
+    if isinstance(returned, bool):
+        return Score(returned, returned)
+    if isinstance(returned, str):
+        return Score(not returned, not returned, returned)
+    if isinstance(returned, int) and abs(returned) <= LARGEST:
+        return Score(float(returned))
+    if isinstance(returned, Decimal) and returned.is_finite() and abs(returned) <= LARGEST:
+        return Score(float(returned))
+    if isinstance(returned, int | float):
+        return Score(returned)
     return None
 
 
@@ -113,10 +113,14 @@ def rescore_remedy() -> str:
 
 def _raised(error: BaseException, name: str, instance: str, text: str) -> str:
     frames = traceback.extract_tb(error.__traceback__)[1:]
-    own = [frame for frame in frames if frame.filename == frames[0].filename]
-    place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
-    said = f"The check {name!r} raised {type(error).__name__} on instance {instance!r:.60}"
-    return f"{said}: {str(error)[:200]}{place}. The answer begins: {text[:60]!r}."
+    own_frames = [frame for frame in frames if frame.filename == frames[0].filename]
+    place = (
+        f" ({Path(own_frames[-1].filename).name}, line {own_frames[-1].lineno})"
+        if own_frames
+        else ""
+    )
+    problem = f"The check {name!r} raised {type(error).__name__} on instance {instance!r:.60}"
+    return f"{problem}: {str(error)[:200]}{place}. The answer begins: {text[:60]!r}."
 
 
 def source_sha256(plugin: Callable[..., Any]) -> str:
@@ -193,10 +197,10 @@ def is_local(file: str | None) -> bool:
         return False
     path = Path(file).absolute()
     libraries = [
-        *(Path(sysconfig.get_path(one)) for one in ("stdlib", "platstdlib")),
+        *(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")),
         Path(__file__).parent,
     ]
-    inside = any(path.is_relative_to(one) for one in libraries)
+    inside = any(path.is_relative_to(name) for name in libraries)
     return not inside and not {"site-packages", "dist-packages"} & {*path.parts}
 
 

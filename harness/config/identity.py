@@ -60,7 +60,7 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
 
 def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
     """Return the dotted keys of a judge's section that must not change but have."""
-    old, new = (flatten(one.model_dump(mode="json")) for one in (before, now))
+    old, new = (flatten(section.model_dump(mode="json")) for section in (before, now))
     free = _free_of_model("model", now.model.model_dump())
     changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
     return [key for key in changed if not is_below(key, free)]
@@ -70,7 +70,9 @@ def free_keys(tree: Mapping[str, Any]) -> list[str]:
     """Return the dotted keys of a run file (`by_name`) that may change freely in a resumed run."""
     models = {"model": tree.get("model"), "polish": tree.get("polish")}
     models["user.model"] = (tree.get("user") or {}).get("model")
-    models |= {f"judges.{name}.model": one["model"] for name, one in tree.get("judges", {}).items()}
+    models |= {
+        f"judges.{name}.model": judge["model"] for name, judge in tree.get("judges", {}).items()
+    }
     free = [_free_of_model(place, model) for place, model in models.items() if model]
     return [*MAY_CHANGE, *(key for keys in free for key in keys)]
 
@@ -86,12 +88,14 @@ def _free_of_model(place: str, model: Mapping[str, Any]) -> list[str]:
 def by_name(run: RunFile) -> dict[str, Any]:
     """Return a run file as nested mappings, with judges and panels by name."""
     tree = run.model_dump(mode="json")
-    return tree | {section: {one["as"]: one for one in tree[section]} for section in NAMED}
+    return tree | {
+        section: {element["as"]: element for element in tree[section]} for section in NAMED
+    }
 
 
 def value(run: RunFile, key: str) -> Any:
     """Return the value of a dotted key in a run file, or None if there is no such key."""
-    found: Any = by_name(run)
+    part_of_tree: Any = by_name(run)
     for part in key.split("."):
-        found = found.get(part) if isinstance(found, dict) else None
-    return found
+        part_of_tree = part_of_tree.get(part) if isinstance(part_of_tree, dict) else None
+    return part_of_tree

@@ -26,44 +26,52 @@ def override(tree: dict[str, Any], key: str, value: Any) -> None:
             element.
     """
     *sections, last = key.split(".")
-    at: dict[str, Any] | list[Any] = tree
+    place: dict[str, Any] | list[Any] = tree
     for section in sections:
-        below = at.setdefault(section, {}) if isinstance(at, dict) else _element(at, section)
+        below = (
+            place.setdefault(section, {}) if isinstance(place, dict) else _element(place, section)
+        )
         if not isinstance(below, dict | list):
             problem = f"{key_only(key)!r} cannot be set: {section!r} is a value, not a section."
             raise ConfigError(problem, "Check the key's path.")
-        at = below
-    if isinstance(at, list):
-        named = _named(at)
-        if last not in named:
+        place = below
+    if isinstance(place, list):
+        elements = _named(place)
+        if last not in elements:
             problem = (
                 f"{key_only(key)!r} names no element of the list {key_only('.'.join(sections))!r}."
             )
-            forms = [key_only(f"{'.'.join(sections)}.{name}.{last}") for name in named]
+            forms = [key_only(f"{'.'.join(sections)}.{name}.{last}") for name in elements]
             remedy = f"Name the element: {', '.join(forms)}." if forms else "The list is empty."
             raise ConfigError(problem, remedy)
         problem = f"{key_only(key)!r} cannot be set as a whole: it is an element of a list."
         raise ConfigError(problem, "Set its keys one by one.")
-    at[last] = value
+    place[last] = value
 
 
 def _named(elements: list[Any]) -> dict[str, Any]:
-    sections = [one for one in elements if isinstance(one, dict)]
-    return {str(own): one for one in sections if (own := one.get("as") or one.get("name"))}
+    sections = [section for section in elements if isinstance(section, dict)]
+    return {
+        str(name): section
+        for section in sections
+        if (name := section.get("as") or section.get("name"))
+    }
 
 
 def _element(elements: list[Any], name: str) -> Any:
-    named = _named(elements)
-    if name not in named:
-        remedy = nearest(name, named) or "Elements are found by their 'as' or 'name'."
-        if name.isdecimal() and named:
-            remedy = f"Write an element's name, not its number: {', '.join(map(key_only, named))}."
+    by_name = _named(elements)
+    if name not in by_name:
+        remedy = nearest(name, by_name) or "Elements are found by their 'as' or 'name'."
+        if name.isdecimal() and by_name:
+            remedy = (
+                f"Write an element's name, not its number: {', '.join(map(key_only, by_name))}."
+            )
         elif name.isdecimal() and elements:
             remedy = (
                 "Elements are found by name: give them 'as' in the file, or set the whole list."
             )
         raise ConfigError(f"The list has no element {key_only(name)!r}.", remedy)
-    return named[name]
+    return by_name[name]
 
 
 def parse_override(text: str) -> tuple[str, Any]:
@@ -89,9 +97,9 @@ def parse_override(text: str) -> tuple[str, Any]:
     except RefusedYaml as error:
         problem, remedy = str(error.problem), error.remedy
     except yaml.YAMLError as error:
-        said = str(getattr(error, "problem", ""))
-        if "escape character" in said:  # other messages may contain part of a secret
-            problem += f" ({said})"
+        yaml_problem = str(getattr(error, "problem", ""))
+        if "escape character" in yaml_problem:  # other messages may contain part of a secret
+            problem += f" ({yaml_problem})"
             remedy = "Use single quotes: in double quotes, a backslash begins an escape."
     if re.search("{{|{%", value):
         return key, value
@@ -166,21 +174,25 @@ def _refuse_no_backend(tree: Mapping[str, Any], where: str) -> None:
 
 
 def _refuse_other_address(
-    base: Mapping[str, Any], own: Mapping[str, Any], key: str, where: str
+    base: Mapping[str, Any], variant: Mapping[str, Any], key: str, where: str
 ) -> None:
     """Raise ConfigError if a variant's model has lost the address that the file sets.
 
-    The variant replaces the file's section ``base`` by ``own``. A model of another provider has
+    The variant replaces the file's section ``base`` by ``variant``. A model of another provider has
     another address anyway.
     """
     url, provider = base.get("base_url"), base.get("preset") or base.get("backend")
-    if url and "base_url" not in own and provider == (own.get("preset") or own.get("backend")):
-        name = own.get("name") or own.get("backend")
+    if (
+        url
+        and "base_url" not in variant
+        and provider == (variant.get("preset") or variant.get("backend"))
+    ):
+        name = variant.get("name") or variant.get("backend")
         raise ConfigError(
             f"{where}: the file sends its calls to {url}, and the variant's model {name!r} would "
             "be called elsewhere.",
             f"To keep the address: {key}.name instead of {key}, as in matrix: {{{key}.name: "
-            f"[A, B]}}. To use the provider's own: {key}: {{backend: {own.get('backend')}, "
+            f"[A, B]}}. To use the provider's own: {key}: {{backend: {variant.get('backend')}, "
             f"name: {name}, base_url: null}}.",
         )
 
@@ -188,8 +200,8 @@ def _refuse_other_address(
 def _section(tree: Any, key: str) -> Mapping[str, Any]:
     """Return the section at a dotted key, or {} if there is none."""
     for part in key.split("."):
-        found = _named(tree) if isinstance(tree, list) else tree
-        tree = found.get(part) if isinstance(found, dict) else None
+        mapping = _named(tree) if isinstance(tree, list) else tree
+        tree = mapping.get(part) if isinstance(mapping, dict) else None
     return tree if isinstance(tree, dict) else {}
 
 
@@ -199,16 +211,16 @@ _MODEL = re.compile(r"model|polish|user\.model|judges\.[^.]+\.model")  # keys of
 def refuse_secrets(tree: object, where: str) -> None:
     """Raise ConfigError, naming ``where``, if mappings contain a configured secret."""
     texts = list(_texts(tree, ""))
-    named = {text for place, text in texts if place.endswith("api_key_env")}
+    variables = {text for place, text in texts if place.endswith("api_key_env")}
     for place, text in texts:
-        named |= {*VARIABLE.findall(text)} if ".headers." in f".{place}" else set()
-    secrets = configured_secrets(named)
+        variables |= {*VARIABLE.findall(text)} if ".headers." in f".{place}" else set()
+    secrets = configured_secrets(variables)
     for place, text in texts:
         for variable, value in secrets.items():
             if value in text:
-                said = f"{place or 'it'} contains the value of {variable}, a secret"
+                problem = f"{place or 'it'} contains the value of {variable}, a secret"
                 remedy = "Remove it. Backends read keys from the environment (model.api_key_env)."
-                raise ConfigError(f"{where}: {said}.", remedy)
+                raise ConfigError(f"{where}: {problem}.", remedy)
 
 
 def _texts(tree: object, place: str) -> Iterator[tuple[str, str]]:
@@ -236,7 +248,7 @@ def _changed(
     tree = copy.deepcopy(raw)
     judges = tree.get("judges")
     second = [*(judges if isinstance(judges, list) else ()), tree.get("user")]
-    of_second = [(one, "model") for one in second if isinstance(one, dict)]
+    of_second = [(section_of, "model") for section_of in second if isinstance(section_of, dict)]
     for section, key in [(tree, "model"), (tree, "polish"), *of_second]:
         if named and isinstance(section.get(key), str):
             section[key] = named(section[key])

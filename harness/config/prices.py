@@ -51,8 +51,8 @@ class Prices(BaseModel):
 
     def share_in_batches(self, factor: float) -> dict[str, float]:
         """Return the unset batch prices, by key, as the ordinary prices times ``factor``."""
-        found = {"batch_input": self.input * factor, "batch_output": self.output * factor}
-        return {name: usd for name, usd in found.items() if getattr(self, name) is None}
+        shares = {"batch_input": self.input * factor, "batch_output": self.output * factor}
+        return {name: usd for name, usd in shares.items() if getattr(self, name) is None}
 
     def _batch(self) -> dict[str, float]:
         read = self.input if self.batch_input is None else self.batch_input
@@ -222,7 +222,7 @@ def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
 def _builtin() -> tuple[PriceEntry, ...]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # Ten times as fast, if available.
     tree = yaml.load(BUILTIN.read_text(encoding="utf-8"), loader)  # noqa: S506 (a SafeLoader)
-    listed = [_Provider.model_validate(one).entries(host) for host, one in tree.items()]
+    listed = [_Provider.model_validate(section).entries(host) for host, section in tree.items()]
     return tuple(chain.from_iterable(listed))
 
 

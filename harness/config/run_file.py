@@ -42,8 +42,8 @@ def of_k(score: str) -> tuple[str, int]:
 
     For any other name, return ("", 0).
     """
-    found = re.fullmatch(r"(pass@|pass\^|any@)([1-9][0-9]{0,5})", score)
-    return (found[1], int(found[2])) if found else ("", 0)
+    match = re.fullmatch(r"(pass@|pass\^|any@)([1-9][0-9]{0,5})", score)
+    return (match[1], int(match[2])) if match else ("", 0)
 
 
 TOOLS = ("tools", "functions", "toolConfig", "tool_config")  # fields of providers' requests
@@ -135,8 +135,8 @@ class RunFile(Section):
     @classmethod
     def _shard_exists(cls, shard: str | None) -> str | None:
         if shard is not None:
-            found = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", shard)
-            if not found or not 1 <= int(found[1]) <= int(found[2]) <= MOST_SHARDS:
+            match = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", shard)
+            if not match or not 1 <= int(match[1]) <= int(match[2]) <= MOST_SHARDS:
                 raise ValueError(
                     f"{key_only(shard)!r} is not a shard: write NUMBER/COUNT, as in 3/16"
                 )
@@ -250,17 +250,17 @@ def expand_matrix(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
     axes = [_named(key, axis) for key, axis in matrix.items()]
     if math.prod(map(len, axes)) > MAX_COMBINATIONS:
         raise ValueError(f"matrix has more than {MAX_COMBINATIONS:,} combinations")
-    made: dict[str, dict[str, Any]] = {}
+    variants: dict[str, dict[str, Any]] = {}
     for chosen in product(*(axis.items() for axis in axes)) if axes else ():
         name = ".".join(name for name, _ in chosen)
-        if name in made:
+        if name in variants:
             raise ValueError(f"matrix makes the name {name!r} twice: name the values of an axis")
-        made[name] = {}
+        variants[name] = {}
         for _, part in chosen:
-            if twice := made[name].keys() & part.keys():
-                raise ValueError(f"matrix sets {min(twice)} by two axes: remove it from one")
-            made[name] |= part
-    return made
+            if repeated := variants[name].keys() & part.keys():
+                raise ValueError(f"matrix sets {min(repeated)} by two axes: remove it from one")
+            variants[name] |= part
+    return variants
 
 
 def _named(key: str, axis: Axis) -> Mapping[str, Mapping[str, Any]]:
@@ -273,10 +273,10 @@ def _named(key: str, axis: Axis) -> Mapping[str, Mapping[str, Any]]:
         }
     if names_a_secret(key.rpartition(".")[2]):  # before a value becomes a variant's name
         raise ValueError(f"matrix: {key!r} would contain a secret: put it into the environment")
-    named = {_name(key, value): {key: value} for value in axis}
-    if len(named) < len(axis):
+    changes_by_name = {_name(key, value): {key: value} for value in axis}
+    if len(changes_by_name) < len(axis):
         raise ValueError(f"matrix.{key} has a value twice")
-    return named
+    return changes_by_name
 
 
 def _called(key: str, name: str, value: Any) -> Any:
@@ -289,9 +289,9 @@ def _is_changes(key: str, value: Any) -> bool:
     if not isinstance(value, Mapping) or not value:
         return isinstance(value, Mapping)
     keys = RunFile.model_fields
-    dotted = any("." in one for one in value)
+    dotted = any("." in name for name in value)
     # Sections have some keys of run files too, such as the seed of task.shots.
-    return key.split(".")[0] not in keys or dotted or all(one in keys for one in value)
+    return key.split(".")[0] not in keys or dotted or all(name in keys for name in value)
 
 
 def _name(key: str, value: Any) -> str:

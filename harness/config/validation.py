@@ -113,30 +113,34 @@ def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
 
 def problems(error: ValidationError, model: type[BaseModel]) -> list[str]:
     """Describe each validation error in a phrase that names the key."""
-    return [_explain(found, model) for found in error.errors()]
+    return [_explain(details, model) for details in error.errors()]
 
 
-def _explain(found: ErrorDetails, model: type[BaseModel]) -> str:
+def _explain(details: ErrorDetails, model: type[BaseModel]) -> str:
     # Pydantic names the types of a union in the location: `DecodingConstraint | Literal["task"]`.
-    loc = [str(part) for part in found["loc"]]
+    loc = [str(part) for part in details["loc"]]
     loc = [part for part in loc if not re.match(r"literal\[|DecodingConstraint$", part)]
-    key, kind = ".".join(map(key_only, loc)), found["type"]
+    key, kind = ".".join(map(key_only, loc)), details["type"]
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         hint = _hint(loc[-1], loc[:-1], model).rstrip(".")
         return f"unknown key {key!r:.80} ({hint[:1].lower()}{hint[1:]})"
     if kind in MUST:
-        said = f"{key} {MUST[kind]}".lstrip()
-        return f"{said}, such as {EXAMPLES[said]}" if said in EXAMPLES else said
-    message = found["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
+        message_of_key = f"{key} {MUST[kind]}".lstrip()
+        return (
+            f"{message_of_key}, such as {EXAMPLES[message_of_key]}"
+            if message_of_key in EXAMPLES
+            else message_of_key
+        )
+    message = details["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
     return f"{key}: {message[:1].lower()}{message[1:]}" if key else message
 
 
 def _hint(key: str, section: Iterable[str], model: type[BaseModel]) -> str:
     if ":" in key:
         return "A space is missing after its colon"
-    for other in model.model_fields if not section else ():
-        if key in _valid_keys(model, (other,)):
-            return f"Did you mean {f'{other}.{key}'!r}?"
+    for section_name in model.model_fields if not section else ():
+        if key in _valid_keys(model, (section_name,)):
+            return f"Did you mean {f'{section_name}.{key}'!r}?"
     section = list(section)
     return nearest(key, _valid_keys(model, section), "".join(f"{part}." for part in section))
 

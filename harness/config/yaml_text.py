@@ -257,8 +257,8 @@ def read(
 def _siblings(path: Path) -> str:
     files: dict[str, Path] = {}
     with contextlib.suppress(OSError):  # the name may be too long for the file system
-        found = (path if path.is_dir() else path.parent).glob("*.y*ml")
-        files = {one.stem: one for one in found}  # their suffixes are alike
+        paths = (path if path.is_dir() else path.parent).glob("*.y*ml")
+        files = {path_near.stem: path_near for path_near in paths}  # their suffixes are alike
     if close := get_close_matches(path.stem, files, n=1):
         return f"Did you mean {str(files[close[0]])!r}?"
-    return nearest("", [one.name for one in files.values()]) or "Check the path."
+    return nearest("", [path_near.name for path_near in files.values()]) or "Check the path."

@@ -98,10 +98,10 @@ CATALOGUE = _catalogue()
 
 def published(task: str, dataset: object) -> list[DataSet]:
     """Return the data sets that a task reads for this value of its option ``dataset``."""
-    found = CATALOGUE.get(task)
-    if found is None or not found.option or found.option != dataset:
+    dataset_of_task = CATALOGUE.get(task)
+    if dataset_of_task is None or not dataset_of_task.option or dataset_of_task.option != dataset:
         return []
-    return [found, *(CATALOGUE[name] for name in found.needs)]
+    return [dataset_of_task, *(CATALOGUE[name] for name in dataset_of_task.needs)]
 
 
 def data_set(name: str) -> DataSet:

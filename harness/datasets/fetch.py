@@ -40,21 +40,21 @@ def prompt_files(name: str, root: Path) -> dict[str, Path]:
     return paths
 
 
-def summary(found: DataSet, root: Path) -> str:
+def summary(dataset: DataSet, root: Path) -> str:
     """Return how much of a data set is installed: "yes", "no", "in part" or "other content"."""
-    present = [_is_there(product, root) for product in found.products]
+    present = [_is_there(product, root) for product in dataset.products]
     if None in present:
         return "other content"
     return "yes" if all(present) else "in part" if any(present) else "no"
 
 
-def in_nltk_folder(found: DataSet) -> Path | None:
+def in_nltk_folder(dataset: DataSet) -> Path | None:
     """Return the first of NLTK's own folders that has all files of a data set, or None."""
-    paths = [PurePath(product.path) for product in found.products]
-    if found.folder != "nltk_data":
+    paths = [PurePath(product.path) for product in dataset.products]
+    if dataset.folder != "nltk_data":
         return None
     for folder in nltk_folders():
-        if all((folder / path.relative_to(found.folder)).is_file() for path in paths):
+        if all((folder / path.relative_to(dataset.folder)).is_file() for path in paths):
             return folder
     return None
 
@@ -160,10 +160,12 @@ def _write(product: Product, originals: Sequence[Path], path: Path) -> None:
             opened.flush()
             os.fsync(opened.fileno())
         if product.sha256 not in (None, digest.hexdigest()):
-            made = f"{product.path} gets the sha256 {digest.hexdigest()} and not {product.sha256}"
-            named = " and ".join(map(str, originals))
-            remedy = f"Remove {named} if you put it there yourself, and run the command again."
-            raise DataInvalid(f"From {named}, {made}; it is not used.", remedy)
+            problem = (
+                f"{product.path} gets the sha256 {digest.hexdigest()} and not {product.sha256}"
+            )
+            sources = " and ".join(map(str, originals))
+            remedy = f"Remove {sources} if you put it there yourself, and run the command again."
+            raise DataInvalid(f"From {sources}, {problem}; it is not used.", remedy)
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
@@ -243,8 +245,8 @@ def download(
     except httpx2.TimeoutException:
         problem = f"no answer within {silence:g} seconds"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        said = re.sub(r"^\[Errno -?\d+\] ", "", str(error)).rstrip(".")
-        problem = said or type(error).__name__
+        error_text = re.sub(r"^\[Errno -?\d+\] ", "", str(error)).rstrip(".")
+        problem = error_text or type(error).__name__
     finally:
         part.unlink(missing_ok=True)
     raise DataMissing(f"Cannot fetch {public}: {problem}.", remedy)
@@ -256,8 +258,8 @@ def _difference(original: Original, file: Path) -> str:
         size = file.stat().st_size
         if original.size is not None and size != original.size:
             return f"has {size:,} bytes, not {original.size:,}"
-        if original.sha256 is not None and (found := sha256(file)) != original.sha256:
-            return f"has the sha256 {found}, not {original.sha256}"
+        if original.sha256 is not None and (digest := sha256(file)) != original.sha256:
+            return f"has the sha256 {digest}, not {original.sha256}"
     except OSError as error:
         raise cannot_read(file, error) from None
     return ""

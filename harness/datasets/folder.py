@@ -75,8 +75,8 @@ class DataFolder:
         return str(places[0])  # an equal file elsewhere may have other files beside it
 
     def _own(self, name: str) -> list[Path]:
-        beside = [] if self.beside is None else [self.beside / own_path(name)]
-        return [*beside, own_path(name)]
+        next_to_run_file = [] if self.beside is None else [self.beside / own_path(name)]
+        return [*next_to_run_file, own_path(name)]
 
     def _found(self, names: list[str], suits: Callable[[Path], bool], what: str) -> Path:
         for name in names:
@@ -85,29 +85,31 @@ class DataFolder:
                     _refuse_others(name, list(filter(os.path.isfile, found)))
                 return found[0]
         remedy = _remedy(own_path(names[0]), self._own(names[0]))
-        beside = "" if self.beside is None else f"next to the run file in {self.beside}, "
-        places = f"{beside}in the data folder {self.root} or in {Path.cwd()}"
+        next_to = "" if self.beside is None else f"next to the run file in {self.beside}, "
+        places = f"{next_to}in the data folder {self.root} or in {Path.cwd()}"
         problem = f"There is no {what} {names[0]!r} {places}."
         raise DataMissing(problem, remedy)
 
 
-def _remedy(own: Path, tried: Sequence[Path]) -> str:
-    """Return how to get the missing file ``own``, or a file's name that is close to it."""
+def _remedy(path_wanted: Path, tried: Sequence[Path]) -> str:
+    """Return how to get the missing file ``path_wanted``, or a file's name that is close to it."""
     from harness.datasets.catalogue import CATALOGUE  # reading it takes 30 ms
 
-    name = own.parts[0] if own.parts else ""
-    if found := CATALOGUE.get(name):
-        if any(PurePath(product.path).is_relative_to(own) for product in found.products):
+    name = path_wanted.parts[0] if path_wanted.parts else ""
+    if dataset := CATALOGUE.get(name):
+        if any(PurePath(product.path).is_relative_to(path_wanted) for product in dataset.products):
             return f"Run 'harness data fetch {name}', or set HARNESS_DATA_DIR."
         return f"'harness data fetch {name}' does not install it: see 'harness docs {name}'."
-    ours = (one.name for one in declarations() if one.package == DISTRIBUTION)
+    ours = (
+        declaration.name for declaration in declarations() if declaration.package == DISTRIBUTION
+    )
     if name in ours:  # published without a licence, or on request only
         return f"The harness cannot fetch it: 'harness docs {name}' says where to get it."
     for path in tried:
         with contextlib.suppress(OSError, ValueError):
-            beside = [other.name for other in path.parent.iterdir()]
-            if close := get_close_matches(own.name, beside, n=1, cutoff=0.75):
-                return f"Did you mean {str(own.with_name(close[0]))!r}?"
+            neighbours = [neighbour.name for neighbour in path.parent.iterdir()]
+            if close := get_close_matches(path_wanted.name, neighbours, n=1, cutoff=0.75):
+                return f"Did you mean {str(path_wanted.with_name(close[0]))!r}?"
     return "Check the path."
 
 
@@ -126,11 +128,11 @@ def installed(root: Path, name: str) -> Path | None:
 
 def _refuse_others(name: str, places: Sequence[Path]) -> None:
     """Raise ConfigError unless all places are one file or folder, or equal files."""
-    for other in places[1:]:
+    for place in places[1:]:
         first = places[0]
-        both = first.is_file() and other.is_file()
-        if not (first.samefile(other) or (both and filecmp.cmp(first, other, shallow=False))):
-            problem = f"There are two different files {name!r}: {first} and {other}."
+        both = first.is_file() and place.is_file()
+        if not (first.samefile(place) or (both and filecmp.cmp(first, place, shallow=False))):
+            problem = f"There are two different files {name!r}: {first} and {place}."
             raise ConfigError(problem, "Write the whole path of the one that is meant.")
 
 
@@ -159,7 +161,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     for number, line in numbered_lines(path):
         try:
             with raised_as(DataInvalid, f"{path}, line {number}: "):
-                found = decode_json(line, dict[str, Any])
+                row = decode_json(line, dict[str, Any])
         except UnicodeDecodeError:
             raise not_utf8(path, line, number) from None
         except (msgspec.MsgspecError, RecursionError) as error:
@@ -168,7 +170,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
             remedy = "Write a list into a .json file." if line.lstrip().startswith(b"[") else ""
             problem = f"{path}, line {number}: not a JSON object ({error})."
             raise DataInvalid(problem, remedy) from None
-        yield found
+        yield row
 
 
 def decode_json(content: bytes, kind: type[T]) -> T:
@@ -253,9 +255,9 @@ def parquet_rows(path: Path, query: str, **values: Any) -> Iterator[dict[str, An
     pattern = glob.escape(str(path.absolute()))  # DuckDB takes a file name for a pattern
     try:
         with duckdb.connect(":memory:", config=DUCKDB) as connection:
-            found = connection.execute(query, {"file": pattern, **values})
-            columns = [column[0] for column in found.description]
-            while some := found.fetchmany(1_000):
+            result_set = connection.execute(query, {"file": pattern, **values})
+            columns = [column[0] for column in result_set.description]
+            while some := result_set.fetchmany(1_000):
                 yield from (dict(zip(columns, row, strict=True)) for row in some)
     except duckdb.Error as error:
         why = " ".join(str(error).split())[:160]

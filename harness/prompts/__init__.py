@@ -196,11 +196,11 @@ def _restrict(tree: Any, where: str) -> None:
 
 
 def _counted(values: Iterable[Any], steps: list[int]) -> list[Any]:
-    found = list(islice(values, MOST_STEPS - steps[0] + 1))
-    steps[0] += len(found) + 1  # an empty loop within another is a step too
+    items = list(islice(values, MOST_STEPS - steps[0] + 1))
+    steps[0] += len(items) + 1  # an empty loop within another is a step too
     if steps[0] > MOST_STEPS:
         raise _TooLong(f"more than {MOST_STEPS:,} steps of loops")
-    return found
+    return items
 
 
 def _bounded(length: int) -> None:
@@ -279,12 +279,12 @@ def is_path(prompt: str) -> bool:
 
 def named(folder: str = "") -> list[str]:
     """Return the sorted names of all built-in prompts, or of those in one folder."""
-    found = {
+    names = {
         path.relative_to(root).with_suffix("").as_posix()
         for root in FOLDERS
         for path in root.glob(f"{folder or '**'}/*{ENDING}")
     }
-    return sorted(found)
+    return sorted(names)
 
 
 def read(name: str) -> Template:
@@ -340,6 +340,6 @@ def _text(path: Path) -> str:
             text = file.read(LONGEST_TEMPLATE + 2)
     except (OSError, UnicodeDecodeError) as error:
         problem = getattr(error, "strerror", None) or "it is not UTF-8"
-        said = f"The prompt {path} cannot be read: {problem}."
-        raise ConfigError(said, "Check the path and its permissions.") from None
+        problem_text = f"The prompt {path} cannot be read: {problem}."
+        raise ConfigError(problem_text, "Check the path and its permissions.") from None
     return text.replace("\r\n", "\n")

@@ -33,8 +33,8 @@ class NoAnswerBlock(Unparseable):
 
     kind: Literal["no answer block"] = "no answer block"
 
-    def __init__(self, wanted: str) -> None:
-        super().__init__(f"no answer block: {wanted}")
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"no answer block: {problem}")
 
 
 class BlockExtraction:
@@ -62,8 +62,8 @@ class BlockExtraction:
         if not self._tags:
             return _BLOCKS[self._kind](text)
         start, end = self._tags
-        _, found, rest = text.partition(start)
-        if not found:
+        _, opening, rest = text.partition(start)
+        if not opening:
             raise NoAnswerBlock(f"there is no {start}")
         return rest.partition(end)[0]
 
@@ -123,7 +123,7 @@ def _first_json(text: str) -> str:
     stripped = text.strip()
     if _json_end(stripped, 0) == len(stripped):
         return stripped
-    starts = [found.start() for found in islice(re.finditer(r"[{\[]", text), MOST_JSON_STARTS)]
+    starts = [bracket.start() for bracket in islice(re.finditer(r"[{\[]", text), MOST_JSON_STARTS)]
     for start in starts:
         if end := _json_end(text, start):
             return text[start:end]
@@ -235,12 +235,12 @@ class RegexExtraction:
             Unparseable: If there is no answer, or it is empty.
             PatternTooSlow, ConfigError: As in `Pattern.search`.
         """
-        found = self.find(text)
-        is_last = found is not None and self.take == "last"
-        if found is not None and is_last and _is_superseded(self._first_turn(text), found):
+        match = self.find(text)
+        is_last = match is not None and self.take == "last"
+        if match is not None and is_last and _is_superseded(self._first_turn(text), match):
             raise Unparseable("The reply takes back what the pattern matches, or answers again.")
-        if found is not None and found.answer:
-            return found.answer
+        if match is not None and match.answer:
+            return match.answer
         patterns = ", ".join(f"{pattern.pattern!r:.60}" for pattern in self.patterns)
         hint = f"after {self.expects[0]!r}" if self.expects else f"by {patterns}"
         raise Unparseable(f"No answer was found {hint}.")
@@ -248,8 +248,8 @@ class RegexExtraction:
     def write(self, answer: str) -> str | None:
         """Return the result of `filled`, or None if `read` would not find the answer in it."""
         text = self.filled(answer)
-        found = self.find(text) if text is not None else None
-        return text if found is not None and found.answer == answer.strip() else None
+        match = self.find(text) if text is not None else None
+        return text if match is not None and match.answer == answer.strip() else None
 
     def filled(self, answer: str) -> str | None:
         """Return the answer inside the first pattern's literal text (`around_group`), or None."""
@@ -308,27 +308,27 @@ class JsonExtraction:
             Unparseable: As in `json_object`, or if the value is missing, null, too large or deep.
         """
         text = first_turn(without_reasoning(text), lambda before: "{" in before)
-        found: Any = json_object(text, self._take)
+        value: Any = json_object(text, self._take)
         for key in self._path:
-            if not isinstance(found, dict) or key not in found:
+            if not isinstance(value, dict) or key not in value:
                 raise Unparseable(f"The JSON object has no {'.'.join(self._path)!r:.80}.")
-            found = found[key]
-        if found is None:
+            value = value[key]
+        if value is None:
             raise Unparseable(f"{'.'.join(self._path)!r:.80} is null in the JSON object.")
-        if isinstance(found, str):
-            return found
+        if isinstance(value, str):
+            return value
         try:
-            json_text = json.dumps(found, ensure_ascii=False)
+            json_text = json.dumps(value, ensure_ascii=False)
         except (ValueError, RecursionError):
             raise Unparseable("The JSON object's value is too large or too deep.") from None
-        return JsonCollection(json_text) if isinstance(found, (list, dict)) else json_text
+        return JsonCollection(json_text) if isinstance(value, (list, dict)) else json_text
 
     def write(self, answer: str) -> str | None:
         """Return a JSON object in which the key has the answer as its value."""
-        found: Any = answer
+        tree: Any = answer
         for key in reversed(self._path):
-            found = {key: found}
-        return json.dumps(found, ensure_ascii=False)
+            tree = {key: tree}
+        return json.dumps(tree, ensure_ascii=False)
 
 
 Extraction: TypeAlias = BlockExtraction | RegexExtraction | NumberExtraction | JsonExtraction
@@ -356,8 +356,8 @@ def extraction(raw: Mapping[str, Any], where: str) -> Extraction:
     [kind] = kinds
     for key in raw:
         if key not in (kind, *_KEYS[kind]):
-            known = (*_KEYS, *_KEYS[kind])
-            raise ConfigError(f"{where}: {kind} has no {key!r:.60}.", nearest(str(key), known))
+            valid_keys = (*_KEYS, *_KEYS[kind])
+            raise ConfigError(f"{where}: {kind} has no {key!r:.60}.", nearest(str(key), valid_keys))
     value, ignore_case = raw[kind], raw.get("ignore_case", False)
     if kind == "json" and not (isinstance(value, str) and all(value.split("."))):
         raise ConfigError(f"{where}.json must be the name of a key.", "Write {json: answer}.")
@@ -421,12 +421,12 @@ def garbled(parser: Extraction, answer: str) -> str | None:
     """
     text = parser.filled(answer) if isinstance(parser, RegexExtraction) else None
     try:
-        found = None if text is None else parser.read(text)
+        read_answer = None if text is None else parser.read(text)
     except Unparseable:
         return ""
     except PatternTooSlow:
         return None
-    return found if found != answer.strip() else None
+    return read_answer if read_answer != answer.strip() else None
 
 
 def reads(parser: Extraction, text: str) -> bool:

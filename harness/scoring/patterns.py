@@ -90,8 +90,8 @@ class Pattern:
 
     def findall(self, text: str) -> list[Any]:
         """Return all matches as `re.findall` does. Raises the same errors as `search`."""
-        found: list[Any] = self._bounded(self._compiled.findall, text)
-        return found
+        matches: list[Any] = self._bounded(self._compiled.findall, text)
+        return matches
 
     def find(self, text: str, take: Take) -> Any:
         """Return the first or last match, or None. Raises the same errors as `search`."""
@@ -136,7 +136,7 @@ def parts(pattern: str) -> float:
     # Assume that all repetitions are nested.
     if re.search(r"\{[\d\s]*#", pattern):  # a comment within a number
         return math.inf
-    counts = ("".join(found.split())[:9] for found in re.findall(r"\{([\d\s]*)", pattern))
+    counts = ("".join(digits.split())[:9] for digits in re.findall(r"\{([\d\s]*)", pattern))
     return len(pattern) * math.prod(int(n or 0) + 1 for n in counts) * 2.0 ** pattern.count("+")
 
 
@@ -176,15 +176,15 @@ def around_group(pattern: str) -> tuple[str, str] | None:
     """
     import regex
 
-    if not (found := _AROUND.fullmatch(pattern)):
+    if not (match := _AROUND.fullmatch(pattern)):
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            regex.compile(found["group"])
+            regex.compile(match["group"])
         except regex.error:  # several groups, or a non-capturing one
             return None
-    return _literal(found["before"]), _literal(found["after"])
+    return _literal(match["before"]), _literal(match["after"])
 
 
 def _literal(pieces: str) -> str:

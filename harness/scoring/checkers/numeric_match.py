@@ -56,15 +56,15 @@ class NumericMatchChecker(Checker):
         """
         if isinstance(text, JsonCollection):
             raise Unparseable("The answer is a JSON list or object, not a number.")
-        found = read_number(without_reasoning(text), self._take)
-        passed = any(self._equals(found, target) for target in self._targets)
-        shown = f"{found!s:.60}"
-        reason = "" if passed else f"{shown} is not the expected number"
-        return Score(passed, passed, reason, {"number": shown})
+        number = read_number(without_reasoning(text), self._take)
+        passed = any(self._equals(number, target) for target in self._targets)
+        written = f"{number!s:.60}"
+        reason = "" if passed else f"{written} is not the expected number"
+        return Score(passed, passed, reason, {"number": written})
 
-    def _equals(self, found: Decimal, target: Decimal) -> bool:
+    def _equals(self, number: Decimal, target: Decimal) -> bool:
         allowed = max(self._tolerance, _EXACT.multiply(self._relative, abs(target)))
-        return _EXACT.abs(_EXACT.subtract(found, target)) <= allowed
+        return _EXACT.abs(_EXACT.subtract(number, target)) <= allowed
 
 
 def _number(value: float | int | str) -> Decimal:

@@ -239,7 +239,11 @@ def yes_probability(logprobs: Logprobs) -> YesProbability | None:
         if not tokens:
             continue
         yes, no = (
-            math.fsum(math.exp(one.logprob) for one in tokens if word.fullmatch(one.token))
+            math.fsum(
+                math.exp(candidate.logprob)
+                for candidate in tokens
+                if word.fullmatch(candidate.token)
+            )
             for word in (_YES, _NO)
         )
         written = max(tokens, key=lambda token: token.logprob).token

@@ -133,9 +133,9 @@ class NumberJudge(PromptJudge):
         """
         if reply.is_truncated:
             return None
-        own = own_text(reply.text)
-        unmarked = plain(own)
-        texts = (_BRACKETED.sub(r"\1\2", unmarked), unmarked, own)
+        own_words = own_text(reply.text)
+        unmarked = plain(own_words)
+        texts = (_BRACKETED.sub(r"\1\2", unmarked), unmarked, own_words)
         for text in texts:  # a pattern may contain brackets and markup
             try:
                 match = self._pattern.find(text, "last")

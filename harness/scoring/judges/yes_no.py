@@ -80,8 +80,8 @@ class YesNo(PromptJudge):
         if not criteria:
             raise Unparseable(f"{instance.id!r} has no criteria to decide on.")
         if self._votes is not None:
-            votes = [[vote(reply.text) for reply in own] for own in self.by_question(replies)]
-            decided = [{"probability": mean(own), "votes": own} for own in votes]
+            votes = [[vote(reply.text) for reply in ballot] for ballot in self.by_question(replies)]
+            decided = [{"probability": mean(ballot), "votes": ballot} for ballot in votes]
         elif replies and all(reply.reasoning or reply.logprobs is None for reply in replies):
             raise Unparseable(
                 "The judging model returned no log-probabilities of an answer.",
@@ -101,12 +101,12 @@ class YesNo(PromptJudge):
 def _by_tokens(reply: Reply) -> dict[str, Any]:
     # After reasoning, the log-probabilities may belong to the reasoning.
     logprobs = () if reply.reasoning else reply.logprobs or ()
-    found = judges.yes_probability(logprobs)
-    tokens = found.tokens if found else logprobs[0] if logprobs else ()
-    written = [[one.token, one.logprob] for one in tokens[:TOKENS]]
-    if found is None:
+    yes = judges.yes_probability(logprobs)
+    tokens = yes.tokens if yes else logprobs[0] if logprobs else ()
+    written = [[token.token, token.logprob] for token in tokens[:TOKENS]]
+    if yes is None:
         return {"probability": None, "tokens": written}
-    return {"probability": found.probability, "position": found.position, "tokens": written}
+    return {"probability": yes.probability, "position": yes.position, "tokens": written}
 
 
 def _constraint(criterion: Criterion, details: Mapping[str, Any]) -> dict[str, Any]:

@@ -55,22 +55,22 @@ def check_length(text: str) -> None:
         raise UnparseableDocument(problem, "limit")
 
 
-def levels(value: object, most: float = MOST_NODES) -> Iterator[list[Any]]:
+def levels(value: object, limit: float = MOST_NODES) -> Iterator[list[Any]]:
     """Yield a list of the values at each depth, beginning with the value itself.
 
     Raises:
-        UnparseableDocument: If there are more than ``most`` values at one depth.
+        UnparseableDocument: If there are more than ``limit`` values at one depth.
     """
     level = [value]
     while level:
         yield level
         below: list[Any] = []
-        for one in level:
-            if isinstance(one, dict):
-                below.extend(one.values())
-            elif isinstance(one, (list, tuple, set)):
-                below.extend(one)
-            if len(below) > most:
+        for member in level:
+            if isinstance(member, dict):
+                below.extend(member.values())
+            elif isinstance(member, (list, tuple, set)):
+                below.extend(member)
+            if len(below) > limit:
                 raise UnparseableDocument(TOO_MANY, "limit")
         level = below
 
@@ -91,9 +91,13 @@ def _bounded_levels(value: object) -> Iterator[list[Any]]:
         nodes += len(level)
         if nodes > MOST_NODES:
             raise UnparseableDocument(TOO_MANY, "limit")
-        if depth == DEEPEST and any(isinstance(one, (dict, list, tuple, set)) for one in level):
+        if depth == DEEPEST and any(
+            isinstance(member, (dict, list, tuple, set)) for member in level
+        ):
             raise UnparseableDocument(TOO_DEEP, "limit")
-        if any(isinstance(one, int) and one.bit_length() > 4 * MOST_DIGITS for one in level):
+        if any(
+            isinstance(member, int) and member.bit_length() > 4 * MOST_DIGITS for member in level
+        ):
             raise _too_long("")
         yield level
 
@@ -106,17 +110,17 @@ def check_json(value: object) -> int:
             JSON.
     """
     values = [*chain.from_iterable(_bounded_levels(value))]
-    for one in values:
-        if isinstance(one, dict):
-            if not all(isinstance(key, str) for key in one):
+    for member in values:
+        if isinstance(member, dict):
+            if not all(isinstance(key, str) for key in member):
                 raise UnparseableDocument("it has a key that is not a string")
-        elif isinstance(one, (int, float, Decimal)):
-            if not (isinstance(one, int) or Decimal(one).is_finite()):
-                raise UnparseableDocument(f"{one} is not a number of JSON")
-            if _is_long(one):
+        elif isinstance(member, (int, float, Decimal)):
+            if not (isinstance(member, int) or Decimal(member).is_finite()):
+                raise UnparseableDocument(f"{member} is not a number of JSON")
+            if _is_long(member):
                 raise UnparseableDocument(f"it has a number of more than {MOST_DIGITS:,} digits")
-        elif one is not None and not isinstance(one, (str, list, tuple)):
-            raise UnparseableDocument(f"{type(one).__name__} is not a type of JSON")
+        elif member is not None and not isinstance(member, (str, list, tuple)):
+            raise UnparseableDocument(f"{type(member).__name__} is not a type of JSON")
     if not all(map(_is_encodable, strings(values))):
         raise UnparseableDocument(f"it has {HALF_PAIR}")
     return len(values)
@@ -130,7 +134,9 @@ def _is_long(number: Number) -> bool:
 
 def strings(values: Iterable[Any]) -> Iterator[str]:
     """Yield the strings in an iterable, and the keys of its objects."""
-    texts = chain.from_iterable(one if isinstance(one, dict) else (one,) for one in values)
+    texts = chain.from_iterable(
+        member if isinstance(member, dict) else (member,) for member in values
+    )
     return (text for text in texts if isinstance(text, str))
 
 
@@ -177,8 +183,8 @@ def exact(text: str) -> float | Decimal:
 
 
 def _too_long(text: str) -> UnparseableDocument:
-    shown = f" ({text[:20]}…)" if text else ""
-    return UnparseableDocument(f"a number of more than {MOST_DIGITS:,} digits{shown}", "limit")
+    beginning = f" ({text[:20]}…)" if text else ""
+    return UnparseableDocument(f"a number of more than {MOST_DIGITS:,} digits{beginning}", "limit")
 
 
 def pointer(path: Iterable[str | int]) -> str:

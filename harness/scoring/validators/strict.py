@@ -113,8 +113,8 @@ class StrictValidator:
         elif keyword == "falseSchema" and extras and isinstance(found, dict):
             # If no other keyword allows a member, the engine reports the object.
             keyword, found = "additionalProperties", list(found)
-        asked = False if keyword == "falseSchema" else follow(self.schema, path)
-        expected, found = details.get("property", asked), details.get("unexpected", found)
+        keyword_value = False if keyword == "falseSchema" else follow(self.schema, path)
+        expected, found = details.get("property", keyword_value), details.get("unexpected", found)
         return Violation(
             pointer(error.instance_path),
             keyword,
@@ -123,7 +123,7 @@ class StrictValidator:
             pointer(path),
         )
 
-    def _has_none(self, path: Sequence[str | int], found: Any) -> bool:
+    def _has_none(self, path: Sequence[str | int], instance: Any) -> bool:
         """Return whether `contains` rather than `maxContains` is violated."""
         around = follow(self.schema, path[:-1])
         if not isinstance(around, dict) or "minContains" in around:
@@ -131,8 +131,8 @@ class StrictValidator:
         try:
             engine, _ = _compiled({"contains": around.get("contains")}, self.draft)
         except DataInvalid:  # a reference to another part of the schema
-            return isinstance(found, list) and not found
-        return not _guarded(lambda: engine.is_valid(found))
+            return isinstance(instance, list) and not instance
+        return not _guarded(lambda: engine.is_valid(instance))
 
 
 def _compiled(schema: Any, draft: Draft) -> tuple[Any, bool]:
@@ -192,12 +192,12 @@ def _inside(schema: dict[str, Any], words: Sequence[str]) -> tuple[list[Any], li
     one_of: list[Any] = []
     others: list[Any] = []
     for word in words:
-        found = schema.get(word)
-        if isinstance(found, list):
-            one_of += found
-        elif isinstance(found, dict):
-            named = found.values() if word in schemas.MAPS else [found]
-            (one_of if word == "properties" else others).extend(named)
+        value = schema.get(word)
+        if isinstance(value, list):
+            one_of += value
+        elif isinstance(value, dict):
+            subschemas = value.values() if word in schemas.MAPS else [value]
+            (one_of if word == "properties" else others).extend(subschemas)
     return one_of, others
 
 
@@ -242,8 +242,8 @@ class Routes:
         total += sum(self._count(part, depth, chain + 1) for part in self._in_place(schema))
         if depth:
             total += max(
-                max((self._count(one, depth - 1, 0) for one in one_of), default=0)
-                + sum(self._count(one, depth - 1, 0) for one in others)
+                max((self._count(subschema, depth - 1, 0) for subschema in one_of), default=0)
+                + sum(self._count(subschema, depth - 1, 0) for subschema in others)
                 for one_of, others in (_inside(schema, _ITEMS), _inside(schema, _MEMBERS))
             )
         self._counted[key] = min(total, MOST_ROUTES)
@@ -261,5 +261,5 @@ class Routes:
         target = self._names.get(schemas.last_name(base), self.schema) if base else self.schema
         if fragment and not fragment.startswith("/"):
             return self._names.get(fragment, True)
-        found = resolve(fragment, target)
-        return found[1] if found else True
+        target_at = resolve(fragment, target)
+        return target_at[1] if target_at else True

@@ -85,14 +85,18 @@ class Users:
 
         A field ``user`` without any key of a played user is a field like any other.
         """
-        own = row.get("user")
-        given = own if isinstance(own, Mapping) and own.keys() & {*_OF_USER} else {}
-        if not self._shared and not given:
+        user_field = row.get("user")
+        description = (
+            user_field
+            if isinstance(user_field, Mapping) and user_field.keys() & {*_OF_USER}
+            else {}
+        )
+        if not self._shared and not description:
             return None
         if also := [key for key in ("turns", "choices") if key in row]:
             raise DataInvalid(f"the row has 'user' and {also[0]!r}.", "Keep one.")
-        rendered = {k: t.render(row) for k, t in self._templates.items() if k not in given}
-        user = {**self._shared, **rendered, **given}
+        rendered = {k: t.render(row) for k, t in self._templates.items() if k not in description}
+        user = {**self._shared, **rendered, **description}
         common = {key: value for key, value in row.items() if key not in (*OF_LAST, "user")}
         return _role(user, "'user'"), common | {key: user[key] for key in OF_LAST if key in user}
 

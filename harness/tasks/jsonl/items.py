@@ -61,8 +61,8 @@ class JsonlItem(Struct, frozen=True):
         item = self
         for answer in answers:
             following, *_ = item.later
-            said = (*item.messages, Message("assistant", answer), *following.messages)
-            item = replace(following, messages=said)
+            messages = (*item.messages, Message("assistant", answer), *following.messages)
+            item = replace(following, messages=messages)
         return item
 
 
@@ -134,15 +134,15 @@ def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
 
     The mapping in the row's field ``groups`` takes precedence over the fields that ``labels`` name.
     """
-    own = row.get("groups", {})
-    if not isinstance(own, Mapping):
+    row_groups = row.get("groups", {})
+    if not isinstance(row_groups, Mapping):
         raise DataInvalid("'groups' must be a mapping of labels to names.")
     for label in labels:
         if label not in row:
-            said = f"task.groups names {label!r:.60}, which the row does not have."
-            raise DataInvalid(said, nearest(label, map(str, row)))
+            problem = f"task.groups names {label!r:.60}, which the row does not have."
+            raise DataInvalid(problem, nearest(label, map(str, row)))
     groups = {}
-    for label, value in {**{label: row[label] for label in labels}, **own}.items():
+    for label, value in {**{label: row[label] for label in labels}, **row_groups}.items():
         if not isinstance(value, str | int | float):
             raise DataInvalid(f"the group {label!r:.60} must be text, a number, true or false.")
         text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -152,8 +152,8 @@ def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
 
 def _gsm8k(row: Row) -> Row:
     answer = row.get("answer", row.get("target"))
-    said = re.search(r"####\s*(.+?)\s*$", answer) if isinstance(answer, str) else None
-    target = only_number(said[1]) if said else None
+    conclusion = re.search(r"####\s*(.+?)\s*$", answer) if isinstance(answer, str) else None
+    target = only_number(conclusion[1]) if conclusion else None
     if target is None:
         raise DataInvalid("'answer' must end in '#### ' and a number.")
     return {**row, "target": format(target, "f")}
@@ -206,8 +206,8 @@ class JudgeChecks:
     def refuse_without_criteria(self, turns: Sequence[JsonlItem]) -> None:
         """Raise DataInvalid if a judge of these turns needs criteria but has none."""
         for judge, by_criteria in (self._judges or {}).items():
-            asked = [one for one in turns if self._scores(one, judge)]
-            if by_criteria and asked and not any(self.judged_by(one, judge) for one in asked):
+            judged = [item for item in turns if self._scores(item, judge)]
+            if by_criteria and judged and not any(self.judged_by(item, judge) for item in judged):
                 remedy = "Write criteria into its check or into the row."
                 raise DataInvalid(f"the judge {judge!r} has no criteria to decide on.", remedy)
 
@@ -221,14 +221,18 @@ class JudgeChecks:
     def _scores(self, item: JsonlItem, judge: str) -> bool:
         return judge in item.judges or judge not in self._named
 
-    def criteria(self, row: Row, found: ByJudge, judge: str | None) -> tuple[str, ...]:
+    def criteria(self, row: Row, by_judge: ByJudge, judge: str | None) -> tuple[str, ...]:
         """Return the criteria of a row for one judge, or for all judges (None).
 
-        ``found`` has the criteria in the row's checks, by judge.
+        ``by_judge`` has the criteria in the row's checks, by judge.
         """
-        if own := found.get(judge or ""):
-            return own
-        others = [] if judge in found else [text for own in found.values() for text in own]
+        if judge_criteria := by_judge.get(judge or ""):
+            return judge_criteria
+        others = (
+            []
+            if judge in by_judge
+            else [text for judge_criteria in by_judge.values() for text in judge_criteria]
+        )
         of_row = _texts(row[CRITERIA], f"the field {CRITERIA!r}") if CRITERIA in row else []
         # A repeated criterion would be paid for again.
         return tuple(dict.fromkeys([*others, *of_row]))
@@ -239,13 +243,13 @@ class JudgeChecks:
     @cached_property
     def _named(self) -> frozenset[str]:
         """The names of all judges that a check names."""
-        named = {judge for check in self._shared for judge in self._members(check.name)}
-        if self._judges is None or self._judges.keys() - named:
+        judges = {judge for check in self._shared for judge in self._members(check.name)}
+        if self._judges is None or self._judges.keys() - judges:
             for entry in chain.from_iterable(map(written_checks, self._rows())):
                 judge = entry.get(JUDGE) if isinstance(entry, Mapping) else None
                 if isinstance(judge, str):
-                    named.update(self._members(judge))
-        return frozenset(named)
+                    judges.update(self._members(judge))
+        return frozenset(judges)
 
     def _refuse(self, check: Check) -> None:
         for option in check.options:
@@ -282,7 +286,7 @@ def _criteria(check: Check, row: Row) -> tuple[str, ...]:
 
 
 def _texts(value: object, what: str) -> list[str]:
-    found = value if isinstance(value, list) else [value]
-    if not found or not all(isinstance(one, str) and one.strip() for one in found):
+    texts = value if isinstance(value, list) else [value]
+    if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
         raise DataInvalid(f"{what} must be text or a list of texts, none of them empty.")
-    return list(found)
+    return list(texts)

@@ -134,8 +134,8 @@ class RowsTask(Conversations):
     @cached_property
     def _template(self) -> Template | None:
         """The template of the user's message, or None if rows have prompts."""
-        own = None if self._choices is None else self._choices.template()
-        return self._prompt or own
+        choices_template = None if self._choices is None else self._choices.template()
+        return self._prompt or choices_template
 
     def instances(self) -> Iterator[One]:
         """Yield the rows in file order, each with its prompt and checks."""
@@ -217,9 +217,9 @@ class RowsTask(Conversations):
     @override
     def row_fields(self) -> Iterator[tuple[str, Row]]:
         """Yield each row's id and fields, without those such as ``checks`` and ``messages``."""
-        known = {"id", "groups", "cluster", "checks", "messages", "turns", "user"}
+        reserved = {"id", "groups", "cluster", "checks", "messages", "turns", "user"}
         for number, (where, row) in enumerate(self._source.rows(), start=1):
-            fields = {name: value for name, value in row.items() if name not in known}
+            fields = {name: value for name, value in row.items() if name not in reserved}
             yield encodable(text_id(row, number, f"{where}: ")), fields
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -234,17 +234,20 @@ class RowsTask(Conversations):
             **self._source.fingerprint(),
             **self._hashes,
             "regex": version("regex"),
-            **{f"{self._written.get(key, key)}_sha256": one for key, one in hashes.items()},
+            **{
+                f"{self._written.get(key, key)}_sha256": digest_of
+                for key, digest_of in hashes.items()
+            },
         }
 
     def _checkers(self) -> set[str]:
         """Return the checkers of the run file, and the registered checkers that rows name."""
-        found = {check.checker for check in self._shared}
-        if registered := {*kind("checkers").registered()} - found:
+        checkers = {check.checker for check in self._shared}
+        if registered := {*kind("checkers").registered()} - checkers:
             entries = chain.from_iterable(written_checks(row) for _, row in self._source.rows())
             names = (map(str, one if isinstance(one, Mapping) else [one]) for one in entries)
-            found |= registered.intersection(chain.from_iterable(names))
-        return found
+            checkers |= registered.intersection(chain.from_iterable(names))
+        return checkers
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return the row's conversation. The harness adds the shots."""
@@ -254,8 +257,8 @@ class RowsTask(Conversations):
     @override
     def needed_features(self) -> frozenset[str]:
         """The feature ``loglikelihoods``, if ``choices`` compares log-likelihoods."""
-        own = self._asked_choices
-        return frozenset({LOGLIKELIHOODS} if own is not None and own.by_likelihood else ())
+        choices = self._asked_choices
+        return frozenset({LOGLIKELIHOODS} if choices is not None and choices.by_likelihood else ())
 
     @override
     def adapted_request(self, instance: One, request: Request) -> Request:
@@ -272,18 +275,18 @@ class RowsTask(Conversations):
             Unparseable: If a reply has no answer that the option ``extract`` or a rule can read, or
                 chooses no option.
         """
-        item, of = instance.data, {"text": text, "answer": text}
+        item, parts = instance.data, {"text": text, "answer": text}
         if self._extraction is not None and (item.rules or self._choices is not None):
             try:
-                of["answer"] = self._extraction.read(text)
+                parts["answer"] = self._extraction.read(text)
             except PatternTooSlow as error:
                 names = [rule.name for rule in item.rules]
                 if self._choices is not None:
                     names.insert(0, self._choices.score_names[0])
                 return dict.fromkeys(names, Score(None, None, error.message))
         score = self._rules.score
-        rules = {rule.name: score(rule, of[rule.of], instance) for rule in item.rules}
-        return self._choice(instance, of["answer"]) | rules
+        rules = {rule.name: score(rule, parts[rule.of], instance) for rule in item.rules}
+        return self._choice(instance, parts["answer"]) | rules
 
     def _choice(self, instance: One, answer: str) -> dict[str, Score]:
         """Return the scores of the option that an answer chooses, or {} without options."""
@@ -302,11 +305,11 @@ class RowsTask(Conversations):
 
         Rules that check the whole reply give no score.
         """
-        found = self._choice(instance, answer)
+        scores = self._choice(instance, answer)
         for rule in instance.data.rules:
             if rule.of == "answer":
-                found[rule.name] = self._rules.score(rule, answer, instance)
-        return {name: replace(score, passed=None) for name, score in found.items()}
+                scores[rule.name] = self._rules.score(rule, answer, instance)
+        return {name: replace(score, passed=None) for name, score in scores.items()}
 
     @override
     def extracted(self, instance: One, text: str) -> str | None:
@@ -346,10 +349,10 @@ class RowsTask(Conversations):
         Without a template, it is the row's field ``gold``, its target, or the field that a check
         names, in the first form that passes the checks (None if none passes).
         """
-        found = self._candidates(instance.data)
+        candidates = self._candidates(instance.data)
         if self._gold is not None and not instance.data.later:
-            return next(found)
-        return next((text for text in found if self._passes(instance, text)), None)
+            return next(candidates)
+        return next((text for text in candidates if self._passes(instance, text)), None)
 
     @override
     def wrong_answer(self, instance: One) -> str | None:
@@ -360,9 +363,9 @@ class RowsTask(Conversations):
     @override
     def expected_answer(self, instance: One) -> str | None:
         """Return the reference, else a target, else None."""
-        found = list(self._candidates(instance.data))
-        readable = [text for text in found if self._scores(instance, text) is not None]
-        return self.reference(instance) or next(iter(readable or found), None)
+        candidates = list(self._candidates(instance.data))
+        readable = [text for text in candidates if self._scores(instance, text) is not None]
+        return self.reference(instance) or next(iter(readable or candidates), None)
 
     def _candidates(self, item: JsonlItem) -> Iterator[str]:
         row = item.row
@@ -437,8 +440,8 @@ class RowsTask(Conversations):
         if (parser := self._extraction) is None:
             return
         turns = item.messages
-        asked = [turn.content for turn in turns if turn.role != "assistant"]
-        yield from faults(asked, [t.content for t in turns if t.role == "assistant"], parser)
+        requests = [turn.content for turn in turns if turn.role != "assistant"]
+        yield from faults(requests, [t.content for t in turns if t.role == "assistant"], parser)
         if self._gold is not None and not self._passes(instance, self.reference(instance) or ""):
             yield "task.gold gives an answer that does not pass."
 
