@@ -160,6 +160,16 @@ class Found(NamedTuple):
     start: int
     end: int
 
+    def is_mentioned(self, text: str) -> bool:
+        """Return whether the match announces an answer that the reply only mentions."""
+        return announces(text[self.start : self.end]) and is_mentioned(text, self.start, self.end)
+
+    def is_superseded(self, text: str) -> bool:
+        """Return whether the match announces an answer that the reply replaces or takes back."""
+        if not announces(text[self.start : self.end]):
+            return False
+        return is_superseded(text, self.start, self.end, self.answer)
+
 
 def answer_in(match: Any) -> str:
     """Return the first group that took part in a match, or "" if none did.
@@ -168,17 +178,6 @@ def answer_in(match: Any) -> str:
     """
     groups = match.groups() or (match[0],)
     return str(next((group for group in groups if group is not None), ""))
-
-
-def _is_mentioned(text: str, match: Found) -> bool:
-    """Return whether a match announces an answer that the reply only mentions."""
-    is_announced = announces(text[match.start : match.end])
-    return is_announced and is_mentioned(text, match.start, match.end)
-
-
-def _is_superseded(text: str, match: Found) -> bool:
-    is_announced = announces(text[match.start : match.end])
-    return is_announced and is_superseded(text, match.start, match.end, match.answer)
 
 
 class RegexExtraction:
@@ -196,9 +195,11 @@ class RegexExtraction:
     @property
     def expects(self) -> tuple[str, ...]:
         """The literal text before each pattern's group, or () if any pattern has no such text."""
-        around = [around_group(pattern.pattern) for pattern in self.patterns]
-        before = tuple(found[0].strip() if found else "" for found in around)
-        return before if all(before) else ()
+        before = []
+        for pattern in self.patterns:
+            around = around_group(pattern.pattern)
+            before.append(around[0].strip() if around else "")
+        return tuple(before) if all(before) else ()
 
     def find(self, text: str) -> Found | None:
         """Return the answer and where it was found, or None if no pattern matches.
@@ -211,7 +212,7 @@ class RegexExtraction:
         text = self._first_turn(text)
         match = self._last(text)
         # What the reply only mentions is no announcement of its own.
-        while match is not None and _is_mentioned(text, match):
+        while match is not None and match.is_mentioned(text):
             match = self._last(text[: match.start])
         return match
 
@@ -236,10 +237,9 @@ class RegexExtraction:
             PatternTooSlow, ConfigError: As in `Pattern.search`.
         """
         match = self.find(text)
-        is_last = match is not None and self.take == "last"
-        if match is not None and is_last and _is_superseded(self._first_turn(text), match):
+        if match and self.take == "last" and match.is_superseded(self._first_turn(text)):
             raise Unparseable("The reply takes back what the pattern matches, or answers again.")
-        if match is not None and match.answer:
+        if match and match.answer:
             return match.answer
         patterns = ", ".join(f"{pattern.pattern!r:.60}" for pattern in self.patterns)
         hint = f"after {self.expects[0]!r}" if self.expects else f"by {patterns}"
@@ -295,6 +295,7 @@ class JsonExtraction:
     """
 
     def __init__(self, key: str, take: Take = "last") -> None:
+        self._key = key
         self._path = key.split(".")
         self._take: Take = take
         self.expects: tuple[str, ...] = (self._path[-1],)
@@ -311,10 +312,10 @@ class JsonExtraction:
         value: Any = json_object(text, self._take)
         for key in self._path:
             if not isinstance(value, dict) or key not in value:
-                raise Unparseable(f"The JSON object has no {'.'.join(self._path)!r:.80}.")
+                raise Unparseable(f"The JSON object has no {self._key!r:.80}.")
             value = value[key]
         if value is None:
-            raise Unparseable(f"{'.'.join(self._path)!r:.80} is null in the JSON object.")
+            raise Unparseable(f"{self._key!r:.80} is null in the JSON object.")
         if isinstance(value, str):
             return value
         try:
@@ -358,7 +359,7 @@ def extraction(raw: Mapping[str, Any], where: str) -> Extraction:
         if key not in (kind, *_KEYS[kind]):
             valid_keys = (*_KEYS, *_KEYS[kind])
             raise ConfigError(f"{where}: {kind} has no {key!r:.60}.", nearest(str(key), valid_keys))
-    value, ignore_case = raw[kind], raw.get("ignore_case", False)
+    value = raw[kind]
     if kind == "json" and not (isinstance(value, str) and all(value.split("."))):
         raise ConfigError(f"{where}.json must be the name of a key.", "Write {json: answer}.")
     place = "number" if kind == "number" else "take"
@@ -373,6 +374,7 @@ def extraction(raw: Mapping[str, Any], where: str) -> Extraction:
     patterns = [value] if isinstance(value, str) else value
     if not (isinstance(patterns, list) and patterns and all(isinstance(p, str) for p in patterns)):
         raise ConfigError(f"{where}.regex must be a pattern or a list of them.")
+    ignore_case = raw.get("ignore_case", False)
     if not isinstance(ignore_case, bool):
         raise ConfigError(f"{where}.ignore_case must be true or false.")
     return RegexExtraction(patterns, f"{where}.regex", take, ignore_case)
@@ -393,24 +395,25 @@ def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) 
 
     ``answers`` are those in the prompt's worked examples.
     """
-    unread = [answer for answer in answers if not reads(parser, answer)]
-    found = [f"The parser reads no answer in the prompt's example {one!r:.80}." for one in unread]
-    expected = parser.expects
-    contexts = [
-        text[match.start() : match.end() + NEAR]
-        for text in (*messages, *answers)
-        for prefix in expected
-        for match in re.finditer(re.escape(prefix), text, re.IGNORECASE)
-    ]
-    if expected and not contexts:
-        wanted = " or ".join(map(repr, expected))
-        found.append(f"The prompt does not ask for what its parser looks for: {wanted}.")
-    for line in (context.split("\n")[0] for context in contexts):
-        said = f"The prompt says {truncated(line, 40)!r} where its parser would read no answer."
-        by_pattern = isinstance(parser, RegexExtraction)
-        if by_pattern and not reads(parser, line) and not _stands_for_an_answer(line, expected):
-            found.append(said)
-    return list(dict.fromkeys(found))
+    warnings: dict[str, None] = {}
+    for answer in answers:
+        if not reads(parser, answer):
+            warnings[f"The parser reads no answer in the prompt's example {answer!r:.80}."] = None
+    lines = []
+    for text in (*messages, *answers):
+        for prefix in parser.expects:
+            for match in re.finditer(re.escape(prefix), text, re.IGNORECASE):
+                context = text[match.start() : match.end() + NEAR]
+                lines.append(context.partition("\n")[0])
+    if parser.expects and not lines:
+        prefixes = " or ".join(map(repr, parser.expects))
+        warnings[f"The prompt does not ask for what its parser looks for: {prefixes}."] = None
+    if isinstance(parser, RegexExtraction):
+        for line in lines:
+            if not reads(parser, line) and not _stands_for_an_answer(line, parser.expects):
+                place = truncated(line, 40)
+                warnings[f"The prompt says {place!r} where its parser would read no answer."] = None
+    return list(warnings)
 
 
 def garbled(parser: Extraction, answer: str) -> str | None:
@@ -438,6 +441,9 @@ def reads(parser: Extraction, text: str) -> bool:
 
 
 def _stands_for_an_answer(line: str, expected: Sequence[str]) -> bool:
-    after = [line[len(prefix) :] for prefix in expected if line.lower().startswith(prefix.lower())]
-    rest = min(after, key=len, default=line).strip()
+    rest = line
+    for prefix in expected:
+        if line.lower().startswith(prefix.lower()):
+            rest = min(rest, line[len(prefix) :], key=len)
+    rest = rest.strip()
     return not rest.strip(""":"'`*.""") or PLACEHOLDER.match(rest) is not None

@@ -47,8 +47,10 @@ class Pattern:
     ) -> None:
         import regex  # takes 20 ms, and most runs need no patterns
 
-        self.pattern, self._where = pattern, where
-        self._timeout_s, self._timeouts = timeout_s, 0
+        self.pattern = pattern
+        self._where = where
+        self._timeout_s = timeout_s
+        self._timeouts = 0
         flags = regex.IGNORECASE if ignore_case else 0
         if full_case and ignore_case:
             flags |= regex.FULLCASE
@@ -136,8 +138,11 @@ def parts(pattern: str) -> float:
     # Assume that all repetitions are nested.
     if re.search(r"\{[\d\s]*#", pattern):  # a comment within a number
         return math.inf
-    counts = ("".join(digits.split())[:9] for digits in re.findall(r"\{([\d\s]*)", pattern))
-    return len(pattern) * math.prod(int(n or 0) + 1 for n in counts) * 2.0 ** pattern.count("+")
+    size = float(len(pattern))
+    for repetition in re.findall(r"\+|\{[\d\s]*", pattern):
+        digits = "".join(repetition[1:].split())[:9]
+        size *= 2 if repetition == "+" else int(digits or 0) + 1
+    return size
 
 
 def _expanded(pattern: str) -> int:

@@ -448,7 +448,8 @@ def _closing(
 
 
 def _quoted(text: str, mark: re.Match[str]) -> bool:
-    before, after = text[mark.start() - 1 : mark.start()], text[mark.end() : mark.end() + 1]
+    before = text[mark.start() - 1 : mark.start()]
+    after = text[mark.end() : mark.end() + 1]
     return before in _QUOTES and after in _QUOTES
 
 

@@ -53,7 +53,8 @@ class ContainsChecker(Checker):
         self._targets = target if isinstance(target, list) else [target]
         if not self._targets or not all(self._targets):
             raise ConfigError("The checker 'contains' has no target, or an empty one.")
-        self._mode, self._whole_words = mode, whole_words
+        self._mode = mode
+        self._whole_words = whole_words
         self._form = TextComparison(ignore_case, normalize, straight_quotes)
 
     def check(self, text: str, instance: Instance[Any]) -> Score:

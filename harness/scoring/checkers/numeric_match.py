@@ -40,11 +40,12 @@ class NumericMatchChecker(Checker):
         take: Literal["first", "last"] = "last",
     ) -> None:
         targets = target if isinstance(target, list) else [target]
-        self._targets = [_number(one) for one in targets]
+        self._targets = list(map(_number, targets))
         if not targets or tolerance < 0 or relative < 0:
             problem = "The checker 'numeric_match' needs a target, and tolerances of 0 or more."
             raise ConfigError(problem)
-        self._tolerance, self._relative = Decimal(repr(tolerance)), Decimal(repr(relative))
+        self._tolerance = Decimal(repr(tolerance))
+        self._relative = Decimal(repr(relative))
         self._take: Take = take
 
     def check(self, text: str, instance: Instance[Any]) -> Score:

@@ -39,7 +39,9 @@ class WordCountChecker(MayCountWords):
         if at_least is not None and at_most is not None and at_least > at_most:
             problem = f"no text has at least {at_least} and at most {at_most} words."
             raise ConfigError(f"The checker 'word_count': {problem}")
-        self._exactly, self._at_least, self._at_most = exactly, at_least, at_most
+        self._exactly = exactly
+        self._at_least = at_least
+        self._at_most = at_most
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return a score of True or False. If False, its reason states the count and the bound.

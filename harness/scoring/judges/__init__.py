@@ -90,12 +90,13 @@ class JudgePrompt:
             self._asked = task.instruction
         elif show_prompt:
             self._asked = lambda instance: task.messages(instance, ())[-1].content
-        known, name = {*fields, *judged, "asked"}, self._prompt.name
-        self._prompt.refuse_unknown(known)
+        available = {*fields, *judged, "asked"}
+        self._prompt.refuse_unknown(available)
         for missing in sorted(set(judged) - self._prompt.names):
-            problem = f"{name} has no {{{{ {missing} }}}}, so the judge would not see the answer."
-            raise ConfigError(problem, "Add it.")
-        available = known if self._asked else known - {"asked"}
+            problem = f"{self._prompt.name} has no {{{{ {missing} }}}}, so the judge would not see"
+            raise ConfigError(f"{problem} the answer.", "Add it.")
+        if self._asked is None:
+            available.remove("asked")
         with raised_as(ConfigError):  # before the run starts, not at the first answer
             self._prompt.render(dict.fromkeys(available, ""))
 
@@ -132,14 +133,14 @@ class PromptJudge(Judge):
         samples: int = 1,
         where: Mapping[str, str | list[str]] | None = None,
     ) -> None:
-        tokens, temperature = decoding.max_tokens, decoding.temperature or 0
+        tokens = decoding.max_tokens
+        temperature = decoding.temperature or 0
         if samples < 1 or temperature < 0 or (tokens is not None and tokens < 1):
             raise ConfigError("samples and max_tokens must be at least 1, and temperature 0.")
-        self.prompt, self.decoding, self.samples = prompt, decoding, samples
-        self._where = {
-            label: [groups] if isinstance(groups, str) else groups
-            for label, groups in (where or {}).items()
-        }
+        self.prompt = prompt
+        self.decoding = decoding
+        self.samples = samples
+        self._where = where or {}
 
     @override
     def fingerprint(self) -> Mapping[str, str]:
@@ -148,7 +149,11 @@ class PromptJudge(Judge):
 
     def judges(self, instance: Instance[Any]) -> bool:
         """Return whether the judge scores an instance, which depends on ``where``."""
-        return all(instance.groups.get(label) in groups for label, groups in self._where.items())
+        for label, groups in self._where.items():
+            allowed_groups = [groups] if isinstance(groups, str) else groups
+            if instance.groups.get(label) not in allowed_groups:
+                return False
+        return True
 
     def question(
         self, instance: Instance[Any], judged: str | Mapping[str, str], **fields: Any

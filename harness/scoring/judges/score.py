@@ -116,7 +116,9 @@ class NumberJudge(PromptJudge):
             raise ConfigError(f"low ({low:g}) must be below high ({high:g}).")
         if passes_from is not None and not low <= passes_from <= high:
             raise ConfigError("passes_from must be between low and high.")
-        self._low, self._high, self._passes_from = low, high, passes_from
+        self._low = low
+        self._high = high
+        self._passes_from = passes_from
         self.verdicts = passes_from is not None
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:

@@ -75,16 +75,16 @@ def check_schema(schema: Any) -> int:
         raise DataInvalid(f"This is not a JSON Schema: {error}.", "Fix the schema.") from None
 
 
-def check_work(values: int, value: Any, most: int) -> None:
+def check_work(values: int, value: Any, limit: int) -> None:
     """Raise Undecided if validating a document is too much work.
 
     The work is the number of ``values`` in the schema times that in the document, where 16
-    characters count as a value. ``most`` is the maximum.
+    characters count as a value. ``limit`` is the maximum.
     """
-    if values * (limits.MOST_NODES + limits.MOST_CHARACTERS // 16) <= most:  # any document is fine
+    if values * (limits.MOST_NODES + limits.MOST_CHARACTERS // 16) <= limit:  # any document is fine
         return
     nodes, characters, _ = measured(value)
-    if values * (nodes + characters // 16) > most:
+    if values * (nodes + characters // 16) > limit:
         size = f"{nodes:,} values and {characters:,} characters"
         raise Undecided(f"A document of {size} is too much for a schema of {values:,} values.")
 
@@ -187,9 +187,7 @@ def _resembling(keyword: str) -> str:
         return ""
     written = keyword.lower()
     close = get_close_matches(written, _KEYWORDS, n=1, cutoff=0.85)
-    close = close or [
-        keyword_name for keyword_name in _KEYWORDS if sorted(keyword_name) == sorted(written)
-    ]
+    close = close or [word for word in _KEYWORDS if sorted(word) == sorted(written)]
     # Shorter keywords resemble other words: "note" is not "not".
     return _KEYWORDS[close[0]] if close and len(close[0]) > 3 else ""
 
@@ -229,10 +227,13 @@ def path_within(
     starts at the first schema in which it exists. A path that exists in none is returned unchanged.
     """
     name = last_name((uri or "").partition("#")[0])
-    starts = [start for start, own in inside if uri and own == name]
-    places = ((*start, *path) for start in (*starts, (), *(start for start, _ in inside)))
-    found = (one for one in places if follow(schema, one, missing=_NOTHING) is not _NOTHING)
-    return next(found, tuple(path))
+    starts = [start for start, embedded_name in inside if uri and embedded_name == name]
+    starts += [(), *(start for start, _ in inside)]
+    for start in starts:
+        whole_path = (*start, *path)
+        if follow(schema, whole_path, missing=_NOTHING) is not _NOTHING:
+            return whole_path
+    return tuple(path)
 
 
 LONGEST_VALUE = 120  # maximum characters of a value in a violation
