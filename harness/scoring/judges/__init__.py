@@ -30,9 +30,8 @@ from harness.records import (
     Reply,
     TokenLogprob,
 )
-from harness.scoring.conclusions import CROSSES, STRUCK_OUT
+from harness.scoring.conclusions import CROSSES, STRUCK_OUT, unquoted
 from harness.scoring.panel import SATISFIED, graded, mean
-from harness.scoring.quotations import unquoted
 
 __all__ = ["SATISFIED", "TAG", "fenced", "fenced_texts", "graded", "mean"]
 

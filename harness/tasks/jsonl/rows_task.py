@@ -10,7 +10,7 @@ from functools import cached_property
 from importlib.metadata import version
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from msgspec.structs import replace
 from typing_extensions import override
@@ -47,23 +47,25 @@ from harness.scoring.checks import (
 from harness.scoring.extraction import extraction, faults
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.text import NO_DICTIONARY, lacks_dictionary
-from harness.tasks.jsonl.conversations import Conversations, Users, chained, turn_rows
 from harness.tasks.jsonl.items import (
+    Conversations,
     JsonlItem,
     JudgeChecks,
+    One,
+    Users,
+    chained,
     first_of,
     groups_of,
     schema_constraint,
     target_forms,
     target_warnings,
+    turn_rows,
     written_checks,
 )
 from harness.tasks.jsonl.question_form import QuestionForm, default_form
 from harness.wording import first_few
 
 LOOKED_AT = 200  # number of instances that `prompt_errors` examines
-
-One: TypeAlias = Instance[JsonlItem]
 
 
 class RowsTask(Conversations):
