@@ -46,7 +46,8 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
     names = [{*tree["judges"], *tree["panels"]} for tree in trees]
     differing: dict[str, None] = {}
     for key in sorted(old.keys() | new.keys()):
-        was, is_now = old.get(key), new.get(key)
+        was = old.get(key)
+        is_now = new.get(key)
         # null means no limit
         grew = key in GROWING and (is_now is None or (was is not None and is_now >= was))
         counts_now = key == ON_ERROR and (was != "fail" or is_now is None)

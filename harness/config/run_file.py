@@ -58,9 +58,9 @@ class Shard(NamedTuple):
     def __str__(self) -> str:
         return f"{self.number}/{self.of}"
 
-    def part(self, whole: int) -> int:
-        """Return the shard's part of a whole number."""
-        return whole // self.of + (self.number <= whole % self.of)
+    def part(self, total: int) -> int:
+        """Return the shard's part of a number."""
+        return total // self.of + (self.number <= total % self.of)
 
 
 MOST_SHARDS = 10_000
@@ -99,8 +99,10 @@ class RunFile(Section):
     @property
     def budget_usd(self) -> float | None:
         """The budget (US dollars), if any. A shard has an equal part, unless a team shares it."""
-        usd, part = self.budget.usd, self.part
-        return usd if usd is None or part is None or self.budget.shared else usd / part.of
+        usd = self.budget.usd
+        if usd is None or self.part is None or self.budget.shared:
+            return usd
+        return usd / self.part.of
 
     def in_batches(self, *, detach: bool = False) -> RunFile:
         """Return a copy of the run file that sets ``limits.batch``."""
@@ -158,7 +160,8 @@ class RunFile(Section):
     @field_validator("decoding")
     @classmethod
     def _decoding_is_possible(cls, decoding: Decoding) -> Decoding:
-        temperature, top_p = decoding.temperature, decoding.top_p
+        temperature = decoding.temperature
+        top_p = decoding.top_p
         if temperature is not None and not (math.isfinite(temperature) and temperature >= 0):
             raise ValueError(f"temperature must be 0 or more, not {temperature}")
         if top_p is not None and not 0 < top_p <= 1:
@@ -251,15 +254,17 @@ def expand_matrix(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
     if math.prod(map(len, axes)) > MAX_COMBINATIONS:
         raise ValueError(f"matrix has more than {MAX_COMBINATIONS:,} combinations")
     variants: dict[str, dict[str, Any]] = {}
-    for chosen in product(*(axis.items() for axis in axes)) if axes else ():
-        name = ".".join(name for name, _ in chosen)
+    if not axes:
+        return variants
+    for values in product(*(axis.items() for axis in axes)):
+        name = ".".join(name for name, _ in values)
         if name in variants:
             raise ValueError(f"matrix makes the name {name!r} twice: name the values of an axis")
         variants[name] = {}
-        for _, part in chosen:
-            if repeated := variants[name].keys() & part.keys():
+        for _, changes in values:
+            if repeated := variants[name].keys() & changes.keys():
                 raise ValueError(f"matrix sets {min(repeated)} by two axes: remove it from one")
-            variants[name] |= part
+            variants[name] |= changes
     return variants
 
 

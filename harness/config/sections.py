@@ -344,7 +344,8 @@ class BudgetSection(Section):
         return self
 
 
-COST, COST_PER_SAMPLE = "cost", "cost_per_sample"  # in US dollars, judges included
+COST = "cost"  # in US dollars, judges included
+COST_PER_SAMPLE = "cost_per_sample"
 LATENCY = re.compile(r"latency_p([1-9]\d?)")  # a percentile of the calls' durations in seconds
 
 
@@ -424,7 +425,8 @@ class JudgeSection(PluginSection):
         if tree.get("as") is None:
             name = tree.get("name", "unnamed")
             tree["as"] = Path(name).stem if str(name).endswith(".py") else name
-        limits, model = tree.pop("limits", None), tree.get("model")
+        limits = tree.pop("limits", None)
+        model = tree.get("model")
         if limits is not None and isinstance(model, dict):
             if model.get("limits") is not None:
                 raise ValueError("limits is inside model and beside it: remove one of them")

@@ -57,7 +57,8 @@ class Declared:
     """
 
     def __init__(self, key: str, docs: str) -> None:
-        self.key, self.docs = key, docs
+        self.key = key
+        self.docs = docs
 
     def type(self) -> Any:
         """Return the declared type, or None if no plug-in declares the key."""
@@ -120,7 +121,8 @@ def _explain(details: ErrorDetails, model: type[BaseModel]) -> str:
     # Pydantic names the types of a union in the location: `DecodingConstraint | Literal["task"]`.
     loc = [str(part) for part in details["loc"]]
     loc = [part for part in loc if not re.match(r"literal\[|DecodingConstraint$", part)]
-    key, kind = ".".join(map(key_only, loc)), details["type"]
+    key = ".".join(map(key_only, loc))
+    kind = details["type"]
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         hint = _hint(loc[-1], loc[:-1], model).rstrip(".")
         return f"unknown key {key!r:.80} ({hint[:1].lower()}{hint[1:]})"

@@ -116,7 +116,8 @@ class _Loader(yaml.SafeLoader):
         try:
             return super().construct_object(node, deep=deep)
         except UnicodeDecodeError:
-            problem, remedy = "a text contains a lone surrogate", "Write the character itself."
+            problem = "a text contains a lone surrogate"
+            remedy = "Write the character itself."
         except (ValueError, OverflowError):
             problem = "a value looks like a number or a date but is not valid"
             remedy = "Put it in quotes."

@@ -192,19 +192,24 @@ class JudgeChecks:
         rows: Callable[[], Iterable[Row]] = tuple,
     ) -> None:
         self._shared = [check for check in shared if check.checker == JUDGE]
-        self._judges, self._panels, self._rows = judges, panels or {}, rows
+        self._judges = judges
+        self._panels = panels or {}
+        self._rows = rows
         for check in self._shared:
             with raised_as(ConfigError, "task.checks: "):
                 self._refuse(check)
 
     def of(self, checks: Sequence[Check], row: Row) -> ByJudge:
         """Return the criteria of each judge that a row's checks name."""
-        found: dict[str, tuple[str, ...]] = {}
-        for check in (one for one in checks if one.checker == JUDGE):
+        by_judge: dict[str, tuple[str, ...]] = {}
+        for check in checks:
+            if check.checker != JUDGE:
+                continue
             self._refuse(check)
             criteria = _criteria(check, row)
-            found |= {judge: found.get(judge) or criteria for judge in self._members(check.name)}
-        return found
+            for judge in self._members(check.name):
+                by_judge[judge] = by_judge.get(judge) or criteria
+        return by_judge
 
     def refuse_without_criteria(self, turns: Sequence[JsonlItem]) -> None:
         """Raise DataInvalid if a judge of these turns needs criteria but has none."""
@@ -257,35 +262,38 @@ class JudgeChecks:
     def _refuse(self, check: Check) -> None:
         for option in check.options:
             if option != CRITERIA:
-                said = f"the check {check.name!r} by a judge has no option {option!r:.60}."
-                raise DataInvalid(said, nearest(option, [CRITERIA]))
+                problem = f"the check {check.name!r} by a judge has no option {option!r:.60}."
+                raise DataInvalid(problem, nearest(option, [CRITERIA]))
         if self._judges is None:
             return
         members = self._members(check.name)
         if not self._judges.keys() >= set(members):
             remedy = nearest(check.name, [*self._judges, *self._panels])
-            said = f"a check names the judge {check.name!r:.60}, which is not in the run file."
-            raise DataInvalid(said, remedy or "Add it to judges: (harness docs judges).")
+            problem = f"a check names the judge {check.name!r:.60}, which is not in the run file."
+            raise DataInvalid(problem, remedy or "Add it to judges: (harness docs judges).")
         without = [judge for judge in members if not self._judges[judge]]
         if CRITERIA in check.options and without:
-            said = f"the judge {without[0]!r} does not decide on criteria, but a check has some."
-            raise DataInvalid(said, "Remove them, or use a judge that does, such as yes_no.")
+            problem = f"the judge {without[0]!r} does not decide on criteria, but a check has some."
+            raise DataInvalid(problem, "Remove them, or use a judge that does, such as yes_no.")
 
 
 def _criteria(check: Check, row: Row) -> tuple[str, ...]:
     """Return the criteria that a check lists, with texts from the row."""
     if CRITERIA not in check.options:
         return ()
-    written, of = check.options[CRITERIA], f"of the check {check.name!r}"
-    found: list[str] = []
-    for one in written if isinstance(written, list) else [written]:
-        if (field := field_of(one)) is None:
-            found += _texts(one, f"criteria {of}")
+    stated = check.options[CRITERIA]
+    of_check = f"of the check {check.name!r}"
+    criteria: list[str] = []
+    for item in stated if isinstance(stated, list) else [stated]:
+        field = field_of(item)
+        if field is None:
+            criteria += _texts(item, f"criteria {of_check}")
         else:
-            found += _texts(from_row(row, field, check.name), f"the field {field!r:.60}, {of},")
-    if not found:
-        raise DataInvalid(f"criteria {of} must not be empty.")
-    return tuple(dict.fromkeys(found))
+            texts = from_row(row, field, check.name)
+            criteria += _texts(texts, f"the field {field!r:.60}, {of_check},")
+    if not criteria:
+        raise DataInvalid(f"criteria {of_check} must not be empty.")
+    return tuple(dict.fromkeys(criteria))
 
 
 def _texts(value: object, what: str) -> list[str]:
@@ -315,28 +323,30 @@ def turn_rows(row: Row) -> list[Row]:
     turns = row["turns"]
     if not isinstance(turns, list) or not turns:
         raise DataInvalid("'turns' must be a list of the user's turns.", "Begin with one.")
-    if also := [key for key in ("messages", "prompt") if row.get(key) not in (None, "")]:
-        raise DataInvalid(f"the row has 'turns' and {also[0]!r}.", "Keep one.")
-    common = {key: value for key, value in row.items() if key != "turns"}
-    found = []
+    for key in ("messages", "prompt"):
+        if row.get(key) not in (None, ""):
+            raise DataInvalid(f"the row has 'turns' and {key!r}.", "Keep one.")
+    of_row = {key: value for key, value in row.items() if key != "turns"}
+    common = {key: value for key, value in of_row.items() if key not in OF_LAST}
+    rows = []
     for number, turn in enumerate(turns, start=1):
         refuse_tool_calls(turn, f"'turns', {number}")
-        own = {"content": turn} if isinstance(turn, str) else turn
-        content = own.get("content") if isinstance(own, Mapping) else None
+        fields = {"content": turn} if isinstance(turn, str) else turn
+        content = fields.get("content") if isinstance(fields, Mapping) else None
         if not isinstance(content, str) or not content.strip():
             remedy = "Write a text, or a mapping with the text as its 'content'."
             raise DataInvalid(f"'turns', {number}: the user's turn has no text.", remedy)
-        if (role := own.get("role", "user")) != "user":
+        role = fields.get("role", "user")
+        if role != "user":
             problem = f"'turns', {number}: the role is {role!r:.40}, and all turns are the user's."
             raise DataInvalid(problem, "The model answers each: leave its answers out.")
-        if number == len(turns):
-            if both := [key for key in OF_LAST if key in common and key in own]:
-                problem = f"'turns', {number}: the last turn and the row both have {both[0]!r}."
-                raise DataInvalid(problem, "Keep one: the row's own are those of the last turn.")
-            found.append({**common, **own})
-        else:
-            found.append({**{k: v for k, v in common.items() if k not in OF_LAST}, **own})
-    return found
+        rows.append({**common, **fields})
+    for key in OF_LAST:
+        if key in of_row and key in fields:
+            problem = f"'turns', {len(turns)}: the last turn and the row both have {key!r}."
+            raise DataInvalid(problem, "Keep one: the row's own are those of the last turn.")
+    rows[-1] = {**of_row, **fields}
+    return rows
 
 
 def chained(turns: Sequence[JsonlItem]) -> JsonlItem:
@@ -366,20 +376,21 @@ class Users:
 
         A field ``user`` without any key of a played user is a field like any other.
         """
-        user_field = row.get("user")
-        description = (
-            user_field
-            if isinstance(user_field, Mapping) and user_field.keys() & {*_OF_USER}
-            else {}
-        )
+        description = row.get("user")
+        if not isinstance(description, Mapping) or description.keys().isdisjoint(_OF_USER):
+            description = {}
         if not self._shared and not description:
             return None
-        if also := [key for key in ("turns", "choices") if key in row]:
-            raise DataInvalid(f"the row has 'user' and {also[0]!r}.", "Keep one.")
-        rendered = {k: t.render(row) for k, t in self._templates.items() if k not in description}
-        user = {**self._shared, **rendered, **description}
-        common = {key: value for key, value in row.items() if key not in (*OF_LAST, "user")}
-        return _role(user, "'user'"), common | {key: user[key] for key in OF_LAST if key in user}
+        for key in ("turns", "choices"):
+            if key in row:
+                raise DataInvalid(f"the row has 'user' and {key!r}.", "Keep one.")
+        user = {**self._shared, **description}
+        for key, template in self._templates.items():
+            if key not in description:
+                user[key] = template.render(row)
+        before = {key: value for key, value in row.items() if key not in (*OF_LAST, "user")}
+        before |= {key: user[key] for key in OF_LAST if key in user}
+        return _role(user, "'user'"), before
 
 
 def _role(user: Mapping[str, Any], where: str) -> UserRole:
