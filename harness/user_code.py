@@ -37,24 +37,27 @@ def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         problem = f"The check {name!r} is an async function."
         raise ConfigError(problem, "Define it with def, not with async def.")
     parameters = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-    own = [one.replace(kind=one.POSITIONAL_OR_KEYWORD) for one in parameters]
-    takes_instance = any(one.name == "instance" for one in own)
+    options = []
+    for parameter in parameters:
+        if parameter.name != "instance":
+            options.append(parameter.replace(kind=parameter.POSITIONAL_OR_KEYWORD))
+    takes_instance = len(options) < len(parameters)
 
     class FunctionChecker(Checker):
         def __init__(self, **options: Any) -> None:
             self._options = options
 
         def check(self, text: str, instance: Instance[Any]) -> Score:
-            given = {"instance": instance} if takes_instance else {}
-            call = functools.partial(function, text, **given, **self._options)
+            supplied = {"instance": instance} if takes_instance else {}
+            call = functools.partial(function, text, **supplied, **self._options)
             return checked(call, name, text, instance)
 
     def build(**options: Any) -> FunctionChecker:
         return FunctionChecker(**options)
 
-    options = [one for one in own if one.name != "instance"]
     build.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-    build.__doc__, build.__name__ = function.__doc__, function.__name__
+    build.__doc__ = function.__doc__
+    build.__name__ = function.__name__
     build.__wrapped__ = function  # type: ignore[attr-defined]
     return build
 
@@ -245,14 +248,16 @@ def load_file(path: Path) -> ModuleType:
     loader = SourceLoader(path.stem, str(path))
     spec = spec_from_file_location(path.stem, path, loader=loader)
     assert spec is not None
-    module, finder, hooks = module_from_spec(spec), _beside(path.absolute().parent), sys.meta_path
-    hooks[:] = [finder, *(one for one in hooks if one is not finder)]
+    module = module_from_spec(spec)
+    finder = _beside(path.absolute().parent)
+    hooks = sys.meta_path
+    hooks[:] = [finder, *(hook for hook in hooks if hook is not finder)]
     finder.names.clear()
     invalidate_caches()
     try:
         loader.exec_module(module)
     finally:
-        hooks[:] = [*(one for one in hooks if one is not finder), finder]  # for later imports
+        hooks[:] = [*(hook for hook in hooks if hook is not finder), finder]  # for later imports
         for name in [*sys.modules]:
             if name.partition(".")[0] in finder.names:
                 del sys.modules[name]

@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +28,20 @@ def override(tree: dict[str, Any], key: str, value: Any) -> None:
     *sections, last = key.split(".")
     place: dict[str, Any] | list[Any] = tree
     for section in sections:
-        below = (
-            place.setdefault(section, {}) if isinstance(place, dict) else _element(place, section)
-        )
+        if isinstance(place, dict):
+            below = place.setdefault(section, {})
+        else:
+            below = _element(place, section)
         if not isinstance(below, dict | list):
             problem = f"{key_only(key)!r} cannot be set: {section!r} is a value, not a section."
             raise ConfigError(problem, "Check the key's path.")
         place = below
     if isinstance(place, list):
-        elements = _named(place)
-        if last not in elements:
-            problem = (
-                f"{key_only(key)!r} names no element of the list {key_only('.'.join(sections))!r}."
-            )
-            forms = [key_only(f"{'.'.join(sections)}.{name}.{last}") for name in elements]
+        by_name = _by_name(place)
+        if last not in by_name:
+            list_key = ".".join(sections)
+            problem = f"{key_only(key)!r} names no element of the list {key_only(list_key)!r}."
+            forms = [key_only(f"{list_key}.{name}.{last}") for name in by_name]
             remedy = f"Name the element: {', '.join(forms)}." if forms else "The list is empty."
             raise ConfigError(problem, remedy)
         problem = f"{key_only(key)!r} cannot be set as a whole: it is an element of a list."
@@ -49,17 +49,18 @@ def override(tree: dict[str, Any], key: str, value: Any) -> None:
     place[last] = value
 
 
-def _named(elements: list[Any]) -> dict[str, Any]:
-    sections = [section for section in elements if isinstance(section, dict)]
-    return {
-        str(name): section
-        for section in sections
-        if (name := section.get("as") or section.get("name"))
-    }
+def _by_name(elements: list[Any]) -> dict[str, Any]:
+    """Return those of a list's elements that are sections with a name."""
+    by_name = {}
+    for section in elements:
+        name = isinstance(section, dict) and (section.get("as") or section.get("name"))
+        if name:
+            by_name[str(name)] = section
+    return by_name
 
 
 def _element(elements: list[Any], name: str) -> Any:
-    by_name = _named(elements)
+    by_name = _by_name(elements)
     if name not in by_name:
         remedy = nearest(name, by_name) or "Elements are found by their 'as' or 'name'."
         if name.isdecimal() and by_name:
@@ -86,16 +87,15 @@ def parse_override(text: str) -> tuple[str, Any]:
         begin = "".join(re.findall(r"\A[\w.]*", text))
         begin = begin if begin == text else f"{begin}…"
         raise ConfigError(f"-o {begin!r} is not an override.", "Write -o key.path=value.")
-    problem, remedy = (
-        "the value is not valid YAML",
-        f"Quote it: -o '{key_only(key)}=\"…\"'.",
-    )
+    keys = key.split(".")
+    problem = "the value is not valid YAML"
+    remedy = f"Quote it: -o '{key_only(key)}=\"…\"'."
     try:
-        keys = key.split(".")
         parsed = parse_yaml(value, keys)
         return key, value if is_plain_text(value, keys) else parsed
     except RefusedYaml as error:
-        problem, remedy = str(error.problem), error.remedy
+        problem = str(error.problem)
+        remedy = error.remedy
     except yaml.YAMLError as error:
         yaml_problem = str(getattr(error, "problem", ""))
         if "escape character" in yaml_problem:  # other messages may contain part of a secret
@@ -107,61 +107,80 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 
 def load(
-    path: str | Path, overrides: Iterable[str] = (), further: Mapping[str, Any] | None = None
+    path: str | Path, overrides: Iterable[str] = (), values: Mapping[str, Any] | None = None
 ) -> dict[str, RunFile]:
     """Return the runs of a run file by variant. A file without variants has one run, named "".
 
-    ``overrides`` have the form ``key.path=value``; ``further`` has values by dotted key.
+    ``overrides`` have the form ``key.path=value``; ``values`` has values by dotted key.
     """
-    return expand(read(Path(path)), str(path), overrides, further)
+    return expand(read(Path(path)), str(path), overrides, values)
 
 
 def expand(
     raw: dict[str, Any],
     path: str,
     overrides: Iterable[str] = (),
-    further: Mapping[str, Any] | None = None,
-    named: Callable[[str], dict[str, Any]] | None = None,
+    values: Mapping[str, Any] | None = None,
+    model_section: Callable[[str], dict[str, Any]] | None = None,
 ) -> dict[str, RunFile]:
     """Return the runs by variant, like `load`, given a run file's content (``raw``).
 
-    ``path`` names the file in messages. ``named`` returns a model's section by the model's name.
+    ``path`` names the file in messages. ``model_section`` returns a model's section by its name.
     """
-    fixed = [*map(parse_override, overrides), *(further or {}).items()]
-    whole = _changed(raw, fixed, path, named)
-    for section, key in (("task", "name"), ("model", "backend")):
-        own = section not in raw and (whole.get("variants") or whole.get("matrix"))
-        if own and isinstance(options := whole.get(section, {}), dict):
-            whole[section] = {key: "", **options}  # each variant is validated with its own
-    _refuse_no_backend(whole, path)
-    base = validated(RunFile, whole, path)
+    fixed = [*map(parse_override, overrides), *(values or {}).items()]
+    common = _changed(raw, fixed, path, model_section)
+    if common.get("variants") or common.get("matrix"):
+        for section, key in (("task", "name"), ("model", "backend")):
+            options = common.get(section, {})
+            if section not in raw and isinstance(options, dict):
+                common[section] = {key: "", **options}  # each variant is validated with its own
+    _refuse_no_backend(common, path)
+    base = validated(RunFile, common, path)
     runs: dict[str, RunFile] = {}
     same: dict[str, str] = {}
     for name, changes in base.combinations().items():
         where = f"{path}, variant {name!r}"
-        models = {k: v for k, v in changes.items() if _MODEL.fullmatch(k)}
-        sections = {k: named(v) if named and isinstance(v, str) else v for k, v in models.items()}
-        taken = flatten(sections)
-        # A model option, such as the server, also applies to a variant's model that leaves it out.
-        own = [
-            (k, v)
-            for k, v in fixed
-            if is_below(k, models) and not any(is_below(k, [t]) or is_below(t, [k]) for t in taken)
-        ]
-        others = {k: v for k, v in fixed if (k, v) not in own}
+        model_keys = [key for key in changes if _MODEL.fullmatch(key)]
+        of_models = _of_models(changes, model_keys, fixed, model_section)
+        others = {key: value for key, value in fixed if (key, value) not in of_models}
         if lost := [key for key in flatten(others) if is_below(key, changes)]:
             problem = f"{where}: it sets {', '.join(lost)}, so an override has no effect."
             raise ConfigError(problem, "Change the run file, or remove the override.")
-        tree = _changed(raw, [*others.items(), *changes.items(), *own], where, named)
+        tree = _changed(raw, [*others.items(), *changes.items(), *of_models], where, model_section)
         tree.pop("variants", None)
         tree.pop("matrix", None)
-        for key in models:
-            _refuse_other_address(_section(whole, key), _section(tree, key), key, where)
+        for key in model_keys:
+            _refuse_other_address(_section(common, key), _section(tree, key), key, where)
         runs[name] = validated(RunFile, tree, where)
         twin = same.setdefault(repr(runs[name]), name)
         if twin != name:
             raise ConfigError(f"{where}: it is identical to {twin!r}.", "Remove one of them.")
     return runs or {"": base}
+
+
+def _of_models(
+    changes: Mapping[str, Any],
+    model_keys: Sequence[str],
+    overrides: Iterable[tuple[str, Any]],
+    model_section: Callable[[str], dict[str, Any]] | None,
+) -> list[tuple[str, Any]]:
+    """Return the overrides of a variant's models that the variant itself leaves out.
+
+    An option of the file's model, such as the server, also applies to a variant's model.
+    """
+    sections = {key: changes[key] for key in model_keys}
+    for key, section in sections.items():
+        if model_section and isinstance(section, str):
+            sections[key] = model_section(section)
+    stated_keys = flatten(sections)
+    of_models = []
+    for key, value in overrides:
+        is_stated = any(
+            is_below(key, [stated]) or is_below(stated, [key]) for stated in stated_keys
+        )
+        if is_below(key, model_keys) and not is_stated:
+            of_models.append((key, value))
+    return of_models
 
 
 def _refuse_no_backend(tree: Mapping[str, Any], where: str) -> None:
@@ -181,12 +200,10 @@ def _refuse_other_address(
     The variant replaces the file's section ``base`` by ``variant``. A model of another provider has
     another address anyway.
     """
-    url, provider = base.get("base_url"), base.get("preset") or base.get("backend")
-    if (
-        url
-        and "base_url" not in variant
-        and provider == (variant.get("preset") or variant.get("backend"))
-    ):
+    url = base.get("base_url")
+    provider = base.get("preset") or base.get("backend")
+    is_same = provider == (variant.get("preset") or variant.get("backend"))
+    if url and is_same and "base_url" not in variant:
         name = variant.get("name") or variant.get("backend")
         raise ConfigError(
             f"{where}: the file sends its calls to {url}, and the variant's model {name!r} would "
@@ -200,7 +217,7 @@ def _refuse_other_address(
 def _section(tree: Any, key: str) -> Mapping[str, Any]:
     """Return the section at a dotted key, or {} if there is none."""
     for part in key.split("."):
-        mapping = _named(tree) if isinstance(tree, list) else tree
+        mapping = _by_name(tree) if isinstance(tree, list) else tree
         tree = mapping.get(part) if isinstance(mapping, dict) else None
     return tree if isinstance(tree, dict) else {}
 
@@ -243,19 +260,19 @@ def _changed(
     raw: dict[str, Any],
     changes: Iterable[tuple[str, Any]],
     where: str,
-    named: Callable[[str], dict[str, Any]] | None = None,
+    model_section: Callable[[str], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     tree = copy.deepcopy(raw)
     judges = tree.get("judges")
-    second = [*(judges if isinstance(judges, list) else ()), tree.get("user")]
-    of_second = [(section_of, "model") for section_of in second if isinstance(section_of, dict)]
-    for section, key in [(tree, "model"), (tree, "polish"), *of_second]:
-        if named and isinstance(section.get(key), str):
-            section[key] = named(section[key])
+    holders = [*(judges if isinstance(judges, list) else ()), tree.get("user")]
+    models = [(holder, "model") for holder in holders if isinstance(holder, dict)]
+    for section, key in [(tree, "model"), (tree, "polish"), *models]:
+        if model_section and isinstance(section.get(key), str):
+            section[key] = model_section(section[key])
     for key, value in changes:
         try:
-            if named and isinstance(value, str) and _MODEL.fullmatch(key):
-                value = named(value)
+            if model_section and isinstance(value, str) and _MODEL.fullmatch(key):
+                value = model_section(value)
             override(tree, key, value)
         except ConfigError as error:
             raise ConfigError(f"{where}: {error.message}", error.remedy) from None

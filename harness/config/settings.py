@@ -54,9 +54,9 @@ class Settings(BaseSettings):
     observe_content: bool = False  # observers may send prompts and answers elsewhere
     ask_above_usd: float = 1.0  # a run that may cost more asks first, on a terminal
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **values: Any) -> None:
         with _reading_dotenv():
-            super().__init__(**given)
+            super().__init__(**values)
 
     @field_validator("runs_dir", "cache_dir", "data_dir", "prices")
     @classmethod
@@ -141,16 +141,16 @@ SECRET_NAME = re.compile(
 SECRET_LENGTH = 8  # minimum characters of a secret: a shorter text may be a word in any file
 
 
-def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
+def configured_secrets(names: Collection[str] = ()) -> Mapping[str, str]:
     """Return the secrets in the environment and ``.env``, by variable.
 
-    These are the variables ``named`` and those with names such as ``…_API_KEY``. Values shorter
+    These are the variables ``names`` and those with names such as ``…_API_KEY``. Values shorter
     than `SECRET_LENGTH` are left out.
     """
     secrets = {
         name: value.strip()
         for name, value in _variables().items()
-        if name in named or SECRET_NAME.fullmatch(name)
+        if name in names or SECRET_NAME.fullmatch(name)
     }
     return {name: value for name, value in secrets.items() if len(value) >= SECRET_LENGTH}
 

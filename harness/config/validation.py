@@ -4,7 +4,7 @@ The messages name keys. They quote only values that cannot be secret, such as nu
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import is_dataclass
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -127,27 +127,25 @@ def _explain(details: ErrorDetails, model: type[BaseModel]) -> str:
         hint = _hint(loc[-1], loc[:-1], model).rstrip(".")
         return f"unknown key {key!r:.80} ({hint[:1].lower()}{hint[1:]})"
     if kind in MUST:
-        message_of_key = f"{key} {MUST[kind]}".lstrip()
-        return (
-            f"{message_of_key}, such as {EXAMPLES[message_of_key]}"
-            if message_of_key in EXAMPLES
-            else message_of_key
-        )
+        message = f"{key} {MUST[kind]}".lstrip()
+        if message in EXAMPLES:
+            message += f", such as {EXAMPLES[message]}"
+        return message
     message = details["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
     return f"{key}: {message[:1].lower()}{message[1:]}" if key else message
 
 
-def _hint(key: str, section: Iterable[str], model: type[BaseModel]) -> str:
+def _hint(key: str, section: Sequence[str], model: type[BaseModel]) -> str:
     if ":" in key:
         return "A space is missing after its colon"
-    for section_name in model.model_fields if not section else ():
-        if key in _valid_keys(model, (section_name,)):
-            return f"Did you mean {f'{section_name}.{key}'!r}?"
-    section = list(section)
+    if not section:
+        for name in model.model_fields:
+            if key in _valid_keys(model, [name]):
+                return f"Did you mean {f'{name}.{key}'!r}?"
     return nearest(key, _valid_keys(model, section), "".join(f"{part}." for part in section))
 
 
-def _valid_keys(model: Any, section: Iterable[str]) -> list[str]:
+def _valid_keys(model: Any, section: Sequence[str]) -> list[str]:
     for part in section:
         if is_dataclass(model):
             model = get_type_hints(model).get(part)

@@ -60,7 +60,7 @@ def in_nltk_folder(dataset: DataSet) -> Path | None:
 
 
 def fetch(
-    found: DataSet,
+    dataset: DataSet,
     root: Path,
     mirror: str | None = None,
     progress: Callable[[Original], Progress] = lambda original: lambda there, total: None,
@@ -70,7 +70,7 @@ def fetch(
     Originals that are not in the folder of downloads already are downloaded.
 
     Args:
-        found: The data set.
+        dataset: The data set.
         root: The data folder.
         mirror: URL of a folder with the originals as ``NAME/FILE``, or None to use their own URLs.
         progress: Called with each original to download. Returns its `Progress` callback.
@@ -78,28 +78,29 @@ def fetch(
     Returns:
         The paths of the created products, relative to the data folder.
     """
-    states = [(product, _is_there(product, root)) for product in found.products]
+    states = [(product, _is_there(product, root)) for product in dataset.products]
     if others := ", ".join(product.path for product, state in states if state is None):
         raise DataInvalid(f"These files differ from the published ones: {others}.", "Move it away.")
     missing = [product for product, state in states if not state]
     if not missing:
         return []
-    downloads = root / "downloads" / found.name
+    downloads = root / "downloads" / dataset.name
     try:
         with _folder(downloads), _locked(downloads):
-            needed = {name for product in missing for name in product.originals}
             arrived = set()
-            for original in (each for each in found.originals if each.name in needed):
+            for original in dataset.originals:
+                if not any(original.name in product.originals for product in missing):
+                    continue
                 url = original.url
                 if mirror:
-                    url = f"{mirror.rstrip('/')}/{found.name}/{original.name}"
+                    url = f"{mirror.rstrip('/')}/{dataset.name}/{original.name}"
                 file = downloads / original.name
                 if not file.is_file():
                     download(original, url, file, progress(original))
                     arrived.add(file)
                 elif difference := _difference(original, file):
-                    said = f"{file} {difference}."
-                    raise DataInvalid(said, "Remove it, and run the command again.")
+                    problem = f"{file} {difference}."
+                    raise DataInvalid(problem, "Remove it, and run the command again.")
             for product in missing:
                 files = [downloads / name for name in product.originals]
                 try:
@@ -109,7 +110,7 @@ def fetch(
                         file.unlink()
                     raise
     except Timeout:
-        problem = f"Another process is fetching {found.name!r}."
+        problem = f"Another process is fetching {dataset.name!r}."
         raise UserError(problem, "Wait until it has finished.") from None
     except OSError as error:
         problem = f"Cannot write {error.filename or downloads}: {error.strerror}."
@@ -150,7 +151,8 @@ def _make(product: Product, originals: Sequence[Path], path: Path) -> None:
 
 
 def _write(product: Product, originals: Sequence[Path], path: Path) -> None:
-    new, digest = path.with_name(f".{path.name}.new"), hashlib.sha256()
+    new = path.with_name(f".{path.name}.new")
+    digest = hashlib.sha256()
     try:
         # Writable only by its owner, whatever the umask: NLTK requires that.
         with open(new, "wb", opener=lambda path, flags: os.open(path, flags, 0o644)) as opened:
@@ -224,7 +226,8 @@ def download(
                 raise httpx2.HTTPError(f"the server says {status}")
             announced = response.headers.get("Content-Length", "")
             total = int(announced) if announced.isdecimal() else original.size
-            there, limit = 0, original.size or original.limit
+            there = 0
+            limit = original.size or original.limit
             with part.open("wb") as opened:
                 for piece in response.iter_bytes():
                     there += opened.write(piece)

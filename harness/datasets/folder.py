@@ -80,10 +80,10 @@ class DataFolder:
 
     def _found(self, names: list[str], suits: Callable[[Path], bool], what: str) -> Path:
         for name in names:
-            if found := list(filter(suits, [self.root / name, *self._own(name)])):
-                if self.beside is not None and self.beside / own_path(name) in found:
-                    _refuse_others(name, list(filter(os.path.isfile, found)))
-                return found[0]
+            if paths := list(filter(suits, [self.root / name, *self._own(name)])):
+                if self.beside is not None and self.beside / own_path(name) in paths:
+                    _refuse_others(name, list(filter(os.path.isfile, paths)))
+                return paths[0]
         remedy = _remedy(own_path(names[0]), self._own(names[0]))
         next_to = "" if self.beside is None else f"next to the run file in {self.beside}, "
         places = f"{next_to}in the data folder {self.root} or in {Path.cwd()}"
@@ -269,9 +269,11 @@ UTF_16 = (BOM_UTF16_LE, BOM_UTF16_BE)
 
 def not_utf8(path: Path, content: bytes, line: int = 1) -> DataInvalid:
     """Return the error for a file whose content, from line ``line`` on, is not UTF-8."""
-    encoding, problem = "WINDOWS-1252", f"{path} is not UTF-8 text."
+    encoding = "WINDOWS-1252"
+    problem = f"{path} is not UTF-8 text."
     if content.startswith(UTF_16):
-        encoding, problem = "UTF-16", f"{path} is UTF-16 text, not UTF-8."
+        encoding = "UTF-16"
+        problem = f"{path} is UTF-16 text, not UTF-8."
     else:
         try:
             content.decode()

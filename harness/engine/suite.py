@@ -190,7 +190,7 @@ def evaluation(
     if MAX_TOKENS_KEY in changes:
         for keys in chain.from_iterable(axis.values() for axis in tree["matrix"].values()):
             keys.pop(MAX_TOKENS_KEY, None)
-    runs = expand(tree, "harness eval", further=changes)
+    runs = expand(tree, "harness eval", values=changes)
     for key, value in changes.items():
         override(tree, key, value)
     if len(models) > 1:
