@@ -23,7 +23,6 @@ from harness.analysis.breakdown import (
 )
 from harness.analysis.clustered import Estimate, clustered_means, over_samples
 from harness.analysis.comparison import compare, pair
-from harness.analysis.ignored_settings import ignored_settings
 from harness.analysis.metrics import (
     PASS_RATE,
     CallFigures,
@@ -42,6 +41,7 @@ from harness.analysis.positions import read_positions
 from harness.analysis.ratios import weighted_means
 from harness.analysis.run_display import read_display
 from harness.analysis.self_preference import common_family
+from harness.declarations import declared_members
 from harness.records import OUTCOMES
 from harness.scoring import CHOICE
 from harness.store.aggregates import read_aggregates
@@ -133,7 +133,9 @@ def measure(
         if CHOICE in attempts.scores:
             positions = read_positions(index)
         if not facts.simulated:
-            ignored = ignored_settings(index)
+            for members in declared_members("cautions").values():
+                for member in members:
+                    ignored += member.load()(index)
     return replace(metrics, aggregates=aggregates, positions=positions, ignored_settings=ignored)
 
 

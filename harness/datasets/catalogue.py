@@ -96,14 +96,6 @@ def _catalogue() -> dict[str, DataSet]:
 CATALOGUE = _catalogue()
 
 
-def published(task: str, dataset: object) -> list[DataSet]:
-    """Return the data sets that a task reads for this value of its option ``dataset``."""
-    dataset_of_task = CATALOGUE.get(task)
-    if dataset_of_task is None or not dataset_of_task.option or dataset_of_task.option != dataset:
-        return []
-    return [dataset_of_task, *(CATALOGUE[name] for name in dataset_of_task.needs)]
-
-
 def data_set(name: str) -> DataSet:
     """Look up a data set in the catalogue."""
     if name not in CATALOGUE:
