@@ -8,6 +8,7 @@ import inspect
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,16 +56,15 @@ def options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
 
 
 @functools.cache
-def parameters(plugin: Callable[..., Any], *, given: bool) -> dict[str, inspect.Parameter]:
+def parameters(plugin: Callable[..., Any], *, given: bool) -> dict[str, Parameter]:
     """Return a plug-in's options or, if ``given``, the parameters that the harness supplies."""
     with calling(f"The signature of {getattr(plugin, '__name__', plugin)}"):
         signature = inspect.signature(plugin, eval_str=True)
-    return {
-        name: parameter
-        for name, parameter in signature.parameters.items()
-        if (parameter.kind is parameter.KEYWORD_ONLY) is given
-        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    }
+    kinds: tuple[Any, ...] = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    if given:
+        kinds = (Parameter.KEYWORD_ONLY,)
+    items = signature.parameters.items()
+    return {name: parameter for name, parameter in items if parameter.kind in kinds}
 
 
 @contextlib.contextmanager

@@ -451,13 +451,13 @@ def _code(module: str) -> list[Path]:
 
 def external() -> list[str]:
     """Return the loaded third-party plug-ins in the form "task 'NAME' (PACKAGE)"."""
-    return sorted(
-        f"{Kind(kind).title} {name!r} ({member.package})"
-        for kind in PACKAGES
-        for name, members in declared_members(kind).items()
-        for member in members
-        if member.package != DISTRIBUTION and member.module in sys.modules
-    )
+    loaded = []
+    for kind_name in PACKAGES:
+        for name, members in declared_members(kind_name).items():
+            for member in members:
+                if member.package != DISTRIBUTION and member.module in sys.modules:
+                    loaded.append(f"{Kind(kind_name).title} {name!r} ({member.package})")
+    return sorted(loaded)
 
 
 def kind(name: str) -> Kind:

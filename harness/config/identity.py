@@ -74,8 +74,11 @@ def free_keys(tree: Mapping[str, Any]) -> list[str]:
     models |= {
         f"judges.{name}.model": judge["model"] for name, judge in tree.get("judges", {}).items()
     }
-    free = [_free_of_model(place, model) for place, model in models.items() if model]
-    return [*MAY_CHANGE, *(key for keys in free for key in keys)]
+    free = list(MAY_CHANGE)
+    for place, model in models.items():
+        if model:
+            free += _free_of_model(place, model)
+    return free
 
 
 def _free_of_model(place: str, model: Mapping[str, Any]) -> list[str]:

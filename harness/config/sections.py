@@ -177,7 +177,9 @@ class TaskSection(PluginSection):
     @model_serializer(mode="wrap")
     def _without_an_empty_name(self, write: SerializerFunctionWrapHandler) -> Any:
         tree = write(self)
-        return tree if self.as_ else {key: tree[key] for key in tree if key != "as"}
+        if not self.as_:
+            del tree["as"]
+        return tree
 
     @property
     def label(self) -> str:

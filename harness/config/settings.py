@@ -147,12 +147,12 @@ def configured_secrets(names: Collection[str] = ()) -> Mapping[str, str]:
     These are the variables ``names`` and those with names such as ``…_API_KEY``. Values shorter
     than `SECRET_LENGTH` are left out.
     """
-    secrets = {
-        name: value.strip()
-        for name, value in _variables().items()
-        if name in names or SECRET_NAME.fullmatch(name)
-    }
-    return {name: value for name, value in secrets.items() if len(value) >= SECRET_LENGTH}
+    secrets = {}
+    for name, value in _variables().items():
+        is_secret = name in names or SECRET_NAME.fullmatch(name) is not None
+        if is_secret and len(value.strip()) >= SECRET_LENGTH:
+            secrets[name] = value.strip()
+    return secrets
 
 
 def without_secrets(text: str) -> str:

@@ -10,6 +10,7 @@ import os.path
 import re
 import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -215,9 +216,9 @@ def _keys(value: object) -> int:
 
 
 def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
-    keys = [key for key, _ in pairs]
-    if len(set(keys)) < len(keys):
-        repeated = next(key for key in keys if keys.count(key) > 1)
+    counts = Counter(key for key, _ in pairs)
+    if len(counts) < len(pairs):
+        repeated = next(key for key, count in counts.items() if count > 1)
         problem = f"the key {encodable(repeated)!r:.60} occurs twice."
         raise DataInvalid(problem, "Remove one of them.")
 

@@ -107,7 +107,9 @@ def located(checks: object, locate: Callable[[str], str]) -> object:
 
     Anything but a list is returned unchanged.
     """
-    return [_located(entry, locate) for entry in checks] if isinstance(checks, list) else checks
+    if not isinstance(checks, list):
+        return checks
+    return [_located(entry, locate) for entry in checks]
 
 
 def _located(entry: Any, locate: Callable[[str], str]) -> Any:
@@ -150,7 +152,7 @@ def _default_field(row: Mapping[str, Any], check: Check) -> str | None:
         DataInvalid: If both are.
     """
     names = [name for name in FROM_ROW if name in row]
-    filled = [name for name in names if row[name] is not None and not _blank(row[name])]
+    filled = [name for name in names if not (row[name] is None or _blank(row[name]))]
     if len(filled) > 1:
         option = f"{{{check.checker}: {{target: {{field: NAME}}}}}}"
         problem = f"the row has both 'target' and 'targets' for the check {check.name!r}."
@@ -276,7 +278,8 @@ def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]
 
 def files(checks: Sequence[Check]) -> set[str]:
     """Return the paths of the files that the options of checks name."""
-    return {path for check in checks if (path := _schema_file(check.checker, check.options))}
+    paths = [_schema_file(check.checker, check.options) for check in checks]
+    return set(filter(None, paths))
 
 
 class Rules:

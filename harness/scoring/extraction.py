@@ -223,11 +223,12 @@ class RegexExtraction:
         return min(self._matches(text), key=lambda match: -match.start, default=None)
 
     def _matches(self, text: str) -> list[Found]:
-        return [
-            Found(answer_in(match).strip(), number, match.start(), match.end())
-            for number, pattern in enumerate(self.patterns)
-            if (match := pattern.find(text, self.take)) is not None
-        ]
+        matches = []
+        for number, pattern in enumerate(self.patterns):
+            match = pattern.find(text, self.take)
+            if match is not None:
+                matches.append(Found(answer_in(match).strip(), number, *match.span()))
+        return matches
 
     def read(self, text: str) -> str:
         """Return the answer that `find` returns.

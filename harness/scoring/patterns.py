@@ -193,8 +193,8 @@ def around_group(pattern: str) -> tuple[str, str] | None:
 
 
 def _literal(pieces: str) -> str:
-    return "".join(
-        plain or _ESCAPED.get(escaped, escaped)
-        for escaped, plain, quantifier in re.findall(_PIECE, pieces)
-        if quantifier not in ("?", "*") and plain not in ("^", "$")
-    )
+    text = ""
+    for escaped, plain, quantifier in re.findall(_PIECE, pieces):
+        if quantifier not in ("?", "*") and plain not in ("^", "$"):
+            text += plain or _ESCAPED.get(escaped, escaped)
+    return text

@@ -86,11 +86,9 @@ class ContainsChecker(Checker):
 def _has_word(target: str, text: str) -> bool:
     if target not in text:
         return False
-    inner = {
-        offset
-        for match in _JOINED.finditer(text)
-        for offset in range(match.start() + 1, match.end())
-    }
+    inner = set[int]()
+    for match in _JOINED.finditer(text):
+        inner.update(range(match.start() + 1, match.end()))
     offset = text.find(target)
     while offset >= 0:
         inside = offset in inner or offset + len(target) in inner

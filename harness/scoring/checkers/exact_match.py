@@ -87,12 +87,12 @@ def _without_punctuation(text: str) -> str:
     meaningful = set[int]()
     for match in _IN_NUMBERS.finditer(text):
         meaningful.update(range(*match.span()))
-    bare = "".join(
-        character
-        for offset, character in enumerate(text)
-        if offset in meaningful
-        or not (character == "`" or unicodedata.category(character)[0] == "P")
-    )
+    characters = []
+    for offset, character in enumerate(text):
+        is_punctuation = character == "`" or unicodedata.category(character)[0] == "P"
+        if offset in meaningful or not is_punctuation:
+            characters.append(character)
+    bare = "".join(characters)
     return bare if bare.strip() else original
 
 

@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -242,14 +243,8 @@ def yes_probability(logprobs: Logprobs) -> YesProbability | None:
         tokens = likeliest[:TOKENS]
         if not tokens:
             continue
-        yes, no = (
-            math.fsum(
-                math.exp(candidate.logprob)
-                for candidate in tokens
-                if word.fullmatch(candidate.token)
-            )
-            for word in (_YES, _NO)
-        )
+        yes = _probability(_YES, tokens)
+        no = _probability(_NO, tokens)
         written = max(tokens, key=lambda token: token.logprob).token
         decides = yes + no >= LEAST_MASS or vote(written) is not None
         if yes + no > 0 and decides and _LEADS_TO_VERDICT.search(before):
@@ -258,12 +253,19 @@ def yes_probability(logprobs: Logprobs) -> YesProbability | None:
     return None
 
 
+def _probability(word: re.Pattern[str], tokens: Sequence[TokenLogprob]) -> float:
+    logprobs = [token.logprob for token in tokens if word.fullmatch(token.token)]
+    return math.fsum(map(math.exp, logprobs))
+
+
 def vote(text: str) -> bool | None:
     """Return True for yes, False for no, or None otherwise.
 
     Case and punctuation are ignored, but not a question mark and what denies or strikes out.
     """
-    return True if _YES.fullmatch(text) else False if _NO.fullmatch(text) else None
+    if _YES.fullmatch(text):
+        return True
+    return False if _NO.fullmatch(text) else None
 
 
 # Puts untrusted text between tags that it cannot close.
@@ -322,7 +324,7 @@ _GAP = rf"(?:\s|{_HIDDEN})*+"
 def _forms() -> dict[str, str]:
     """Return the characters that stand for each letter or digit, by the letter."""
     forms: dict[str, str] = {}
-    for code in (code for block in _FORMS for code in block):
+    for code in chain(*_FORMS):
         plain = unicodedata.normalize("NFKD", chr(code))[:1].casefold()
         if plain.isascii() and plain.isalnum():
             forms[plain] = forms.get(plain, "") + chr(code)
@@ -370,8 +372,8 @@ def fenced_texts(prompt: str) -> list[str]:
 
 def mean(values: Sequence[float | None]) -> float | None:
     """Return the mean of the values that are not None, or None if there is no such value."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def graded(
@@ -398,21 +400,23 @@ def criteria_scores(
     decided. A tie of a panel, which has a ``probability`` of 0.5, counts as half: if ties were left
     out, the panel's share could exceed that of each of its judges.
     """
-    texts: dict[bool | None, list[str]] = {
-        passed: [one["constraint"] for one in constraints if one["passed"] is passed]
-        for passed in (False, None)
-    }
-    strict = False if texts[False] else None if texts[None] else True
-    beginning = {True: "", False: "Not satisfied: ", None: undecided}[strict]
-    reason = beginning + "; ".join(texts.get(strict, ()))
-    n = len(constraints) - len(texts[None])
-    shares = [
-        one.get("probability") if one["passed"] is None else float(one["passed"])
-        for one in constraints
-    ]
+    texts: dict[bool | None, list[str]] = {True: [], False: [], None: []}
+    shares = []
+    for constraint in constraints:
+        passed = constraint["passed"]
+        texts[passed].append(constraint["constraint"])
+        shares.append(constraint.get("probability") if passed is None else float(passed))
+    strict: bool | None = True
+    reason = ""
+    if texts[False]:
+        strict = False
+        reason = "Not satisfied: " + "; ".join(texts[False])
+    elif texts[None]:
+        strict = None
+        reason = undecided + "; ".join(texts[None])
+    decided = len(constraints) - len(texts[None])
+    counts = {"decided": decided, "abstained": len(texts[None])}
     return {
         "strict": Score(strict, strict, reason, {"constraints": list(constraints)}),
-        "soft": Score(
-            mean(shares), None, "", {"decided": n, "abstained": len(texts[None])}, share=True
-        ),
+        "soft": Score(mean(shares), None, "", counts, share=True),
     }

@@ -66,7 +66,8 @@ def decoded(decoder: json.JSONDecoder, text: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        key = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        counts = Counter(key for key, _ in pairs)
+        key = next(key for key, count in counts.items() if count > 1)
         raise UnparseableDocument(f"the key {json.dumps(key)[:60]} occurs twice in one object")
     return members
 

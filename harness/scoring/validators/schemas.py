@@ -227,8 +227,8 @@ def path_within(
     starts at the first schema in which it exists. A path that exists in none is returned unchanged.
     """
     name = last_name((uri or "").partition("#")[0])
-    starts = [start for start, embedded_name in inside if uri and embedded_name == name]
-    starts += [(), *(start for start, _ in inside)]
+    identified = [start for start, embedded_name in inside if embedded_name == name]
+    starts = [*(identified if uri else ()), (), *(start for start, _ in inside)]
     for start in starts:
         whole_path = (*start, *path)
         if follow(schema, whole_path, missing=_NOTHING) is not _NOTHING:

@@ -220,12 +220,12 @@ class Routes:
     @cached_property
     def _names(self) -> dict[str, Any]:
         """The subschema of each anchor, and of the last part of each id."""
-        return {
-            schemas.last_name(schema[word]).lstrip("#"): schema
-            for _, schema in reversed([*schemas.parts(self.schema)])  # the first of a name counts
-            for word in ("$dynamicAnchor", "$anchor", "id", "$id")
-            if isinstance(schema.get(word), str)
-        }
+        names: dict[str, Any] = {}
+        for _, schema in reversed([*schemas.parts(self.schema)]):  # the first of a name counts
+            for word in ("$dynamicAnchor", "$anchor", "id", "$id"):
+                if isinstance(schema.get(word), str):
+                    names[schemas.last_name(schema[word]).lstrip("#")] = schema
+        return names
 
     def at(self, depth: int) -> int:
         """Return the largest number of routes, up to `MOST_ROUTES`, in a document of this depth."""

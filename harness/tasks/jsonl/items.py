@@ -236,14 +236,12 @@ class JudgeChecks:
         """
         if judge_criteria := by_judge.get(judge or ""):
             return judge_criteria
-        others = (
-            []
-            if judge in by_judge
-            else [text for judge_criteria in by_judge.values() for text in judge_criteria]
-        )
-        of_row = _texts(row[CRITERIA], f"the field {CRITERIA!r}") if CRITERIA in row else []
-        # A repeated criterion would be paid for again.
-        return tuple(dict.fromkeys([*others, *of_row]))
+        criteria: list[str] = []
+        if judge not in by_judge:
+            criteria.extend(chain.from_iterable(by_judge.values()))
+        if CRITERIA in row:
+            criteria += _texts(row[CRITERIA], f"the field {CRITERIA!r}")
+        return tuple(dict.fromkeys(criteria))  # a repeated one would be paid for again
 
     def _members(self, name: str) -> Sequence[str]:
         return self._panels.get(name, (name,))
@@ -251,7 +249,9 @@ class JudgeChecks:
     @cached_property
     def _named(self) -> frozenset[str]:
         """The names of all judges that a check names."""
-        judges = {judge for check in self._shared for judge in self._members(check.name)}
+        judges = set[str]()
+        for check in self._shared:
+            judges.update(self._members(check.name))
         if self._judges is None or self._judges.keys() - judges:
             for entry in chain.from_iterable(map(written_checks, self._rows())):
                 judge = entry.get(JUDGE) if isinstance(entry, Mapping) else None
@@ -365,11 +365,11 @@ class Users:
         if self._shared:
             with raised_as(ConfigError):
                 _role({"goal": "-", **self._shared}, "task.user")
-        self._templates = {
-            name: Template(text, f"task.user.{name}")
-            for name in _TEMPLATES
-            if (text := self._shared.get(name)) is not None
-        }
+        self._templates: dict[str, Template] = {}
+        for name in _TEMPLATES:
+            text = self._shared.get(name)
+            if text is not None:
+                self._templates[name] = Template(text, f"task.user.{name}")
 
     def of(self, row: Row) -> tuple[UserRole, Row] | None:
         """Return a row's user and the row to use before the last answer, or None without a user.
@@ -414,8 +414,10 @@ class Conversations(Task[JsonlItem]):
     def score_names(self, instance: One) -> Collection[str]:
         """Return the names of a row's checks in all turns."""
         item = instance.data
-        turns = [item, *item.later, *([] if item.before is None else [item.before])]
-        return {rule.name for turn in turns for rule in turn.rules}
+        rules = [*item.rules, *(item.before.rules if item.before else ())]
+        for turn in item.later:
+            rules += turn.rules
+        return {rule.name for rule in rules}
 
     @override
     def user_role(self, instance: One) -> UserRole | None:
