@@ -1,4 +1,6 @@
-"""Limits on the size of documents, exact numbers, and pointers to values.
+"""Reads documents within limits: JSON (RFC 8259), and the formats that plug-ins bring.
+
+In JSON, NaN, Infinity, repeated keys and lone surrogates are refused.
 
 Each limit is about ten times the largest value in the recorded answers and 200 real schemas. A
 number is a float if the float's shortest form equals the number as written, and otherwise a
@@ -11,17 +13,20 @@ Decimal, which keeps all digits. Validators compare numbers as decimals, so 0.3 
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 from urllib.parse import unquote
 
 from harness.errors import Unparseable
+from harness.plugin_loader import Kind
 from harness.records import encodable
 
-Kind = Literal["no answer block", "unparseable", "limit"]
+ProblemKind = Literal["no answer block", "unparseable", "limit"]
 Number = int | float | Decimal
 
 MOST_CHARACTERS = 1_000_000
@@ -43,9 +48,9 @@ TOO_MANY = f"more than {MOST_NODES:,} values"
 class UnparseableDocument(Unparseable):
     """A document breaks the rules of its format, or exceeds a limit (the kind ``limit``)."""
 
-    def __init__(self, message: str, kind: Kind = "unparseable") -> None:
+    def __init__(self, message: str, kind: ProblemKind = "unparseable") -> None:
         super().__init__(message)
-        self.kind: Kind = kind
+        self.kind: ProblemKind = kind
 
 
 def check_length(text: str) -> None:
@@ -225,3 +230,71 @@ def resolve(fragment: str, schema: Any) -> tuple[tuple[str | int, ...], Any] | N
             return None
         schema = schema[path[-1]]
     return tuple(path), schema
+
+
+# Reading documents
+
+_HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+
+
+def read(text: str, format: str = "json", *, schema: Any = True) -> Any:
+    """Return the value of a document.
+
+    Args:
+        text: The document.
+        format: ``json``, or a format that a plug-in brings.
+        schema: The schema that the value should satisfy. In some formats, it determines types.
+
+    Raises:
+        ConfigError: If no plug-in brings the format.
+        UnparseableDocument: If the document is not in the format, or exceeds a limit.
+    """
+    if format == "json":
+        return read_json(text)
+    return Kind("document_formats").load(format)(text, schema)
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a JSON document.
+
+    Raises:
+        UnparseableDocument: If the text is not a valid document. For a syntax error, the message
+            states the line and the column.
+    """
+    check_length(text)
+    value = decoded(_DECODER, text)
+    # Skip the walk if the text alone shows that the value is neither too deep nor too large.
+    if len(text) > MOST_NODES or text.count("[") + text.count("{") > DEEPEST:
+        check_size(value)
+    if _HALF.search(text) and not is_encodable(value):
+        raise UnparseableDocument(HALF_PAIR)
+    return value
+
+
+def decoded(decoder: json.JSONDecoder, text: str) -> Any:
+    """Return what a decoder reads, with its error as `UnparseableDocument`."""
+    try:
+        return decoder.decode(text)
+    except json.JSONDecodeError as error:
+        problem = f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
+        place = f"(line {error.lineno}, column {error.colno})"
+        raise UnparseableDocument(f"{problem} {place}") from None
+    except RecursionError:
+        raise UnparseableDocument(TOO_DEEP, "limit") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        key = next(key for key, count in counts.items() if count > 1)
+        raise UnparseableDocument(f"the key {json.dumps(key)[:60]} occurs twice in one object")
+    return members
+
+
+def _constant(name: str) -> NoReturn:
+    raise UnparseableDocument(f"{name} is not a JSON number")
+
+
+_NUMBERS: Any = {"parse_float": exact, "parse_int": whole}
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, **_NUMBERS)

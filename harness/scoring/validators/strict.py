@@ -15,7 +15,7 @@ import jsonschema_rs
 from msgspec.structs import replace
 
 from harness.errors import DataInvalid
-from harness.scoring.validators import documents, schemas
+from harness.scoring.validators import limits, schemas
 from harness.scoring.validators.limits import follow, pointer, resolve
 from harness.scoring.validators.schemas import Draft, Undecided, Violation, value_text
 
@@ -60,7 +60,7 @@ class StrictValidator:
         Raises:
             UnparseableDocument: If the document is not in the format, or exceeds a limit.
         """
-        return documents.read(text, format, schema=self.schema)
+        return limits.read(text, format, schema=self.schema)
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
         """Return a value's violations, or only one if listing all would take too long.
