@@ -99,7 +99,7 @@ def by_name(run: RunFile) -> dict[str, Any]:
 
 def value(run: RunFile, key: str) -> Any:
     """Return the value of a dotted key in a run file, or None if there is no such key."""
-    part_of_tree: Any = by_name(run)
+    node: Any = by_name(run)
     for part in key.split("."):
-        part_of_tree = part_of_tree.get(part) if isinstance(part_of_tree, dict) else None
-    return part_of_tree
+        node = node.get(part) if isinstance(node, dict) else None
+    return node

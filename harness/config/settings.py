@@ -94,9 +94,9 @@ def environment(variable: str) -> str | None:
 def nltk_folders() -> list[Path]:
     """Return the folders in which NLTK looks for data, without importing NLTK, which is slow."""
     configured = [Path(name) for name in os.environ.get("NLTK_DATA", "").split(":") if name]
-    in_environment = [Path(sys.prefix, folder, "nltk_data") for folder in ("", "share", "lib")]
+    installed = [Path(sys.prefix, folder, "nltk_data") for folder in ("", "share", "lib")]
     shared = [Path("/usr", folder, "nltk_data") for folder in ("share", "local/share", "lib")]
-    return [*configured, Path("~/nltk_data").expanduser(), *in_environment, *shared]
+    return [*configured, Path("~/nltk_data").expanduser(), *installed, *shared]
 
 
 def has_display() -> bool:
@@ -247,9 +247,9 @@ def cloud_credentials() -> dict[str, str | None]:
     """
     sources: dict[str, str | None] = {}
     for cloud, (variables, file) in _CLOUD_CREDENTIALS.items():
-        variable_name = next((name for name in variables if os.environ.get(name)), None)
+        variable = next((name for name in variables if os.environ.get(name)), None)
         path = Path.home() / file
-        sources[cloud] = variable_name or (f"~/{file}" if path.is_file() else None)
+        sources[cloud] = variable or (f"~/{file}" if path.is_file() else None)
     return sources
 
 

@@ -259,7 +259,7 @@ def _siblings(path: Path) -> str:
     files: dict[str, Path] = {}
     with contextlib.suppress(OSError):  # the name may be too long for the file system
         paths = (path if path.is_dir() else path.parent).glob("*.y*ml")
-        files = {path_near.stem: path_near for path_near in paths}  # their suffixes are alike
+        files = {sibling.stem: sibling for sibling in paths}  # their suffixes are alike
     if close := get_close_matches(path.stem, files, n=1):
         return f"Did you mean {str(files[close[0]])!r}?"
-    return nearest("", [path_near.name for path_near in files.values()]) or "Check the path."
+    return nearest("", [sibling.name for sibling in files.values()]) or "Check the path."

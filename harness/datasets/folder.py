@@ -76,8 +76,8 @@ class DataFolder:
         return str(places[0])  # an equal file elsewhere may have other files beside it
 
     def _own(self, name: str) -> list[Path]:
-        next_to_run_file = [] if self.beside is None else [self.beside / own_path(name)]
-        return [*next_to_run_file, own_path(name)]
+        beside_run_file = [] if self.beside is None else [self.beside / own_path(name)]
+        return [*beside_run_file, own_path(name)]
 
     def _found(self, names: list[str], suits: Callable[[Path], bool], what: str) -> Path:
         for name in names:
@@ -86,19 +86,19 @@ class DataFolder:
                     _refuse_others(name, list(filter(os.path.isfile, paths)))
                 return paths[0]
         remedy = _remedy(own_path(names[0]), self._own(names[0]))
-        next_to = "" if self.beside is None else f"next to the run file in {self.beside}, "
-        places = f"{next_to}in the data folder {self.root} or in {Path.cwd()}"
+        run_file_folder = "" if self.beside is None else f"next to the run file in {self.beside}, "
+        places = f"{run_file_folder}in the data folder {self.root} or in {Path.cwd()}"
         problem = f"There is no {what} {names[0]!r} {places}."
         raise DataMissing(problem, remedy)
 
 
-def _remedy(path_wanted: Path, tried: Sequence[Path]) -> str:
-    """Return how to get the missing file ``path_wanted``, or a file's name that is close to it."""
+def _remedy(missing: Path, tried: Sequence[Path]) -> str:
+    """Return how to get the missing file ``missing``, or a file's name that is close to it."""
     from harness.datasets.catalogue import CATALOGUE  # reading it takes 30 ms
 
-    name = path_wanted.parts[0] if path_wanted.parts else ""
+    name = missing.parts[0] if missing.parts else ""
     if dataset := CATALOGUE.get(name):
-        if any(PurePath(product.path).is_relative_to(path_wanted) for product in dataset.products):
+        if any(PurePath(product.path).is_relative_to(missing) for product in dataset.products):
             return f"Run 'harness data fetch {name}', or set HARNESS_DATA_DIR."
         return f"'harness data fetch {name}' does not install it: see 'harness docs {name}'."
     ours = (
@@ -109,8 +109,8 @@ def _remedy(path_wanted: Path, tried: Sequence[Path]) -> str:
     for path in tried:
         with contextlib.suppress(OSError, ValueError):
             neighbours = [neighbour.name for neighbour in path.parent.iterdir()]
-            if close := get_close_matches(path_wanted.name, neighbours, n=1, cutoff=0.75):
-                return f"Did you mean {str(path_wanted.with_name(close[0]))!r}?"
+            if close := get_close_matches(missing.name, neighbours, n=1, cutoff=0.75):
+                return f"Did you mean {str(missing.with_name(close[0]))!r}?"
     return "Check the path."
 
 

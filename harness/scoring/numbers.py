@@ -568,25 +568,23 @@ def _value(token: re.Match[str]) -> Decimal | None:
     if token["inner_sign"] and currency[-1].isalpha():  # EUR-5, BSD-2
         return None
     digits = _decimal_digits(token["digits"])
-    exponent = 0
-    if token["power"]:
-        digits, exponent = _scientific(digits, token["power"])
+    if digits is not None and token["power"]:
+        digits = _scientific(digits, token["power"])
     if digits is None:
         return None
     is_negative = bool({token["sign"], token["inner_sign"]} & set("-\u2013\u2212"))
-    return Decimal(f"{'-' if is_negative else ''}{digits}E{exponent}")
+    return Decimal(f"-{digits}" if is_negative else digits)
 
 
-def _scientific(digits: str | None, power: str) -> tuple[str | None, int]:
-    """Return the digits and the exponent of a number with a power, such as ``e5`` and ``×10^5``."""
+def _scientific(digits: str, power: str) -> str | None:
+    """Return digits with their exponent, such as ``e5`` and ``×10^5``, or None if unreadable."""
     match = _POWER_OF_10.fullmatch(power)
     if match is None:
-        return None, 0
-    exponent = int(match["exponent"].translate(_MINUS_SIGNS))
-    is_plain_power = power.startswith("^")
-    if not is_plain_power:
-        return digits, exponent
-    return ("1", exponent) if digits == "10" else (None, 0)
+        return None
+    exponent = match["exponent"].translate(_MINUS_SIGNS)
+    if not power.startswith("^"):
+        return f"{digits}E{exponent}"
+    return f"1E{exponent}" if digits == "10" else None
 
 
 def _decimal_digits(digits: str) -> str | None:

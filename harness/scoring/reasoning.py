@@ -198,7 +198,7 @@ class Prompt(NamedTuple):
         if in_answers:
             texts = [example.lower() for example in self.examples] + texts
         answers = [answer.lower() for answer in self.answers]
-        if not any(mark in answer for answer in answers for mark in spellings):
+        if not _contain_any(answers, spellings):
             texts += [turn.lower() for turn in self.turns]
         if texts:
             last = texts[-1].rstrip()
@@ -213,7 +213,11 @@ class Prompt(NamedTuple):
             texts.append(_GROUP.sub("", text))
             if name and re.search(rf"<[^<>]{{0,40}}\b{re.escape(name)}\b", texts[-1]):
                 return True
-        return any(mark in text for text in texts for mark in spellings)
+        return _contain_any(texts, spellings)
+
+
+def _contain_any(texts: Sequence[str], spellings: Collection[str]) -> bool:
+    return any(spelling in text for text in texts for spelling in spellings)
 
 
 NO_PROMPT = Prompt()
@@ -299,7 +303,8 @@ class Reasoning:
         match = _UNKNOWN.match(answer, _IGNORED.match(answer).end())  # type: ignore[union-attr]
         if match is None:
             return None
-        mark, name = match[0], match[1] or match[2]
+        mark = match[0]
+        name = match[1] or match[2]
         if name:
             mark = f"<{name}>" if match[1] else mark
             closing = mark[0] + "/" + mark[1:]

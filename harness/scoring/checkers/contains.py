@@ -59,10 +59,8 @@ class ContainsChecker(Checker):
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return whether the text passes, with the missing or forbidden targets as the reason."""
-        comparable_text = self._form(text)
-        contained = [
-            target for target in self._targets if self._is_in(target, comparable_text, text)
-        ]
+        shown_text = self._form(text)
+        contained = [target for target in self._targets if self._is_in(target, shown_text, text)]
         missing = [target for target in self._targets if target not in contained]
         passed, reason = {
             "none": (not contained, f"contains {quoted_list(contained)}"),
@@ -72,15 +70,13 @@ class ContainsChecker(Checker):
         details = {"found": len(contained), "of": len(self._targets)}
         return Score(passed, passed, "" if passed else reason, details)
 
-    def _is_in(self, target: str, comparable_text: str, text: str) -> bool:
+    def _is_in(self, target: str, shown_text: str, text: str) -> bool:
         form = self._form(target)
         if not form:  # a character that does not show, such as a zero-width space
             return target in text
         if not self._whole_words:
-            return form in comparable_text
-        return _has_word(form, comparable_text) or _has_word(
-            form, _without_emphasis(comparable_text)
-        )
+            return form in shown_text
+        return _has_word(form, shown_text) or _has_word(form, _without_emphasis(shown_text))
 
 
 def _has_word(target: str, text: str) -> bool:
