@@ -24,6 +24,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import harness
@@ -140,6 +141,10 @@ class _FromFile(NamedTuple):
     plugin: Callable[..., Any]
     changed_ns: Mapping[Path, int]  # when each of its `local_files` was last changed
 
+    def is_current(self) -> bool:
+        """Return whether no file has changed since."""
+        return all(_changed_ns(file) == ns for file, ns in self.changed_ns.items())
+
 
 _loaded: dict[tuple[str, Path], _FromFile] = {}  # by kind and path
 
@@ -151,26 +156,13 @@ def _from_file(kind_name: str, name: str) -> _FromFile:
     path = Path(name)
     key = kind_name, path.absolute()
     loaded = _loaded.get(key)
-    if loaded is not None and all(
-        _changed_ns(path) == ns for path, ns in loaded.changed_ns.items()
-    ):
+    if loaded is not None and loaded.is_current():
         return loaded
     with calling(f"The {title} {name!r}"):
         module = load_file(path)
-    public = {}
-    for attribute, value in vars(module).items():
-        if callable(value) and not attribute.startswith("_"):
-            public[attribute] = value
-    defined = [key for key, value in public.items() if _module_of(value) == path.stem]
-    if not hasattr(module, "plugin") and len(defined) != 1:
-        problem = f"{name} defines {len(defined)} public functions and classes, not one."
-        imported = [key for key, value in public.items() if inspect.isfunction(value)]
-        example = (defined or imported or ["MyClass"])[-1]
-        remedy = f"Name the {title} in the file: plugin = {example}."
-        if defined:
-            remedy += " Or begin the names of helpers with '_'."
-        raise ConfigError(problem, remedy)
-    plugin: Callable[..., Any] = getattr(module, "plugin", None) or public[defined[0]]
+    plugin: Callable[..., Any] = getattr(module, "plugin", None) or _only_definition(
+        module, title, name
+    )
     files = local_files(path)
     if kind_name == "checkers" and inspect.isfunction(plugin):
         plugin = checker_of(plugin, name)
@@ -179,6 +171,24 @@ def _from_file(kind_name: str, name: str) -> _FromFile:
         plugin = _function_backend(plugin, files_sha256(files), name)
     _loaded[key] = _FromFile(plugin, {file: _changed_ns(file) for file in files})
     return _loaded[key]
+
+
+def _only_definition(module: ModuleType, title: str, file: str) -> Callable[..., Any]:
+    """Return the only public function or class that the module of a file defines."""
+    public: dict[str, Callable[..., Any]] = {}
+    for name, value in vars(module).items():
+        if callable(value) and not name.startswith("_"):
+            public[name] = value
+    defined = [name for name, value in public.items() if _module_of(value) == module.__name__]
+    if len(defined) == 1:
+        return public[defined[0]]
+    problem = f"{file} defines {len(defined)} public functions and classes, not one."
+    imported = [name for name, value in public.items() if inspect.isfunction(value)]
+    example = (defined or imported or ["MyClass"])[-1]
+    remedy = f"Name the {title} in the file: plugin = {example}."
+    if defined:
+        remedy += " Or begin the names of helpers with '_'."
+    raise ConfigError(problem, remedy)
 
 
 def _module_of(value: object) -> str:

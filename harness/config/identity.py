@@ -38,25 +38,37 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
 
     An added or removed judge or panel counts as one key.
     """
-    trees = [by_name(run) for run in (before, now)]
-    old, new = map(flatten, trees)
+    old_tree = by_name(before)
+    new_tree = by_name(now)
     with executing("refused"):  # only the new run file's code may be executed
-        free = free_keys(trees[0])
-    free += free_keys(trees[1])
-    names = [{*tree["judges"], *tree["panels"]} for tree in trees]
+        free = free_keys(old_tree)
+    free += free_keys(new_tree)
+    only_in_one = _names(old_tree) ^ _names(new_tree)
+    old = flatten(old_tree)
+    new = flatten(new_tree)
     differing: dict[str, None] = {}
     for key in sorted(old.keys() | new.keys()):
-        was = old.get(key)
-        is_now = new.get(key)
-        # null means no limit
-        grew = key in GROWING and (is_now is None or (was is not None and is_now >= was))
-        counts_now = key == ON_ERROR and (was != "fail" or is_now is None)
-        if was == is_now or grew or counts_now or is_below(key, free):
+        if is_below(key, free) or _may_become(key, old.get(key), new.get(key)):
             continue
-        parts = key.split(".")
-        renamed = parts[0] in NAMED and parts[1:2] and parts[1] in names[0] ^ names[1]
-        differing[".".join(parts[:2]) if renamed else key] = None
+        section, *path = key.split(".")
+        if section in NAMED and path and path[0] in only_in_one:
+            key = f"{section}.{path[0]}"
+        differing[key] = None
     return [key for key in differing if not is_below(key, differing.keys() - {key})]
+
+
+def _names(tree: Mapping[str, Any]) -> set[str]:
+    """Return the names of all judges and panels."""
+    return {*tree["judges"], *tree["panels"]}
+
+
+def _may_become(key: str, old: Any, new: Any) -> bool:
+    """Return whether a key may have a new value when a run is resumed."""
+    if key in GROWING and (new is None or (old is not None and new >= old)):  # null means no limit
+        return True
+    if key == ON_ERROR and (old != "fail" or new is None):
+        return True
+    return bool(old == new)
 
 
 def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:

@@ -349,19 +349,21 @@ def _sheet(path: Path) -> Records:
             if (damaged := archive.testzip()) is not None:  # also if a stated size is false
                 raise DataInvalid(f"{path}: {damaged} is damaged.", "Save it again.")
         book = calamine.load_workbook(str(path))
-        sheets = {name: book.get_sheet_by_name(name) for name in book.sheet_names}
-        tables = {name: sheet.to_python() for name, sheet in sheets.items()}
+        filled = {}
+        for name in book.sheet_names:
+            sheet = book.get_sheet_by_name(name)
+            if table := sheet.to_python():
+                filled[name] = sheet.start, table
     except OSError as error:
         raise cannot_read(path, error) from None
     except (BadZipFile, calamine.CalamineError) as error:
         raise DataInvalid(f"{path}: not readable as Excel ({str(error)[:160]}).") from None
-    filled = [name for name, table in tables.items() if table]
     if len(filled) > 1:
         remedy = "Keep one, or save the one that is meant as .csv."
         raise DataInvalid(f"{path} has {len(filled)} sheets: {', '.join(filled)}.", remedy)
-    for name in filled:
-        first = (sheets[name].start or (0, 0))[0] + 1
-        for line, values in enumerate(tables[name], start=first):
+    for start, table in filled.values():
+        first_line = (start or (0, 0))[0] + 1
+        for line, values in enumerate(table, start=first_line):
             with raised_as(DataInvalid, f"{path}, line {line}: "):
                 cells = [_excel_cell(value) for value in values]
             if not _is_empty(cells):
