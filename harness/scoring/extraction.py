@@ -18,6 +18,7 @@ from itertools import islice
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from harness.errors import ConfigError, Unparseable, nearest
+from harness.records import encodable
 from harness.scoring.conclusions import announces, first_turn, is_mentioned, is_superseded
 from harness.scoring.final_numbers import read_number
 from harness.scoring.json_objects import json_object
@@ -318,9 +319,9 @@ class JsonExtraction:
         if value is None:
             raise Unparseable(f"{self._key!r:.80} is null in the JSON object.")
         if isinstance(value, str):
-            return value
+            return encodable(value)  # JSON can escape half of a surrogate pair
         try:
-            json_text = json.dumps(value, ensure_ascii=False)
+            json_text = encodable(json.dumps(value, ensure_ascii=False))
         except (ValueError, RecursionError):
             raise Unparseable("The JSON object's value is too large or too deep.") from None
         return JsonCollection(json_text) if isinstance(value, (list, dict)) else json_text
