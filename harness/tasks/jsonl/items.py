@@ -30,7 +30,7 @@ from harness.ports import Task
 from harness.prompts import Template
 from harness.records import DecodingConstraint, Instance, Message, UserRole, encodable
 from harness.scoring.checks import FROM_ROW, JUDGE, Check, field_of, from_row
-from harness.scoring.extraction import Extraction, garbled
+from harness.scoring.extraction import Extraction, faults, garbled
 from harness.scoring.numbers import only_number
 
 ByJudge: TypeAlias = Mapping[str, tuple[str, ...]]  # maps judges to the criteria of their checks
@@ -77,7 +77,16 @@ def written_checks(row: Row) -> Iterator[Any]:
         yield from checks if isinstance(checks, list) else ()
 
 
-def target_warnings(row: Row, parser: Extraction | None) -> Iterator[str]:
+def parser_warnings(item: JsonlItem, parser: Extraction | None) -> Iterator[str]:
+    """Yield warnings about a row's targets, and about a prompt that its parser does not fit."""
+    yield from _target_warnings(item.row, parser)
+    if parser is not None:
+        requests = [turn.content for turn in item.messages if turn.role != "assistant"]
+        answers = [turn.content for turn in item.messages if turn.role == "assistant"]
+        yield from faults(requests, answers, parser)
+
+
+def _target_warnings(row: Row, parser: Extraction | None) -> Iterator[str]:
     """Yield warnings about targets that look like lists, or that the parser would misread."""
     for field in FROM_ROW:
         text = row.get(field)

@@ -45,7 +45,7 @@ from harness.scoring.checks import (
     read_checks,
     target_fields,
 )
-from harness.scoring.extraction import Extraction, extraction, faults
+from harness.scoring.extraction import extraction
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.text import NO_DICTIONARY, lacks_dictionary
 from harness.tasks.jsonl.items import (
@@ -57,9 +57,9 @@ from harness.tasks.jsonl.items import (
     chained,
     first_of,
     groups_of,
+    parser_warnings,
     schema_constraint,
     target_forms,
-    target_warnings,
     turn_rows,
     written_checks,
 )
@@ -341,7 +341,7 @@ class RowsTask(Conversations):
 
         The result is None if the checks read the whole reply, or if the reply has no such part.
         """
-        parser: Extraction | None = self._extraction
+        parser = self._extraction
         options = instance.data.options
         if parser is None and options is None:
             for checker in map(self._rules.checker, instance.data.rules):
@@ -365,8 +365,8 @@ class RowsTask(Conversations):
         reasons = [score.reason or "not as asked" for score in failed]
         if self._feedback is not None:
             return self._feedback.render({**instance.data.row, "reasons": reasons})
-        listed = (f"- {reason}" for reason in reasons)
-        return "\n".join(["That is not right yet:", *listed, "Please answer again."])
+        listed = "".join(f"- {reason}\n" for reason in reasons)
+        return f"That is not right yet:\n{listed}Please answer again."
 
     def reference(self, instance: One) -> str | None:
         """Return a correct answer: the template ``gold`` rendered for the row.
@@ -416,8 +416,9 @@ class RowsTask(Conversations):
     def instruction(self, instance: One) -> str:
         """Return the row's conversation as one string, for a judge."""
         turns = instance.data.messages
-        several = "\n\n".join(f"{turn.role}: {turn.content}" for turn in turns)
-        return several if len(turns) > 1 else turns[0].content
+        if len(turns) == 1:
+            return turns[0].content
+        return "\n\n".join(f"{turn.role}: {turn.content}" for turn in turns)
 
     @override
     def criteria(self, instance: One) -> Sequence[Criterion]:
@@ -468,13 +469,10 @@ class RowsTask(Conversations):
                 yield f"{rule.name}: {checker.misspelt}"
             if any(lacks_dictionary(checker, turn.content) for turn in item.messages):
                 yield f"{rule.name}: {NO_DICTIONARY}"
-        yield from target_warnings(item.row, self._extraction)
-        if (parser := self._extraction) is None:
+        yield from parser_warnings(item, self._extraction)
+        if self._extraction is None or self._gold is None:
             return
-        requests = [turn.content for turn in item.messages if turn.role != "assistant"]
-        answers = [turn.content for turn in item.messages if turn.role == "assistant"]
-        yield from faults(requests, answers, parser)
-        if self._gold is not None and not self._passes(instance, self.reference(instance) or ""):
+        if not self._passes(instance, self.reference(instance) or ""):
             yield "task.gold gives an answer that does not pass."
 
     def _passes(self, instance: One, text: str) -> bool:
