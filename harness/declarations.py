@@ -4,7 +4,7 @@ import functools
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import entry_points
 from importlib.resources import files
@@ -17,6 +17,11 @@ GROUP = "harness"  # of entry points
 DISTRIBUTION = "harness-instruct"  # the package that brings the harness and its own plug-ins
 
 
+def kind_title(kind: str) -> str:
+    """Return a kind of member in the singular, for messages ("post-processor")."""
+    return kind.removesuffix("s").replace("_", "-")
+
+
 class PluginMember(NamedTuple):
     """A class or factory, or a table of them, that a plug-in declares."""
 
@@ -25,6 +30,7 @@ class PluginMember(NamedTuple):
     package: str  # the distribution that it comes from
     version: str
     entry: str = ""  # of a table
+    title: str = ""  # for messages: "task 'spelling'"
 
     def table(self) -> Mapping[str, Callable[..., Any]]:
         """Return the table of a family."""
@@ -68,16 +74,56 @@ class Declaration(NamedTuple):
             completes=self.absolute(verb.completes) if verb.completes else "",
         )
 
-    def check(self) -> None:
-        """Raise an exception if a place in the declaration is not of the form ``MODULE:NAME``."""
-        for brought in (*vars(self.plugin).values(), *self.plugin.extensions.values()):
-            for place in brought.values() if isinstance(brought, Mapping) else ():
+    def members(self) -> Iterator[PluginMember]:
+        """Yield what the declaration brings: the members of all kinds, its verbs and its views.
+
+        Raises:
+            Exception: If a place in the declaration is not of the form ``MODULE:NAME``.
+        """
+        for kind, members in {**vars(self.plugin), **self.plugin.extensions}.items():
+            if not isinstance(members, Mapping) or kind == "judge_prompts":
+                continue
+            for name, place in members.items():
                 if isinstance(place, Verb):
-                    self.absolute_verb(place)
+                    yield from self._verb_members(name, self.absolute_verb(place))
                 elif isinstance(place, View):
-                    self.absolute(place.place)
+                    yield self._member(kind, name, self.absolute(place.place))
                 elif not isinstance(place, Mapping | NamedTask | tuple):
-                    self.absolute(place)
+                    yield self._member(kind, name, self.absolute(place))
+
+    def _verb_members(self, name: str, verb: Verb) -> Iterator[PluginMember]:
+        yield self._member("verbs", name, verb.place)
+        for subverb, place in verb.subverbs.items():
+            yield self._member("verbs", f"{name} {subverb}", place)
+        if verb.completes:
+            yield self._member("verbs", name, verb.completes)
+
+    def _member(self, kind: str, name: str, absolute: str) -> PluginMember:
+        module, _, attribute = absolute.partition(":")
+        title = f"{kind_title(kind)} {name!r}"
+        return PluginMember(module, attribute, self.package, self.version, title=title)
+
+    @property
+    def fault(self) -> str:
+        """A sentence that says why the declaration cannot be loaded, or ""."""
+        if not self.problem:
+            return ""
+        return f"The plug-in {self.name!r} from {self.package} cannot be loaded ({self.problem})."
+
+
+def described(error: BaseException) -> str:
+    """Return an exception's type and message, and the last line of a plug-in that it came from.
+
+    For example: "ValueError: no rows; task.py, line 3".
+    """
+    place = ""
+    step = error.__traceback__
+    while step is not None:
+        package = step.tb_frame.f_globals.get("__name__", "").partition(".")[0]
+        if package not in ("harness", "importlib"):
+            place = f"; {Path(step.tb_frame.f_code.co_filename).name}, line {step.tb_lineno}"
+        step = step.tb_next
+    return f"{type(error).__name__}: {error}{place}"
 
 
 @functools.cache
@@ -95,10 +141,11 @@ def _declarations(path: tuple[str, ...]) -> list[Declaration]:
             home = module.__package__ or ""
             if not isinstance(plugin, Plugin):
                 raise TypeError("its 'plugin' is no harness.plugin.Plugin")
-            Declaration(entry.name, home, package, version, plugin).check()
+            for _ in Declaration(entry.name, home, package, version, plugin).members():
+                pass  # each place is of the right form
         except Exception as error:  # a third party's module may raise anything
             plugin = Plugin(summary="")
-            problem = f"{type(error).__name__}: {error}"
+            problem = described(error)
         declarations.append(Declaration(entry.name, home, package, version, plugin, problem))
     return declarations
 

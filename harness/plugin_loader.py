@@ -28,7 +28,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import harness
-from harness.declarations import DISTRIBUTION, GROUP, PluginMember, declarations, declared_members
+from harness.declarations import (
+    DISTRIBUTION,
+    GROUP,
+    PluginMember,
+    declarations,
+    declared_members,
+    described,
+    kind_title,
+)
 from harness.errors import ConfigError, ExtraMissing, nearest
 from harness.execution import check_execution
 from harness.plugin_interface import calling, options_model, parameters, problems
@@ -218,7 +226,7 @@ class Kind:
     @property
     def title(self) -> str:
         """The kind in the singular, for messages ("post-processor")."""
-        return self.name.removesuffix("s").replace("_", "-")
+        return kind_title(self.name)
 
     def _builtins(self) -> list[str]:
         return _modules(PACKAGES.get(self.name, ""))
@@ -280,7 +288,7 @@ class Kind:
             raise
         except Exception as error:  # a third party's module may raise anything on import
             problem = f"The {self.title} {name!r} from {packages} cannot be loaded"
-            problem += f" ({type(error).__name__}: {error})."
+            problem += f" ({described(error)})."
             raise ConfigError(problem, "Fix or uninstall that package.") from error
         if members[0].entry or self.name != "checkers" or not inspect.isfunction(plugin):
             return plugin
@@ -436,10 +444,7 @@ def _broken(kind_name: str, name: str) -> str:
         )
     for declaration in declarations():
         if declaration.problem:
-            return (
-                f"The plug-in {declaration.name!r} from {declaration.package} cannot be loaded "
-                f"({declaration.problem})."
-            )
+            return declaration.fault
     for entry in entry_points(group=f"harness.{kind_name}", name=name):
         package = entry.dist.name if entry.dist else entry.value
         return (
@@ -461,12 +466,12 @@ def _code(module: str) -> list[Path]:
 
 def external() -> list[str]:
     """Return the loaded third-party plug-ins in the form "task 'NAME' (PACKAGE)"."""
-    loaded = []
-    for kind_name in PACKAGES:
-        for name, members in declared_members(kind_name).items():
-            for member in members:
-                if member.package != DISTRIBUTION and member.module in sys.modules:
-                    loaded.append(f"{Kind(kind_name).title} {name!r} ({member.package})")
+    loaded = set()
+    for declaration in declarations():
+        if declaration.package != DISTRIBUTION:
+            for member in declaration.members():
+                if member.module in sys.modules:
+                    loaded.add(f"{member.title} ({member.package})")
     return sorted(loaded)
 
 

@@ -12,7 +12,11 @@ from harness.plugin_loader import kind
 
 
 def install_plugin(
-    site: Path, code: str, members: Mapping[str, Mapping[str, str]], package: str = "third"
+    site: Path,
+    code: str,
+    members: Mapping[str, Mapping[str, str]],
+    package: str = "third",
+    fields: str = "",
 ) -> None:
     """Write a package of one module of this code, and the declaration of its plug-in.
 
@@ -23,6 +27,7 @@ def install_plugin(
         code: The module's code.
         members: For each kind of plug-in, the names in the module by the names in run files.
         package: The name of the package and of its module.
+        fields: Further fields of the declaration, as Python arguments.
     """
     for module in (package, f"{package}_declaration"):
         sys.modules.pop(module, None)
@@ -33,8 +38,8 @@ def install_plugin(
         for kind, own in members.items()
     }
     declaration = (
-        "from harness.plugin import Plugin\n"
-        f"plugin = Plugin(summary='For a test.', **{declared!r})\n"
+        "from harness.plugin import Plugin, Verb\n"
+        f"plugin = Plugin(summary='For a test.', **{declared!r}, {fields})\n"
     )
     (site / f"{package}.py").write_text(textwrap.dedent(code))
     (site / f"{package}_declaration.py").write_text(declaration)

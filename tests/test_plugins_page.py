@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
+import os
 import re
+import shlex
 import threading
+import tomllib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,15 +20,49 @@ import pytest
 import yaml
 
 from harness.config.run_file import RunFile
+from harness.plugin import Plugin
 from harness.plugin_interface import problems
 from harness.plugin_loader import PACKAGES, SUPPLIED, _registered
 from harness.plugins.testing import check_backend, check_checker, check_judge, check_task
 from harness.ports import BASES
 from harness.records import DecodingConstraint, Instance
-from tests.plugins.report.pages import reported_run
-from tests.report.attempts import attempt
+from tests.cli.command import harness, mistake, words
+from tests.plugins.report.pages import data
 
 PAGE = (Path(__file__).parents[1] / "docs" / "plugins.md").read_text()
+
+FILE = re.compile(r"# (harness_lipogram/\S+)\n")
+"""The first line of a block that is a file of the example package."""
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of commands with the page's package installed."""
+    folder = tmp_path_factory.mktemp("package")
+    site = folder / "site"
+    (site / "harness_lipogram").mkdir(parents=True)
+    (site / "harness_lipogram/__init__.py").touch()
+    for block in blocks("python"):
+        if file := FILE.match(block):
+            (site / file[1]).write_text(block)
+    [rows] = blocks("json")
+    (site / "harness_lipogram/rows.jsonl").write_text(rows)
+    [prompt] = [block for block in blocks("text") if block.startswith("Write")]
+    (site / "harness_lipogram/prompt.txt").write_text(prompt)
+    project = tomllib.loads(blocks("toml")[0])
+    info = site / "harness_lipogram-1.0.dist-info"
+    info.mkdir()
+    name, version = project["project"]["name"], project["project"]["version"]
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    points = project["project"]["entry-points"]["harness"].items()
+    lines = [f"{plugin} = {module}\n" for plugin, module in points]
+    (info / "entry_points.txt").write_text("".join(["[harness]\n", *lines]))
+    folders = {f"HARNESS_{kind}_DIR": str(folder / kind.lower()) for kind in ("RUNS", "CACHE")}
+    return os.environ | folders | {"PYTHONPATH": str(site)}
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +72,9 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("page"))
         patch.setenv("HARNESS_CACHE_DIR", "cache")
-        for block in re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL):
-            exec(block, defined)
+        for block in blocks("python"):
+            if not FILE.match(block):
+                exec(block, defined)
         yield defined
     _registered.clear()
 
@@ -125,7 +164,50 @@ def test_its_tables_name_every_kind_parameter_and_optional_member() -> None:
             assert member.startswith("_") or f"`{member}`" in PAGE, member
 
 
-def test_the_section_of_a_report(shown: dict[str, Any], tmp_path: Path) -> None:
-    run = reported_run(tmp_path, "run", [attempt("a"), attempt("b")])
-    [counts] = shown["AnswerCounts"](run.index, "run", True).tables("run")
-    assert (counts.title, counts.rows[0].cells) == ("Answers of run", [2])
+def test_its_index_names_every_field_of_a_declaration() -> None:
+    for field in dataclasses.fields(Plugin):
+        assert field.name == "summary" or f"| `{field.name}` |" in PAGE, field.name
+
+
+def test_the_commands_for_the_package_run(package: dict[str, str]) -> None:
+    [commands] = re.findall(r"^```sh no-run\n(harness doctor.*?)^```$", PAGE, re.M | re.DOTALL)
+    printed = {}
+    for command in commands.splitlines():
+        ended = harness(*shlex.split(command)[1:], env=package)
+        assert ended.returncode == 0, f"{command}\n{ended.stdout}{ended.stderr}"
+        printed[command.split()[1]] = ended.stdout
+    assert "ok lipogram Sentences without the letter e. (harness-lipogram)" in words(
+        printed["doctor"]
+    )
+    assert "SIMULATED" in printed["lengths"]
+    page = Path(package["HARNESS_RUNS_DIR"]) / "try.lipogram.simulated/report.html"
+    sections = {section["title"]: section for section in data(page, "overview")["sections"]}
+    [lengths] = sections["Answer lengths"]["parts"]
+    assert "Words of the answers of try.lipogram.simulated" in lengths["title"]
+    assert [row["cells"][1]["text"] for row in lengths["rows"]] == ["short", "long"]
+
+
+def test_the_task_of_the_package(package: dict[str, str], tmp_path: Path) -> None:
+    row = {"id": "cat", "words": 3, "length": "short", "reference": "A cat sits."}
+    (tmp_path / "few.jsonl").write_text(json.dumps(row))
+    model = {"backend": "simulated", "accuracy": 1.0}
+    tree = {"task": {"name": "lipogram", "path": "few.jsonl"}, "model": model}
+    (tmp_path / "few.yaml").write_text(json.dumps(tree))
+    ended = harness("run", tmp_path / "few.yaml", env=package)  # in another folder
+    assert ended.returncode == 0, ended.stderr
+    assert "1.0000" in ended.stdout
+    table = harness("table", "few", env=package)
+    assert "Us 2026, table 1" in table.stdout, table.stderr
+
+
+def test_the_verb_of_the_package(package: dict[str, str], tmp_path: Path) -> None:
+    model = {"backend": "simulated", "accuracy": 1.0}
+    tree = {"task": {"name": "lipogram"}, "model": model}
+    (tmp_path / "right.yaml").write_text(json.dumps(tree))
+    assert harness("run", tmp_path / "right.yaml", env=package).returncode == 0
+    listed = json.loads(harness("lengths", "right", "--format", "json", env=package).stdout)
+    assert listed == [
+        {"length": "short", "answers": 1, "words": 5.0},
+        {"length": "long", "answers": 1, "words": 8.0},
+    ]
+    assert "no label 'size'" in mistake(harness("lengths", "right", "--by", "size", env=package))

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from harness.cli.verbs import SETTINGS, CommandGroup, all_verbs, documented, find_verb, placed
+from harness.cli.verbs import SETTINGS, CommandGroup, all_verbs, find_verb, load_verb, placed
 from harness.plugin import Verb
 
 FIRST_STEPS = """First steps:
@@ -103,7 +103,7 @@ def _completed(name: str, verb: Verb) -> Any:
 
 
 def _imported(name: str, verb: Verb) -> Any:
-    function = placed(verb.place)
+    function = load_verb(name, verb)
     if isinstance(function, typer.Typer):
         group: Any = typer.main.get_group(function)
         group.name = name
@@ -111,7 +111,7 @@ def _imported(name: str, verb: Verb) -> Any:
             _hide_types(command)
         return group
     alone = typer.Typer(add_completion=False, **SETTINGS)
-    alone.command(name)(documented(function))
+    alone.command(name)(function)
     return _hide_types(typer.main.get_command(alone))
 
 

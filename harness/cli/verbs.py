@@ -3,6 +3,7 @@
 import functools
 import inspect
 import re
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from harness.declarations import declarations, declared_views
+from harness.declarations import DISTRIBUTION, declarations, declared_views, described
 from harness.plugin import Verb
 
 RUN_NAMES = "harness.cli.completion:run_names"
@@ -67,11 +68,16 @@ CORE: Mapping[str, Verb] = {
 """The verbs of the core."""
 
 
-@functools.cache
 def all_verbs() -> Mapping[str, Verb]:
     """Return the verbs of the core and of all plug-ins, by name, in the order of the help."""
+    return _all_verbs(tuple(sys.path))
+
+
+@functools.cache
+def _all_verbs(path: tuple[str, ...]) -> Mapping[str, Verb]:
     verbs = dict(CORE)
-    for declaration in declarations():
+    # Another package's verb never replaces a built-in one, whichever is found first.
+    for declaration in sorted(declarations(), key=lambda found: found.package != DISTRIBUTION):
         for name, verb in declaration.plugin.verbs.items():
             verbs.setdefault(name, declaration.absolute_verb(verb))
     headings = list(dict.fromkeys(verb.heading for verb in verbs.values()))
@@ -81,6 +87,36 @@ def all_verbs() -> Mapping[str, Verb]:
 def find_verb(name: str) -> Verb | None:
     """Return a verb by its name, or None. Declarations are read only for a verb of a plug-in."""
     return CORE.get(name) or all_verbs().get(name)
+
+
+def load_verb(name: str, verb: Verb) -> Any:
+    """Import a verb, and return its `VerbGroup`, or its function prepared by `documented`.
+
+    Args:
+        name: The verb's name, or a subverb's, for messages.
+        verb: The verb.
+
+    Raises:
+        ConfigError: If the verb is another package's, and cannot be imported or has a parameter
+            without an annotation.
+    """
+    try:
+        function = placed(verb.place)
+        return function if isinstance(function, typer.Typer) else documented(function)
+    except Exception as error:  # a third party's module may raise anything
+        from harness.errors import ConfigError, HarnessError
+
+        module = verb.place.partition(":")[0]
+        packages = {
+            member.package
+            for declaration in declarations()
+            for member in declaration.members()
+            if member.module == module
+        }
+        if isinstance(error, HarnessError) or not packages or DISTRIBUTION in packages:
+            raise
+        problem = f"The verb {name!r} from {packages.pop()} cannot be loaded ({described(error)})."
+        raise ConfigError(problem, "Fix or uninstall that package.") from error
 
 
 def placed(place: str) -> Any:
@@ -139,6 +175,8 @@ def documented(verb: Callable[..., None]) -> Callable[..., None]:
     for name, parameter in inspect.signature(verb).parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
             continue
+        if name not in hints:
+            raise TypeError(f"its parameter {name!r} has no annotation, such as {name}: str")
         kind: Any = hints[name]
         if typing.get_origin(kind) is Annotated:
             kind, given = typing.get_args(kind)[:2]

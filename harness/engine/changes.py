@@ -48,13 +48,18 @@ def check_changes(job: Job) -> Differences | None:
     shared = backend.cacheable and job.model.caching == "shared"
     other = overrides(backend, Backend.key_part) and code in found.inputs  # replies have other keys
     other |= "model.version" in found.settings
+    if rescorable:
+        from harness.engine.rescoring import has_same_prompts  # not imported for most runs
+
+        rescorable = has_same_prompts(job)
     said = {"cached": shared and not other, "rescorable": rescorable}
     raise found.conflict(job.folder.name, **said, data=_named_data(job))
 
 
 def _named_data(job: Job) -> str:
     """Return "the data", with its file and what is known of the change."""
-    path, own = job.run.task.options.get("path"), own_rows(job.run, job.settings)
+    path = job.run.task.options.get("path") or None  # another package's task may have a path of ""
+    own = own_rows(job.run, job.settings)
     known = [Path(path).name] if isinstance(path, str) and not own else []
     recorded = job.folder.path / ROWS
     if own and recorded.exists():

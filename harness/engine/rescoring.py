@@ -351,6 +351,24 @@ def rescore(job: Job) -> ScoredAgain:
     return ScoredAgain(seen, changed, revalued, dropped)
 
 
+MOST_COMPARED = 1_000  # instances whose prompts `has_same_prompts` compares
+
+
+def has_same_prompts(job: Job) -> bool:
+    """Return whether the prompts of a run's first instances are still the recorded ones."""
+    recorded = AttemptIndex(job.folder.attempts)
+    plan = job.plan()
+    for instance in islice(job.task.instances(), MOST_COMPARED):
+        rows = recorded.rows_of(instance.id)
+        if not rows:
+            continue
+        first = next(recorded.read(Attempt, [rows[0]], judged=False))
+        opening = plan.opening(instance)
+        if opening is None or not _same_prompt(job, instance, opening, first):
+            return False
+    return True
+
+
 def _values(scored: Attempt | Rescored) -> dict[str, float | None]:
     return {name: score.value for name, score in scored.scores.items()}
 

@@ -21,6 +21,7 @@ from harness.execution import executing
 from harness.plugins.mock.server import MockServer
 from harness.plugins.mock.wire import MockRequest
 from tests.cli.command import harness, mistake
+from tests.installed import install_plugin
 
 CHECK = """
 def check(text: str, most: int = {most}) -> str:
@@ -280,3 +281,52 @@ def test_rounds_that_followed_other_feedback_are_asked_again_and_no_others(study
     assert study.server.stats().requests == 8 + 4 + 2
     index = json.loads((study.folder / "runs/mine/metrics.json").read_text())
     assert index["rounds"]["n"] == {"1": 8, "2": 2}
+
+
+TASK = """
+    from harness.plugin import Task
+    from harness.records import Instance, Message, Score
+
+    class Echo(Task):
+        on_truncated = "fail"
+
+        def __init__(self, path: str = ""):
+            pass
+
+        def instances(self):
+            yield Instance("a", "{data}")
+
+        def fingerprint(self):
+            return {{"rows": "{data}", "wording": "{prompt}"}}
+
+        def messages(self, instance, shots):
+            return (Message("user", "{prompt}"),)
+
+        def score(self, instance, text):
+            return {{"right": Score(True, True)}}
+
+        def feedback(self, instance, text, scores):
+            return ""
+
+        def reference(self, instance):
+            return instance.data
+    """
+
+
+@pytest.mark.parametrize(("changed", "rescorable"), [("data", True), ("prompt", False)])
+def test_a_task_of_another_package_offers_to_score_again_only_with_the_same_prompts(
+    tmp_path: Path, changed: str, rescorable: bool
+) -> None:
+    tree = {"task": {"name": "echo", "path": ""}, "model": {"backend": "simulated"}}
+    (tmp_path / "mine.yaml").write_text(json.dumps(tree))
+    words = {"data": "yes", "prompt": "Say yes."}
+    ended = []
+    for site in ("before", "after"):
+        install_plugin(tmp_path / site, TASK.format(**words), {"tasks": {"echo": "Echo"}})
+        environment = {"HARNESS_RUNS_DIR": "runs", "PYTHONPATH": str(tmp_path / site)}
+        ended.append(harness("run", "mine.yaml", cwd=tmp_path, env=os.environ | environment))
+        words[changed] = "Say no."
+    assert ended[0].returncode == 0, ended[0].stderr
+    refused = mistake(ended[1])
+    assert "The run 'mine' was made with another version of" in refused
+    assert ("--rescore" in refused) == rescorable

@@ -27,11 +27,18 @@ from harness.backends import anthropic
 from harness.backends.openai import PRESETS
 from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
 from harness.cli.options import JsonFormat
+from harness.cli.verbs import all_verbs, load_verb
 from harness.config.settings import Settings, cloud_credentials, key_state, secret
-from harness.declarations import DISTRIBUTION, declarations, declared_members
+from harness.declarations import (
+    DISTRIBUTION,
+    Declaration,
+    declarations,
+    declared_members,
+    described,
+)
 from harness.engine.call_layers import call_layers
 from harness.engine.clusters import cluster as cluster_named
-from harness.errors import ConfigError, HarnessError, install_command
+from harness.errors import ConfigError, HarnessError, install_command, nearest
 from harness.plugin import CheckupFinding as Finding
 from harness.plugin import CheckupState
 from harness.report.text import inert_text, size_text
@@ -123,12 +130,44 @@ def _clusters(file: Path | None) -> Iterator[Finding]:
 
 def _plugins() -> Iterator[Finding]:
     for declaration in sorted(declarations(), key=lambda one: one.name):
-        if declaration.problem:
-            remedy = f"Fix or uninstall {declaration.package}."
-            yield Finding("broken", declaration.name, declaration.problem, remedy)
-        else:
+        remedy = f"Fix or uninstall {declaration.package}."
+        faults = list(_faults(declaration))
+        for fault in faults:
+            yield Finding("broken", declaration.name, fault, remedy)
+        if not faults:
             package = "" if declaration.package == DISTRIBUTION else f" ({declaration.package})"
             yield Finding("ok", declaration.name, f"{declaration.plugin.summary}{package}")
+
+
+def _faults(declaration: Declaration) -> Iterator[str]:
+    """Yield what is wrong with a plug-in. The harness's own are not imported: that takes long."""
+    if declaration.problem:
+        yield declaration.problem
+    names = {other.name for other in declarations()}
+    for name in declaration.plugin.requires:
+        if name not in names:
+            yield f"requires the plug-in {name!r}, which is not installed. {nearest(name, names)}"
+    for name, verb in declaration.plugin.verbs.items():
+        if all_verbs()[name] != declaration.absolute_verb(verb):
+            yield f"verb {name!r}: another verb of this name is built in, or of another plug-in"
+    if declaration.package == DISTRIBUTION:
+        return
+    reported = set()
+    for member in declaration.members():
+        try:
+            member.load()
+        except HarnessError as error:
+            reported.add(member.title)
+            yield f"{member.title}: {error}"
+        except Exception as error:  # a third party's module may raise anything
+            reported.add(member.title)
+            yield f"{member.title} cannot be imported ({described(error)})"
+    for name, verb in declaration.plugin.verbs.items():
+        if f"verb {name!r}" not in reported:
+            try:
+                load_verb(name, declaration.absolute_verb(verb))
+            except HarnessError as error:
+                yield error.message
 
 
 def _packages() -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.markdown import Markdown
 
+from harness import ports
 from harness.cli.options import JsonFormat
 from harness.config.shipped import ROOTS
 from harness.errors import ConfigError, nearest
@@ -14,6 +15,7 @@ from harness.report.text import printable
 from harness.terminal.console import output, say, show_facts, show_listing
 
 MOST_FOUND = 15  # sections that a search lists
+INTERFACES = "reference/ports"  # the page that shows the base classes of plug-ins
 
 
 def docs(
@@ -30,7 +32,7 @@ def docs(
     """
     pages, page = _pages(), " ".join(words or ())
     if not page:
-        titles = {name: _title(path) for name, path in pages.items()}
+        titles = {name: _title(name, path) for name, path in pages.items()}
         if form == "json":
             show_listing("", titles, form)
         else:
@@ -47,16 +49,22 @@ def docs(
         show_facts(dict(list(found.items())[:MOST_FOUND]))
         say("To read one: harness docs PAGE")
         return None
-    text = printable(pages[name].read_text("utf-8"), "\n\t")
+    text = printable(_text(name, pages[name]), "\n\t")
     output.print(Markdown(text) if output.is_terminal else text, soft_wrap=True, markup=False)
     return None
+
+
+def _text(name: str, path: Path) -> str:
+    """Return the Markdown of a page. That of `INTERFACES` is the source of the base classes."""
+    text = path.read_text("utf-8")
+    return f"# {_title(name, path)}\n\n```python\n{text}```" if name == INTERFACES else text
 
 
 def _search(pages: Mapping[str, Path], words: Sequence[str]) -> dict[str, str]:
     """Map the sections that contain all words to their first matching lines, best first."""
     found: dict[str, tuple[bool, int, str]] = {}
     for name, path in pages.items():
-        for heading, lines in _sections(path.read_text("utf-8")):
+        for heading, lines in _sections(_text(name, path)):
             text = "\n".join([heading, *lines]).lower()
             if all(word in text for word in words):
                 there = (line for line in lines if any(word in line.lower() for word in words))
@@ -80,14 +88,17 @@ def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _pages() -> dict[str, Path]:
-    """Return the pages' paths by name (such as "tutorials/study"), without reference/."""
+    """Return the pages' paths by name, such as "tutorials/study". Of reference/, one is shown."""
     found = {}
     for root in (root / "docs" for root in ROOTS):
         for path in sorted(root.rglob("*.md")):
             found[path.relative_to(root).with_suffix("").as_posix()] = path
-    return {name: path for name, path in found.items() if not name.startswith("reference/")}
+    pages = {name: path for name, path in found.items() if not name.startswith("reference/")}
+    return {**pages, INTERFACES: Path(ports.__file__)}
 
 
-def _title(path: Path) -> str:
+def _title(name: str, path: Path) -> str:
+    if name == INTERFACES:
+        return "Base classes of plug-ins: their methods, arguments and defaults"
     with path.open(encoding="utf-8") as file:
         return next((line[2:].strip() for line in file if line.startswith("# ")), "")

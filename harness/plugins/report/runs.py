@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from msgspec.structs import replace as replaced
 
@@ -22,8 +22,8 @@ from harness.analysis.failures import NO_FAILURES, Failures, merged, read_failur
 from harness.analysis.metrics import PASS_RATE, Metrics, from_json
 from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
 from harness.analysis.summary import Latencies, latencies, measure
-from harness.declarations import declared_members
-from harness.errors import HarnessError
+from harness.declarations import DISTRIBUTION, PluginMember, declared_members, described
+from harness.errors import ExtraMissing, HarnessError
 from harness.plugins.comparisons.pair_matrix import (
     InducedRankings,
     PairMatrix,
@@ -68,6 +68,7 @@ class ReportSection:
 
     def __init__(self, index: AttemptIndex, run: str, texts: bool) -> None:
         self.index = index
+        self.texts = texts
 
     def tables(self, run: str) -> Iterator[Table | Note]:
         """Yield tables and notes. ``run`` is the run's name as it is shown."""
@@ -87,6 +88,73 @@ class ReportSection:
     def doubts(self, judge: str) -> bool:
         """Return whether the verdicts of a judge of the run should not be trusted yet."""
         return False
+
+
+S = TypeVar("S")
+
+
+class IsolatedSection(ReportSection):
+    """Another package's section. If it raises an exception, a note of the page says so.
+
+    Attributes:
+        problem: A sentence about the first exception, or "".
+    """
+
+    def __init__(self, member: PluginMember, name: str, index: AttemptIndex, run: str, texts: bool):
+        super().__init__(index, run, texts)
+        self.problem = ""
+        self._where = f"The section {name!r} of {member.package}"
+        section = self._call(lambda: member.load()(index, run, texts), None)
+        self._section: ReportSection = section or ReportSection(index, run, texts)
+
+    def _call(self, function: Callable[[], S], default: S) -> S:
+        """Call a function of the section, and return ``default`` if it raises an exception."""
+        try:
+            return function()
+        except ExtraMissing:
+            raise
+        except Exception as error:  # a third party's code may raise anything
+            self.problem = self.problem or f"{self._where} failed ({described(error)})."
+            return default
+
+    def tables(self, run: str) -> Iterator[Table | Note]:
+        """Yield the section's tables and notes and, if it failed, a note that says so."""
+        yield from self._call(lambda: _of_types(self._section.tables(run), Table, Note), [])
+        if self.problem:
+            yield Note(self.problem)
+
+    def figures(self) -> Iterator[Figure]:
+        """Yield the section's figures."""
+        yield from self._call(lambda: _of_types(self._section.figures(), Figure), [])
+
+    def judge_note(self, judge: str) -> str | None:
+        """Return the section's note on a judge."""
+        return self._call(lambda: self._section.judge_note(judge), None)
+
+    def doubts(self, judge: str) -> bool:
+        """Return whether the section doubts the verdicts of a judge."""
+        return self._call(lambda: self._section.doubts(judge), False)
+
+
+def _of_types(parts: Iterable[Any], *types: type) -> list[Any]:
+    """Return the parts of a section. Raise TypeError if one is not of these types."""
+    checked = []
+    for part in parts:
+        if not isinstance(part, types):
+            expected = " nor a ".join(kind.__name__ for kind in types)
+            raise TypeError(f"a {type(part).__name__} is no {expected}")
+        checked.append(part)
+    return checked
+
+
+def _sections(index: AttemptIndex, run: str, texts: bool) -> Iterator[tuple[str, ReportSection]]:
+    """Yield what plug-ins add to the report of a run, with the sections' names."""
+    for name, members in declared_members("report_sections").items():
+        for member in members:
+            if member.package == DISTRIBUTION:
+                yield name, member.load()(index, run, texts)
+            else:
+                yield name, IsolatedSection(member, name, index, run, texts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,11 +296,7 @@ def _read(
         constraints=(),
         effects=variant.display.effects,
         explanations=variant.display.group_meanings,
-        added=[
-            (name, member.load()(index, folder.name, texts))
-            for name, members in declared_members("report_sections").items()
-            for member in members
-        ],
+        added=list(_sections(index, folder.name, texts)),
     )
     if not texts:
         return variant, run, NO_FINDINGS

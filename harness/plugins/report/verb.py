@@ -11,12 +11,13 @@ import typer
 from harness.analysis.run_comparison import ComparisonOptions
 from harness.cli.options import Baseline, By, Round, Runs, Score
 from harness.config.settings import Settings
+from harness.declarations import declarations
 from harness.engine.run_files import baseline_name, runs_named
 from harness.errors import ConfigError, ExtraMissing
 from harness.plugins.report.figure import Figure, write_image
 from harness.plugins.report.page import ReportPage, figures_of, write_page
 from harness.plugins.report.recorded_task import task_of
-from harness.plugins.report.runs import report_on
+from harness.plugins.report.runs import IsolatedSection, Reported, report_on
 from harness.report.runs import run_title
 from harness.report.text import printable
 from harness.store.files import check_output
@@ -86,6 +87,7 @@ def report(
             write_image(images / f"{one.name}.{form}", one, subtitle)
         say(f"{len(pictures)} figures in {images}")
     if path is None:
+        _say_faults(found)
         return
     page = ReportPage(
         title=title or run_title([run.name for run in found.runs]),
@@ -97,7 +99,19 @@ def report(
     replaced = " (it replaces an earlier one)" * path.exists()
     with messages.status("Writing") as status:
         write_page(path, page, lambda n: status.update(f"Writing: {n:,} attempts"))
+    _say_faults(found)
     say(f"Report in {path}{replaced}")
+
+
+def _say_faults(reported: Reported) -> None:
+    """Print which plug-ins could not be loaded, and which sections of plug-ins failed."""
+    faults = [declaration.fault for declaration in declarations()]
+    for run in reported.runs:
+        for _, section in run.added:
+            if isinstance(section, IsolatedSection):
+                faults.append(section.problem)
+    for fault in dict.fromkeys(filter(None, faults)):
+        say(f"{fault} 'harness doctor' checks all plug-ins.", "yellow")
 
 
 def page_path(folders: Sequence[RunFolder]) -> Path:

@@ -18,6 +18,7 @@ from harness.plugin import CheckupFinding
 from harness.plugins.doctor.verb import Endpoint, ask_all
 from harness.plugins.mock.server import MockServer
 from tests.cli.command import COMMAND, ROOT, harness, mistake, words
+from tests.installed import install_plugin
 
 CANARY = "sk-canary-1234567890"
 KEYS = {preset.key: CANARY for preset in PRESETS.values() if preset.key}
@@ -228,3 +229,51 @@ def test_gpus_and_what_starts_vllm(tmp_path: Path) -> None:
 def test_a_dotenv_file_in_another_encoding_is_a_mistake(tmp_path: Path) -> None:
     (tmp_path / ".env").write_bytes(b"OPENAI_API_KEY=caf\xe9\n")
     assert ".env is not UTF-8 text" in mistake(harness("doctor", cwd=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("members", "fields", "fault"),
+    [
+        ({"tasks": {"t": "Absent"}}, "", "task 't' cannot be imported (AttributeError: module"),
+        ({"api": {"f": "absent"}}, "", "api 'f' cannot be imported (AttributeError: module"),
+        ({}, "extensions={'kind': {'x': 'third:absent'}}", "kind 'x' cannot be imported"),
+        ({}, "report_sections={'s': 'absent_module:S'}", "report-section 's' cannot be imported"),
+        ({}, "requires=('reprt',)", "requires the plug-in 'reprt', which is not installed"),
+        (
+            {},
+            "verbs={'show': Verb(summary='', heading='Run', place='third:verb')}",
+            "verb 'show': another verb of this name",
+        ),
+        (
+            {},
+            "verbs={'words': Verb(summary='', heading='Run', place='third:absent')}",
+            "verb 'words' cannot be imported",
+        ),
+        (
+            {},
+            "verbs={'words': Verb(summary='', heading='Run', place='third:unannotated')}",
+            "its parameter 'run' has no annotation",
+        ),
+    ],
+)
+def test_a_plug_in_that_cannot_work_is_named(
+    tmp_path: Path, members: dict[str, dict[str, str]], fields: str, fault: str
+) -> None:
+    code = """
+        def verb(run: str): ...
+        def unannotated(run): ...
+        """
+    install_plugin(tmp_path, code, members, fields=fields)
+    ended = harness("doctor", "--no-network", env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    assert ended.returncode == 1, ended.stderr
+    [_, said] = words(ended.stdout).split("!! third ")
+    assert fault in said.partition(" ok ")[0]
+    assert "Fix or uninstall third." in said
+
+
+def test_a_plug_in_that_fails_on_import_is_named_with_its_line(tmp_path: Path) -> None:
+    install_plugin(tmp_path, "\n\nraise ValueError('no rows')", {"tasks": {"t": "T"}})
+    ended = harness("doctor", "--no-network", env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    assert "task 't' cannot be imported (ValueError: no rows; third.py, line 3)" in words(
+        ended.stdout
+    )

@@ -27,6 +27,13 @@ def test_a_page_is_written_as_it_is(name: str) -> None:
     assert harness("docs", name).stdout == (ROOT / "docs/check.md").read_text() + "\n"
 
 
+def test_the_base_classes_of_plug_ins_are_a_page() -> None:
+    page = harness("docs", "reference/ports").stdout
+    assert page.startswith("# Base classes of plug-ins")
+    assert "def key_part(self, request: Request) -> str:" in page
+    assert "reference/ports" in json.loads(harness("docs", "--format", "json").stdout)
+
+
 def test_an_unknown_page_has_a_remedy() -> None:
     assert "Did you mean 'jsonl'?" in mistake(harness("docs", "jsonnl"))
 

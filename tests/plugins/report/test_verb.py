@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command import harness, mistake
+from tests.installed import install_plugin
 from tests.plugins.report.pages import data
 
 QUICK = ("run", "configs/quickstart.yaml", "--limit", "26", "--name")
@@ -236,3 +237,51 @@ def test_scores_at_the_limits_are_shown(tmp_path: Path) -> None:
     assert harness("run", file, env=env).returncode == 0
     ended = harness("report", "mine", "-o", str(tmp_path / "page.html"), env=env)
     assert ended.returncode == 0, ended.stderr
+
+
+SECTION = """
+from harness.plugins.report.runs import ReportSection
+
+class Lengths(ReportSection):
+    def {method}:
+        {statement}
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "statement", "error"),
+    [
+        ("__init__(self, *_)", "raise ValueError('no rows')", "ValueError: no rows; third.py"),
+        ("tables(self, run)", "yield run.absent", "AttributeError: "),
+        ("tables(self, run)", "yield (1, 2)", "TypeError: a tuple is no Table nor a Note"),
+        ("figures(self)", "yield 3", "TypeError: a int is no Figure"),
+        ("judge_note(self, judge)", "pass", ""),
+    ],
+)
+def test_a_section_that_fails_is_named_and_takes_nothing_with_it(
+    quick: Path, tmp_path: Path, method: str, statement: str, error: str
+) -> None:
+    code = SECTION.format(method=method, statement=statement)
+    members = {"report_sections": {"lengths": "Lengths"}}
+    install_plugin(tmp_path, code, members, fields="requires=('report',)")
+    page = tmp_path / "report.html"
+    ended = harness("report", "weak", "-o", page, env=on(quick, PYTHONPATH=str(tmp_path)))
+    assert ended.returncode == 0, ended.stderr
+    sections = {one["title"]: one["parts"] for one in data(page, "overview")["sections"]}
+    assert "Cost and time" in sections
+    said = f"The section 'lengths' of third failed ({error}"
+    assert (said in ended.stderr) == bool(error)
+    assert ("Lengths" in sections) == bool(error)
+    if error:
+        assert ended.stderr.count(said) == 1
+        assert said in sections["Lengths"][-1]["text"]
+
+
+def test_a_broken_declaration_is_reported_once(quick: Path, tmp_path: Path) -> None:
+    install_plugin(tmp_path, "", {}, fields="report_section={}")
+    page = tmp_path / "report.html"
+    ended = harness("report", "weak", "-o", page, env=on(quick, PYTHONPATH=str(tmp_path)))
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count("The plug-in 'third' from third cannot be loaded (TypeError: ") == 1
+    assert "report_section" in ended.stderr
+    assert "third_declaration.py, line 2" in ended.stderr
