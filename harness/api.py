@@ -28,9 +28,9 @@ from harness.analysis.run_comparison import ComparisonOptions, compare_runs
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.executor import execute_all
+from harness.engine.infrastructure import set_copies_aside
 from harness.engine.models import Resources, ignored_urls
 from harness.engine.preparation import prepare_all
-from harness.engine.run_copies import set_copies_aside
 from harness.engine.run_files import read_runs, registered, run_named, runs_named, task_section
 from harness.engine.suite import eval_command, evaluation, write_suite
 from harness.errors import ConfigError, HarnessError, UserError, for_python, nearest

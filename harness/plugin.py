@@ -117,7 +117,7 @@ class Plugin:
         suite_documents: A function that builds the table of models and benchmarks, which is shown
             of runs of several tasks (`harness.report.runs.suite_document`).
         call_layers: Functions that build what it changes in how calls are made, by name
-            (`harness.engine.call_layers`).
+            (`harness.engine.infrastructure`).
         sections: The types of keys of run files that the core leaves to plug-ins, by key.
         batches: Functions that build the batches of a backend's provider, by the backend's name
             (`harness.plugins.batches.provider`).

@@ -21,11 +21,11 @@ from harness.config.loading import parse_override
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.engine.executor import Execution, Result, execute_all
+from harness.engine.infrastructure import set_copies_aside
 from harness.engine.job import Job
 from harness.engine.models import Resources, ignored_urls
 from harness.engine.preparation import LOOKED_AT, prepare_all
 from harness.engine.progress import OTHER_ERRORS, Tally
-from harness.engine.run_copies import set_copies_aside
 from harness.engine.run_files import read_runs
 from harness.engine.turns import assessed_references
 from harness.errors import ConfigError, HarnessError, RunConflict, SecretMissing

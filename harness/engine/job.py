@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.engine import models
+from harness.engine.infrastructure import RunCopies
+from harness.engine.models import Model
 from harness.engine.plan import FewShotPrompts, HeldInstances, RunPlan, Work, run_instances
-from harness.engine.recordings import recording_hashes
-from harness.engine.resolving import code_hashes
-from harness.engine.run_copies import RunCopies
+from harness.engine.resolving import code_hashes, recording_hashes
 from harness.engine.turns import user_role
 from harness.errors import ConfigError
 from harness.ports import Observer, Task
@@ -44,9 +43,9 @@ class Job:
     folder: RunFolder
     task: Task[Any]
     data: HeldInstances
-    model: models.Model
+    model: Model
     settings: Settings
-    paraphraser: models.Model | None = None  # rewrites instructions and feedback (``polish``)
+    paraphraser: Model | None = None  # rewrites instructions and feedback (``polish``)
     user: UserModel | None = None  # plays the user in conversations
     judges: tuple[JudgeModel, ...] = ()
     shots: FewShotPrompts | None = None
@@ -59,11 +58,19 @@ class Job:
     only: int | None = None  # the number of instances to work on, if the run has a larger limit
 
     @property
-    def models(self) -> list[models.Model]:
+    def models(self) -> list[Model]:
         """All models of the run."""
-        second = [self.paraphraser] if self.paraphraser else []
-        second += [self.user.model] if self.user else []
-        return [self.model, *second, *(judge.model for judge in self.judges)]
+        models = [self.model]
+        if self.paraphraser is not None:
+            models.append(self.paraphraser)
+        if self.user is not None:
+            models.append(self.user.model)
+        return [*models, *(judge.model for judge in self.judges)]
+
+    @property
+    def answering_models(self) -> list[Model]:
+        """All models but the one that paraphrases."""
+        return [model for model in self.models if model is not self.paraphraser]
 
     @property
     def instances(self) -> Iterable[Instance[Any]]:
@@ -73,26 +80,25 @@ class Job:
     @cached_property
     def fingerprint(self) -> dict[str, str]:
         """Hashes and versions, by name, of all inputs of prompts and scores except the run file."""
-        found = {**self.task.fingerprint(), **code_hashes(self.run)}
-        found |= recording_hashes(self.run, self.settings)
-        found |= self.model.backend.fingerprint()
+        hashes = {**self.task.fingerprint(), **code_hashes(self.run)}
+        hashes |= recording_hashes(self.run, self.settings)
+        hashes |= self.model.backend.fingerprint()
         if self.shots:
-            found["shots_sha256"] = self.shots.fingerprint()
+            hashes["shots_sha256"] = self.shots.fingerprint()
         if self.user is not None:
-            found["user_prompt_sha256"] = self.user.prompt.sha256
-            hashes = self.user.model.backend.fingerprint()
-            found |= {f"user_{key}": value for key, value in hashes.items()}
-            roles = {one.id: user_role(self.task, one) for one in self.data}
-            found["users_hash"] = content_hash(roles)
+            hashes["user_prompt_sha256"] = self.user.prompt.sha256
+            for key, value in self.user.model.backend.fingerprint().items():
+                hashes[f"user_{key}"] = value
+            roles = {instance.id: user_role(self.task, instance) for instance in self.data}
+            hashes["users_hash"] = content_hash(roles)
         for judge in self.judges:
-            hashes = judge.fingerprint
-            found |= {f"judge_{judge.name}_{key}": value for key, value in hashes.items()}
-        if other := {key: value for key, value in found.items() if not isinstance(value, str)}:
-            raise ConfigError(
-                f"The fingerprint of a plug-in of this run has values that are not text: {other}.",
-                "Make them text, then check the plug-in (harness docs plugins).",
-            )
-        return found
+            for key, value in judge.fingerprint.items():
+                hashes[f"judge_{judge.name}_{key}"] = value
+        if invalid := {key: value for key, value in hashes.items() if not isinstance(value, str)}:
+            problem = "The fingerprint of a plug-in of this run has values that are not text"
+            remedy = "Make them text, then check the plug-in (harness docs plugins)."
+            raise ConfigError(f"{problem}: {invalid}.", remedy)
+        return hashes
 
     def plan(self, *, whole: bool = False) -> RunPlan:
         """Return the plan of the unfinished work in this session or, if ``whole``, in the run."""
@@ -112,7 +118,7 @@ class Job:
         """Return for how many instances a simulated model knows no answer."""
         if not self.model.simulated:
             return 0
-        return sum(self.task.reference(one) is None for one in self.instances)
+        return sum(self.task.reference(instance) is None for instance in self.instances)
 
     def work(self, plan: RunPlan) -> Work:
         """Return the amount of work in the run, given the plan of this session."""

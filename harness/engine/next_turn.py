@@ -132,10 +132,10 @@ class PlayedTurns:
             fields["user"] = UNSET if record is None else (record,)
             if problem:
                 raise UserTurnMissing(problem, fields)
-        over = turn is None
-        fields |= {"feedback": turn, "turns": answer.origin.round + (not over)}
-        asked = self.task.at_played_turn(self.instance, answer.messages, last=over)
-        await answer.score(asked, **fields)
+        ends = turn is None
+        fields |= {"feedback": turn, "turns": answer.origin.round + (not ends)}
+        turn_instance = self.task.at_played_turn(self.instance, answer.messages, last=ends)
+        await answer.score(turn_instance, **fields)
         return turn
 
 
@@ -166,27 +166,37 @@ class UserModel(NamedTuple):
     def request(self, role: UserRole, messages: Sequence[Message], origin: Origin) -> Request:
         """Return the request for the user's next turn in a conversation."""
         fields = {"goal": role.goal, "persona": role.persona, "stop": self.section.stop}
-        said = (Message(INVERTED[m.role], m.content) for m in messages if m.role != "system")
-        wanted = Decoding(self.section.temperature, self.section.max_tokens)
-        decoding = self.model.supported(wanted, "The played user", "Choose another model.")
-        sent = (*conversation(self.prompt, fields), *said)
-        seed, unsent = None, self.seed
-        if self.seed is not None and "seed" in self.model.backend.features:
-            seed, unsent = provider_seed(self.seed, messages_hash(sent), origin.sample), None
-        asked = (self.model.section.name, sent, decoding, origin.sample, origin, seed)
-        return Request(*asked, unsent_seed=unsent)
+        sent = [*conversation(self.prompt, fields)]
+        for message in messages:
+            if message.role != "system":
+                sent.append(Message(INVERTED[message.role], message.content))
+        decoding = Decoding(self.section.temperature, self.section.max_tokens)
+        decoding = self.model.supported(decoding, "The played user", "Choose another model.")
+        seed = None
+        unsent_seed = self.seed
+        if unsent_seed is not None and "seed" in self.model.backend.features:
+            seed = provider_seed(unsent_seed, messages_hash(sent), origin.sample)
+            unsent_seed = None
+        return Request(
+            self.model.section.name,
+            tuple(sent),
+            decoding,
+            origin.sample,
+            origin,
+            seed,
+            unsent_seed=unsent_seed,
+        )
 
 
 def build_user(section: UserSection, builder: ModelBuilder, seed: int | None) -> UserModel:
     """Build the model that plays the user, from its section and the run's ``seed``."""
 
     def simulated(request: Request) -> str:
-        written = [one.content for one in request.messages if one.role == "assistant"]
-        said = f"Please go on. ({len(written)})"
-        return said if len(written) <= SIMULATED_TURNS else section.stop
+        n = sum(message.role == "assistant" for message in request.messages)
+        return f"Please go on. ({n})" if n <= SIMULATED_TURNS else section.stop
 
-    task, instances = builder.task, builder.instances
-    if task is None or not any(user_role(task, one) for one in instances):
+    task = builder.task
+    if task is None or not any(user_role(task, instance) for instance in builder.instances):
         problem = "user is set, but no instance has a user that a model plays."
         remedy = "Give rows a user with a goal (harness docs jsonl), or remove user."
         raise ConfigError(problem, remedy)
@@ -199,11 +209,12 @@ def build_user(section: UserSection, builder: ModelBuilder, seed: int | None) ->
     if "/" in section.prompt or section.prompt.endswith(ENDING):
         data = DataFolder(builder.resources.settings.data_dir, builder.beside)
         prompt = read_file(Path(data.own(section.prompt)), "user.prompt")
-    elif f"user/{section.prompt}" in (known := named("user")):
+    elif f"user/{section.prompt}" in named("user"):
         prompt = read(f"user/{section.prompt}")
     else:
+        prompts = [name.removeprefix("user/") for name in named("user")]
         problem = f"user.prompt: there is no prompt {section.prompt!r:.60}. A path needs a slash."
-        raise ConfigError(problem, nearest(section.prompt, [name[5:] for name in known]))
+        raise ConfigError(problem, nearest(section.prompt, prompts))
     prompt.refuse_unknown({"goal", "persona", "stop"})
     user = UserModel(section, model, prompt, seed)
     user.request(UserRole("goal"), (), Origin("", 0, 1))
@@ -214,7 +225,9 @@ class PlayedUser:
     """A model that writes the user's turns in the conversations of a run."""
 
     def __init__(self, task: Task[Any], user: UserModel, bound: BoundModel) -> None:
-        self._task, self._user, self._bound = task, user, bound
+        self._task = task
+        self._user = user
+        self._bound = bound
 
     async def next_turn(
         self, instance: Instance[Any], messages: Sequence[Message], origin: Origin

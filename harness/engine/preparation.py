@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -15,22 +16,22 @@ from harness.config.sections import CheckSection
 from harness.config.settings import Settings
 from harness.engine import models
 from harness.engine.changes import check_changes
-from harness.engine.crashes import with_on_error
+from harness.engine.infrastructure import run_copies
 from harness.engine.job import ONLY_VARIANT, FileVariant, Job
-from harness.engine.observing import build_observers
 from harness.engine.plan import FewShotPrompts, HeldInstances, run_instances
+from harness.engine.recorder import build_observers
 from harness.engine.resolving import build_task, resolved
-from harness.engine.run_copies import run_copies
 from harness.engine.turns import as_of
 from harness.errors import ConfigError, DataInvalid, RunConflict, Unparseable, nearest, option
-from harness.plugin_loader import Kind
-from harness.ports import CONSTRAINTS, LOGLIKELIHOODS, Backend, Task, overrides
+from harness.plugin_loader import FILE, Kind, kind
+from harness.ports import APPLICATION, CONSTRAINTS, LOGLIKELIHOODS, Backend, Task, overrides
 from harness.records import ConstraintKind, Decoding, DecodingConstraint, Origin, Request
 from harness.store.run_folder import RunFolder
 from harness.store.runs import run_name
 
 if TYPE_CHECKING:
     from harness.engine.judges import JudgeModel  # not imported for a run without judges
+    from harness.engine.next_turn import UserModel
 
 
 logger = logging.getLogger("harness")
@@ -58,21 +59,22 @@ def prepare(
     if copies is not None and (message := copies.pull(folder)):
         logger.warning(message)
     resources = resources or models.Resources(settings)
-    run, only = resolved(run), None
-    if folder.begun():
-        limit, before = run.limit, folder.read_config().limit
-        if limit is not None and (before is None or before > limit):
-            run, only = run.model_copy(update={"limit": before}), limit
+    run = resolved(run)
+    only = None  # the limit of this session, if the run has a larger one
+    if folder.begun() and run.limit is not None:
+        before = folder.read_config().limit
+        if before is None or before > run.limit:
+            only = run.limit
+            run = run.model_copy(update={"limit": before})
     task = build_task(run, settings)
     data = HeldInstances(task)
-    asked = run_instances(run, data)
     builder = models.ModelBuilder(
-        *(resources, run.limits, folder.servers, task, asked), run.folder, run.part
+        resources, run.limits, folder.servers, task, run_instances(run, data), run.folder, run.part
     )
-    run, model = with_on_error(run, builder.build(run.model), folder)
+    run, model = _with_on_error(run, builder.build(run.model), folder)
     _check(run, model, task)
     paraphraser = builder.build(run.polish, "polish") if run.polish else None
-    user = None
+    user: UserModel | None = None
     judges: tuple[JudgeModel, ...] = ()
     shots: FewShotPrompts | None = None
     if run.user:
@@ -87,7 +89,12 @@ def prepare(
         build_shots = Kind("section_builders").load("task.shots")
         shots = build_shots(run, task, settings, folder, variant.runs)
     job = Job(
-        *(run, folder, task, data, model, settings),
+        run=run,
+        folder=folder,
+        task=task,
+        data=data,
+        model=model,
+        settings=settings,
         paraphraser=paraphraser,
         user=user,
         judges=judges,
@@ -105,6 +112,35 @@ def prepare(
     if shots is not None:
         shots.check(job.instances)
     return job
+
+
+def _with_on_error(
+    run: RunFile, model: models.Model, folder: RunFolder
+) -> tuple[RunFile, models.Model]:
+    """Return a run file and its model with ``on_error`` filled in.
+
+    By default, crashes count as failures if the backend is the system under test itself, rather
+    than a way to reach it: a function, or the user's own class without a server. A run that began
+    in an earlier version, which excluded crashes, continues to do so.
+
+    Raises:
+        ConfigError: If crashes shall count, but the backend calls a provider.
+    """
+    section = run.model
+    on_error = section.on_error
+    backends = kind("backends")
+    own_code = section.backend.endswith(FILE) or section.backend in backends.registered()
+    is_application = APPLICATION in model.backend.features
+    if on_error == "fail" and not (own_code or is_application):
+        problem = f"model.on_error: fail is for your own application, not for {section.backend!r}."
+        remedy = "Remove it: a provider's failed calls have no verdict, and are made again."
+        raise ConfigError(problem, remedy)
+    if on_error is None and (is_application or (own_code and not model.backend.endpoint)):
+        on_error = "fail"
+        if folder.begun():
+            on_error = folder.read_config().model.on_error or "exclude"
+    section = section.model_copy(update={"on_error": on_error})
+    return run.model_copy(update={"model": section}), replace(model, section=section)
 
 
 def _check(run: RunFile, model: models.Model, task: Task[Any]) -> None:
@@ -151,10 +187,9 @@ def prepare_all(
     for name, (variant, run) in zip(names, runs.items(), strict=True):
         if only not in ("", variant):
             continue
-        member = FileVariant(variant, names, () if extends else [*filter(None, runs)])
-        settings = resources.settings
+        file_variant = FileVariant(variant, names, () if extends else [*filter(None, runs)])
         try:
-            jobs[variant] = job = prepared(run, name, settings, variant=member)
+            jobs[variant] = job = prepared(run, name, resources.settings, variant=file_variant)
             job.fingerprint  # noqa: B018 (a missing package ends all runs before the first call)
         except ConfigError as error:
             where = f"Variant {variant!r}: " if variant else ""
@@ -171,20 +206,20 @@ LIKELIHOODS_REMEDY = (
 
 def check_decoding(run: RunFile, backend: Backend, task: Task[Any]) -> None:
     """Raise ConfigError if the backend does not accept the parameters of the run or its task."""
-    name, here = run.model.backend, backend.endpoint
+    name = run.model.backend
     backend.check_decoding(name, run.decoding)
-    kind = _constraint_kind(run, task)
-    if kind is not None and kind not in backend.features:
+    constraint = _constraint_kind(run, task)
+    if constraint is not None and constraint not in backend.features:
         accepted = ", ".join(sorted(CONSTRAINTS & backend.features)) or "none"
         raise ConfigError(
-            f"The backend {name!r} cannot constrain answers by a {kind} "
-            f"(here: {here or 'no server'}; it accepts {accepted}).",
+            f"The backend {name!r} cannot constrain answers by a {constraint} "
+            f"(here: {backend.endpoint or 'no server'}; it accepts {accepted}).",
             "If its server can, set model.preset to that server or, for a gateway, to the provider "
             "behind it. model.base_url stays as it is (harness docs providers).",
         )
     _check_needs(run, backend, task)
-    limited = run.decoding.max_tokens is not None
-    if "max_tokens_required" in backend.features and not (limited or _sets_max_tokens(task)):
+    needed = "max_tokens_required" in backend.features and run.decoding.max_tokens is None
+    if needed and not _sets_max_tokens(task):
         raise ConfigError(f"The backend {name!r} needs decoding.max_tokens.", "Set it.")
 
 
@@ -196,8 +231,7 @@ def _constraint_kind(run: RunFile, task: Task[Any]) -> ConstraintKind | None:
     if isinstance(constraint, DecodingConstraint):
         _check_valid(constraint)
         return constraint.kind
-    kind = task.constraint_kind
-    if kind is None:
+    if task.constraint_kind is None:
         raise ConfigError(
             f"The task {run.task.name!r} defines no constraint for its answers.",
             "Write the constraint itself, such as decoding.constraint: {regex: …}.",
@@ -205,7 +239,7 @@ def _constraint_kind(run: RunFile, task: Task[Any]) -> ConstraintKind | None:
     for instance in task.instances():  # a row may have no constraint
         for turn in range(task.turns(instance)):
             task.constraint(as_of(task, instance, [""] * turn))
-    return kind
+    return task.constraint_kind
 
 
 def _check_valid(constraint: DecodingConstraint) -> None:
@@ -224,18 +258,19 @@ def _check_valid(constraint: DecodingConstraint) -> None:
 
 
 def _check_needs(run: RunFile, backend: Backend, task: Task[Any]) -> None:
-    name, here = repr(run.model.backend), backend.endpoint or "offline"
-    needed = task.needed_features
+    name = repr(run.model.backend)
     if preset := run.model.options.get("preset"):
         name += f" with the preset {preset!r}"
-    for feature in sorted(needed - backend.features):
+    for feature in sorted(task.needed_features - backend.features):
         problem = f"The task needs {feature}, which the backend {name} does not give"
-        problem += f" (here: {here})."
+        problem += f" (here: {backend.endpoint or 'offline'})."
         raise ConfigError(problem, LIKELIHOODS_REMEDY if feature == LOGLIKELIHOODS else "")
-    if LOGLIKELIHOODS in needed and run.limits.batch is not None:
-        raise ConfigError("Log-likelihoods are not requested in batches.", "Remove limits.batch.")
-    if LOGLIKELIHOODS in needed and run.rounds.max > 1:
-        raise ConfigError("Log-likelihoods have no further rounds.", "Set rounds.max to 1.")
+    if LOGLIKELIHOODS in task.needed_features:
+        if run.limits.batch is not None:
+            problem = "Log-likelihoods are not requested in batches."
+            raise ConfigError(problem, "Remove limits.batch.")
+        if run.rounds.max > 1:
+            raise ConfigError("Log-likelihoods have no further rounds.", "Set rounds.max to 1.")
     if run.samples < task.needed_samples:
         problem = f"The task's metrics are over {task.needed_samples} samples per instance."
         raise ConfigError(problem, f"Set samples: {task.needed_samples}.")

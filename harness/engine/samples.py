@@ -14,14 +14,15 @@ from msgspec.structs import replace
 from harness.calls.calls import ReplyUnsaved
 from harness.calls.signals import Stop, Stopping
 from harness.engine.assessment import (
+    LONG,
     AnswerVerdict,
     Assessment,
+    LongAnswers,
     assess,
     crashed,
     feedback,
     refuses_constraint,
 )
-from harness.engine.long_answers import LONG, LongAnswers
 from harness.engine.next_turn import (
     AnsweredTurn,
     FeedbackTurns,
@@ -97,28 +98,33 @@ class Samples:
         `Stopping`, and any failure that affects more than this sample, is raised only after the
         replies received so far have been recorded.
         """
-        instance, task, rounds = owed.instance, self.plan.task, self.plan.run.rounds
+        instance = owed.instance
         opening, cluster = self.plan.opening(instance)
-        done: list[Attempt] = []  # the sample's attempts before its first missing round
+        earlier: list[Attempt] = []  # the sample's attempts before its first missing round
         if (index := self.plan.index) is not None:
-            answers_before = RecordedAnswers(index, self.bound.model.reasoning)
-            done = answers_before.rounds(instance.id, owed.sample, owed.round)
-        messages, rewritings = await self._conversation(owed, opening, done)
+            recorded = RecordedAnswers(index, self.bound.model.reasoning)
+            earlier = recorded.rounds(instance.id, owed.sample, owed.round)
+        messages, rewritings = await self._conversation(owed, opening, earlier)
         if not messages:
             return 0
-        before, several = self.plan.verdicts(owed), owed.turns > 1
+        answers = [attempt.text or "" for attempt in earlier]
+        before = self.plan.verdicts(owed)
+        is_conversation = owed.turns > 1
+        verdicts = self.plan.turn_verdicts(owed) if is_conversation else []
         strategy = self._strategy(owed)
-        played = isinstance(strategy, PlayedTurns)
-        last, answers = max(owed.turns, rounds.max), [attempt.text or "" for attempt in done]
-        verdicts = self.plan.turn_verdicts(owed) if several else []
+        is_played = isinstance(strategy, PlayedTurns)
+        last = max(owed.turns, self.plan.run.rounds.max)
         for number in range(owed.round, last + 1):
             if self.stop.requested:
                 raise Stopping
             prompt = messages_hash(messages)
-            asked = as_of(task, instance, answers)
-            request = self.plan.request(owed._replace(instance=asked), number, messages, prompt)
+            turn_instance = as_of(self.plan.task, instance, answers)
+            request = self.plan.request(
+                owed._replace(instance=turn_instance), number, messages, prompt
+            )
             if self.accepts and not await self.accepts(request):
                 return number - owed.round
+            turns: int | UnsetType = owed.turns if is_conversation else UNSET
             started = Attempt(
                 v=SCHEMA_VERSION,
                 instance=instance.id,
@@ -131,9 +137,11 @@ class Samples:
                 started_at=time.time(),
                 ended_at=0.0,
                 polish=rewritings,
-                turns=number + 1 if played else owed.turns if several else UNSET,
+                turns=number + 1 if is_played else turns,
             )
-            call = await self._call(started, asked, request, before, assessable=not played)
+            call = await self._call(
+                started, turn_instance, request, before, assessable=not is_played
+            )
             if call is None:
                 break
             if number < last and call.reply.finish_reason in TOOL_CALLS:
@@ -143,7 +151,12 @@ class Samples:
             answers.append(call.reply.text)
             scoring = _Scoring(self, started, call)
             answer = AnsweredTurn(
-                *(asked, messages, call.reply, request.origin, number == last, answers),
+                turn_instance,
+                messages,
+                call.reply,
+                request.origin,
+                last=number == last,
+                answers=answers,
                 score=scoring.score,
             )
             turn: str | None = None  # the user's next turn; without one, the sample ends
@@ -153,25 +166,24 @@ class Samples:
                     turn, more = await self._rewritten(turn, "feedback", instance, request.origin)
                     scoring.add(turn, more)
             except UserTurnMissing as missing:
-                failed = Assessment("error", None, {}, missing.problem)
-                self.record(
-                    self._answered(replace(started, **missing.fields), call, failed), None, before
-                )
+                unscored = Assessment("error", None, {}, missing.problem)
+                started = replace(started, **missing.fields)
+                self.record(self._answered(started, call, unscored), None, before)
                 break
             finally:  # The reply was paid for; the next session adds what is missing.
                 if scoring.attempt is not None:
-                    decided = scoring.verdict.passed
-                    if several:
+                    passed = scoring.verdict.passed
+                    if is_conversation:
                         verdicts += turn_verdicts(scoring.attempt, scoring.verdict)
-                        decided = verdict_on_all(verdicts) if turn is None else None
-                    self.record(scoring.attempt, decided, before)
+                        passed = verdict_on_all(verdicts) if turn is None else None
+                    self.record(scoring.attempt, passed, before)
                     if self.judging is not None:
                         self.judging.record(scoring.verdict.new)
-                    before = before._replace(latest=decided)
+                    before = before._replace(latest=passed)
             if turn is None:
                 break
-            state = call.reply.reasoning_state
-            messages, rewritings = continued(messages, call.reply.text, turn, state), ()
+            messages = continued(messages, call.reply.text, turn, call.reply.reasoning_state)
+            rewritings = ()
         return number - owed.round + 1
 
     def _strategy(self, owed: OwedSample) -> TurnStrategy:
@@ -186,7 +198,7 @@ class Samples:
     async def _call(
         self,
         started: Attempt,
-        asked: Instance[Any],
+        instance: Instance[Any],
         request: Request,
         before: Verdicts,
         *,
@@ -199,15 +211,15 @@ class Samples:
         try:
             return await self.bound.call(request)
         except ReplyUnsaved as error:
-            found = Assessment("error", None, {}, "The reply could not be saved.")
+            assessment = Assessment("error", None, {}, "The reply could not be saved.")
             if assessable:
-                found = await self._assess(asked, error.call.reply)
-            self.record(self._answered(started, error.call, found), None, before)
+                assessment = await self._assess(instance, error.call.reply)
+            self.record(self._answered(started, error.call, assessment), None, before)
             raise
         except FatalCallError:
             raise
         except Crashed as error:
-            self.record(self._crash(started, asked, error), False, before)
+            self.record(self._crash(started, instance, error), False, before)
         except CallError as error:
             if (refusal := self._refusal(error, request, started)) is not None:
                 return refusal
@@ -224,44 +236,47 @@ class Samples:
         return None
 
     async def _conversation(
-        self, owed: OwedSample, opening: Messages, done: Sequence[Attempt]
+        self, owed: OwedSample, opening: Messages, earlier: Sequence[Attempt]
     ) -> tuple[Messages, Rewritings]:
         """Return the messages of a sample's next round, and the paraphrases made for them.
 
         Both are empty if the round cannot start yet because a score or verdict is missing.
         """
         instance = owed.instance
-        if not done:
+        if not earlier:
             origin = Origin(instance.id, owed.sample, 1)
-            asked = opening[-1].content
-            text, rewritings = await self._rewritten(asked, "instruction", instance, origin)
-            return (*opening[:-1], replace(opening[-1], content=text)), rewritings
+            instruction = opening[-1]
+            text, rewritings = await self._rewritten(
+                instruction.content, "instruction", instance, origin
+            )
+            return (*opening[:-1], replace(instruction, content=text)), rewritings
         # The messages as sent: a second model may have paraphrased them.
-        messages = convert(done[0].request["messages"], Messages)
+        messages = convert(earlier[0].request["messages"], Messages)
         rewritings = ()
-        for number, attempt in enumerate(done, start=1):
-            text, reason = attempt.text or "", attempt.finish_reason or ""
-            reply = Reply(text, reason, reasoning_state=attempt.reasoning_state or None)
+        answers: list[str] = []
+        for place, attempt in enumerate(earlier):
+            text = attempt.text or ""
+            answers.append(text)
             turn = attempt.feedback
             if owed.turns > 1:
-                answers = [one.text or "" for one in done[:number]]
                 turn = turn or user_turn(self.plan.task, instance, answers)
             if turn is None:  # fewer rounds were set then, or the run stopped before the feedback
-                found = await self._assess(instance, reply)
-                if found.unscored:
+                reply = Reply(text, attempt.finish_reason or "")
+                assessment = await self._assess(instance, reply)
+                if assessment.unscored:
                     return (), ()
-                verdict = AnswerVerdict(None)
+                verdict = NO_VERDICT
                 if self.judging is not None and self.plan.index is not None:
                     # Its judgements are found by the text as it was recorded.
                     recorded = self.plan.index.rounds(instance.id, owed.sample, owed.round)
-                    verdict = self.judging.recorded(recorded[number - 1])
-                turn = await self._feedback(instance, reply, found, verdict)
+                    verdict = self.judging.recorded(recorded[place])
+                turn = await self._feedback(instance, reply, assessment, verdict)
                 if turn is None:
                     return (), ()
                 origin = Origin(instance.id, owed.sample, attempt.round)
                 turn, more = await self._rewritten(turn, "feedback", instance, origin)
                 rewritings = (*rewritings, *more)
-            messages = continued(messages, text, turn, reply.reasoning_state)
+            messages = continued(messages, text, turn, attempt.reasoning_state or None)
         return messages, rewritings
 
     async def _assess(self, instance: Instance[Any], reply: Reply) -> Assessment:
@@ -270,13 +285,21 @@ class Samples:
         return await asyncio.to_thread(self.long_answers.assess, instance, reply)
 
     async def _feedback(
-        self, instance: Instance[Any], reply: Reply, found: Assessment, verdict: AnswerVerdict
+        self,
+        instance: Instance[Any],
+        reply: Reply,
+        assessment: Assessment,
+        verdict: AnswerVerdict,
     ) -> str | None:
         if self.long_answers is None or len(reply.text) < LONG:
-            by_rules = feedback(self.plan.task, instance, reply, found)
+            by_rules = feedback(self.plan.task, instance, reply, assessment)
         else:
-            by_rules = await asyncio.to_thread(self.long_answers.feedback, instance, reply, found)
-        return self.judging.feedback(by_rules, found, verdict) if self.judging else by_rules
+            by_rules = await asyncio.to_thread(
+                self.long_answers.feedback, instance, reply, assessment
+            )
+        if self.judging is None:
+            return by_rules
+        return self.judging.feedback(by_rules, assessment, verdict)
 
     async def _rewritten(
         self,
@@ -290,41 +313,42 @@ class Samples:
         rewritten, rewriting = await self.paraphraser.rewrite(text, kind, instance, origin)
         return rewritten, (rewriting,)
 
-    def _refusal(self, error: CallError, request: Request, begun: Attempt) -> Call | None:
+    def _refusal(self, error: CallError, request: Request, started: Attempt) -> Call | None:
         """Return a call that records a refused constraint, or None if there is none to record."""
         measures = overrides(self.plan.task, Task.score_of_refused_constraint)
         if not (measures and refuses_constraint(error, request)):
             return None
         reply = Reply(error.message, CONSTRAINT_REFUSED, Usage(), request.model)
-        name = content_hash([begun.request, begun.instance, begun.sample, begun.round])
-        return Call(name, reply, False, begun.started_at, time.time())
+        name = content_hash([started.request, started.instance, started.sample, started.round])
+        return Call(name, reply, False, started.started_at, time.time())
 
-    def _crash(self, begun: Attempt, instance: Instance[Any], error: Crashed) -> Attempt:
-        found = crashed(self.plan.task, instance, str(error))
+    def _crash(self, started: Attempt, instance: Instance[Any], error: Crashed) -> Attempt:
+        assessment = crashed(self.plan.task, instance, str(error))
         return replace(
-            begun,
+            started,
             v=CRASH_VERSION,
-            outcome=found.outcome,
-            passed=found.passed,
-            scores=found.scores,
+            outcome=assessment.outcome,
+            passed=assessment.passed,
+            scores=assessment.scores,
             ended_at=time.time(),
             latency_s=error.latency_s,
-            error=found.problem,
+            error=assessment.problem,
             exception=error.exception or UNSET,
         )
 
-    def _answered(self, begun: Attempt, call: Call, found: Assessment) -> Attempt:
+    def _answered(self, started: Attempt, call: Call, assessment: Assessment) -> Attempt:
         reply = call.reply
-        sent = begun.request["decoding"]
-        several = begun.turns is not UNSET or self.plan.run.rounds.max > 1
+        decoding = started.request["decoding"]
+        model = started.request["model"]
+        goes_on = started.turns is not UNSET or self.plan.run.rounds.max > 1
         return replace(
-            begun,
+            started,
             text=reply.text,
             reasoning=reply.reasoning,
             finish_reason=reply.finish_reason,
-            outcome=found.outcome,
-            passed=found.passed,
-            scores=found.scores,
+            outcome=assessment.outcome,
+            passed=assessment.passed,
+            scores=assessment.scores,
             call_id=call.id,
             usage=reply.usage,
             cost_usd=self.bound.model.cost(reply),
@@ -332,10 +356,11 @@ class Samples:
             cached=call.cached,
             started_at=call.started_at,
             ended_at=call.ended_at,
-            error=found.problem or None,
-            reasoning_state=(several and reply.reasoning_state) or UNSET,
-            answered_by=_answered_by(begun.request["model"], reply),
-            without_logprobs=("logprobs" in sent and reply.logprobs is None) or UNSET,
+            error=assessment.problem or None,
+            reasoning_state=(goes_on and reply.reasoning_state) or UNSET,
+            # Only if it is another model than requested
+            answered_by=(model and reply.model != model and reply.model) or UNSET,
+            without_logprobs=("logprobs" in decoding and reply.logprobs is None) or UNSET,
         )
 
 
@@ -349,17 +374,19 @@ class _Scoring:
     attempt: Attempt | None = None
     verdict: AnswerVerdict = NO_VERDICT
 
-    async def score(self, asked: Instance[Any], **fields: Any) -> tuple[Assessment, AnswerVerdict]:
-        """Assess an answer to ``asked``, and have it judged. ``fields`` are the attempt's."""
+    async def score(
+        self, instance: Instance[Any], **fields: Any
+    ) -> tuple[Assessment, AnswerVerdict]:
+        """Assess an answer to an instance, and have it judged. ``fields`` are the attempt's."""
         judging = self.samples.judging
-        assessment = await self.samples._assess(asked, self.call.reply)
+        assessment = await self.samples._assess(instance, self.call.reply)
         started = replace(self.started, **fields)
         self.attempt = attempt = self.samples._answered(started, self.call, assessment)
         if judging is None:
             self.verdict = AnswerVerdict(attempt.passed)
         else:
             self.verdict = AnswerVerdict(None, pending=True)
-            self.verdict = await judging.judge(asked, attempt)
+            self.verdict = await judging.judge(instance, attempt)
         return assessment, self.verdict
 
     def add(self, turn: str, rewritings: Rewritings) -> None:
@@ -369,26 +396,21 @@ class _Scoring:
         self.attempt = replace(self.attempt, feedback=turn, polish=polish)
 
 
-def _answered_by(requested: str, reply: Reply) -> str | UnsetType:
-    """Return the model that answered, if it is another one than requested."""
-    if not requested or not reply.model or reply.model == requested:
-        return UNSET
-    return reply.model
-
-
 def _as_recorded(request: Request, prompt: str) -> dict[str, Any]:
-    number = request.origin.round
-    kept: dict[str, Any] = {
+    record: dict[str, Any] = {
         "model": request.model,
         "decoding": request.decoding.given(),
         "seed": request.seed,
         "messages_hash": prompt,
     }
     if request.redraw:
-        kept["redraw"] = request.redraw
+        record["redraw"] = request.redraw
     if request.loglikelihoods:
-        kept["loglikelihoods"] = True
+        record["loglikelihoods"] = True
     if request.window:
-        kept["window"] = request.window
-    # Later rounds' messages follow from those of round 1, the answers and the feedback.
-    return kept | ({"messages": request.messages} if number == 1 else {"follows": number - 1})
+        record["window"] = request.window
+    if request.origin.round == 1:
+        record["messages"] = request.messages
+    else:  # they follow from those of round 1, the answers and the feedback
+        record["follows"] = request.origin.round - 1
+    return record

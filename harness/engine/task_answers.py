@@ -6,8 +6,7 @@ from itertools import islice
 from typing import Any
 
 from harness.config.settings import Settings
-from harness.engine.other_runs import data_difference
-from harness.engine.resolving import build_task
+from harness.engine.resolving import build_task, data_difference
 from harness.engine.turns import as_of
 from harness.errors import DataInvalid, HarnessError
 from harness.plugin_loader import kind

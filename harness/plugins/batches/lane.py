@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 
-from harness.calls.claimed_calls import PaidElsewhere, Postponed
+from harness.calls.calls import PaidElsewhere, Postponed
 from harness.calls.reply_cache import ReplyCache, StoreBusy
 from harness.calls.signals import Ask, Load, Report, Stop, Stopping
 from harness.config.sections import LimitsSection, ModelSection, SecondModelSection
 from harness.config.settings import Settings
-from harness.engine.call_layers import CallLayer, LaterCalls, LaterTerms, ModelCalls
+from harness.engine.infrastructure import CallLayer, LaterCalls, LaterTerms, ModelCalls
 from harness.errors import AccessDenied, CallError, ConfigError, RequestRejected, TransientError
 from harness.plugins.batches.jobs import LIVE, BatchJobs, Delivered
 from harness.plugins.batches.ledger import BatchLedger, calls_of_account

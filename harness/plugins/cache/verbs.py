@@ -17,7 +17,7 @@ import typer
 from harness.cli.options import JsonFormat, agreed
 from harness.cli.verbs import VerbGroup
 from harness.config.settings import Settings
-from harness.engine.call_layers import call_layers
+from harness.engine.infrastructure import call_layers
 from harness.engine.session import replies_path
 from harness.errors import ConfigError, StoreFailed, UserError
 from harness.report.table import Column, Row, Table, table

@@ -31,8 +31,8 @@ from harness.config.settings import Settings, cloud_credentials, key_state, secr
 from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.fetch import in_nltk_folder, summary
 from harness.declarations import DISTRIBUTION, declarations, declared_members
-from harness.engine.call_layers import call_layers
-from harness.engine.clusters import cluster as cluster_named
+from harness.engine.infrastructure import call_layers
+from harness.engine.infrastructure import cluster as cluster_named
 from harness.errors import ConfigError, HarnessError, install_command
 from harness.plugin import CheckupFinding as Finding
 from harness.plugin import CheckupState

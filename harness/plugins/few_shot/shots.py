@@ -21,9 +21,8 @@ from harness.config.run_file import RunFile
 from harness.config.sections import ShotsSection
 from harness.config.settings import Settings
 from harness.engine.assessment import assess
-from harness.engine.other_runs import other_run
 from harness.engine.plan import FewShotPrompts
-from harness.engine.resolving import build_task
+from harness.engine.resolving import build_task, other_run
 from harness.errors import ConfigError, ShotLeaks, nearest
 from harness.ports import Task
 from harness.records import Attempt, Instance, Message, Reply, Score, messages_hash

@@ -23,11 +23,10 @@ from harness.engine.dry_run import EstimateRange, JudgeCalls, cached_replies
 from harness.engine.judges import JudgeModel, Judges, build_judge, check_panels, judge_warnings
 from harness.engine.judging import Judging, OwedJudgements
 from harness.engine.models import Model, ModelBuilder, Resources, check_prices, worker_count
-from harness.engine.other_runs import data_difference
 from harness.engine.plan import HeldInstances
 from harness.engine.progress import Ending, Listener, Tally
 from harness.engine.reasoning import RecordedAnswers
-from harness.engine.resolving import build_task, resolved_judge
+from harness.engine.resolving import build_task, data_difference, resolved_judge
 from harness.engine.session import open_session
 from harness.engine.turns import answered, most_turns
 from harness.errors import ConfigError, DataMissing, RunConflict
@@ -131,10 +130,10 @@ class LaterJudge:
         seen = set[str]()
         with cached_replies([self.model], self.settings) as reply:
             run_id = self.folder.run_id()
-            calls = JudgeCalls.of(judge, lambda name: reply(name) is not None, run_id)
+            calls = JudgeCalls(judge, lambda name: reply(name) is not None, run_id)
             for requests in self.owed(retried):
                 calls.add(requests, seen)
-        return round(calls.total.calls.high), calls.total.usd
+        return round(calls.total.calls.high), calls.total.usd or EstimateRange()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing_extensions import override
 from harness.backends import DeadlyPrompts, OwnedServers
 from harness.config.sections import PlacementSection
 from harness.config.settings import variables
-from harness.engine.clusters import Cluster
+from harness.engine.infrastructure import Cluster
 from harness.errors import ConfigError, FatalCallError, HarnessError, import_extra
 from harness.plugin_interface import parameters
 from harness.plugin_loader import kind

@@ -16,9 +16,10 @@ from typing import Any, Self
 
 import msgspec
 
+from harness.calls.reply_cache import ReplyCache
+from harness.calls.signals import Report
 from harness.config.settings import Settings
-from harness.engine.run_copies import RunCopies
-from harness.engine.session import Session
+from harness.engine.infrastructure import RunCopies
 from harness.errors import ConfigError, RunConflict, StoreFailed, import_extra
 from harness.plugins.remote_runs.sides import (
     STATED,
@@ -189,15 +190,17 @@ class RemoteRuns(RunCopies):
         return paths
 
     @contextlib.asynccontextmanager
-    async def uploaded(self, folder: RunFolder, session: Session) -> AsyncIterator[None]:
-        replies, key = session.replies, content_hash(["run", self.url, folder.name])
+    async def uploaded(
+        self, folder: RunFolder, replies: ReplyCache | None, report: Report
+    ) -> AsyncIterator[None]:
+        key = content_hash(["run", self.url, folder.name])
         # A run without a cache has only simulated or recorded answers, which cost nothing.
         if replies and replies.shared and not await replies.shared.claim_shared(key):
             problem = f"Another machine is working on the run {folder.name!r}."
             raise RunConflict(problem, "Wait for it, or give this run another name.")
         try:
             self.check(folder)
-            with Uploads(self, folder, session.notices.status("object store")):
+            with Uploads(self, folder, report):
                 yield
         finally:
             if replies:

@@ -15,7 +15,7 @@ from harness.calls.rate_limits import SharedRates
 from harness.calls.reply_cache import ReplyCache
 from harness.calls.signals import Report
 from harness.config.settings import Settings
-from harness.engine.call_layers import CallLayer
+from harness.engine.infrastructure import CallLayer
 from harness.errors import HarnessError
 from harness.plugin import CheckupFinding
 

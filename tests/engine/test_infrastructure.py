@@ -11,12 +11,12 @@ from pydantic import BaseModel, ValidationError
 
 from harness.config.settings import Settings
 from harness.config.validation import Declared
-from harness.engine.call_layers import CallLayer, call_layers
+from harness.engine.infrastructure import CallLayer, call_layers
 from harness.errors import ConfigError
 from tests.installed import install_plugin
 
 LAYER = """
-from harness.engine.call_layers import CallLayer
+from harness.engine.infrastructure import CallLayer
 
 class Facts(CallLayer):
     def facts(self):

@@ -38,10 +38,10 @@ def sleep(number: int) -> Any:
 
 
 FAILURES: dict[str, tuple[Callable[[int], Any], str]] = {
-    "error": (raising(lambda: KeyError("price")), "KeyError at test_crashes.py:"),
-    "exit": (raising(lambda: SystemExit(3)), "RuntimeError at test_crashes.py:"),
+    "error": (raising(lambda: KeyError("price")), "KeyError at test_recorder_crashes.py:"),
+    "exit": (raising(lambda: SystemExit(3)), "RuntimeError at test_recorder_crashes.py:"),
     "outage": (raising(lambda: ConnectionRefusedError("no")), "ConnectionRefusedError at "),
-    "memory": (raising(MemoryError), "MemoryError at test_crashes.py:"),
+    "memory": (raising(MemoryError), "MemoryError at test_recorder_crashes.py:"),
     "nothing": (lambda number: None, "returned NoneType"),
     "hang": (sleep, "no answer in time"),
     "rejected": (raising(lambda: RequestRejected("too long")), ""),

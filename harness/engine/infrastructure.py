@@ -1,29 +1,30 @@
-"""What plug-ins change in how calls are made, such as sharing replies and limits with machines."""
+"""Infrastructure that plug-ins bring: call layers, clusters of machines, copies of runs."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from harness.calls.budget import Budget, SharedBudget
-from harness.calls.claimed_calls import ClaimedCalls
+from harness.calls.calls import ClaimedCalls
 from harness.calls.database import Restore
 from harness.calls.rate_limits import SharedRates
 from harness.calls.reply_cache import ReplyCache
 from harness.calls.signals import Ask, Load, Report, Stop
 from harness.config.prices import Price
-from harness.config.sections import LimitsSection, ModelSection
+from harness.config.sections import LimitsSection, ModelSection, PlacementSection
 from harness.config.settings import Settings
 from harness.declarations import declared_members
-from harness.errors import ConfigError
+from harness.errors import ConfigError, nearest
+from harness.plugin import CheckupFinding
 from harness.ports import Backend
 from harness.records import Reply, Request
-
-if TYPE_CHECKING:
-    from harness.plugin import CheckupFinding
+from harness.store.run_folder import RunFolder
+from harness.store.runs import run_name
 
 
 class LaterTerms(NamedTuple):
@@ -168,13 +169,94 @@ def call_layers(settings: Settings) -> list[CallLayer]:
     Raises:
         ConfigError: If a setting needs a plug-in that is not installed.
     """
-    factories = [
-        cast("Callable[[Settings], CallLayer | None]", member.load())
-        for members in declared_members("call_layers").values()
-        for member in members
-    ]
-    layers = [layer for factory in factories if (layer := factory(settings)) is not None]
+    layers: list[CallLayer] = []
+    for members in declared_members("call_layers").values():
+        for member in members:
+            build = cast("Callable[[Settings], CallLayer | None]", member.load())
+            layer = build(settings)
+            if layer is not None:
+                layers.append(layer)
     if settings.cache_url is not None and not any(layer.shares_calls for layer in layers):
         problem = "HARNESS_CACHE_URL is set, but no plug-in shares replies between machines."
         raise ConfigError(problem, "Install one (harness docs team), or unset the variable.")
     return layers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """What a cluster can do. A plug-in declares such an object as one of its ``clusters``.
+
+    Run files name it as ``model.placement.engine``.
+
+    Attributes:
+        place: Builds a backend whose calls are made by copies of another one, from that one's
+            name and options, the section ``placement``, and what the harness supplies to backends.
+        check: Checks the machines, and whether the placed models, by name, fit on them.
+    """
+
+    place: Callable[[str, Mapping[str, Any], PlacementSection, Mapping[str, Any]], Backend]
+    check: Callable[[Mapping[str, PlacementSection]], Iterator[CheckupFinding]]
+
+
+def cluster(name: str) -> Cluster:
+    """Return a cluster by its name.
+
+    Raises:
+        ConfigError: If no plug-in declares it.
+    """
+    clusters = declared_members("clusters")
+    if name not in clusters:
+        raise ConfigError(f"There is no cluster named {name!r}.", nearest(name, clusters))
+    return cast("Cluster", clusters[name][0].load())
+
+
+class RunCopies(ABC):
+    """The base class of a place for copies of runs.
+
+    A plug-in declares as one of its ``run_copies`` a function that takes the settings and returns
+    an instance.
+    """
+
+    @abstractmethod
+    def set_aside(self, name: str) -> None:
+        """Rename the copy of a run, if any, so that a new run can have its name."""
+
+    @abstractmethod
+    def pull(self, folder: RunFolder) -> str:
+        """Bring a run's folder up to date. Return a message for the user, or "" if nothing changed.
+
+        If both the folder and its copy have changed, the folder is kept under a dated name.
+        """
+
+    @abstractmethod
+    def uploaded(
+        self, folder: RunFolder, replies: ReplyCache | None, report: Report
+    ) -> AbstractAsyncContextManager[None]:
+        """Hold the lease of a run in an ``async with`` block, and upload the run as it grows.
+
+        Args:
+            folder: The run's folder.
+            replies: The cache of paid replies, or None if the run pays for none.
+            report: Receives what prevents the upload.
+        """
+
+
+def run_copies(settings: Settings) -> RunCopies | None:
+    """Return the place that the settings name for copies of runs, if any.
+
+    Raises:
+        ConfigError: If no plug-in can use it, or the settings do not suffice.
+    """
+    if not settings.runs_url:
+        return None
+    for members in declared_members("run_copies").values():
+        return cast("RunCopies", members[0].load()(settings))
+    problem = "HARNESS_RUNS_URL is set, but no plug-in copies runs."
+    raise ConfigError(problem, "Install one, or unset the variable.")
+
+
+def set_copies_aside(settings: Settings, base: str, variants: Iterable[str]) -> None:
+    """Rename the copies of a run file's runs, so that new runs can have their names."""
+    if (copies := run_copies(settings)) is not None:
+        for variant in variants:
+            copies.set_aside(run_name(base, variant))

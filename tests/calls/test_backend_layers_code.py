@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness.calls.code_errors import FAILED_FIRST, CodeErrors
+from harness.calls.backend_layers import FAILED_FIRST, CodeErrors
 from harness.errors import CallError, FatalCallError, TransientError
 from harness.records import Decoding, Message, Origin, Request
 from tests.conftest import Scripted

@@ -7,7 +7,7 @@ import pytest
 
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.engine.recordings import if_grown, recording_hashes
+from harness.engine.resolving import if_grown, recording_hashes
 from harness.store.run_folder import RunFolder
 
 NAMES = {"own.jsonl": "recording_sha256", "judge.jsonl": "judge_good_recording_sha256"}

@@ -10,8 +10,7 @@ import pytest
 from harness.calls.signals import Stop
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.engine.assessment import assess, feedback
-from harness.engine.long_answers import LONG, LongAnswers
+from harness.engine.assessment import LONG, LongAnswers, assess, feedback
 from harness.engine.plan import OwedSample, RunPlan
 from harness.engine.resolving import build_task
 from harness.engine.samples import Samples
