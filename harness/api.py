@@ -82,44 +82,44 @@ def strict_options(options: Any) -> Callable[[F], F]:
     """
 
     def decorated(function: F) -> F:
-        own = inspect.signature(function)
-        fixed = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
-        names = [one.name for one in fixed]
+        signature = inspect.signature(function)
+        *fixed, _ = signature.parameters.values()  # without the options
+        names = {*options.__annotations__, *(parameter.name for parameter in fixed)}
 
-        def check(given: Mapping[str, Any]) -> None:
-            for name in given.keys() - {*names, *options.__annotations__}:
+        def check(keywords: Mapping[str, Any]) -> None:
+            for name in keywords.keys() - names:
                 hint = nearest(name, options.__annotations__)
                 raise TypeError(f"{function.__name__}() has no option {name!r}. {hint}")
 
         @wraps(function)
-        def blocking(*arguments: Any, **given: Any) -> Any:
-            check(given)
+        def blocking(*arguments: Any, **keywords: Any) -> Any:
+            check(keywords)
             with for_python():
                 try:
-                    return function(*arguments, **given)
+                    return function(*arguments, **keywords)
                 except KeyboardInterrupt as error:
                     raise KeyboardInterrupt(*error.args) from None  # without the frames inside
                 except UserError as error:
                     raise error.with_traceback(None)  # noqa: B904 (its own cause stays)
 
         @wraps(function)
-        async def awaited(*arguments: Any, **given: Any) -> Any:
-            check(given)
+        async def awaited(*arguments: Any, **keywords: Any) -> Any:
+            check(keywords)
             with for_python():
-                return await function(*arguments, **given)
+                return await function(*arguments, **keywords)
 
-        keywords = [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=_DEFAULTS.get(name),
-                annotation=kind.__forward_arg__ + ("" if name in _DEFAULTS else " | None"),
+        parameters = list(fixed)
+        for name, kind in options.__annotations__.items():
+            annotation = kind.__forward_arg__ + ("" if name in _DEFAULTS else " | None")
+            default = _DEFAULTS.get(name)
+            parameters.append(
+                inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+                )
             )
-            for name, kind in options.__annotations__.items()
-        ]
-        made: Any = awaited if inspect.iscoroutinefunction(function) else blocking
-        made.__signature__ = own.replace(parameters=[*fixed, *keywords])
-        return made  # type: ignore[no-any-return]
+        strict: Any = awaited if inspect.iscoroutinefunction(function) else blocking
+        strict.__signature__ = signature.replace(parameters=parameters)
+        return strict  # type: ignore[no-any-return]
 
     return decorated
 
@@ -201,16 +201,16 @@ def _finished(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R
         if not notebook:
             return asyncio.run(work())
         with ThreadPoolExecutor(1, "harness") as pool:  # next to the notebook's event loop
-            found = pool.submit(copy_context().run, lambda: asyncio.run(work()))
+            result = pool.submit(copy_context().run, lambda: asyncio.run(work()))
             try:
-                return found.result()
+                return result.result()
             except KeyboardInterrupt:
                 display.interrupt()
                 raise
     except (KeyboardInterrupt, asyncio.CancelledError):
         runs = ", ".join(display.tallies) or "none"
-        said = f"Interrupted. All finished answers are saved (runs: {runs})."
-        raise KeyboardInterrupt(f"{said} The same call continues.") from None
+        message = f"Interrupted. All finished answers are saved (runs: {runs})."
+        raise KeyboardInterrupt(f"{message} The same call continues.") from None
 
 
 @strict_options(RunOptions)
@@ -224,9 +224,13 @@ async def arun_all(
 async def _run_all(
     display: Display, file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]
 ) -> dict[str, RunResult]:
-    model, further = options.get("model", ""), options.get("overrides", {})
     with executing():
-        base, runs = read_runs(file, model=model, further=further, limit=options.get("limit"))
+        base, runs = read_runs(
+            file,
+            model=options.get("model", ""),
+            further=options.get("overrides", {}),
+            limit=options.get("limit"),
+        )
     base = options.get("name") or base
     only = options.get("variant", "")
     refuse_unknown(only, runs, f"The run file has no variant {only!r}.")
@@ -254,19 +258,23 @@ async def _execute(
             if options.get("fresh"):
                 set_copies_aside(resources.settings, base, chosen)
             fetch_published(chosen, base, resources)
-            again = options.get("rescore", False)
-            evaluated = begin is not None
-            jobs = prepare_all(runs, base, resources, only=only, rescore=again, extends=evaluated)
-            for warning in dict.fromkeys(
-                w for job in jobs.values() for w in ignored_urls(job.models)
-            ):
+            jobs = prepare_all(
+                runs,
+                base,
+                resources,
+                only=only,
+                rescore=options.get("rescore", False),
+                extends=begin is not None,
+            )
+            warnings = chain.from_iterable(ignored_urls(job.models) for job in jobs.values())
+            for warning in dict.fromkeys(warnings):
                 say(warning, "yellow")
             if begin is not None:
                 begin()
         with display.of({job.folder.name: name for name, job in jobs.items()}):
             failed: HarnessError | None = None
-            listener, interrupted = display.watch, lambda: display.interrupted
-            async for job, _, error in execute_all([*jobs.values()], listener, interrupted):
+            executions = execute_all([*jobs.values()], display.watch, lambda: display.interrupted)
+            async for job, _, error in executions:
                 if error is not None and failed is None:
                     failed = error
                     failed.message = f"Variant {job.variant.name!r}: {error.message}"
@@ -307,8 +315,8 @@ def evaluate(
 
     Examples:
         >>> import harness
-        >>> found = harness.evaluate("collie", "simulated/0.8", limit=13, progress=False)
-        >>> found.run  # doctest: +ELLIPSIS
+        >>> evaluation = harness.evaluate("collie", "simulated/0.8", limit=13, progress=False)
+        >>> evaluation.run  # doctest: +ELLIPSIS
         RunResult('eval.collie.simulated-0.8', pass rate 0.846 ± 0.104, 95% 0.546-0.981, n=13, ...)
     """
     display = Display({}, shown=options.get("progress", True))
@@ -328,31 +336,33 @@ async def aevaluate(
 async def _evaluate(
     display: Display, tasks: Tasks, model: str | Sequence[str], **options: Unpack[EvaluateOptions]
 ) -> EvaluationResult:
-    root, changes = Settings().runs_dir, dict(options.get("overrides", {}))
     if not isinstance(tasks, str | Mapping | list | tuple):
         problem = f"The tasks are of the type {type(tasks).__name__!r}."
         remedy = 'For a data frame of rows: {"rows": frame.to_dict("records"), "checks": …}.'
         raise ConfigError(problem, remedy)
-    given = [tasks] if isinstance(tasks, str | Mapping) else tasks
-    own: dict[str, Callable[..., Any]] = {}
-    named = [task if isinstance(task, str) else task_section(task, own) for task in given]
+    overrides = dict(options.get("overrides", {}))
+    functions: dict[str, Callable[..., Any]] = {}
+    sections: list[str | dict[str, Any]] = []
+    for task in [tasks] if isinstance(tasks, str | Mapping) else tasks:
+        sections.append(task if isinstance(task, str) else task_section(task, functions))
     models = [model] if isinstance(model, str) else list(model)
     with executing():
-        asked = evaluation(
-            named,
+        suite = evaluation(
+            sections,
             models,
-            changes,
+            overrides,
             judge=options.get("judge", ""),
             limit=options.get("limit"),
             budget=options.get("budget"),
         )
     base = options.get("name", "eval")
-    path = root / f"{RunFolder(root, base).name}.yaml"
-    for note in asked.notes:
+    runs_dir = Settings().runs_dir
+    path = runs_dir / f"{RunFolder(runs_dir, base).name}.yaml"
+    for note in suite.notes:
         say(note, "yellow")
-    command = eval_command(named, models, base, options, changes)
-    begin = partial(write_suite, path, asked.tree, command)
-    return EvaluationResult(await _execute(display, asked.runs, base, options, begin=begin))
+    command = eval_command(sections, models, base, options, overrides)
+    begin = partial(write_suite, path, suite.tree, command)
+    return EvaluationResult(await _execute(display, suite.runs, base, options, begin=begin))
 
 
 @executing()
@@ -409,17 +419,14 @@ def compare(
         ...
     """
     settings = Settings()
-    folders = [
-        *chain.from_iterable(
-            [one.folder] if isinstance(one, RunResult) else runs_named([one], settings)
-            for one in runs
-        )
-    ]
+    folders: list[RunFolder] = []
+    for run in runs:
+        folders += [run.folder] if isinstance(run, RunResult) else runs_named([run], settings)
     if len(folders) < 2:
         raise ConfigError("Fewer than two runs to compare.", "Pass two or more, or their names.")
-    asked = ComparisonOptions(score=score, round=round, by=by)
+    comparison = ComparisonOptions(score=score, round=round, by=by)
     with for_python():
-        return ComparisonResult(compare_runs([read_run(folder) for folder in folders], asked))
+        return ComparisonResult(compare_runs([read_run(folder) for folder in folders], comparison))
 
 
 def checker(function: Callable[..., Any] | None = None, *, version: str = "") -> Callable[..., Any]:

@@ -116,14 +116,14 @@ class Decoding:
 
     def given(self) -> dict[str, Any]:
         """Return the fields that are set and not False, by name. A constraint becomes a dict."""
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for name in self.__dataclass_fields__:  # several times per call
             value = getattr(self, name)
             if value or (value == 0 and value is not False):
-                found[name] = value
+                fields[name] = value
         if isinstance(self.constraint, DecodingConstraint):
-            found["constraint"] = self.constraint.given()
-        return found
+            fields["constraint"] = self.constraint.given()
+        return fields
 
 
 class Instance(Struct, Generic[D], frozen=True):
@@ -179,13 +179,14 @@ class Request(Struct, frozen=True):
 
         The context is the last message before it by another role, or "".
         """
-        found, context = [], ""
+        pairs = []
+        context = ""
         for message in self.messages:
             if message.role == "assistant":
-                found.append((context, message.content))
+                pairs.append((context, message.content))
             else:
                 context = message.content
-        return found
+        return pairs
 
     @property
     def sent(self) -> tuple[Message, ...]:
@@ -227,18 +228,24 @@ class Usage(Struct, frozen=True):
 
     def divided(self, weights: Sequence[int]) -> list[Usage]:
         """Divide the counts without a remainder: the input by weight, the output equally."""
-        upto, n = list(accumulate(weights, initial=0)), len(weights)
+        n = len(weights)
+        sums = list(accumulate(weights, initial=0))
 
         def weighted(total: int) -> list[int]:
-            return [total * b // upto[-1] - total * a // upto[-1] for a, b in pairwise(upto)]
+            return [total * b // sums[-1] - total * a // sums[-1] for a, b in pairwise(sums)]
 
         def equal(total: int) -> list[int]:
             return [total // n + (place < total % n) for place in range(n)]
 
-        read, cached = weighted(self.input_tokens), weighted(self.cached_input_tokens)
-        written, reasoning = equal(self.output_tokens), equal(self.reasoning_tokens)
-        kept = weighted(self.cache_write_tokens)
-        return [*map(Usage, read, written, cached, reasoning, kept)]
+        parts = map(
+            Usage,
+            weighted(self.input_tokens),
+            equal(self.output_tokens),
+            weighted(self.cached_input_tokens),
+            equal(self.reasoning_tokens),
+            weighted(self.cache_write_tokens),
+        )
+        return list(parts)
 
 
 class Allowance(Struct, frozen=True):
@@ -426,10 +433,10 @@ class Attempt(Struct, frozen=True):
     def __repr__(self) -> str:
         """Return a short description: full values would fill pages in a list."""
         text = self.text or self.error or ""
-        said = repr(text[:60]) + "…" * (len(text) > 60)
+        beginning = repr(text[:60]) + "…" * (len(text) > 60)
         verdict = {True: "passed", False: "failed", None: "no verdict"}[self.passed]
         place = f"{self.instance!r}, sample={self.sample}, round={self.round}"
-        return f"Attempt({place}, {self.outcome}, {verdict}, {said})"
+        return f"Attempt({place}, {self.outcome}, {verdict}, {beginning})"
 
 
 EXAMPLE = ", such as: "  # separates an exception from the error of one of its calls
