@@ -122,7 +122,8 @@ class ClaimedCalls:
 
     async def wait(self, key: str) -> Reply | None:
         """Wait until no other process is paying for a call. Return the saved reply, or None."""
-        waited, pause = 0.0, FIRST_PAUSE_S
+        waited = 0.0
+        pause = FIRST_PAUSE_S
         try:
             while not await self._claim(key):
                 await self.sleep(pause)
@@ -159,7 +160,9 @@ class Unused:
     def __init__(
         self, replies: ReplyCache, run: str, used: Callable[[], set[str]] | None = None
     ) -> None:
-        self._replies, self._run, self._read = replies, run, used or set
+        self._replies = replies
+        self._run = run
+        self._read = used or set
         self._since = time.time() if used is None else 0.0
 
     @cached_property
@@ -222,7 +225,8 @@ class CachedCalls:
             CallError: If the call fails.
         """
         replies = self.claim.replies
-        key, in_flight = self.claim.key(request), replies.in_flight
+        key = self.claim.key(request)
+        in_flight = replies.in_flight
         while (same := in_flight.get(key)) is not None:
             try:
                 call = await asyncio.shield(same)
@@ -266,17 +270,19 @@ class CachedCalls:
         replies = self.claim.replies
         saving: asyncio.Future[None] | None = None
         try:
-            if (shared := replies.shared) and (found := await shared.fetch(key)) is not None:
-                return self._cached(key, request, found)
+            if replies.shared is not None:
+                saved = await replies.shared.fetch(key)
+                if saved is not None:
+                    return self._cached(key, request, saved)
             started = time.time()
             while True:
                 try:
                     reply = await self.ask(request)
                     break
                 except PaidElsewhere as paid:
-                    found = paid.reply or await self.claim.wait(key)
-                if found is not None:
-                    return self._cached(key, request, found)
+                    saved = paid.reply or await self.claim.wait(key)
+                if saved is not None:
+                    return self._cached(key, request, saved)
             reply = replace(reply, cost_usd=self.cost(reply))
             payment = None
             if self.budgeted is not None and not reply.batch:  # batches record their payments
@@ -292,10 +298,10 @@ class CachedCalls:
         if saving is None:
             # An empty reply is never cached, because an outage may be the cause. An identical call
             # is paid for again, so each has a separate id.
-            own = self.claim.key(request, by_instance=True)
-            call = Call(own, reply, False, started, time.time())
+            own_key = self.claim.key(request, by_instance=True)
+            call = Call(own_key, reply, False, started, time.time())
             if payment is not None:
-                saving = replies.charge(bytes.fromhex(own), payment)
+                saving = replies.charge(bytes.fromhex(own_key), payment)
         try:
             if saving is not None:
                 if (budgeted := self.budgeted) is not None:

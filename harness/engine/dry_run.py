@@ -303,23 +303,25 @@ def _add_judge_calls(
     is_known = job.model.backend.cacheable and job.paraphraser is None
     questions: list[list[tuple[JudgeCalls, Sequence[Question]]]] = []  # by turn
     instance: Instance[Any] | None = None
-    for owed in plan.owed():
-        if owed.instance is not instance:  # the samples of an instance follow each other
-            instance = owed.instance
+    for unfinished in plan.owed():
+        if unfinished.instance is not instance:  # the samples of an instance follow each other
+            instance = unfinished.instance
             questions = [
                 _questions(job.task, as_of(job.task, instance, ["…"] * turn), judges)
-                for turn in range(owed.turns)
+                for turn in range(unfinished.turns)
             ]
-        for number in range(owed.round, max(owed.turns, rounds.max) + 1):
-            of_turn = questions[min(number, owed.turns) - 1]
-            answer = reply(key(_first_request(plan, owed))) if number == 1 and is_known else None
+        for number in range(unfinished.round, max(unfinished.turns, rounds.max) + 1):
+            of_turn = questions[min(number, unfinished.turns) - 1]
+            answer = (
+                reply(key(_first_request(plan, unfinished))) if number == 1 and is_known else None
+            )
             if answer is not None:
                 if reply_outcome(answer) in outcomes:
                     for judge, _ in of_turn:
-                        judge.add(judge.judge.about(instance, answer.text, owed.sample), seen)
+                        judge.add(judge.judge.about(instance, answer.text, unfinished.sample), seen)
                 continue
-            certain = number == owed.round or not rounds.stop_on_pass or owed.turns > 1
-            further = longest * min(number, owed.turns)
+            certain = number == unfinished.round or not rounds.stop_on_pass or unfinished.turns > 1
+            further = longest * min(number, unfinished.turns)
             for judge, asked in of_turn:
                 judge.total.add_questions(asked, certain=certain, further=further)
     by_name = {judge.judge.name: judge for judge in judges}
@@ -341,9 +343,9 @@ def _questions(
     return [(judge, judge.judge.judge.questions(instance, reference)) for judge in scoring]
 
 
-def _first_request(plan: RunPlan, owed: OwedSample) -> Request:
-    messages = plan.opening(owed.instance).messages
-    return plan.request(owed, 1, messages, messages_hash(messages))
+def _first_request(plan: RunPlan, unfinished: OwedSample) -> Request:
+    messages = plan.opening(unfinished.instance).messages
+    return plan.request(unfinished, 1, messages, messages_hash(messages))
 
 
 def count_work(
@@ -371,37 +373,37 @@ def count_work(
     instance: Instance[Any] | None = None
     drawn = 0  # samples of the instance that the calls so far draw
     per_call = model.limits.samples_per_call if model else 1
-    for owed in plan.owed():
-        messages = plan.opening(owed.instance).messages
+    for unfinished in plan.owed():
+        messages = plan.opening(unfinished.instance).messages
         if first is None or (plan.shots and not has_shots):
             # Prefer a prompt with shots to show, since some instances may lack them.
-            has_shots = messages != plan.task.messages(owed.instance, ())
+            has_shots = messages != plan.task.messages(unfinished.instance, ())
             if first is None or has_shots:
                 first = messages
-        if owed.round == 1:
-            request = _first_request(plan, owed)
+        if unfinished.round == 1:
+            request = _first_request(plan, unfinished)
             name = key(request)
             if name not in calls and cached(name):
                 n_cached += 1
             elif name not in calls:
-                reference = plan.task.reference(owed.instance) or ""
+                reference = plan.task.reference(unfinished.instance) or ""
                 most = request.decoding.max_tokens
                 tokens = round(len(reference) / CHARACTERS_PER_TOKEN[0])
                 answer = max(1, min(tokens, most or tokens))
-                drawn = drawn + 1 if owed.instance is instance else 1
-                instance = owed.instance
+                drawn = drawn + 1 if unfinished.instance is instance else 1
+                instance = unfinished.instance
                 joint = per_call > 1 and drawn % per_call != 1
                 total.add(request.sent, most, certain=True, answer=answer, joint=joint)
             calls.add(name)
-        for number in range(max(2, owed.round), rounds.max + 1):
-            certain = number == owed.round or not rounds.stop_on_pass
+        for number in range(max(2, unfinished.round), rounds.max + 1):
+            certain = number == unfinished.round or not rounds.stop_on_pass
             further = (number - 1) * (FEEDBACK_TOKENS + longest)
             total.add(messages, max_tokens, certain=certain, further=further)
-        user = plan.run.user if user_role(plan.task, owed.instance) else None
+        user = plan.run.user if user_role(plan.task, unfinished.instance) else None
         per_turn = longest + (user.max_tokens if user else 0)
-        for number in range(max(2, owed.round), owed.turns + 1):
-            turn = as_of(plan.task, owed.instance, [""] * (number - 1))
-            certain = user is None or number == owed.round
+        for number in range(max(2, unfinished.round), unfinished.turns + 1):
+            turn = as_of(plan.task, unfinished.instance, [""] * (number - 1))
+            certain = user is None or number == unfinished.round
             further = (number - 1) * per_turn
             total.add(plan.task.messages(turn, ()), max_tokens, certain=certain, further=further)
     n_references = 0
@@ -434,15 +436,15 @@ def _user_calls(job: Job, plan: RunPlan) -> CallEstimate | None:
     total.at_most = True
     max_tokens = user.section.max_tokens
     longest = _limit(job.run.decoding.max_tokens)
-    for owed in plan.owed():
-        role = user_role(plan.task, owed.instance)
+    for unfinished in plan.owed():
+        role = user_role(plan.task, unfinished.instance)
         if role is None:
             continue
-        opening = plan.opening(owed.instance).messages
-        request = user.request(role, opening, Origin(owed.instance.id, 0, 1))
-        for n in range(owed.round, owed.turns):
+        opening = plan.opening(unfinished.instance).messages
+        request = user.request(role, opening, Origin(unfinished.instance.id, 0, 1))
+        for n in range(unfinished.round, unfinished.turns):
             further = n * longest + (n - 1) * max_tokens
-            total.add(request.messages, max_tokens, certain=n == owed.round, further=further)
+            total.add(request.messages, max_tokens, certain=n == unfinished.round, further=further)
     return total
 
 

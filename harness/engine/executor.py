@@ -414,7 +414,7 @@ class _SessionWork:
         session = self._session
 
         def read() -> RunPlan:
-            return self._read_plan(samples.judging, whole=True)
+            return self._read_plan(samples.judging, full=True)
 
         async def accepts(request: Request) -> bool:
             return await session.has_replies(job.model, [request])
@@ -424,7 +424,7 @@ class _SessionWork:
         restored = -1
         while restored and not session.stop.requested:
             restored = 0
-            owed = list(draws.next())
+            unfinished = list(draws.next())
             cached = dataclasses.replace(samples, plan=draws.plan, accepts=accepts)
 
             async def draw(sample: OwedSample, cached: Samples = cached) -> None:
@@ -434,14 +434,14 @@ class _SessionWork:
                     self.tally.owed += 1
                     self.tally.finish_sample(rounds)
 
-            await work_off(iter(owed), draw, workers=max(1, workers), stop=session.stop)
+            await work_off(iter(unfinished), draw, workers=max(1, workers), stop=session.stop)
         return not (session.stop.requested or draws.lacks())
 
-    def _read_plan(self, judging: Judging | None, *, whole: bool = False) -> RunPlan:
+    def _read_plan(self, judging: Judging | None, *, full: bool = False) -> RunPlan:
         """Return the plan of the unfinished work, with verdicts by judges if the run has any."""
         from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
 
-        plan = self._job.plan(whole=whole)
+        plan = self._job.plan(full=full)
         if judging is None or plan.index is None:
             return plan
         return dataclasses.replace(plan, index=AttemptIndex(self._job.folder.attempts))

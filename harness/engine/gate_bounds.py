@@ -15,41 +15,42 @@ from harness.errors import ConfigError
 EXAMPLES = {"min": "pass_rate=0.9", "max": "latency_p95=2"}
 
 
-def bounds(option: str, given: Iterable[str] | None) -> dict[str, float]:
+def bounds(option: str, values: Iterable[str] | None) -> dict[str, float]:
     """Return the bounds in a repeatable option's values (``SCORE=BOUND``), by score."""
-    found = {}
-    for text in given or ():
+    by_score = {}
+    for text in values or ():
         name, _, value = text.partition("=")
         if not name or not re.fullmatch(r"-?\d*\.?\d+", value):
             remedy = f"Write {option} {EXAMPLES[option[-3:]]}."
             if name and (share := re.fullmatch(r"(-?\d*\.?\d+) ?%", value)):
                 remedy = f"Write {option} {name}={float(share[1]) / 100:.10g}."
             raise ConfigError(f"{option} {text!r:.60} is not a bound.", remedy)
-        found[name] = float(value)
-    return found
+        by_score[name] = float(value)
+    return by_score
 
 
 def section(
-    run: RunFile, given: Mapping[str, Any], example: str = "--min pass_rate=0.9"
+    run: RunFile, arguments: Mapping[str, Any], example: str = "--min pass_rate=0.9"
 ) -> CheckSection:
     """Return the bounds to check.
 
     If there are none, the error suggests ``example`` as a way to set one.
 
-    If the command line (``given``) sets ``min``, ``max`` or ``baseline``, it replaces the section
-    ``check`` of ``run``; only the section's ``baseline`` remains the default for ``max_drop``.
-    Otherwise, the command line overrides single keys of the section.
+    If the command line (``arguments``) sets ``min``, ``max`` or ``baseline``, it replaces the
+    section ``check`` of ``run``; only the section's ``baseline`` remains the default for
+    ``max_drop``. Otherwise, the command line overrides single keys of the section.
     """
-    given = {key: value for key, value in given.items() if value not in ("", None, {})}
-    own = {} if run.check is None else run.check.model_dump()
-    if own.get("baseline") and Path(own["baseline"]).suffix in RUN_FILE:
-        own["baseline"] = DataFolder(Path(), run.folder).own(own["baseline"])
-    if not given.keys() & {"min", "max", "baseline"}:
-        if not own and "max_drop" not in given:
+    check = {key: value for key, value in arguments.items() if value not in ("", None, {})}
+    default = {} if run.check is None else run.check.model_dump()
+    baseline = default.get("baseline")
+    if baseline and Path(baseline).suffix in RUN_FILE:
+        default["baseline"] = DataFolder(Path(), run.folder).own(baseline)
+    if not check.keys() & {"min", "max", "baseline"}:
+        if not default and "max_drop" not in check:
             remedy = f"Set one, such as {example}, or the run file's section 'check'"
             remedy += " (harness docs check)."
             raise ConfigError("There is no bound to check.", remedy)
-        given = own | given
-    elif "max_drop" in given:
-        given = {"baseline": own.get("baseline")} | given
-    return validated(CheckSection, given, "check")
+        check = default | check
+    elif "max_drop" in check:
+        check = {"baseline": default.get("baseline")} | check
+    return validated(CheckSection, check, "check")

@@ -100,8 +100,8 @@ class Job:
             raise ConfigError(f"{problem}: {invalid}.", remedy)
         return hashes
 
-    def plan(self, *, whole: bool = False) -> RunPlan:
-        """Return the plan of the unfinished work in this session or, if ``whole``, in the run."""
+    def plan(self, *, full: bool = False) -> RunPlan:
+        """Return the plan of the unfinished work in this session or, if ``full``, in the run."""
         index = None
         if self.folder.begun():
             from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
@@ -109,7 +109,7 @@ class Job:
             index = AttemptIndex(self.folder.attempts, judges=False)
         features = self.model.backend.features
         instances = self.instances
-        if self.only is not None and not whole:
+        if self.only is not None and not full:
             fewer = self.run.model_copy(update={"limit": self.only})
             instances = run_instances(fewer, self.data)
         return RunPlan(self.task, self.run, instances, index, features, self.retried, self.shots)
@@ -122,9 +122,9 @@ class Job:
 
     def work(self, plan: RunPlan) -> Work:
         """Return the amount of work in the run, given the plan of this session."""
-        total, owed = plan.count()
+        total, unfinished = plan.count()
         if self.only is None:
-            return Work(total, owed)
-        whole = replace(self.plan(whole=True), index=plan.index)  # with the same verdicts
-        total, left = whole.count()
-        return Work(total, owed, left - owed)
+            return Work(total, unfinished)
+        full_plan = replace(self.plan(full=True), index=plan.index)  # with the same verdicts
+        total, left = full_plan.count()
+        return Work(total, unfinished, left - unfinished)

@@ -222,15 +222,15 @@ class Model:
             raise ConfigError(problem, "Set decoding.max_tokens.")
 
 
-def worker_count(models: Collection[Model], owed: int = 0) -> int:
+def worker_count(models: Collection[Model], items: int = 0) -> int:
     """Return how many workers keep the models busy.
 
-    If calls are made later, each ``owed`` item needs a worker.
+    If calls are made later, each of the ``items`` to work on needs a worker.
     """
     slots = sum(model.limits.concurrency * model.limits.samples_per_call for model in models)
     workers = WORKERS_PER_SLOT * max(1, slots)
     if any(model.later for model in models):
-        workers = max(workers, owed)
+        workers = max(workers, items)
     return min(workers, MOST_WORKERS)
 
 

@@ -265,34 +265,34 @@ class RunPlan:
             )
         return None
 
-    def verdicts(self, owed: OwedSample) -> Verdicts:
+    def verdicts(self, unfinished: OwedSample) -> Verdicts:
         """Return the recorded verdicts of a sample's first and latest rounds so far."""
         index = self.index
-        if index is None or not (rows := index.rows_of(owed.instance.id, owed.sample)):
+        if index is None or not (rows := index.rows_of(unfinished.instance.id, unfinished.sample)):
             return NO_VERDICTS
         passed = index.attempts.passed
         return Verdicts(_verdict(passed[rows[0]]), _verdict(passed[rows[-1]]))
 
-    def turn_verdicts(self, owed: OwedSample) -> list[bool | None]:
+    def turn_verdicts(self, unfinished: OwedSample) -> list[bool | None]:
         """Return the recorded verdicts on a conversation's turns so far (None: missing).
 
         Turns that were judged without a verdict are left out.
         """
         if self.index is None or (table := self.index.attempts.turns) is None:
             return []
-        rows = self.index.rows_of(owed.instance.id, owed.sample)[: owed.round - 1]
+        rows = self.index.rows_of(unfinished.instance.id, unfinished.sample)[: unfinished.round - 1]
         neutral = self.index.neutral
         return [_verdict(table.passed[row]) for row in rows if not neutral[row]]
 
     def count(self) -> tuple[int, int]:
         """Return the total number of the run's samples, and the number of unfinished samples."""
-        total = owed = 0
+        total = unfinished = 0
         for instance in self.instances:
             turns = self.turns(instance)
             for sample in range(self.run.samples):
                 total += 1
-                owed += self._owed_round(instance.id, sample, turns) is not None
-        return total, owed
+                unfinished += self._owed_round(instance.id, sample, turns) is not None
+        return total, unfinished
 
     def turns(self, instance: Instance[Any]) -> int:
         """Return an instance's number of user turns, or the maximum for a played user."""
@@ -339,12 +339,12 @@ class RunPlan:
         )
 
     def request(
-        self, owed: OwedSample, number: int, messages: tuple[Message, ...], prompt: str
+        self, unfinished: OwedSample, number: int, messages: tuple[Message, ...], prompt: str
     ) -> Request:
         """Build a sample's request for a round. ``prompt`` is the messages' hash."""
-        instance = owed.instance
+        instance = unfinished.instance
         # Later rounds follow a different answer anyway.
-        redraw = owed.redraw if number == owed.round else 0
+        redraw = unfinished.redraw if number == unfinished.round else 0
         decoding = self.run.decoding
         if decoding.constraint == "task":
             decoding = replace(decoding, constraint=self.task.constraint(instance))
@@ -354,15 +354,20 @@ class RunPlan:
             # Greedy answers to a prompt are the same whatever the seed, so they share a call.
             drawn = OWN_DRAWS in self.features and decoding.temperature != 0
             seed = provider_seed(
-                unsent_seed, prompt, owed.sample, redraw, instance.id if drawn else None
+                unsent_seed, prompt, unfinished.sample, redraw, instance.id if drawn else None
             )
             unsent_seed = None
         request = Request(
             self.run.model.name,
             messages,
             decoding,
-            owed.sample,
-            Origin(instance.id, owed.sample, number, owed.turns if owed.turns > 1 else 0),
+            unfinished.sample,
+            Origin(
+                instance.id,
+                unfinished.sample,
+                number,
+                unfinished.turns if unfinished.turns > 1 else 0,
+            ),
             seed,
             redraw,
             unsent_seed=unsent_seed,
@@ -410,20 +415,20 @@ class CachedDraws:
     def next(self) -> Iterator[OwedSample]:
         """Yield the samples that lack an answer or may have a later draw. Each draw comes once."""
         self.plan = self._retrying(self._read())
-        for owed in self.plan.owed():
-            draw = (owed.instance.id, owed.sample, owed.round, owed.redraw)
+        for unfinished in self.plan.owed():
+            draw = (unfinished.instance.id, unfinished.sample, unfinished.round, unfinished.redraw)
             if draw not in self._seen:
                 self._seen.add(draw)
-                yield owed
+                yield unfinished
 
     def lacks(self) -> bool:
         """Return whether an answer that earlier sessions retried has been drawn only once."""
         plan = self._read()
         if self._repeated is not None and plan.index and plan.index.repeated >= self._repeated:
             return False
-        unfinished = {(owed.instance.id, owed.sample) for owed in plan.owed()}
-        for owed in self._retrying(plan).owed():
-            if owed.redraw == 1 and (owed.instance.id, owed.sample) not in unfinished:
+        names = {(sample.instance.id, sample.sample) for sample in plan.owed()}
+        for sample in self._retrying(plan).owed():
+            if sample.redraw == 1 and (sample.instance.id, sample.sample) not in names:
                 return True
         return False
 

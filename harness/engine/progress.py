@@ -93,9 +93,10 @@ class Tally:
     def __post_init__(self) -> None:
         self._started = self.clock()
 
-    def expect(self, owed: int, already: int) -> None:
+    def expect(self, unfinished: int, already: int) -> None:
         """Set how many samples are to be finished, and how many already were."""
-        self.owed, self.already = owed, max(-self.finished, already)
+        self.owed = unfinished
+        self.already = max(-self.finished, already)
 
     def record_earlier(self, index: AttemptIndex) -> None:
         """Count the verdicts of earlier sessions' attempts."""

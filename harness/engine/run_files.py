@@ -220,10 +220,10 @@ def runs_named(
     If the path is given, the file's present variants count, and the runs must agree with its
     present content. ``removed`` is as in `find_variants`.
     """
-    named: list[RunFolder] = []
+    runs: list[RunFolder] = []
     for folders, _ in _find_all(names, settings, removed=removed):
-        named += folders
-    return named
+        runs += folders
+    return runs
 
 
 def run_named(name: str, settings: Settings, *, inputs: bool = False) -> RunFolder:

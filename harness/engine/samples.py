@@ -90,7 +90,7 @@ class Samples:
     # Whether a round is asked for; if not, the sample is left as it is.
     accepts: Callable[[Request], Awaitable[bool]] | None = None
 
-    async def work(self, owed: OwedSample) -> int:
+    async def work(self, unfinished: OwedSample) -> int:
         """Run a sample's missing rounds, and return how many were recorded.
 
         A call that fails for this sample alone is recorded as an attempt and ends the sample.
@@ -98,37 +98,37 @@ class Samples:
         `Stopping`, and any failure that affects more than this sample, is raised only after the
         replies received so far have been recorded.
         """
-        instance = owed.instance
+        instance = unfinished.instance
         opening, cluster = self.plan.opening(instance)
         earlier: list[Attempt] = []  # the sample's attempts before its first missing round
         if (index := self.plan.index) is not None:
             recorded = RecordedAnswers(index, self.bound.model.reasoning)
-            earlier = recorded.rounds(instance.id, owed.sample, owed.round)
-        messages, rewritings = await self._conversation(owed, opening, earlier)
+            earlier = recorded.rounds(instance.id, unfinished.sample, unfinished.round)
+        messages, rewritings = await self._conversation(unfinished, opening, earlier)
         if not messages:
             return 0
         answers = [attempt.text or "" for attempt in earlier]
-        before = self.plan.verdicts(owed)
-        is_conversation = owed.turns > 1
-        verdicts = self.plan.turn_verdicts(owed) if is_conversation else []
-        strategy = self._strategy(owed)
+        before = self.plan.verdicts(unfinished)
+        is_conversation = unfinished.turns > 1
+        verdicts = self.plan.turn_verdicts(unfinished) if is_conversation else []
+        strategy = self._strategy(unfinished)
         is_played = isinstance(strategy, PlayedTurns)
-        last = max(owed.turns, self.plan.run.rounds.max)
-        for number in range(owed.round, last + 1):
+        last = max(unfinished.turns, self.plan.run.rounds.max)
+        for number in range(unfinished.round, last + 1):
             if self.stop.requested:
                 raise Stopping
             prompt = messages_hash(messages)
             turn_instance = as_of(self.plan.task, instance, answers)
             request = self.plan.request(
-                owed._replace(instance=turn_instance), number, messages, prompt
+                unfinished._replace(instance=turn_instance), number, messages, prompt
             )
             if self.accepts and not await self.accepts(request):
-                return number - owed.round
-            turns: int | UnsetType = owed.turns if is_conversation else UNSET
+                return number - unfinished.round
+            turns: int | UnsetType = unfinished.turns if is_conversation else UNSET
             started = Attempt(
                 v=SCHEMA_VERSION,
                 instance=instance.id,
-                sample=owed.sample,
+                sample=unfinished.sample,
                 round=number,
                 groups=instance.groups,
                 cluster=cluster,
@@ -184,14 +184,14 @@ class Samples:
                 break
             messages = continued(messages, call.reply.text, turn, call.reply.reasoning_state)
             rewritings = ()
-        return number - owed.round + 1
+        return number - unfinished.round + 1
 
-    def _strategy(self, owed: OwedSample) -> TurnStrategy:
+    def _strategy(self, unfinished: OwedSample) -> TurnStrategy:
         """Return how a sample's next turns are found."""
-        task, instance = self.plan.task, owed.instance
+        task, instance = self.plan.task, unfinished.instance
         if self.user is not None and user_role(task, instance) is not None:
             return PlayedTurns(task, instance, self.user)
-        if owed.turns > 1:
+        if unfinished.turns > 1:
             return ScriptedTurns(task, instance)
         return FeedbackTurns(self._feedback, self.plan.run.rounds.stop_on_pass)
 
@@ -236,15 +236,15 @@ class Samples:
         return None
 
     async def _conversation(
-        self, owed: OwedSample, opening: Messages, earlier: Sequence[Attempt]
+        self, unfinished: OwedSample, opening: Messages, earlier: Sequence[Attempt]
     ) -> tuple[Messages, Rewritings]:
         """Return the messages of a sample's next round, and the paraphrases made for them.
 
         Both are empty if the round cannot start yet because a score or verdict is missing.
         """
-        instance = owed.instance
+        instance = unfinished.instance
         if not earlier:
-            origin = Origin(instance.id, owed.sample, 1)
+            origin = Origin(instance.id, unfinished.sample, 1)
             instruction = opening[-1]
             text, rewritings = await self._rewritten(
                 instruction.content, "instruction", instance, origin
@@ -258,7 +258,7 @@ class Samples:
             text = attempt.text or ""
             answers.append(text)
             turn = attempt.feedback
-            if owed.turns > 1:
+            if unfinished.turns > 1:
                 turn = turn or user_turn(self.plan.task, instance, answers)
             if turn is None:  # fewer rounds were set then, or the run stopped before the feedback
                 reply = Reply(text, attempt.finish_reason or "")
@@ -268,12 +268,14 @@ class Samples:
                 verdict = NO_VERDICT
                 if self.judging is not None and self.plan.index is not None:
                     # Its judgements are found by the text as it was recorded.
-                    recorded = self.plan.index.rounds(instance.id, owed.sample, owed.round)
+                    recorded = self.plan.index.rounds(
+                        instance.id, unfinished.sample, unfinished.round
+                    )
                     verdict = self.judging.recorded(recorded[place])
                 turn = await self._feedback(instance, reply, assessment, verdict)
                 if turn is None:
                     return (), ()
-                origin = Origin(instance.id, owed.sample, attempt.round)
+                origin = Origin(instance.id, unfinished.sample, attempt.round)
                 turn, more = await self._rewritten(turn, "feedback", instance, origin)
                 rewritings = (*rewritings, *more)
             messages = continued(messages, text, turn, attempt.reasoning_state or None)

@@ -189,12 +189,12 @@ async def _open_budget(
         spent_by_others = fsum([spent_by_others, run_spent, *reserved])
         unsure_of_others += run_unsure
 
-    async def record(more: float, most: float) -> None:
+    async def record(more: float, max_usd: float) -> None:
         # A killed run's calls in flight then count as paid, even if the cache or the folder is
         # deleted.
         await replies.charge(SESSION + payer.encode(), Payment(account, more))
         if folder is not None:
-            await asyncio.to_thread(folder.write_spending, payer, most)
+            await asyncio.to_thread(folder.write_spending, payer, max_usd)
 
     budget = Budget(
         usd,
@@ -205,8 +205,8 @@ async def _open_budget(
         record=record,
         status=session.notices.status("budget"),
     )
-    for key, most in session.reserved(account).items():
-        budget.hold(key, most)
+    for key, max_usd in session.reserved(account).items():
+        budget.hold(key, max_usd)
     return budget
 
 
@@ -236,8 +236,8 @@ async def _join_budget(
         sharing=shared,
         status=session.notices.status("budget"),
     )
-    for key, most in reserved.items():
-        budget.hold(key, most)
+    for key, max_usd in reserved.items():
+        budget.hold(key, max_usd)
     shared.start(session.notices.status(""))
     return budget
 
