@@ -218,8 +218,8 @@ def recover(path: Path, restore: Restore) -> str:
         new.replace(path)
         message = (
             f"The cache {path} was damaged and has been moved to {damaged.name}. {replies:,} "
-            f"replies were restored from the attempts of runs, and {payments:,} payments from the damaged "
-            "file. Other replies will be paid for again; to see what SQLite can save: "
+            f"replies were restored from the attempts of runs, and {payments:,} payments from the "
+            "damaged file. Other replies will be paid for again; to see what SQLite can save: "
             f"sqlite3 {damaged} .recover"
         )
     marker(path).unlink()
