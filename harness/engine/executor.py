@@ -24,12 +24,13 @@ from harness.engine.call_stack import bind
 from harness.engine.changes import check_changes, check_splitter
 from harness.engine.job import Job
 from harness.engine.models import worker_count
+from harness.engine.next_turn import TurnStrategy
 from harness.engine.plan import CachedDraws, OwedSample, RunPlan, Work
 from harness.engine.progress import Ending, Listener, StatusWriter, Tally
 from harness.engine.reasoning import unseparated
 from harness.engine.recorder import AttemptRecorder, Observers
 from harness.engine.run_files import with_own_rows
-from harness.engine.samples import Samples
+from harness.engine.samples import Rewriter, Samples
 from harness.engine.session import Session, open_session, rare_collections, work_off
 from harness.errors import (
     AFFECTS_ALL_RUNS,
@@ -39,8 +40,9 @@ from harness.errors import (
     HarnessError,
     option,
 )
+from harness.plugin_loader import Kind
 from harness.ports import Task, overrides
-from harness.records import SCORING_VERSION, ObservedRun, Request
+from harness.records import SCORING_VERSION, Instance, ObservedRun, Request
 from harness.store.aggregates import write_aggregates
 from harness.store.file_states import (
     ATTEMPTS,
@@ -64,8 +66,6 @@ if TYPE_CHECKING:
     from harness.analysis.metrics import Metrics
     from harness.engine.judges import Judges
     from harness.engine.judging import Judging
-    from harness.engine.next_turn import PlayedUser
-    from harness.engine.paraphrase import Paraphraser
     from harness.engine.rescoring import ScoredAgain
 
 
@@ -379,17 +379,14 @@ class _SessionWork:
         """Build what runs the samples' rounds. Closing ``stack`` ends its processes."""
         job = self._job
         session = self._session
-        paraphraser: Paraphraser | None = None
-        user: PlayedUser | None = None
+        paraphraser: Rewriter | None = None
+        user: Callable[[Instance[Any]], TurnStrategy] | None = None
         if job.paraphraser is not None and job.run.polish is not None:
-            from harness.engine.paraphrase import Paraphraser
-
             bound = bind(session, job.paraphraser)
-            paraphraser = Paraphraser(job.task, bound, job.run.polish.prompt)
+            build_paraphraser = Kind("section_builders").load("polish")
+            paraphraser = build_paraphraser(job.task, bound, job.run.polish.prompt)
         if job.user is not None:
-            from harness.engine.next_turn import PlayedUser
-
-            user = PlayedUser(job.task, job.user, bind(session, job.user.model))
+            user = partial(job.user.turns, job.task, bind(session, job.user.model))
         report = session.notices.status("scoring")
         long_answers = LongAnswers(job.task, job.run, job.settings, report)
         stack.callback(long_answers.close)

@@ -29,17 +29,16 @@ from harness.engine.assessment import (
 )
 from harness.engine.call_stack import bind
 from harness.engine.job import Job
-from harness.engine.judges import JudgeModel, Judges, judge_warnings
+from harness.engine.judges import JudgeModel, JudgePanel, Judges, build_panel, judge_warnings
 from harness.engine.models import Model
 from harness.engine.plan import RunPlan
 from harness.engine.progress import Tally
 from harness.engine.reasoning import RecordedAnswers
 from harness.engine.session import BoundModel, Session, work_off
 from harness.engine.turns import answered
-from harness.errors import CallError, FatalCallError, Unparseable
+from harness.errors import CallError, ConfigError, FatalCallError, Unparseable
 from harness.ports import Task
 from harness.records import SCHEMA_VERSION, Attempt, Call, Instance, Request, Score, Usage
-from harness.scoring.panel import Panel
 from harness.scoring.reasoning import Reasoning
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
@@ -144,10 +143,7 @@ class Judging:
         self._task = judges.task
         self._bind = bind
         self._outcomes = judged_outcomes(judges.task)
-        self._panels = {
-            panel.as_: Panel(panel.of, panel.by, panel.passes_from, panel.quorum)
-            for panel in judges.panels
-        }
+        self._panels = {section.as_: build_panel(section) for section in judges.panels}
         self._attempts = attempts
         self._writer = writer
         self._tally = tally
@@ -483,7 +479,7 @@ class Judging:
         )
 
     def _by_panels(
-        self, attempt: Attempt, panels: Mapping[str, Panel], latest: Mapping[str, Judgement]
+        self, attempt: Attempt, panels: Mapping[str, JudgePanel], latest: Mapping[str, Judgement]
     ) -> Iterator[Judgement]:
         """Yield the judgements of panels whose members have all judged an attempt."""
         for name, panel in panels.items():
@@ -520,8 +516,11 @@ def _judge_call(judge: JudgeModel, call: Call) -> JudgeCall:
 def _judgement(
     judge: str, attempt: Attempt, started: float, ended: float, scores: Mapping[str, Score]
 ) -> Judgement:
-    remedy = f"No paid reply is lost: fix the judge {judge!r}, and run again."
-    scores = recordable(scores, attempt.instance, remedy)
+    try:
+        scores = recordable(scores, attempt.instance)
+    except ConfigError as error:
+        remedy = f"No paid reply is lost: fix the judge {judge!r}, and run again."
+        raise ConfigError(error.message, f"{error.remedy} {remedy}") from None
     return Judgement(
         v=SCHEMA_VERSION,
         judge=judge,

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from harness.analysis.metrics import PASS_RATE
 from harness.config.run_file import RunFile, of_k
 from harness.config.sections import CheckSection
 from harness.config.settings import Settings
+from harness.declarations import declared_members
 from harness.engine import models
 from harness.engine.changes import check_changes
 from harness.engine.infrastructure import run_copies
@@ -31,10 +32,27 @@ from harness.store.runs import run_name
 
 if TYPE_CHECKING:
     from harness.engine.judges import JudgeModel  # not imported for a run without judges
-    from harness.engine.next_turn import UserModel
+    from harness.engine.next_turn import PlayedUser
 
 
 logger = logging.getLogger("harness")
+
+Preparation = Callable[[Mapping[str, RunFile], str, models.Resources], None]
+"""Prepares runs before they start: takes them by variant, the prefix of their names, and what this
+process shares between runs. It is called by each command that runs something, so its module should
+import little.
+"""
+
+
+def prepare_data(runs: Mapping[str, RunFile], base: str, resources: models.Resources) -> None:
+    """Let plug-ins prepare runs before they start, such as by downloading their data.
+
+    The runs are given by variant, and their names begin with ``base``.
+    """
+    for members in declared_members("preparations").values():
+        for member in members:
+            preparation = cast("Preparation", member.load())
+            preparation(runs, base, resources)
 
 
 def prepare(
@@ -74,12 +92,11 @@ def prepare(
     run, model = _with_on_error(run, builder.build(run.model), folder)
     _check(run, model, task)
     paraphraser = builder.build(run.polish, "polish") if run.polish else None
-    user: UserModel | None = None
+    user: PlayedUser | None = None
     judges: tuple[JudgeModel, ...] = ()
     shots: FewShotPrompts | None = None
     if run.user:
-        from harness.engine.next_turn import build_user
-
+        build_user = Kind("section_builders").load("user")
         user = build_user(run.user, builder, run.seed)
     if run.judges:
         from harness.engine.judges import build_judges

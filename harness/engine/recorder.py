@@ -75,7 +75,8 @@ class AttemptRecorder:
 
     def _write(self, attempt: Attempt, passed: bool | None, before: Verdicts) -> None:
         self._writer.append(attempt)
-        self.score_warnings.update(warnings_of(attempt.scores))
+        for warning in warnings_of(attempt.scores):
+            self.score_warnings[warning] += 1
         self._tally.record(attempt, passed, before)
         self._observers.attempt(attempt)
 

@@ -84,6 +84,9 @@ def read_runs(
         where = str(path)
         tree = read(path)
         if in_run_folder(path):
+            RunFolder(
+                path.absolute().parent.parent, path.absolute().parent.name
+            ).report_executions()
             tree = with_rows_path(tree, path.parent.absolute())
         tree = _plain(tree, functions, where=where)
         if path == Path(file):  # a shipped file has no files next to it
