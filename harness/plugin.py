@@ -134,7 +134,7 @@ class Plugin:
             (`harness.engine.samples.Rewriter`), ``task.shots``
             (`harness.engine.plan.FewShotPrompts`), ``task.choices``
             (`harness.tasks.jsonl.question_form.QuestionForm`) and ``user``
-            (`harness.engine.next_turn.PlayedUser`).
+            (`harness.engine.job.PlayedUser`).
         table_figures: Kinds of figures in tables (`FigureKind`).
         suite_documents: A function that builds the table of models and benchmarks, which is shown
             of runs of several tasks (`harness.report.runs.suite_document`).

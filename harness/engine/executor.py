@@ -24,7 +24,6 @@ from harness.engine.call_stack import bind
 from harness.engine.changes import check_changes, check_splitter
 from harness.engine.job import Job
 from harness.engine.models import worker_count
-from harness.engine.next_turn import TurnStrategy
 from harness.engine.plan import CachedDraws, OwedSample, RunPlan, Work
 from harness.engine.progress import Ending, Listener, StatusWriter, Tally
 from harness.engine.reasoning import unseparated
@@ -32,6 +31,7 @@ from harness.engine.recorder import AttemptRecorder, Observers
 from harness.engine.run_files import with_own_rows
 from harness.engine.samples import Rewriter, Samples
 from harness.engine.session import Session, open_session, rare_collections, work_off
+from harness.engine.turns import PlayedTurns
 from harness.errors import (
     AFFECTS_ALL_RUNS,
     ConfigError,
@@ -380,7 +380,7 @@ class _SessionWork:
         job = self._job
         session = self._session
         paraphraser: Rewriter | None = None
-        user: Callable[[Instance[Any]], TurnStrategy] | None = None
+        user: Callable[[Instance[Any]], PlayedTurns] | None = None
         if job.paraphraser is not None and job.run.polish is not None:
             bound = bind(session, job.paraphraser)
             build_paraphraser = Kind("section_builders").load("polish")

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from harness.config.run_file import RunFile
+from harness.config.sections import UserSection
 from harness.config.settings import Settings
 from harness.engine.infrastructure import RunCopies
 from harness.engine.models import Model
 from harness.engine.plan import FewShotPrompts, HeldInstances, RunPlan, Work, run_instances
 from harness.engine.resolving import code_hashes, recording_hashes
-from harness.engine.turns import user_role
+from harness.engine.session import BoundModel
+from harness.engine.turns import PlayedTurns, user_role
 from harness.errors import ConfigError
 from harness.ports import Observer, Task
-from harness.records import Instance, content_hash
+from harness.prompts import Template
+from harness.records import Instance, Message, Origin, Request, UserRole, content_hash
 from harness.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from harness.engine.judges import JudgeModel  # not imported for a run without judges
-    from harness.engine.next_turn import PlayedUser
 
 
 class FileVariant(NamedTuple):
@@ -33,6 +35,32 @@ class FileVariant(NamedTuple):
 
 
 ONLY_VARIANT = FileVariant()
+
+
+class PlayedUser(Protocol):
+    """The configured model that plays the user in conversations.
+
+    A package declares, as ``user`` of its `section_builders`, a function that returns one, given
+    the section, the run's `ModelBuilder` and its seed.
+    """
+
+    @property
+    def section(self) -> UserSection:
+        """The section of the run file."""
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+
+    @property
+    def prompt(self) -> Template:
+        """The prompt."""
+
+    def request(self, role: UserRole, messages: Sequence[Message], origin: Origin) -> Request:
+        """Return the request for the user's next turn in a conversation."""
+
+    def turns(self, task: Task[Any], bound: BoundModel, instance: Instance[Any]) -> PlayedTurns:
+        """Return the turns in an instance, given the model with its call stack."""
 
 
 @dataclass(frozen=True)

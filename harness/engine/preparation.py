@@ -18,7 +18,7 @@ from harness.declarations import declared_members
 from harness.engine import models
 from harness.engine.changes import check_changes
 from harness.engine.infrastructure import run_copies
-from harness.engine.job import ONLY_VARIANT, FileVariant, Job
+from harness.engine.job import ONLY_VARIANT, FileVariant, Job, PlayedUser
 from harness.engine.plan import FewShotPrompts, HeldInstances, run_instances
 from harness.engine.recorder import build_observers
 from harness.engine.resolving import build_task, resolved
@@ -32,7 +32,6 @@ from harness.store.runs import run_name
 
 if TYPE_CHECKING:
     from harness.engine.judges import JudgeModel  # not imported for a run without judges
-    from harness.engine.next_turn import PlayedUser
 
 
 logger = logging.getLogger("harness")

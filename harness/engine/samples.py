@@ -15,6 +15,7 @@ from harness.calls.calls import ReplyUnsaved
 from harness.calls.signals import Stop, Stopping
 from harness.engine.assessment import (
     LONG,
+    UNANSWERED,
     AnswerVerdict,
     Assessment,
     LongAnswers,
@@ -23,19 +24,15 @@ from harness.engine.assessment import (
     feedback,
     refuses_constraint,
 )
-from harness.engine.next_turn import (
-    AnsweredTurn,
-    FeedbackTurns,
-    ScriptedTurns,
-    TurnStrategy,
-    UserTurnMissing,
-)
 from harness.engine.plan import OwedSample, RunPlan
 from harness.engine.progress import Verdicts
 from harness.engine.reasoning import RecordedAnswers
 from harness.engine.session import BoundModel
 from harness.engine.turns import (
+    AnsweredTurn,
     Messages,
+    PlayedTurns,
+    UserTurnMissing,
     as_of,
     continued,
     turn_verdicts,
@@ -100,7 +97,7 @@ class Samples:
     judging: Judging | None = None  # None: the rules alone decide
     paraphraser: Rewriter | None = None  # None: send the user's turns unchanged
     long_answers: LongAnswers | None = None  # None: score long answers in this process too
-    user: Callable[[Instance[Any]], TurnStrategy] | None = None  # None: no model plays the user
+    user: Callable[[Instance[Any]], PlayedTurns] | None = None  # None: no model plays the user
     # Whether a round is asked for; if not, the sample is left as it is.
     accepts: Callable[[Request], Awaitable[bool]] | None = None
 
@@ -125,8 +122,9 @@ class Samples:
         before = self.plan.verdicts(unfinished)
         is_conversation = unfinished.turns > 1
         verdicts = self.plan.turn_verdicts(unfinished) if is_conversation else []
-        strategy = self._strategy(unfinished)
-        is_played = self._plays_user(instance)
+        played: PlayedTurns | None = None
+        if self.user is not None and user_role(self.plan.task, instance) is not None:
+            played = self.user(instance)
         last = max(unfinished.turns, self.plan.run.rounds.max)
         for number in range(unfinished.round, last + 1):
             if self.stop.requested:
@@ -151,10 +149,10 @@ class Samples:
                 started_at=time.time(),
                 ended_at=0.0,
                 polish=rewritings,
-                turns=number + 1 if is_played else turns,
+                turns=turns if played is None else number + 1,
             )
             call = await self._call(
-                started, turn_instance, request, before, assessable=not is_played
+                started, turn_instance, request, before, assessable=played is None
             )
             if call is None:
                 break
@@ -175,7 +173,10 @@ class Samples:
             )
             turn: str | None = None  # the user's next turn; without one, the sample ends
             try:
-                turn = await strategy.next_turn(answer)
+                if played is not None:
+                    turn = await played.next_turn(answer)
+                else:
+                    turn = await self._next_turn(answer, unfinished)
                 if turn is not None:
                     turn, more = await self._rewritten(turn, "feedback", instance, request.origin)
                     scoring.add(turn, more)
@@ -200,16 +201,22 @@ class Samples:
             rewritings = ()
         return number - unfinished.round + 1
 
-    def _strategy(self, unfinished: OwedSample) -> TurnStrategy:
-        """Return how a sample's next turns are found."""
-        if self.user is not None and self._plays_user(unfinished.instance):
-            return self.user(unfinished.instance)
-        if unfinished.turns > 1:
-            return ScriptedTurns(self.plan.task, unfinished.instance)
-        return FeedbackTurns(self._feedback, self.plan.run.rounds.stop_on_pass)
+    async def _next_turn(self, answer: AnsweredTurn, sample: OwedSample) -> str | None:
+        """Have an answer scored, and return the user's next turn, or None to end the sample.
 
-    def _plays_user(self, instance: Instance[Any]) -> bool:
-        return self.user is not None and user_role(self.plan.task, instance) is not None
+        That is the script's next turn, or feedback, until an answer passes if ``stop_on_pass``.
+        """
+        assessment, verdict = await answer.score(answer.instance)
+        if answer.last:
+            return None
+        if sample.turns > 1:
+            if assessment.outcome in UNANSWERED:
+                return None
+            return user_turn(self.plan.task, sample.instance, answer.answers)
+        passed = verdict.passed is True and self.plan.run.rounds.stop_on_pass
+        if passed or assessment.unscored:
+            return None
+        return await self._feedback(answer.instance, answer.reply, assessment, verdict)
 
     async def _call(
         self,

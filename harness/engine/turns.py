@@ -4,7 +4,8 @@ A run's rounds are then turns. They continue regardless of verdicts, until an an
 refused, or until a played user ends the conversation.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
@@ -12,7 +13,7 @@ from msgspec import convert
 
 from harness.engine.assessment import AnswerVerdict, Assessment, assess
 from harness.ports import Task
-from harness.records import Attempt, Instance, Message, Reply, Score, UserRole
+from harness.records import Attempt, Instance, Message, Origin, Reply, Score, UserRole
 
 
 class RecordedRounds(Protocol):
@@ -131,3 +132,45 @@ def assessed_references(
             if assessment.passed is None and not assessment.scores:
                 continue  # no rule applies: only judges decide
             yield instance.id if turns == 1 else f"{instance.id}, turn {turn}", assessment
+
+
+# A played user speaks before an answer is scored: one that ends a conversation has other checks.
+
+ScoreAnswer = Callable[..., Awaitable[tuple[Assessment, AnswerVerdict]]]
+"""A function that has an answer scored, as one to the given instance as of a turn.
+
+Further arguments, by name, are fields of the attempt.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredTurn:
+    """An answer of a sample, which is not scored yet."""
+
+    instance: Instance[Any]  # as of its turn
+    messages: Messages  # that it answers
+    reply: Reply
+    origin: Origin
+    last: bool  # whether no further answer may follow
+    answers: Sequence[str]  # of the sample so far, including this one
+    score: ScoreAnswer
+
+
+class UserTurnMissing(Exception):
+    """The model that plays the user has failed, so that the answer cannot be scored either."""
+
+    def __init__(self, problem: str, fields: dict[str, Any]) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.fields = fields  # of the attempt
+
+
+class PlayedTurns(Protocol):
+    """The turns of a played user in a sample."""
+
+    async def next_turn(self, answer: AnsweredTurn) -> str | None:
+        """Have an answer scored, and return the user's next turn, or None to end the sample.
+
+        Raises:
+            UserTurnMissing: If the model that plays the user fails.
+        """
