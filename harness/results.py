@@ -21,9 +21,8 @@ from harness.analysis.run_comparison import RunComparison
 from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.engine.gate_bounds import section
-from harness.engine.run_files import run_named
-from harness.engine.task_answers import row_fields
+from harness.engine.resolving import row_fields
+from harness.engine.run_files import check_section, run_named
 from harness.errors import ConfigError, nearest
 from harness.records import Attempt
 from harness.report.comparison import comparison_document
@@ -161,7 +160,7 @@ class RunResult:
             "max_unjudged": max_unjudged,
             "too_few": too_few,
         }
-        bounds = section(self.config, arguments, "min={'pass_rate': 0.9}")
+        bounds = check_section(self.config, arguments, "min={'pass_rate': 0.9}")
         [gate] = check_runs([(self.folder, bounds)], partial(run_named, settings=Settings()))
         return GateResult(gate)
 

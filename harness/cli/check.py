@@ -11,8 +11,12 @@ import typer
 from harness.analysis.gate import Gate, Outcome, check_runs, failing, worst
 from harness.cli.options import Runs
 from harness.config.settings import Settings
-from harness.engine.gate_bounds import bounds, section
-from harness.engine.run_files import find_runs_and_files, run_named
+from harness.engine.run_files import (
+    check_section,
+    find_runs_and_files,
+    read_bounds,
+    run_named,
+)
 from harness.errors import ConfigError
 from harness.report.gate import cached_lines, decision_line, gate_document, unjudged_line
 from harness.report.text import printable
@@ -55,11 +59,11 @@ def check(
         too_few: Count "too few instances to tell" as passed (0) or failed (4), instead of 5.
         form: Output format; junit is XML for CI systems.
     """
-    given: dict[str, Any] = {"min": bounds("--min", least), "max": bounds("--max", most)}
+    given: dict[str, Any] = {"min": read_bounds("--min", least), "max": read_bounds("--max", most)}
     given |= {"baseline": baseline, "max_drop": max_drop, "score": score, "by": by}
     given |= {"max_unjudged": max_unjudged, "too_few": too_few}
     settings = Settings()
-    asked = [(one, section(run, given)) for one, run in find_runs_and_files(runs, settings)]
+    asked = [(one, check_section(run, given)) for one, run in find_runs_and_files(runs, settings)]
     gates = check_runs(asked, partial(run_named, settings=settings, inputs=True))
     if not any(gate.decisions for gate in gates):
         raise ConfigError("The baseline is compared with itself.", "Name another run.")

@@ -195,21 +195,13 @@ class Judging:
         # A later round with the same text may be of another conversation, unless it is restored.
         if self._lost_attempts and (attempt.round == 1 or attempt.ended_at < self._started_at):
             recorded = self._earlier(attempt)
-        missing: dict[str, int] = {}  # judges, with the number of their answers so far
+        # Judges and panels, each with the number of its answers so far
+        missing = {name: 0 for name in self._names if name not in recorded}
         for judge in self._judges:
-            if judge.name not in recorded:
-                missing[judge.name] = 0
-            elif recorded[judge.name].outcome in FAILED:
+            if judge.name in recorded and recorded[judge.name].outcome in FAILED:
                 missing[judge.name] = self._recorded.answers(judge.name, *_place(attempt))
-        new = await self._ask_all(instance, attempt, missing)
+        new = await self._judge(instance, attempt, attempt, missing, recorded)
         latest = recorded | {judgement.judge: judgement for judgement in new}
-        panels = {
-            name: panel
-            for name, panel in self._panels.items()
-            if name not in recorded or not missing.keys().isdisjoint(panel.of)
-        }
-        new += self._by_panels(attempt, panels, latest)
-        latest |= {judgement.judge: judgement for judgement in new}
         return self._verdict(attempt, latest)._replace(new=new)
 
     def recorded(self, attempt: Attempt) -> AnswerVerdict:
@@ -379,18 +371,10 @@ class Judging:
                 work = work._replace(judges=await restorable(work))
                 if not work.judges:
                     return
-            recorded = work.recorded
-            attempt_hash = text_hash(recorded.text or "")
-            new = await self._ask_all(work.instance, work.answer, work.judges)
-            judgements = [replace(judgement, attempt=attempt_hash) for judgement in new]
-            if earlier is not None:
-                latest = earlier.of(*_place(recorded))
-                latest |= {judgement.judge: judgement for judgement in judgements}
-                panels = {}
-                for name, panel in self._panels.items():
-                    if not {name, *panel.of}.isdisjoint(work.judges):
-                        panels[name] = panel
-                judgements += self._by_panels(recorded, panels, latest)
+            before = earlier.of(*_place(work.recorded)) if earlier is not None else {}
+            judgements = await self._judge(
+                work.instance, work.answer, work.recorded, work.judges, before
+            )
             self.record(judgements)
             if restorable is not None:
                 return
@@ -403,17 +387,36 @@ class Judging:
         await work_off(late.work(self._task, instances), judge, workers=workers, stop=session.stop)
         return waiting
 
-    async def _ask_all(
-        self, instance: Instance[Any], attempt: Attempt, redraws: Mapping[str, int]
+    async def _judge(
+        self,
+        instance: Instance[Any],
+        answer: Attempt,
+        recorded: Attempt,
+        judges: Mapping[str, int],
+        earlier: Mapping[str, Judgement],
     ) -> list[Judgement]:
-        """Return the judgements by the judges in ``redraws`` (each with its answers so far)."""
-        judges = [judge for judge in self._judges if judge.name in redraws]
-        work = (self._ask(judge, instance, attempt, redraws[judge.name]) for judge in judges)
+        """Return the new judgements of an answer, by judges and by panels.
+
+        Args:
+            instance: As of the turn that is answered.
+            answer: The attempt with its reasoning separated.
+            recorded: The attempt as recorded, whose text identifies its judgements.
+            judges: The judges and panels, each with the number of its answers so far.
+            earlier: The judgements so far.
+        """
+        models = [model for model in self._judges if model.name in judges]
+        asked = (self._ask(model, instance, answer, judges[model.name]) for model in models)
+        attempt_hash = text_hash(recorded.text or "")
         judgements: list[Judgement] = []
-        for result in await asyncio.gather(*work, return_exceptions=True):
+        for result in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
-            judgements.append(result)
+            judgements.append(replace(result, attempt=attempt_hash))
+        latest = {**earlier, **{judgement.judge: judgement for judgement in judgements}}
+        for name, panel in self._panels.items():
+            if not {name, *panel.of}.isdisjoint(judges):
+                members = [latest[member] for member in panel.of if member in latest]
+                judgements += self._by_panel(name, panel, recorded, members)
         return judgements
 
     async def _ask(
@@ -478,30 +481,28 @@ class Judging:
             calls=judge_calls if n > 1 else (),
         )
 
-    def _by_panels(
-        self, attempt: Attempt, panels: Mapping[str, JudgePanel], latest: Mapping[str, Judgement]
+    def _by_panel(
+        self, name: str, panel: JudgePanel, attempt: Attempt, members: Sequence[Judgement]
     ) -> Iterator[Judgement]:
-        """Yield the judgements of panels whose members have all judged an attempt."""
-        for name, panel in panels.items():
-            members = [latest[member] for member in panel.of if member in latest]
-            if len(members) < len(panel.of) or any(m.outcome == "error" for m in members):
-                continue
-            started = min(member.started_at for member in members)
-            ended = max(member.ended_at for member in members)
-            scores: dict[str, dict[str, Score] | None] = {}
-            for member in members:
-                scores[member.judge] = None
-                if member.outcome == "ok":
-                    # Without ``JUDGE.`` before their names
-                    scores[member.judge] = {
-                        key.partition(".")[2]: score for key, score in member.scores.items()
-                    }
-            try:
-                judgement = _judgement(name, attempt, started, ended, panel.combine(scores))
-            except Unparseable as error:
-                judgement = _judgement(name, attempt, started, ended, {})
-                judgement = replace(judgement, outcome="unparseable", error=str(error))
-            yield replace(judgement, cost_usd=0.0)
+        """Yield the judgement by a panel, if all of its members have judged an attempt."""
+        if len(members) < len(panel.of) or any(member.outcome == "error" for member in members):
+            return
+        started = min(member.started_at for member in members)
+        ended = max(member.ended_at for member in members)
+        scores: dict[str, dict[str, Score] | None] = {}
+        for member in members:
+            scores[member.judge] = None
+            if member.outcome == "ok":
+                # Without ``JUDGE.`` before their names
+                scores[member.judge] = {
+                    key.partition(".")[2]: score for key, score in member.scores.items()
+                }
+        try:
+            judgement = _judgement(name, attempt, started, ended, panel.combine(scores))
+        except Unparseable as error:
+            judgement = _judgement(name, attempt, started, ended, {})
+            judgement = replace(judgement, outcome="unparseable", error=str(error))
+        yield replace(judgement, cost_usd=0.0)
 
 
 def _place(attempt: Attempt) -> tuple[str, int, int, str | None]:

@@ -2,9 +2,10 @@
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,10 +13,11 @@ from harness.config.run_file import RunFile
 from harness.config.sections import JudgeSection, ModelSection
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
-from harness.errors import ConfigError, DataMissing, nearest
+from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError, nearest
 from harness.plugin_interface import parameters
 from harness.plugin_loader import CODE, FILE, kind
-from harness.ports import Task, decides_by_criteria
+from harness.ports import Task, decides_by_criteria, overrides
+from harness.scoring.checks import is_file
 from harness.store.run_folder import RunFolder, change
 from harness.store.runs import find_run
 
@@ -242,3 +244,39 @@ def data_difference(folder: RunFolder, task: Task[Any]) -> str:
         if key.startswith(("dataset", "documents")) and before.get(key, now) != now:
             return change(key, before[key], now)
     return ""
+
+
+MOST_KEPT = 100_000  # maximum instances to hold in memory; nothing is known of further ones
+
+
+def row_fields(
+    folder: RunFolder, warn: Callable[[str], object] = lambda _: None
+) -> Mapping[str, Mapping[str, object]]:
+    """Return the fields of the user's rows by instance, or {} if there are none.
+
+    If the rows cannot be read, the result is {}, and ``warn`` is called with the reason.
+    """
+    try:
+        return _row_fields(folder, Settings())
+    except HarnessError as error:
+        warn(f"{folder.name}: the fields of its rows are left out. {error}")
+        return {}
+
+
+def _row_fields(folder: RunFolder, settings: Settings) -> dict[str, Mapping[str, object]]:
+    run = folder.read_config()
+    name = run.task.name
+    if is_file(name) or name not in kind("tasks").names():  # a run of another tool
+        return {}
+    if not overrides(kind("tasks").load(name), Task.row_fields):
+        return {}
+    # Checks may be Python files, and reading a run must not execute them.
+    options = {key: value for key, value in run.task.options.items() if key != "checks"}
+    without = {"task": run.task.with_options(options), "judges": []}
+    task = build_task(run.model_copy(update=without), settings, judged=False)
+    if data_difference(folder, task):
+        raise DataInvalid("The file has changed since the run.")
+    rows = dict(islice(task.row_fields(), MOST_KEPT + 1))
+    if len(rows) > MOST_KEPT:
+        raise DataInvalid(f"There are more than {MOST_KEPT:,}.")
+    return rows

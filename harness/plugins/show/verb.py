@@ -13,8 +13,8 @@ from harness.cli.options import Runs
 from harness.cli.verbs import placed
 from harness.config.settings import Settings
 from harness.declarations import declared_views
+from harness.engine.resolving import row_fields
 from harness.engine.run_files import runs_named
-from harness.engine.task_answers import row_fields
 from harness.errors import ConfigError, DataMissing
 from harness.plugins.show.transcript import Rows, answers_document, failed_document, transcript
 from harness.report.run_tables import headed, run_document
