@@ -127,13 +127,12 @@ async def _execute(job: Job, session: Session, listener: Listener | None) -> Res
     run = with_own_rows(job.run, folder, job.settings)
     folder.write_config(run)
     notes = _notes(job, rescored)  # before the manifest gets this session's fingerprint
-    default_measure = job.task.measure
     manifest = Manifest(
         folder,
         run,
         job.fingerprint,
         simulated=any(model.simulated for model in job.answering_models),
-        measure=run.measure or default_measure,
+        measure=run.measure or job.task.measure,
         variant=job.variant.name,
         variants=job.variant.listed,
         display=recorded_display(run, job.data),

@@ -75,25 +75,27 @@ def prepare(
     copies = run_copies(settings)
     if copies is not None and (message := copies.pull(folder)):
         logger.warning(message)
-    resources = resources or models.Resources(settings)
-    run = resolved(run)
     only = None  # the limit of this session, if the run has a larger one
     if folder.begun() and run.limit is not None:
         before = folder.read_config().limit
         if before is None or before > run.limit:
             only = run.limit
             run = run.model_copy(update={"limit": before})
+    resources = resources or models.Resources(settings)
+    run = resolved(run)
     task = build_task(run, settings)
     data = HeldInstances(task)
     builder = models.ModelBuilder(
         resources, run.limits, folder.servers, task, run_instances(run, data), run.folder, run.part
     )
     run, model = _with_on_error(run, builder.build(run.model), folder)
-    _check(run, model, task)
-    paraphraser = builder.build(run.polish, "polish") if run.polish else None
+    paraphraser: models.Model | None = None
     user: PlayedUser | None = None
     judges: tuple[JudgeModel, ...] = ()
     shots: FewShotPrompts | None = None
+    if run.polish:
+        run.polish.check_task(run.task.name, task)
+        paraphraser = builder.build(run.polish, "polish")
     if run.user:
         build_user = Kind("section_builders").load("user")
         user = build_user(run.user, builder, run.seed)
@@ -102,6 +104,7 @@ def prepare(
 
         judges = build_judges(run, task, builder)
     if run.task.shots.n:
+        task.check_shots()
         build_shots = Kind("section_builders").load("task.shots")
         shots = build_shots(run, task, settings, folder, variant.runs)
     job = Job(
@@ -122,11 +125,7 @@ def prepare(
         copies=copies,
         only=only,
     )
-    if run.budget.usd is not None:
-        models.check_prices(job.models, resources)
-    check_changes(job)
-    if shots is not None:
-        shots.check(job.instances)
+    _check(job, resources)
     return job
 
 
@@ -159,19 +158,27 @@ def _with_on_error(
     return run.model_copy(update={"model": section}), replace(model, section=section)
 
 
-def _check(run: RunFile, model: models.Model, task: Task[Any]) -> None:
-    """Raise ConfigError if sections of a run file do not suit the model, the task or each other."""
-    check_measure(run, task)
+def _check(job: Job, resources: models.Resources) -> None:
+    """Raise an error if parts of a run do not suit each other, or the run's earlier sessions.
+
+    Raises:
+        ConfigError: If sections of the run file do not suit the model, the task or each other.
+        RunConflict: If the run cannot continue.
+    """
+    run = job.run
+    backend = job.model.backend
+    check_measure(run, job.task)
     if run.check is not None:
-        check_bounds(run, run.check, task)
-    model.check(run)
-    check_decoding(run, model.backend, task)
-    run.check_conversation(model.backend)
-    if run.task.shots.n:
-        task.check_shots()
-        run.task.shots.check_backend(run.model.backend, model.backend)
-    if run.polish is not None:
-        run.polish.check_task(run.task.name, task)
+        check_bounds(run, run.check, job.task)
+    job.model.check(run)
+    check_decoding(run, backend, job.task)
+    run.check_conversation(backend)
+    run.task.shots.check_backend(run.model.backend, backend)
+    if run.budget.usd is not None:
+        models.check_prices(job.models, resources)
+    check_changes(job)
+    if job.shots is not None:
+        job.shots.check(job.instances)
 
 
 def prepare_all(
