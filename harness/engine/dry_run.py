@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from harness.analysis.rescoring import first_reason
 from harness.calls.database import LOCKED_S
 from harness.calls.prompt_cache import SharedBeginnings
+from harness.config.settings import Settings
 from harness.engine.assessment import judged_outcomes, reply_outcome
 from harness.engine.job import Job
+from harness.engine.models import Model
 from harness.engine.plan import OwedSample, RunPlan
 from harness.engine.session import open_cache, replies_path
 from harness.engine.turns import as_of, assessed_references, most_turns, user_role
@@ -30,9 +32,7 @@ from harness.records import (
 )
 
 if TYPE_CHECKING:
-    from harness.config.settings import Settings
     from harness.engine.judges import JudgeModel
-    from harness.engine.models import Model
 
 CHARACTERS_PER_TOKEN = (6.0, 2.5)  # the usual range, from plain English to code
 # Tokens of the chat template, as OpenAI counts them. Some providers count none.
@@ -294,7 +294,7 @@ def _add_judge_calls(
     Known are calls about recorded answers and about first answers in the cache. The others are
     estimated from reference answers.
     """
-    from harness.engine.judging import OwedJudgements
+    from harness.engine.judging import OwedJudgements  # NumPy takes 0.2 s to import
 
     longest = _limit(job.run.decoding.max_tokens)
     rounds = job.run.rounds

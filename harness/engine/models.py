@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec import UNSET
 
-from harness.backends import OwnedServers, past_proxies
+from harness.backends import HttpBackend, OwnedServers, past_proxies
 from harness.calls.budget import reply_cost
 from harness.calls.keys import backend_key
 from harness.calls.prompt_cache import SharedBeginnings
@@ -374,8 +374,6 @@ def _add_headers(
     headers: Mapping[str, str], name: str, backend: Backend, secret: Callable[[str], str]
 ) -> None:
     """Make a backend send headers, with the variables in their values replaced."""
-    from harness.backends import HttpBackend
-
     if not isinstance(backend, HttpBackend):
         problem = f"The backend {name!r} sends no headers of a run file (model.headers)."
         raise ConfigError(problem, "Remove them, or use a backend for HTTP, such as openai.")

@@ -27,6 +27,8 @@ from harness.errors import ConfigError, DataInvalid, RunConflict, Unparseable, n
 from harness.plugin_loader import FILE, Kind, kind
 from harness.ports import APPLICATION, CONSTRAINTS, LOGLIKELIHOODS, Backend, Task, overrides
 from harness.records import ConstraintKind, Decoding, DecodingConstraint, Origin, Request
+from harness.scoring.patterns import Pattern
+from harness.scoring.validators import validator
 from harness.store.run_folder import RunFolder
 from harness.store.runs import run_name
 
@@ -64,7 +66,7 @@ def prepare(
     variant: FileVariant = ONLY_VARIANT,
     rescore: bool = False,
 ) -> Job:
-    """Check a run file, and build its task, models, judges and shots.
+    """Build a run's task, models, judges and shots, and check that they suit each other.
 
     ``resources`` are shared with other runs of this process (default: new ones). Failed calls, and
     attempts whose outcome or finish reason is in ``retried``, are to be made again. ``variant`` is
@@ -267,16 +269,12 @@ def _constraint_kind(run: RunFile, task: Task[Any]) -> ConstraintKind | None:
 
 def _check_valid(constraint: DecodingConstraint) -> None:
     if constraint.json_schema is not None:
-        from harness.scoring.validators import validator
-
         try:
             validator(constraint.json_schema)
         except DataInvalid as error:
             where = "decoding.constraint.json_schema"
             raise ConfigError(f"{where}: {error.message}", error.remedy) from None
     if constraint.regex is not None:
-        from harness.scoring.patterns import Pattern
-
         Pattern(constraint.regex, "decoding.constraint.regex")
 
 

@@ -86,6 +86,21 @@ class Rewriter(Protocol):
 
 
 @dataclass(slots=True)
+class _Sample:
+    """A sample whose missing rounds are run, with its conversation so far."""
+
+    unfinished: OwedSample
+    cluster: str
+    messages: Messages  # empty if the next round cannot start yet
+    rewritings: Rewritings  # made for the next round
+    answers: list[str]
+    before: Verdicts  # on the first and latest rounds
+    turn_verdicts: list[bool | None]  # of a conversation
+    played: PlayedTurns | None  # None: no model plays the user
+    last: int  # number of the last round
+
+
+@dataclass(slots=True)
 class Samples:
     """Runs the rounds of unfinished samples, for all workers of a run."""
 
@@ -109,97 +124,129 @@ class Samples:
         `Stopping`, and any failure that affects more than this sample, is raised only after the
         replies received so far have been recorded.
         """
+        sample = await self._begin(unfinished)
+        if not sample.messages:
+            return 0
+        for number in range(unfinished.round, sample.last + 1):
+            if self.stop.requested:
+                raise Stopping
+            instance = as_of(self.plan.task, unfinished.instance, sample.answers)
+            prompt = messages_hash(sample.messages)
+            request = self.plan.request(
+                unfinished._replace(instance=instance), number, sample.messages, prompt
+            )
+            if self.accepts and not await self.accepts(request):
+                return number - unfinished.round
+            started = self._started(sample, _as_recorded(request, prompt), number)
+            if not await self._round(sample, started, instance, request):
+                break
+        return number - unfinished.round + 1
+
+    async def _begin(self, unfinished: OwedSample) -> _Sample:
+        """Return a sample with its conversation before the first missing round."""
         instance = unfinished.instance
         opening, cluster = self.plan.opening(instance)
-        earlier: list[Attempt] = []  # the sample's attempts before its first missing round
+        earlier: list[Attempt] = []
         if (index := self.plan.index) is not None:
             recorded = RecordedAnswers(index, self.bound.model.reasoning)
             earlier = recorded.rounds(instance.id, unfinished.sample, unfinished.round)
         messages, rewritings = await self._conversation(unfinished, opening, earlier)
-        if not messages:
-            return 0
-        answers = [attempt.text or "" for attempt in earlier]
-        before = self.plan.verdicts(unfinished)
-        is_conversation = unfinished.turns > 1
-        verdicts = self.plan.turn_verdicts(unfinished) if is_conversation else []
         played: PlayedTurns | None = None
         if self.user is not None and user_role(self.plan.task, instance) is not None:
             played = self.user(instance)
-        last = max(unfinished.turns, self.plan.run.rounds.max)
-        for number in range(unfinished.round, last + 1):
-            if self.stop.requested:
-                raise Stopping
-            prompt = messages_hash(messages)
-            turn_instance = as_of(self.plan.task, instance, answers)
-            request = self.plan.request(
-                unfinished._replace(instance=turn_instance), number, messages, prompt
-            )
-            if self.accepts and not await self.accepts(request):
-                return number - unfinished.round
-            turns: int | UnsetType = unfinished.turns if is_conversation else UNSET
-            started = Attempt(
-                v=SCHEMA_VERSION,
-                instance=instance.id,
-                sample=unfinished.sample,
-                round=number,
-                groups=instance.groups,
-                cluster=cluster,
-                request=_as_recorded(request, prompt),
-                outcome="error",
-                started_at=time.time(),
-                ended_at=0.0,
-                polish=rewritings,
-                turns=turns if played is None else number + 1,
-            )
-            call = await self._call(
-                started, turn_instance, request, before, assessable=played is None
-            )
-            if call is None:
-                break
-            if number < last and call.reply.finish_reason in TOOL_CALLS:
-                unanswerable = Assessment("error", None, {}, CALLED_A_TOOL)
-                self.record(self._answered(started, call, unanswerable), None, before)
-                break
-            answers.append(call.reply.text)
-            scoring = _Scoring(self, started, call)
-            answer = AnsweredTurn(
-                turn_instance,
-                messages,
-                call.reply,
-                request.origin,
-                last=number == last,
-                answers=answers,
-                score=scoring.score,
-            )
-            turn: str | None = None  # the user's next turn; without one, the sample ends
-            try:
-                if played is not None:
-                    turn = await played.next_turn(answer)
-                else:
-                    turn = await self._next_turn(answer, unfinished)
-                if turn is not None:
-                    turn, more = await self._rewritten(turn, "feedback", instance, request.origin)
-                    scoring.add(turn, more)
-            except UserTurnMissing as missing:
-                unscored = Assessment("error", None, {}, missing.problem)
-                started = replace(started, **missing.fields)
-                self.record(self._answered(started, call, unscored), None, before)
-                break
-            finally:  # The reply was paid for; the next session adds what is missing.
-                if scoring.attempt is not None:
-                    passed = scoring.verdict.passed
-                    if is_conversation:
-                        verdicts += turn_verdicts(scoring.attempt, scoring.verdict)
-                        passed = verdict_on_all(verdicts) if turn is None else None
-                    self.record(scoring.attempt, passed, before)
-                    if self.judging is not None:
-                        self.judging.record(scoring.verdict.new)
-                    before = before._replace(latest=passed)
-            if turn is None:
-                break
-            messages = continued(messages, call.reply.text, turn, call.reply.reasoning_state)
-            rewritings = ()
-        return number - unfinished.round + 1
+        return _Sample(
+            unfinished,
+            cluster,
+            messages,
+            rewritings,
+            answers=[attempt.text or "" for attempt in earlier],
+            before=self.plan.verdicts(unfinished),
+            turn_verdicts=self.plan.turn_verdicts(unfinished) if unfinished.turns > 1 else [],
+            played=played,
+            last=max(unfinished.turns, self.plan.run.rounds.max),
+        )
+
+    def _started(self, sample: _Sample, request: dict[str, Any], number: int) -> Attempt:
+        """Return the attempt of a round that has no answer yet."""
+        unfinished = sample.unfinished
+        turns: int | UnsetType = UNSET
+        if sample.played is not None:
+            turns = number + 1
+        elif unfinished.turns > 1:
+            turns = unfinished.turns
+        return Attempt(
+            v=SCHEMA_VERSION,
+            instance=unfinished.instance.id,
+            sample=unfinished.sample,
+            round=number,
+            groups=unfinished.instance.groups,
+            cluster=sample.cluster,
+            request=request,
+            outcome="error",
+            started_at=time.time(),
+            ended_at=0.0,
+            polish=sample.rewritings,
+            turns=turns,
+        )
+
+    async def _round(
+        self, sample: _Sample, started: Attempt, instance: Instance[Any], request: Request
+    ) -> bool:
+        """Run a round of a sample, record its attempt, and return whether another one follows.
+
+        ``instance`` is that of the sample as of its turn.
+        """
+        call = await self._call(sample, started, instance, request)
+        if call is None:
+            return False
+        is_last = started.round == sample.last
+        if not is_last and call.reply.finish_reason in TOOL_CALLS:
+            unanswerable = Assessment("error", None, {}, CALLED_A_TOOL)
+            self.record(self._answered(started, call, unanswerable), None, sample.before)
+            return False
+        sample.answers.append(call.reply.text)
+        scoring = _Scoring(self, started, call)
+        answer = AnsweredTurn(
+            instance,
+            sample.messages,
+            call.reply,
+            request.origin,
+            last=is_last,
+            answers=sample.answers,
+            score=scoring.score,
+        )
+        turn: str | None = None  # the user's next turn; without one, the sample ends
+        try:
+            if sample.played is not None:
+                turn = await sample.played.next_turn(answer)
+            else:
+                turn = await self._next_turn(answer, sample.unfinished)
+            if turn is not None:
+                turn, rewritings = await self._rewritten(
+                    turn, "feedback", sample.unfinished.instance, request.origin
+                )
+                scoring.add(turn, rewritings)
+        except UserTurnMissing as missing:
+            unscored = Assessment("error", None, {}, missing.problem)
+            started = replace(started, **missing.fields)
+            self.record(self._answered(started, call, unscored), None, sample.before)
+            return False
+        finally:  # The reply was paid for; the next session adds what is missing.
+            if scoring.attempt is not None:
+                passed = scoring.verdict.passed
+                if sample.unfinished.turns > 1:
+                    sample.turn_verdicts += turn_verdicts(scoring.attempt, scoring.verdict)
+                    passed = verdict_on_all(sample.turn_verdicts) if turn is None else None
+                self.record(scoring.attempt, passed, sample.before)
+                if self.judging is not None:
+                    self.judging.record(scoring.verdict.new)
+                sample.before = sample.before._replace(latest=passed)
+        if turn is None:
+            return False
+        reply = call.reply
+        sample.messages = continued(sample.messages, reply.text, turn, reply.reasoning_state)
+        sample.rewritings = ()
+        return True
 
     async def _next_turn(self, answer: AnsweredTurn, sample: OwedSample) -> str | None:
         """Have an answer scored, and return the user's next turn, or None to end the sample.
@@ -219,23 +266,17 @@ class Samples:
         return await self._feedback(answer.instance, answer.reply, assessment, verdict)
 
     async def _call(
-        self,
-        started: Attempt,
-        instance: Instance[Any],
-        request: Request,
-        before: Verdicts,
-        *,
-        assessable: bool,
+        self, sample: _Sample, started: Attempt, instance: Instance[Any], request: Request
     ) -> Call | None:
-        """Return the call that answers a round, or None if its failure was recorded.
-
-        ``assessable`` is false if an answer cannot be scored before the user's next turn.
-        """
+        """Return the call that answers a round, or None if its failure was recorded."""
+        before = sample.before
         try:
             return await self.bound.call(request)
         except ReplyUnsaved as error:
             assessment = Assessment("error", None, {}, "The reply could not be saved.")
-            if assessable:
+            if (
+                sample.played is None
+            ):  # otherwise it is not known yet whether the answer is the last
                 assessment = await self._assess(instance, error.call.reply)
             self.record(self._answered(started, error.call, assessment), None, before)
             raise
