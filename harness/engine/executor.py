@@ -31,7 +31,7 @@ from harness.engine.recorder import AttemptRecorder, Observers
 from harness.engine.run_files import with_own_rows
 from harness.engine.samples import Rewriter, Samples
 from harness.engine.session import Session, open_session, rare_collections, work_off
-from harness.engine.turns import PlayedTurns
+from harness.engine.turns import UserTurns
 from harness.errors import (
     AFFECTS_ALL_RUNS,
     ConfigError,
@@ -379,7 +379,7 @@ class _SessionWork:
         job = self._job
         session = self._session
         paraphraser: Rewriter | None = None
-        user: Callable[[Instance[Any]], PlayedTurns] | None = None
+        user: Callable[[Instance[Any]], UserTurns] | None = None
         if job.paraphraser is not None and job.run.polish is not None:
             bound = bind(session, job.paraphraser)
             build_paraphraser = Kind("section_builders").load("polish")

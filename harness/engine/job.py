@@ -15,7 +15,7 @@ from harness.engine.models import Model
 from harness.engine.plan import FewShotPrompts, HeldInstances, RunPlan, Work, run_instances
 from harness.engine.resolving import code_hashes, recording_hashes
 from harness.engine.session import BoundModel
-from harness.engine.turns import PlayedTurns, user_role
+from harness.engine.turns import UserTurns, user_role
 from harness.errors import ConfigError
 from harness.ports import Observer, Task
 from harness.prompts import Template
@@ -59,7 +59,7 @@ class PlayedUser(Protocol):
     def request(self, role: UserRole, messages: Sequence[Message], origin: Origin) -> Request:
         """Return the request for the user's next turn in a conversation."""
 
-    def turns(self, task: Task[Any], bound: BoundModel, instance: Instance[Any]) -> PlayedTurns:
+    def turns(self, task: Task[Any], bound: BoundModel, instance: Instance[Any]) -> UserTurns:
         """Return the turns in an instance, given the model with its call stack."""
 
 

@@ -31,7 +31,7 @@ from harness.engine.session import BoundModel
 from harness.engine.turns import (
     AnsweredTurn,
     Messages,
-    PlayedTurns,
+    UserTurns,
     UserTurnMissing,
     as_of,
     continued,
@@ -96,7 +96,7 @@ class _Sample:
     answers: list[str]
     before: Verdicts  # on the first and latest rounds
     turn_verdicts: list[bool | None]  # of a conversation
-    played: PlayedTurns | None  # None: no model plays the user
+    played: UserTurns | None  # None: no model plays the user
     last: int  # number of the last round
 
 
@@ -112,7 +112,7 @@ class Samples:
     judging: Judging | None = None  # None: the rules alone decide
     paraphraser: Rewriter | None = None  # None: send the user's turns unchanged
     long_answers: LongAnswers | None = None  # None: score long answers in this process too
-    user: Callable[[Instance[Any]], PlayedTurns] | None = None  # None: no model plays the user
+    user: Callable[[Instance[Any]], UserTurns] | None = None  # None: no model plays the user
     # Whether a round is asked for; if not, the sample is left as it is.
     accepts: Callable[[Request], Awaitable[bool]] | None = None
 
@@ -151,7 +151,7 @@ class Samples:
             recorded = RecordedAnswers(index, self.bound.model.reasoning)
             earlier = recorded.rounds(instance.id, unfinished.sample, unfinished.round)
         messages, rewritings = await self._conversation(unfinished, opening, earlier)
-        played: PlayedTurns | None = None
+        played: UserTurns | None = None
         if self.user is not None and user_role(self.plan.task, instance) is not None:
             played = self.user(instance)
         return _Sample(

@@ -165,7 +165,7 @@ class UserTurnMissing(Exception):
         self.fields = fields  # of the attempt
 
 
-class PlayedTurns(Protocol):
+class UserTurns(Protocol):
     """The turns of a played user in a sample."""
 
     async def next_turn(self, answer: AnsweredTurn) -> str | None:
