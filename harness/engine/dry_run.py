@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -301,29 +302,28 @@ def _add_judge_calls(
     outcomes = judged_outcomes(job.task)
     seen = set[str]()
     is_known = job.model.backend.cacheable and job.paraphraser is None
-    questions: list[list[tuple[JudgeCalls, Sequence[Question]]]] = []  # by turn
-    instance: Instance[Any] | None = None
-    for unfinished in plan.owed():
-        if unfinished.instance is not instance:  # the samples of an instance follow each other
-            instance = unfinished.instance
-            questions = [
-                _questions(job.task, as_of(job.task, instance, ["…"] * turn), judges)
-                for turn in range(unfinished.turns)
-            ]
-        for number in range(unfinished.round, max(unfinished.turns, rounds.max) + 1):
-            of_turn = questions[min(number, unfinished.turns) - 1]
-            answer = (
-                reply(key(_first_request(plan, unfinished))) if number == 1 and is_known else None
-            )
-            if answer is not None:
-                if reply_outcome(answer) in outcomes:
-                    for judge, _ in of_turn:
-                        judge.add(judge.judge.about(instance, answer.text, unfinished.sample), seen)
-                continue
-            certain = number == unfinished.round or not rounds.stop_on_pass or unfinished.turns > 1
-            further = longest * min(number, unfinished.turns)
-            for judge, asked in of_turn:
-                judge.total.add_questions(asked, certain=certain, further=further)
+    for instance, unfinished in _by_instance(plan):
+        messages = plan.opening(instance).messages
+        questions = [  # by turn
+            _questions(job.task, as_of(job.task, instance, ["…"] * turn), judges)
+            for turn in range(unfinished[0].turns)
+        ]
+        for sample in unfinished:
+            for number in range(sample.round, max(sample.turns, rounds.max) + 1):
+                of_turn = questions[min(number, sample.turns) - 1]
+                answer: Reply | None = None
+                if number == 1 and is_known:
+                    request = plan.request(sample, 1, messages, messages_hash(messages))
+                    answer = reply(key(request))
+                if answer is not None:
+                    if reply_outcome(answer) in outcomes:
+                        for judge, _ in of_turn:
+                            judge.add(judge.judge.about(instance, answer.text, sample.sample), seen)
+                    continue
+                certain = number == sample.round or not rounds.stop_on_pass or sample.turns > 1
+                further = longest * min(number, sample.turns)
+                for judge, prompts in of_turn:
+                    judge.total.add_questions(prompts, certain=certain, further=further)
     by_name = {judge.judge.name: judge for judge in judges}
     late = OwedJudgements(job.folder.attempts, list(by_name), job.model.reasoning)
     for work in late.work(job.task, job.data):
@@ -343,9 +343,31 @@ def _questions(
     return [(judge, judge.judge.judge.questions(instance, reference)) for judge in scoring]
 
 
-def _first_request(plan: RunPlan, unfinished: OwedSample) -> Request:
-    messages = plan.opening(unfinished.instance).messages
-    return plan.request(unfinished, 1, messages, messages_hash(messages))
+def _by_instance(plan: RunPlan) -> Iterator[tuple[Instance[Any], list[OwedSample]]]:
+    """Yield each instance with unfinished samples, and these samples."""
+    for _, samples in groupby(plan.owed(), key=lambda sample: sample.instance.id):
+        unfinished = list(samples)
+        yield unfinished[0].instance, unfinished
+
+
+def _add_later_calls(
+    total: CallEstimate, plan: RunPlan, sample: OwedSample, messages: Sequence[Message]
+) -> None:
+    """Add the calls of a sample's feedback rounds, or of a conversation's turns."""
+    rounds = plan.run.rounds
+    max_tokens = plan.run.decoding.max_tokens
+    longest = _limit(max_tokens)
+    for number in range(max(2, sample.round), rounds.max + 1):
+        certain = number == sample.round or not rounds.stop_on_pass
+        further = (number - 1) * (FEEDBACK_TOKENS + longest)
+        total.add(messages, max_tokens, certain=certain, further=further)
+    user = plan.run.user if user_role(plan.task, sample.instance) else None
+    per_turn = longest + (user.max_tokens if user else 0)
+    for number in range(max(2, sample.round), sample.turns + 1):
+        turn = as_of(plan.task, sample.instance, [""] * (number - 1))
+        certain = user is None or number == sample.round
+        further = (number - 1) * per_turn
+        total.add(plan.task.messages(turn, ()), max_tokens, certain=certain, further=further)
 
 
 def count_work(
@@ -367,45 +389,35 @@ def count_work(
     first: tuple[Message, ...] | None = None
     has_shots = False
     total = CallEstimate(model)
-    rounds = plan.run.rounds
-    max_tokens = plan.run.decoding.max_tokens
-    longest = _limit(max_tokens)
-    instance: Instance[Any] | None = None
-    drawn = 0  # samples of the instance that the calls so far draw
     per_call = model.limits.samples_per_call if model else 1
-    for unfinished in plan.owed():
-        messages = plan.opening(unfinished.instance).messages
-        if first is None or (plan.shots and not has_shots):
-            # Prefer a prompt with shots to show, since some instances may lack them.
-            has_shots = messages != plan.task.messages(unfinished.instance, ())
-            if first is None or has_shots:
-                first = messages
-        if unfinished.round == 1:
-            request = _first_request(plan, unfinished)
-            name = key(request)
-            if name not in calls and cached(name):
-                n_cached += 1
-            elif name not in calls:
-                reference = plan.task.reference(unfinished.instance) or ""
-                most = request.decoding.max_tokens
-                tokens = round(len(reference) / CHARACTERS_PER_TOKEN[0])
-                answer = max(1, min(tokens, most or tokens))
-                drawn = drawn + 1 if unfinished.instance is instance else 1
-                instance = unfinished.instance
-                joint = per_call > 1 and drawn % per_call != 1
-                total.add(request.sent, most, certain=True, answer=answer, joint=joint)
-            calls.add(name)
-        for number in range(max(2, unfinished.round), rounds.max + 1):
-            certain = number == unfinished.round or not rounds.stop_on_pass
-            further = (number - 1) * (FEEDBACK_TOKENS + longest)
-            total.add(messages, max_tokens, certain=certain, further=further)
-        user = plan.run.user if user_role(plan.task, unfinished.instance) else None
-        per_turn = longest + (user.max_tokens if user else 0)
-        for number in range(max(2, unfinished.round), unfinished.turns + 1):
-            turn = as_of(plan.task, unfinished.instance, [""] * (number - 1))
-            certain = user is None or number == unfinished.round
-            further = (number - 1) * per_turn
-            total.add(plan.task.messages(turn, ()), max_tokens, certain=certain, further=further)
+    for instance, unfinished in _by_instance(plan):
+        messages = plan.opening(instance).messages
+        drawn = 0  # samples of the instance that the calls so far draw
+        for sample in unfinished:
+            if first is None or (plan.shots and not has_shots):
+                # Prefer a prompt with shots to show, since some instances may lack them.
+                has_shots = messages != plan.task.messages(instance, ())
+                if first is None or has_shots:
+                    first = messages
+            if sample.round == 1:
+                request = plan.request(sample, 1, messages, messages_hash(messages))
+                name = key(request)
+                if name not in calls and cached(name):
+                    n_cached += 1
+                elif name not in calls:
+                    reference = plan.task.reference(instance) or ""
+                    tokens = round(len(reference) / CHARACTERS_PER_TOKEN[0])
+                    most = request.decoding.max_tokens
+                    total.add(
+                        request.sent,
+                        most,
+                        certain=True,
+                        answer=max(1, min(tokens, most or tokens)),
+                        joint=drawn % per_call > 0,
+                    )
+                    drawn += 1
+                calls.add(name)
+            _add_later_calls(total, plan, sample, messages)
     n_references = 0
     failed: dict[str, str] = {}
     if references:
@@ -436,15 +448,17 @@ def _user_calls(job: Job, plan: RunPlan) -> CallEstimate | None:
     total.at_most = True
     max_tokens = user.section.max_tokens
     longest = _limit(job.run.decoding.max_tokens)
-    for unfinished in plan.owed():
-        role = user_role(plan.task, unfinished.instance)
+    for instance, unfinished in _by_instance(plan):
+        role = user_role(plan.task, instance)
         if role is None:
             continue
-        opening = plan.opening(unfinished.instance).messages
-        request = user.request(role, opening, Origin(unfinished.instance.id, 0, 1))
-        for n in range(unfinished.round, unfinished.turns):
-            further = n * longest + (n - 1) * max_tokens
-            total.add(request.messages, max_tokens, certain=n == unfinished.round, further=further)
+        opening = plan.opening(instance).messages
+        request = user.request(role, opening, Origin(instance.id, 0, 1))
+        for sample in unfinished:
+            for n in range(sample.round, sample.turns):
+                further = n * longest + (n - 1) * max_tokens
+                certain = n == sample.round
+                total.add(request.messages, max_tokens, certain=certain, further=further)
     return total
 
 

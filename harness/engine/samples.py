@@ -31,8 +31,8 @@ from harness.engine.session import BoundModel
 from harness.engine.turns import (
     AnsweredTurn,
     Messages,
-    UserTurns,
     UserTurnMissing,
+    UserTurns,
     as_of,
     continued,
     turn_verdicts,
