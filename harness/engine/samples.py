@@ -206,21 +206,21 @@ class Samples:
             return False
         sample.answers.append(call.reply.text)
         scoring = _Scoring(self, started, call)
-        answer = AnsweredTurn(
-            instance,
-            sample.messages,
-            call.reply,
-            request.origin,
-            last=is_last,
-            answers=sample.answers,
-            score=scoring.score,
-        )
         turn: str | None = None  # the user's next turn; without one, the sample ends
         try:
-            if sample.played is not None:
-                turn = await sample.played.next_turn(answer)
+            if sample.played is None:
+                turn = await self._next_turn(sample, scoring, instance)
             else:
-                turn = await self._next_turn(answer, sample.unfinished)
+                answer = AnsweredTurn(
+                    instance,
+                    sample.messages,
+                    call.reply,
+                    request.origin,
+                    last=is_last,
+                    answers=sample.answers,
+                    score=scoring.score,
+                )
+                turn = await sample.played.next_turn(answer)
             if turn is not None:
                 turn, rewritings = await self._rewritten(
                     turn, "feedback", sample.unfinished.instance, request.origin
@@ -248,22 +248,24 @@ class Samples:
         sample.rewritings = ()
         return True
 
-    async def _next_turn(self, answer: AnsweredTurn, sample: OwedSample) -> str | None:
+    async def _next_turn(
+        self, sample: _Sample, scoring: _Scoring, instance: Instance[Any]
+    ) -> str | None:
         """Have an answer scored, and return the user's next turn, or None to end the sample.
 
         That is the script's next turn, or feedback, until an answer passes if ``stop_on_pass``.
         """
-        assessment, verdict = await answer.score(answer.instance)
-        if answer.last:
+        assessment, verdict = await scoring.score(instance)
+        if scoring.started.round == sample.last:
             return None
-        if sample.turns > 1:
+        if sample.unfinished.turns > 1:
             if assessment.outcome in UNANSWERED:
                 return None
-            return user_turn(self.plan.task, sample.instance, answer.answers)
+            return user_turn(self.plan.task, sample.unfinished.instance, sample.answers)
         passed = verdict.passed is True and self.plan.run.rounds.stop_on_pass
         if passed or assessment.unscored:
             return None
-        return await self._feedback(answer.instance, answer.reply, assessment, verdict)
+        return await self._feedback(instance, scoring.call.reply, assessment, verdict)
 
     async def _call(
         self, sample: _Sample, started: Attempt, instance: Instance[Any], request: Request
