@@ -18,7 +18,6 @@ from harness.analysis.constraints import (
     kinds,
     read_findings,
 )
-from harness.analysis.failures import NO_FAILURES, Failures, merged, read_failures
 from harness.analysis.metrics import PASS_RATE, Metrics, from_json
 from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
 from harness.analysis.summary import Latencies, latencies, measure
@@ -32,6 +31,12 @@ from harness.plugins.comparisons.pair_matrix import (
     with_planned,
 )
 from harness.plugins.comparisons.suite import Suite, suite_of
+from harness.plugins.report.failure_reasons import (
+    NO_FAILURES,
+    Failures,
+    merged,
+    read_failures,
+)
 from harness.plugins.report.figure import Figure
 from harness.ports import Effect
 from harness.report.run_tables import REFERENCE_COLUMNS, reference_cells
