@@ -164,6 +164,11 @@ class Unjudged(Struct, frozen=True, kw_only=True):
     final: int = 0  # answers that were judged without a verdict, which a repeat does not retry
     allowed: bool  # whether the share of all these samples is at most ``max_unjudged``
 
+    @property
+    def n(self) -> int:
+        """The number of samples that lack a verdict or a score."""
+        return self.failed_calls + self.no_judgement + self.final
+
 
 def unjudged(folder: RunFolder, run: Run, scores: Sequence[str], allowed: float) -> Unjudged:
     """Count the samples of a run that should have one of the ``scores`` but lack it.
