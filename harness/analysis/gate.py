@@ -58,7 +58,8 @@ from harness.config.sections import (
     beyond_a_rate,
 )
 from harness.errors import ConfigError, RunConflict, nearest
-from harness.store.calls import NO_CALLS, CallTotals, read_calls, timed_calls
+from harness.records import CallFigures
+from harness.store.calls import NO_CALLS, RunCalls, read_calls, timed_calls
 from harness.store.columns import AttemptTable, natural
 from harness.store.index import AttemptIndex, read_attempts, read_names
 from harness.store.judgements import read_register
@@ -118,7 +119,7 @@ class Gate:
     n_calls: int = 0  # answered calls of the run's own model
     n_cached_calls: int = 0  # the part of them whose replies came from the cache
     n_crashed_calls: int = 0  # further calls, which crashed
-    judges: Mapping[str, CallTotals] = dataclasses.field(default_factory=dict)
+    judges: Mapping[str, CallFigures] = dataclasses.field(default_factory=dict)
 
     @property
     def outcome(self) -> Outcome:
@@ -233,9 +234,9 @@ def _measure(
         [counts for counts in without_score if counts.n],
         check.too_few,
         notes,
-        n_calls=model_calls.n,
-        n_cached_calls=model_calls.n_cached,
-        n_crashed_calls=model_calls.n_crashed,
+        n_calls=model_calls.n_calls,
+        n_cached_calls=model_calls.n_cached_calls,
+        n_crashed_calls=model_calls.n_crashed_calls,
         judges=calls.judges,
     )
     return gate, [*(partial(decided, decision) for decision in uncertain), *latencies]
@@ -273,8 +274,8 @@ def _refuse_unknown_figure(run: Run, name: str) -> None:
         raise ConfigError(problem, nearest(name, figures))
 
 
-def _cost(folder: RunFolder, run: Variant, calls: CallTotals, name: str, high: float) -> Decision:
-    if calls.n_without_cost:
+def _cost(folder: RunFolder, run: Variant, calls: RunCalls, name: str, high: float) -> Decision:
+    if calls.n_calls_without_cost:
         unpriced = _unpriced_models(run, calls)
         prices = " and ".join(f"{key}.price ({model})" for key, model in unpriced.items())
         remedy = (
@@ -283,7 +284,7 @@ def _cost(folder: RunFolder, run: Variant, calls: CallTotals, name: str, high: f
         )
         if unpriced.keys() <= read_prices(folder.path).keys():
             remedy = "Their replies report no tokens. Test another figure."
-        n_unknown = f"{calls.n_without_cost:,} of {calls.n:,} calls"
+        n_unknown = f"{calls.n_calls_without_cost:,} of {calls.n_calls:,} calls"
         raise ConfigError(f"The cost of {n_unknown} of the run {run.name!r} is unknown.", remedy)
     value = calls.known_cost_usd
     if name == COST_PER_SAMPLE:
@@ -299,14 +300,16 @@ def _cost(folder: RunFolder, run: Variant, calls: CallTotals, name: str, high: f
     )
 
 
-def _unpriced_models(run: Variant, calls: CallTotals) -> dict[str, str | None]:
+def _unpriced_models(run: Variant, calls: RunCalls) -> dict[str, str | None]:
     """Return the names of the models that made calls of unknown cost, by their key."""
-    parts = {"model": (run.metrics.model, calls.model or calls)}
+    parts: dict[str, tuple[str | None, CallFigures]] = {
+        "model": (run.metrics.model, calls.model or calls)
+    }
     if calls.user is not None:
         parts["user.model"] = "the played user", calls.user
     for name, facts in run.metrics.judges.items():
         parts[f"judges.{name}.model"] = facts.model, calls.judges.get(name, NO_CALLS)
-    return {key: model for key, (model, totals) in parts.items() if totals.n_without_cost}
+    return {key: model for key, (model, figures) in parts.items() if figures.n_calls_without_cost}
 
 
 def _latency(folder: RunFolder, table: AttemptTable, percentile: int, high: float) -> ToDecide:

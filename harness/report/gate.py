@@ -239,9 +239,9 @@ def cached_lines(gate: Gate, named: bool = False) -> list[str]:
         of_model = " of the model" if gate.judges else ""
         lines.append(_share_line(gate.n_cached_calls, gate.n_calls, of_model, run))
     for name, calls in gate.judges.items():
-        if calls.n_cached:
+        if calls.n_cached_calls:
             of_judge = f" of judge {printable(name)}"
-            lines.append(_share_line(calls.n_cached, calls.n, of_judge, run))
+            lines.append(_share_line(calls.n_cached_calls, calls.n_calls, of_judge, run))
     return lines
 
 

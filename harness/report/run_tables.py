@@ -9,7 +9,6 @@ from itertools import islice
 from harness.analysis.clustered import ROUNDING
 from harness.analysis.comparison import MOST_UNJUDGED
 from harness.analysis.metrics import (
-    CallFigures,
     Metrics,
     PositionBias,
     Rate,
@@ -20,7 +19,7 @@ from harness.analysis.metrics import (
     all_from_cache,
 )
 from harness.analysis.self_preference import MARK, marked, notes
-from harness.records import OUTCOMES
+from harness.records import OUTCOMES, CallFigures
 from harness.report.table import (
     Cell,
     Column,

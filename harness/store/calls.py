@@ -5,14 +5,17 @@ All functions that read files raise `DataInvalid` for a damaged line.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from math import fsum, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec import structs
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from harness.config.prices import Price
@@ -21,6 +24,7 @@ from harness.records import (
     LARGEST,
     NO_ANSWER_IN_TIME,
     WITHOUT_REPLY,
+    CallFigures,
     Outcome,
     PlayedTurn,
     Rewriting,
@@ -38,27 +42,16 @@ _UNKNOWN = -1
 _NOT_COUNTED = (_UNKNOWN,) * len(_TOKENS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallTotals:
-    """The number, tokens and cost of a run's calls. Calls of superseded attempts are included."""
+class RunCalls(CallFigures, frozen=True, kw_only=True):
+    """The number, tokens and cost of all calls of a run, and those of its models and judges."""
 
-    n: int = 0  # answered calls
-    n_crashed: int = 0  # calls of the application that crashed, of unknown tokens and cost
-    n_cached: int = 0  # replies that only came from the cache: other runs made these calls
-    usage: Usage | None = None  # of the calls that report it; None if none does; 0 without calls
-    n_without_usage: int = 0
-    known_cost_usd: float = 0.0  # of the calls whose cost is known
-    paid_usd: float = 0.0  # the part of known_cost_usd that did not come from the cache
-    # The part of known_cost_usd that was computed, for calls recorded before their price was known.
-    computed_usd: float = 0.0
-    n_without_cost: int = 0
     # Calls of the run's model and of the paraphrasing model; None if no other model was called.
-    model: CallTotals | None = None
-    user: CallTotals | None = None  # calls of the model that plays the user, if there is one
-    judges: Mapping[str, CallTotals] = field(default_factory=dict)  # a shared call counts for each
+    model: CallFigures | None = None
+    user: CallFigures | None = None  # calls of the model that plays the user, if there is one
+    judges: Mapping[str, CallFigures] = {}  # a shared call counts for each
 
 
-NO_CALLS = CallTotals()  # of a run without calls, or whose calls were not read
+NO_CALLS = RunCalls(cost_usd=0.0)  # of a run without calls, or whose calls were not read
 
 
 class CallCounter:
@@ -81,8 +74,11 @@ class CallCounter:
         counts = _NOT_COUNTED if call.usage is None else msgspec.structs.astuple(call.usage)
         self._rows.append(hash(name), not call.cached, cost, computed, *counts)
 
-    def totals(self) -> CallTotals:
-        """Return the totals over all distinct calls, and forget the calls."""
+    def totals(self, n_crashed: int = 0) -> CallFigures:
+        """Return the totals over all distinct calls, and forget the calls.
+
+        ``n_crashed`` is the number of further calls, which crashed.
+        """
         names = self._rows.taken("name")
         order = np.argsort(names).astype(np.int32)
         starts = np.flatnonzero(changes(names[order])).astype(np.int32)
@@ -93,23 +89,31 @@ class CallCounter:
             return np.fmax.reduceat(self._rows.taken(column)[order], starts)
 
         counts = {kind: largest(kind) for kind in _TOKENS}
-        counted = np.logical_and.reduce([of != _UNKNOWN for of in counts.values()])
+        counted = np.logical_and.reduce([tokens != _UNKNOWN for tokens in counts.values()])
         n_counted = int(counted.sum())
-        tokens = (of.sum(where=counted, dtype=np.int64) for of in counts.values())
+        usage = None
+        if n_counted or not len(starts):
+            sums = [int(tokens.sum(where=counted, dtype=np.int64)) for tokens in counts.values()]
+            usage = Usage(*sums)
         recorded = largest("cost")
-        cost_usd = np.where(computed := np.isnan(recorded), largest("computed"), recorded)
+        computed = np.isnan(recorded)
+        cost_usd = np.where(computed, largest("computed"), recorded)
         priced = ~np.isnan(cost_usd)
+        n_without_cost = len(starts) - int(priced.sum())
         paid = largest("paid") != 0
-        return CallTotals(
-            n=len(starts),
-            n_cached=len(starts) - int(paid.sum()),
-            usage=Usage(*map(int, tokens)) if n_counted or not len(starts) else None,
-            n_without_usage=len(starts) - n_counted,
-            # Exact (fsum), because calls come in no particular order.
-            known_cost_usd=fsum(cost_usd[priced]),
+        # Exact (fsum), because calls come in no particular order.
+        known_cost_usd = fsum(cost_usd[priced])
+        return CallFigures(
+            n_calls=len(starts),
+            n_cached_calls=len(starts) - int(paid.sum()),
+            n_crashed_calls=n_crashed,
+            usage=usage,
+            n_calls_without_usage=len(starts) - n_counted,
+            cost_usd=None if n_without_cost else known_cost_usd,
+            known_cost_usd=known_cost_usd,
             paid_usd=fsum(cost_usd[priced & paid]),
             computed_usd=fsum(cost_usd[priced & computed]),
-            n_without_cost=len(starts) - int(priced.sum()),
+            n_calls_without_cost=n_without_cost,
         )
 
 
@@ -144,48 +148,58 @@ def _computed(call: RecordedCall, price: Price) -> float:
     return price.cost(usage) if usage is not None and counted else nan
 
 
-def read_calls(path: Path) -> CallTotals:
+def read_calls(path: Path) -> RunCalls:
     """Return the totals over the calls of a run and of its judges, given its attempts file.
 
     An unrecorded cost is computed from the tokens if the run's folder records the model's price.
     """
     judged = has_judges(path.parent)
-    found = _totals(path, by_model=judged)
-    if not judged and found.user is not None:
-        found = _totals(path, by_model=True)
-    manifest = path.with_name("manifest.json")
-    if "imported" not in read_json(manifest, dict[str, Any], "Remove it and run again."):
-        return found
+    calls = _totals(path, by_model=judged)
+    if not judged and calls.user is not None:
+        calls = _totals(path, by_model=True)
+    manifest = read_json(
+        path.with_name("manifest.json"), dict[str, Any], "Remove it and run again."
+    )
+    if "imported" not in manifest:
+        return calls
     # Another tool made the calls of the run's model.
-    model = found.model and replace(found.model, n_cached=0)
-    judges = sum(judge.n_cached for judge in found.judges.values())
-    return replace(found, n_cached=judges, model=model)
+    n_cached = sum(judge.n_cached_calls for judge in calls.judges.values())
+    model = calls.model and replace(calls.model, n_cached_calls=0)
+    return replace(calls, n_cached_calls=n_cached, model=model)
 
 
-def _totals(path: Path, *, by_model: bool) -> CallTotals:
-    prices, total, user = read_prices(path.parent), CallCounter(), CallCounter()
-    each, played = {"": CallCounter()}, False
+def _totals(path: Path, *, by_model: bool) -> RunCalls:
+    """Return the totals, and if ``by_model`` those of each model, which take more memory."""
+    prices = read_prices(path.parent)
+    every = CallCounter()
+    model = CallCounter()
+    user: CallCounter | None = None
+    judges: dict[str, CallCounter] = {}
     n_crashed = 0
     for judge, name, call in _recorded(path):
         if not name:
             n_crashed += 1
             continue
-        key = f"judges.{judge}.model" if judge else "model"
         if isinstance(call, PlayedTurn):
-            price, played = prices.get("user.model"), True
-            user.add(name, call, price)
+            key = "user.model"
+            counter = user = user or CallCounter()
+        elif judge:
+            key = f"judges.{judge}.model"
+            counter = judges.setdefault(judge, CallCounter())
         else:
-            price = prices.get("polish" if isinstance(call, Rewriting) else key)
-            if by_model:  # otherwise not, to save memory
-                each.setdefault(judge, CallCounter()).add(name, call, price)
-        total.add(name, call, price)
-    played_calls = user.totals() if played else None
-    found = replace(total.totals(), n_crashed=n_crashed, user=played_calls)
-    if not by_model:
-        return found
-    totals = {judge: own.totals() for judge, own in each.items()}
-    model = replace(totals.pop(""), n_crashed=n_crashed)
-    return replace(found, model=model, judges=totals)
+            key = "polish" if isinstance(call, Rewriting) else "model"
+            counter = model
+        price = prices.get(key)
+        every.add(name, call, price)
+        if by_model or counter is user:
+            counter.add(name, call, price)
+    total = every.totals(n_crashed)
+    return RunCalls(
+        **structs.asdict(total),
+        model=model.totals(n_crashed) if by_model else None,
+        user=user and user.totals(),
+        judges={judge: counter.totals() for judge, counter in judges.items() if by_model},
+    )
 
 
 def read_payments(path: Path) -> dict[bytes, float]:
@@ -371,4 +385,4 @@ def with_call_scores(path: Path) -> AttemptTable:
             tokens[row] = line.usage.output_tokens
     scores = {**index.attempts.scores, TOKENS: tokens, MILLISECONDS: times}
     shares = {**index.attempts.shares, TOKENS: False, MILLISECONDS: False}
-    return replace(index.attempts, scores=scores, shares=shares)
+    return dataclasses.replace(index.attempts, scores=scores, shares=shares)

@@ -42,7 +42,7 @@ from harness.ports import Effect
 from harness.report.run_tables import REFERENCE_COLUMNS, reference_cells
 from harness.report.runs import common_start
 from harness.report.table import Note, ShownUnit, Table, table
-from harness.store.calls import CallTotals, read_latencies, sample_seconds
+from harness.store.calls import RunCalls, read_latencies, sample_seconds
 from harness.store.columns import AttemptTable
 from harness.store.files import read_file
 from harness.store.index import AttemptIndex
@@ -217,7 +217,7 @@ def _read(
     """Return a run to compare and to report, and the findings on its constraints."""
     metrics = None if texts else _saved(folder, index)
     if metrics is None:
-        calls = None if texts else CallTotals(n_without_cost=1)
+        calls = None if texts else RunCalls(n_calls_without_cost=1)
         metrics = measure(folder, index.attempts, calls, grouped=not quick, score=asked.score)
     variant = variant_of(folder, metrics)
     if asked.score:
