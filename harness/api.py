@@ -187,7 +187,7 @@ def run_all(
             runs have ended, unless the error concerns them, too.
         KeyboardInterrupt: After Ctrl-C, once the calls in flight have ended.
     """
-    display = Display({}, shown=options.get("progress", True))
+    display = Display({}, visible=options.get("progress", True))
     return _finished(display, partial(_run_all, display, file, **options))
 
 
@@ -218,7 +218,7 @@ async def arun_all(
     file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]
 ) -> dict[str, RunResult]:
     """Do the same as `run_all`, without blocking the running event loop."""
-    return await _run_all(Display({}, shown=options.get("progress", True)), file, **options)
+    return await _run_all(Display({}, visible=options.get("progress", True)), file, **options)
 
 
 async def _run_all(
@@ -311,7 +311,7 @@ def evaluate(
         >>> found.run  # doctest: +ELLIPSIS
         RunResult('eval.collie.simulated-0.8', pass rate 0.846 ± 0.104, 95% 0.546-0.981, n=13, ...)
     """
-    display = Display({}, shown=options.get("progress", True))
+    display = Display({}, visible=options.get("progress", True))
     return _finished(display, partial(_evaluate, display, tasks, model, **options))
 
 
@@ -321,7 +321,7 @@ async def aevaluate(
 ) -> EvaluationResult:
     """Do the same as `evaluate`, without blocking the running event loop."""
     return await _evaluate(
-        Display({}, shown=options.get("progress", True)), tasks, model, **options
+        Display({}, visible=options.get("progress", True)), tasks, model, **options
     )
 
 

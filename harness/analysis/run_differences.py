@@ -67,13 +67,16 @@ def differing(
     keys = sorted({key for variant in variants for key in changed(baseline, variant)})
     if not models and "model.name" in keys and all(key.startswith("model.") for key in keys):
         keys = []
-    of_task = [
-        key for key in keys if key.startswith("task.") or (same_content and key in FORM_SETTINGS)
-    ]
-    if of_task:
-        yield f"The variants differ in {', '.join(of_task)}."
-    further = [key for key in keys if key not in of_task]
-    if texts := [text for key in further for text in _values(key, [baseline, *variants])]:
+    task_keys = []
+    texts: list[str] = []
+    for key in keys:
+        if key.startswith("task.") or (same_content and key in FORM_SETTINGS):
+            task_keys.append(key)
+        else:
+            texts += _values(key, [baseline, *variants])
+    if task_keys:
+        yield f"The variants differ in {', '.join(task_keys)}."
+    if texts:
         yield f"They differ in more than the task's options: {', '.join(texts)}."
     for variant in variants:
         earlier, later = baseline.fingerprint, variant.fingerprint
