@@ -94,11 +94,13 @@ def measure(
     references = None
     if (folder.path / REFERENCES).is_dir():
         references = read_attempts(references_folder(folder).attempts)
-    reads_lines = calls is None
-    # One at a time, to save memory.
-    calls = read_calls(folder.attempts) if calls is None else calls
+    index = None
+    if calls is None:
+        calls = read_calls(folder.attempts)  # before the attempts, to save memory
+        index = AttemptIndex(folder.attempts)
     model_calls = calls.model or calls
-    attempts = read_attempts(folder.attempts) if attempts is None else attempts
+    if attempts is None:
+        attempts = read_attempts(folder.attempts) if index is None else index.attempts
     n_owed = folder.owed()
     if loss := warn_of_loss(folder, attempts):
         complete = False
@@ -123,9 +125,8 @@ def measure(
     )
     saved = read_aggregates(folder.attempts)
     metrics = replace(metrics, aggregates={part: dict(values) for part, values in saved.items()})
-    if not reads_lines:
+    if index is None:
         return metrics
-    index = AttemptIndex(folder.attempts, judges=False)
     if CHOICE in attempts.scores:
         metrics = replace(metrics, positions=read_positions(index))
     if not facts.simulated:

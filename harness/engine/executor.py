@@ -263,7 +263,8 @@ async def _work(
 
         def write(attempt: Attempt, passed: bool | None, before: Verdicts) -> None:
             writer.append(attempt)
-            score_warnings.update(warnings_of(attempt.scores))
+            for named_warning in warnings_of(attempt.scores):
+                score_warnings[named_warning] += 1
             tally.record(attempt, passed, before)
             observation.attempt(attempt)
 

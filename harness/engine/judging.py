@@ -37,7 +37,7 @@ from harness.engine.reasoning import RecordedAnswers
 from harness.engine.restoring import is_cached
 from harness.engine.session import BoundModel, Session, work_off
 from harness.engine.turns import answered
-from harness.errors import CallError, FatalCallError, Unparseable
+from harness.errors import CallError, ConfigError, FatalCallError, Unparseable
 from harness.ports import Task
 from harness.records import SCHEMA_VERSION, Attempt, Call, Instance, Request, Score, Usage
 from harness.scoring.panel import Panel
@@ -497,8 +497,11 @@ class Judging:
 def _judgement(
     judge: str, attempt: Attempt, started: float, ended: float, scores: Mapping[str, Score]
 ) -> Judgement:
-    remedy = f"No paid reply is lost: fix the judge {judge!r}, and run again."
-    scores = recordable(scores, attempt.instance, remedy)
+    try:
+        scores = recordable(scores, attempt.instance)
+    except ConfigError as error:
+        remedy = f"No paid reply is lost: fix the judge {judge!r}, and run again."
+        raise ConfigError(error.message, f"{error.remedy} {remedy}") from None
     return Judgement(
         v=SCHEMA_VERSION,
         judge=judge,
