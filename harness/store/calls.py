@@ -75,18 +75,17 @@ class CallCounter:
         self._rows.append(hash(name), not call.cached, cost, computed, *counts)
 
     def totals(self, n_crashed: int = 0) -> CallFigures:
-        """Return the totals over all distinct calls, and forget the calls.
+        """Return the totals over all distinct calls.
 
         ``n_crashed`` is the number of further calls, which crashed.
         """
-        names = self._rows.taken("name")
+        names = self._rows.column("name")
         order = np.argsort(names).astype(np.int32)
         starts = np.flatnonzero(changes(names[order])).astype(np.int32)
-        del names
 
         def largest(column: str) -> NDArray[Any]:
             # fmax ignores NaN, which stands for an unknown cost.
-            return np.fmax.reduceat(self._rows.taken(column)[order], starts)
+            return np.fmax.reduceat(self._rows.column(column)[order], starts)
 
         counts = {kind: largest(kind) for kind in _TOKENS}
         counted = np.logical_and.reduce([tokens != _UNKNOWN for tokens in counts.values()])

@@ -95,21 +95,24 @@ class AttemptIndex:
         if lines is None:
             lines = AttemptLines(path, "judged" if judged else "")
             lines.read_on()
-            found = lines.resolved(keep=False)
-        else:
-            found = lines.resolved()
-        table, self._answers = found.table, found.answers
-        neutral = (found.columns["neutral"] != 0) & (table.outcome != OUTCOMES.index("error"))
+        counted = lines.resolved()
+        del lines  # to free memory
+        table = counted.table
+        columns = counted.columns
+        self._answers = counted.answers
         # (n,) byte offset of each attempt's line
-        self.offset: NDArray[np.int64] = found.columns["offset"]
+        self.offset: NDArray[np.int64] = columns["offset"]
         self.calls: Mapping[str, NDArray[Any]] = {
-            name: found.columns[name] for name in CALLS if name in found.columns
+            name: columns[name] for name in CALLS if name in columns
         }
         self.judgements: JudgementIndex | None = None
         if judged:
-            self._keys: NDArray[np.int64] = found.columns["key"]
+            self._keys: NDArray[np.int64] = columns["key"]
             self.judgements = JudgementIndex(path.parent, partial=partial)
-        self._by_rules, self._neutral_by_rules, self._turns = table, neutral, found.columns["turns"]
+        self._by_rules = table
+        is_error = table.outcome == OUTCOMES.index("error")
+        self._neutral_by_rules: Bools = (columns["neutral"] != 0) & ~is_error
+        self._turns: Ints = columns["turns"]
         # (n,) mask of the attempts that were judged, but by nothing that gives a verdict
         self.neutral: NDArray[np.bool_]
         self.attempts, self.neutral = self._with_judges()
