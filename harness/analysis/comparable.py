@@ -106,7 +106,8 @@ def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
     later: dict[str, Any] = {}
     deciding = []
     if (folder.path / JUDGES).exists():
-        in_run_file = {section.as_ for section in [*run.judges, *run.panels]}
+        in_run_file = {judge.as_ for judge in run.judges}
+        in_run_file |= {panel.as_ for panel in run.panels}
         for judge_name, judge in read_register(folder.path).judges.items():
             if judge.decides:
                 deciding.append(judge_name)
@@ -190,7 +191,7 @@ def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[li
     return measured, *common_score(variant for variant, _ in measured)
 
 
-def refuse_unknown(name: str, names: Sequence[str], problem: str) -> None:
+def refuse_unknown(name: str, names: Collection[str], problem: str) -> None:
     """Raise ConfigError, suggesting the nearest name, if ``name`` is not empty or in ``names``."""
     if name and name not in names:
         raise ConfigError(problem, nearest(name, names))

@@ -186,7 +186,7 @@ class _Sums(NamedTuple):
     n: Counts  # samples with a value
     n_samples: Counts
 
-    def bounds(self, rows: Ints) -> tuple[Floats, Floats]:
+    def bounds(self, rows: NDArray[np.integer]) -> tuple[Floats, Floats]:
         """Return the means if all samples without a verdict had failed, and if all had passed."""
         missing = (self.n_samples - self.n)[rows]
         n_samples = self.n_samples[rows]

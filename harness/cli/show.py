@@ -24,6 +24,7 @@ from harness.engine.task_answers import row_fields
 from harness.errors import ConfigError, DataMissing
 from harness.report.constraints import constraint_document, constraint_shares, rejection_document
 from harness.report.run_tables import headed, run_document
+from harness.report.runs import runs_table, suite_document
 from harness.report.table import Note, Table, TableDocument
 from harness.report.transcript import Rows, answers_document, failed_document, transcript
 from harness.store.index import AttemptIndex, read_instance
@@ -76,34 +77,21 @@ def show(
     folders = runs_named(runs, Settings())
     if len(folders) > 1 and (instance is not None or rejected):
         problem = f"That is shown for one run, not for {len(folders)}."
-        raise ConfigError(problem, f"Name one: {', '.join(one.name for one in folders)}.")
+        names = ", ".join(folder.name for folder in folders)
+        raise ConfigError(problem, f"Name one: {names}.")
     folder = folders[0]
-    own: dict[str, Mapping[str, object]] = {}
+    rows: dict[str, Mapping[str, object]] = {}  # the user's own, by instance
     if side_by_side or failed:
         warn = [say] if form == "csv" else []  # others use the order of the rows only
-        own = {id_: row for one in folders for id_, row in row_fields(one, *warn).items()}
+        for run in folders:
+            rows |= row_fields(run, *warn)
     if side_by_side:
-        found = {one.name: _last_answers(one, own) for one in folders}
-        show_document(answers_document(found, failed=failed, own=own), form)
+        answers = {run.name: _last_answers(run, rows) for run in folders}
+        show_document(answers_document(answers, failed=failed, own=rows), form)
     elif instance is not None:
-        attempts = read_instance(folder.attempts, instance)
-        if not attempts:
-            problem = f"The run {folder.name!r} has no attempts of the instance {instance!r}."
-            raise DataMissing(problem, f"The ids are in {folder.attempts}.")
-        if failed:
-            attempts = [one for one in attempts if one.passed is False or one.outcome == "error"]
-        show_listing(transcript(attempts), attempts, form)
+        _show_instance(folder, instance, form, failed=failed)
     elif failed:
-        lists = {one.name: _failed(one, own) for one in folders}
-        if form == "csv":
-            records = [record for one in lists.values() for record in one.records or ()]
-            show_document(TableDocument(parts=[], records=records), form)
-        if form == "json":
-            data = {name: document.data for name, document in lists.items()}
-            whole = data if len(folders) > 1 else data[folder.name]
-            show_document(TableDocument(parts=[], data=whole), form)
-        for one in folders if form == "table" else ():
-            show_document(headed(lists[one.name], measure(one)))
+        _show_failed(folders, rows, form)
     elif len(folders) > 1:
         show_document(_shares(folders, by or LABEL) if constraints else _several(folders), form)
     elif constraints:
@@ -115,27 +103,49 @@ def show(
         show_document(replace(run_document(metrics), data=metrics), form)
 
 
-def _last_answers(folder: RunFolder, own: Rows) -> list[AnswerLine]:
+def _show_instance(folder: RunFolder, instance: str, form: str, *, failed: bool) -> None:
+    attempts = read_instance(folder.attempts, instance)
+    if not attempts:
+        problem = f"The run {folder.name!r} has no attempts of the instance {instance!r}."
+        raise DataMissing(problem, f"The ids are in {folder.attempts}.")
+    if failed:
+        attempts = [a for a in attempts if a.passed is False or a.outcome == "error"]
+    show_listing(transcript(attempts), attempts, form)
+
+
+def _show_failed(folders: Sequence[RunFolder], rows: Rows, form: str) -> None:
+    documents = {folder.name: _failed(folder, rows) for folder in folders}
+    if form == "table":
+        for folder in folders:
+            show_document(headed(documents[folder.name], measure(folder)))
+        return
+    records: list[Mapping[str, object]] = []
+    for document in documents.values():
+        records += document.records or ()
+    data: object = {name: document.data for name, document in documents.items()}
+    if len(folders) == 1:
+        data = documents[folders[0].name].data
+    show_document(TableDocument(parts=[], records=records, data=data), form)
+
+
+def _last_answers(folder: RunFolder, rows: Rows) -> list[AnswerLine]:
     index = AttemptIndex(folder.attempts)
     warn_of_missing(folder, index.attempts)
-    order = index.rows_by_name(own)
+    order = index.rows_by_name(rows)
     return list(read_deciding(index, AnswerLine, order[index.attempts.is_last_round()[order]]))
 
 
-def _failed(folder: RunFolder, own: Rows) -> TableDocument:
+def _failed(folder: RunFolder, rows: Rows) -> TableDocument:
     index = AttemptIndex(folder.attempts)
     warn_of_missing(folder, index.attempts)
     turns = index.attempts.turns is not None
-    return failed_document(read_failed(index, own), len(index), folder.name, own, turns=turns)
+    return failed_document(read_failed(index, rows), len(index), folder.name, rows, turns=turns)
 
 
 def _several(folders: Sequence[RunFolder]) -> TableDocument:
-    # Not needed for one run.
-    from harness.report.runs import runs_table, suite_document
-
     metrics = {folder.name: measure(folder) for folder in folders}
     document = TableDocument(parts=[runs_table(metrics)])
-    if len({one.task for one in metrics.values()}) > 1:
+    if len({run_metrics.task for run_metrics in metrics.values()}) > 1:
         document = suite_document(list(map(read_run, folders)))
     more = Note(f"One in full: harness show {folders[0].name}")
     return replace(document, parts=[*document.parts, more], data=metrics)
@@ -146,7 +156,8 @@ def _findings(folder: RunFolder, label: str) -> ConstraintFindings:
     if not findings.table.judged.any():
         problem = f"The run {folder.name!r} has no scores of individual constraints."
         raise DataMissing(problem, f"Show its metrics: harness show {folder.name}")
-    if label not in (labels := findings.table.labels()):
+    labels = findings.table.labels()
+    if label not in labels:
         problem = f"--by: constraints of the run {folder.name!r} have no label {label!r}."
         raise ConfigError(problem, f"Its labels: {', '.join(sorted(labels))}.")
     return findings
@@ -154,33 +165,33 @@ def _findings(folder: RunFolder, label: str) -> ConstraintFindings:
 
 def _constraints(folder: RunFolder, label: str) -> TableDocument:
     findings = _findings(folder, label)
-    found = kinds(findings, label)
-    unlabelled = int(findings.table.judged.sum()) - sum(one.n for one in found)
-    return constraint_document(found, findings.without, label, unlabelled)
+    by_kind = kinds(findings, label)
+    unlabelled = int(findings.table.judged.sum()) - sum(kind.n for kind in by_kind)
+    return constraint_document(by_kind, findings.without, label, unlabelled)
 
 
 def _shares(folders: Sequence[RunFolder], label: str) -> TableDocument:
     variants = [variant for variant, _ in map(read_run, folders)]
-    tasks = dict.fromkeys(one.metrics.task for one in variants)
+    tasks = dict.fromkeys(variant.metrics.task for variant in variants)
     if len(tasks) > 1:
         problem = f"The runs are of different tasks: {', '.join(tasks)}."
         raise ConfigError(problem, "Show the runs of each task separately.")
-    found = {folder.name: kinds(_findings(folder, label), label) for folder in folders}
-    marks = [f"{one.name}: {', '.join(one.marks)}" for one in variants if one.marks]
-    return replace(constraint_shares(found, label), title=next(iter(tasks)), marks=marks)
+    by_run = {folder.name: kinds(_findings(folder, label), label) for folder in folders}
+    marks = [f"{run.name}: {', '.join(run.marks)}" for run in variants if run.marks]
+    return replace(constraint_shares(by_run, label), title=next(iter(tasks)), marks=marks)
 
 
 def _rejected(folder: RunFolder, label: str) -> TableDocument:
     index = AttemptIndex(folder.attempts, judges=False)
-    found = rejections(read_asked(index))
-    if not found.n + found.n_failed:
+    rejected = rejections(read_asked(index))
+    if not rejected.n + rejected.n_failed:
         remedy = "Set decoding.constraint in the run file (harness docs providers)."
         raise DataMissing(f"The run {folder.name!r} did not constrain decoding.", remedy)
     if not label:
-        return rejection_document(found)
+        return rejection_document(rejected)
     refuse_unknown_label("--by", label, {folder.name: index.attempts})
-    parts = list[Table | Note]()
+    parts: list[Table | Note] = []
     for group, _ in index.attempts.by(label):
-        own = rejections(read_asked(index, {label: group}))
-        parts += [Note(f"{label} {group}", "bold"), *rejection_document(own).parts]
+        in_group = rejections(read_asked(index, {label: group}))
+        parts += [Note(f"{label} {group}", "bold"), *rejection_document(in_group).parts]
     return TableDocument(parts=parts)

@@ -104,11 +104,14 @@ def run_document(metrics: Metrics) -> TableDocument:
 
 def aggregate_table(runs: Sequence[Metrics]) -> Table:
     """Build a table of the metrics that runs' tasks compute themselves."""
+    columns = ["run", "task", "metric", "value"]
     rows = []
     for run in runs:
         for part, values in run.aggregates.items():
             rows += [[run.run, part, metric, f"{value:.6g}"] for metric, value in values.items()]
-    columns = ["run" if len(runs) > 1 else None, "task", "metric", "value"]
+    if len(runs) == 1:
+        columns = columns[1:]
+        rows = [row[1:] for row in rows]
     return table(columns, rows, title="As the benchmark computes it")
 
 
@@ -125,7 +128,7 @@ def position_table(bias: PositionBias) -> Table:
         ]
         for rates in bias.positions
     ]
-    columns = [
+    columns: list[Column | str | None] = [
         Column("option", text=True),
         Column("right"),
         Column("chosen ± s.e.", rate=True),
@@ -225,7 +228,12 @@ def _scores(metrics: Metrics) -> Table:
     for name, mean in metrics.scores.items():
         mark = f" {MARK}" if marked(metrics, name) else ""
         rows.append([name + mark, mean.n, mean, mean.ci95])
-    columns = ["score", "n", Column("mean ± s.e.", digits=4), Column("95%", digits=4)]
+    columns: list[Column | str | None] = [
+        "score",
+        "n",
+        Column("mean ± s.e.", digits=4),
+        Column("95%", digits=4),
+    ]
     fewer = any(mean.n < metrics.overall.n for mean in metrics.scores.values())
     notes = [WITHOUT_SCORE] if fewer and not of_groups(metrics) else []
     return table(columns, rows, notes=notes)
@@ -254,7 +262,7 @@ def group_table(metrics: Metrics, label: str) -> Table:
     if len(groups) > MOST_GROUPS:
         notes.append(f"{len(groups) - MOST_GROUPS:,} more groups are in metrics.json.")
     figure = f"{'mean' if metrics.measure else 'rate'} ± s.e."
-    columns = [label, "n", figure, Column("95%", hide=1)]
+    columns: list[Column | str | None] = [label, "n", figure, Column("95%", hide=1)]
     for k in rounds:  # the first and last rounds are hidden last
         columns.append(Column(f"r{k}", hide=3 if k in (rounds[0], rounds[-1]) else 2))
     rows = [
@@ -284,7 +292,7 @@ def pass_at_k_table(metrics: Metrics) -> Table:
         ]
         for k in [*(k for k in series if k < largest), largest]
     ]
-    columns = [
+    columns: list[Column | str | None] = [
         "k",
         "n" if unequal else None,
         Column("pass@k ± s.e.", rate=True),
@@ -298,7 +306,7 @@ def pass_at_k_table(metrics: Metrics) -> Table:
 def round_table(metrics: Metrics) -> Table:
     """Build a table of pass rates by round."""
     rounds = metrics.rounds
-    columns = [
+    columns: list[Column | str | None] = [
         "round",
         "n",
         Column("each ± s.e.", digits=4, rate=True),
@@ -332,7 +340,7 @@ def turn_table(metrics: Metrics) -> Table:
         means = {name: mean.mean for name, mean in turn.scores.items()}
         figures = [turn.n_answers, turn.n, turn, turn.ci95]
         rows.append([str(turn_number), *figures, *(means.get(name) for name in scores)])
-    columns = [
+    columns: list[Column | str | None] = [
         "turn",
         "answers",
         "n",

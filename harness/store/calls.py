@@ -196,7 +196,7 @@ def _totals(path: Path, *, by_model: bool) -> RunCalls:
     return RunCalls(
         **structs.asdict(total),
         model=model.totals(n_crashed) if by_model else None,
-        user=user and user.totals(),
+        user=None if user is None else user.totals(),
         judges={judge: counter.totals() for judge, counter in judges.items() if by_model},
     )
 
