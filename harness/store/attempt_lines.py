@@ -95,10 +95,10 @@ class AttemptLines:
         """Whether the data that links lines to judgements is read."""
         return self._kind != ""
 
-    def read_on(self, most: int | None = None) -> bool:
-        """Read new lines: all of them, or about ``most`` bytes. Return whether there were any."""
+    def read_on(self, limit: int | None = None) -> bool:
+        """Read new lines: all of them, or about ``limit`` bytes. Return whether there were any."""
         size_before = self.size
-        if most is None:
+        if limit is None:
             with reading(self.path):
                 size = self.path.stat().st_size if self.path.exists() else 0
             if size - size_before > LARGE:
@@ -109,7 +109,7 @@ class AttemptLines:
         for number, offset, line in decoded(
             self.path, _BY_KIND[self._kind][0], ATTEMPT, start, self.number, check=seals.check
         ):
-            if most is not None and offset - start > most:
+            if limit is not None and offset - start > limit:
                 self.size = offset
                 break
             try:

@@ -299,11 +299,11 @@ def sample_seconds(index: AttemptIndex) -> NDArray[np.float64]:
     A cached reply counts with its call's duration, and a crash with the time until it. Samples
     with a failed call, or one of unknown duration, are left out. Judges' calls do not count.
     """
-    found = [line.duration for line in index.read(_Timed, np.arange(len(index)))]
+    durations = [line.duration for line in index.read(_Timed, np.arange(len(index)))]
     sample = np.cumsum(index.attempts.sample_starts()) - 1
-    sums = np.bincount(sample, np.array(found, np.float64))
-    known: NDArray[np.float64] = sums[~np.isnan(sums)]
-    return known
+    sums = np.bincount(sample, np.array(durations, np.float64))
+    complete: NDArray[np.float64] = sums[~np.isnan(sums)]
+    return complete
 
 
 class _Answer(msgspec.Struct, gc=False):
@@ -324,29 +324,31 @@ class RunReplies:
     reply: NDArray[np.int64]  # (n,) hashes of the reply's call and text
     passed: NDArray[Any]  # (n,) 1, 0 or `NOT_JUDGED`
 
-    def same_as(self, other: RunReplies) -> NDArray[np.int64]:
+    def same_as(self, replies: RunReplies) -> NDArray[np.int64]:
         """Return the digests of the instances whose replies are the same in another run.
 
         All replies of one of the runs to such an instance are replies of the other, apart from
         attempts that failed there. Replies with different verdicts are not the same, because the
         runs then score differently.
         """
-        _, rows, other_rows = np.intersect1d(
-            self.attempt, other.attempt, assume_unique=True, return_indices=True
+        _, rows, their_rows = np.intersect1d(
+            self.attempt, replies.attempt, assume_unique=True, return_indices=True
         )
-        answered = self.replied[rows] & other.replied[other_rows]
-        rows, other_rows = rows[answered], other_rows[answered]
-        verdicts = self.passed[rows], other.passed[other_rows]
-        judged = (verdicts[0] != NOT_JUDGED) & (verdicts[1] != NOT_JUDGED)
-        differs = self.reply[rows] != other.reply[other_rows]
-        differs |= judged & (verdicts[0] != verdicts[1])
+        answered = self.replied[rows] & replies.replied[their_rows]
+        rows = rows[answered]
+        their_rows = their_rows[answered]
+        passed = self.passed[rows]
+        their_passed = replies.passed[their_rows]
+        judged = (passed != NOT_JUDGED) & (their_passed != NOT_JUDGED)
+        differs = self.reply[rows] != replies.reply[their_rows]
+        differs |= judged & (passed != their_passed)
         instance = self.instance[rows]
-        more = np.intersect1d(self._beyond(other), other._beyond(self))
+        more = np.intersect1d(self._beyond(replies), replies._beyond(self))
         return np.setdiff1d(instance, np.union1d(instance[differs], more))
 
-    def _beyond(self, other: RunReplies) -> NDArray[np.int64]:
-        """Return the digests of the instances with a reply to an attempt that ``other`` lacks."""
-        return self.instance[self.replied & ~np.isin(self.attempt, other.attempt)]
+    def _beyond(self, replies: RunReplies) -> NDArray[np.int64]:
+        """Return the digests of the instances with a reply to an attempt that the others lack."""
+        return self.instance[self.replied & ~np.isin(self.attempt, replies.attempt)]
 
 
 _NONE = np.empty(0, np.int64)

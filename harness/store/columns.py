@@ -216,16 +216,16 @@ class TableBuilder:
         )
         self._scores.add(line.scores)
 
-    def extend(self, other: TableBuilder) -> None:
+    def extend(self, builder: TableBuilder) -> None:
         """Append the lines of another builder to those of this one.
 
         Raises:
             OverflowError: If there would be too many distinct score names. Nothing is then added.
         """
-        self._scores.extend(other._scores)
+        self._scores.extend(builder._scores)
         numbers = self._groupings
-        number = [numbers.setdefault(text, len(numbers)) for text in other._groupings]
-        columns = {name: other._rows.column(name) for name in other._rows.fields}
+        number = [numbers.setdefault(text, len(numbers)) for text in builder._groupings]
+        columns = {name: builder._rows.column(name) for name in builder._rows.fields}
         columns["grouping"] = np.array(number, np.int32)[columns["grouping"]]
         self._rows.extend(columns)
 
@@ -309,24 +309,24 @@ class ScoreColumns:
         self._rows[name] = Rows(line="i", value="d")
         self._places[name] = MOST_SCORES
 
-    def extend(self, other: ScoreColumns) -> None:
+    def extend(self, scores: ScoreColumns) -> None:
         """Append the lines of other columns.
 
         Raises:
             OverflowError: If there would be too many distinct score names. Nothing is then added.
         """
-        if len(self._rows.keys() | other._rows.keys()) > MOST_SCORES:
+        if len(self._rows.keys() | scores._rows.keys()) > MOST_SCORES:
             raise OverflowError(_TOO_MANY)
-        for name, rows in other._rows.items():
+        for name, rows in scores._rows.items():
             if name not in self._rows:
                 self._add_name(name)
-            self._places[name] = min(self._places[name], other._places[name])
+            self._places[name] = min(self._places[name], scores._places[name])
             lines = rows.column("line") + np.int32(self._n)
             self._rows[name].extend({"line": lines, "value": rows.column("value")})
-        for name, share in other.shares.items():
+        for name, share in scores.shares.items():
             self.shares[name] = share and self.shares.get(name, True)
-        self._numbers |= other._numbers
-        self._n += other._n
+        self._numbers |= scores._numbers
+        self._n += scores._n
 
     def columns(self, lines: Ints) -> dict[str, Values]:
         """Return the scores of the given lines by name. Line -1 stands for a line without scores.

@@ -70,7 +70,7 @@ def arrays(counted: CountedAttempts) -> dict[str, NDArray[Any]]:
 
 def test_the_index_is_that_of_one_process(path: Path) -> None:
     here, parts = AttemptLines(path, "followed"), AttemptLines(path, "followed")
-    here.read_on(most=path.stat().st_size)
+    here.read_on(limit=path.stat().st_size)
     assert parts.read_on()
     assert (parts.size, parts.number) == (here.size, here.number)
     assert here.number == LINES
