@@ -117,16 +117,22 @@ class Manifest:
 
         ``lost`` are the files that have lost lines, which is recorded until `lacks`.
         """
-        session = {"started_at": self._clock(), "ended_at": None, "ended": "killed"}
-        again = {"rescored": dict(rescored)} if rescored else {}
+        session = {
+            "started_at": self._clock(),
+            "ended_at": None,
+            "ended": "killed",
+            "retried": list(retried),
+        }
+        written = [*SETTINGS, *lost]
         if rescored:
             self._content["scoring"] = SCORING_VERSION
-        self._sessions.append(session | {"retried": list(retried)} | again)
-        before = self._content.get(KEY, {})
-        states = {name: state for name, state in before.items() if name not in RESULTS}
-        written = (*SETTINGS, *lost, ATTEMPTS) if rescored else (*SETTINGS, *lost)
+            session["rescored"] = dict(rescored)
+            written.append(ATTEMPTS)
+        self._sessions.append(session)
         if lost:
             self._content[LACKING] = sorted(lost)
+        before = self._content.get(KEY, {})
+        states = {name: state for name, state in before.items() if name not in RESULTS}
         self._content[KEY] = states | file_states(self._folder.path, written)
         self._content.pop(RESCORING, None)
         self._write()
