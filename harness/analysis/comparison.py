@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from harness.analysis.breakdown import group_codes, is_share, is_verdict, values_of
 from harness.analysis.clustered import (
     ROUNDING,
-    Estimate,
     clustered_mean,
     mean_of_groups,
     merged,
@@ -378,31 +377,6 @@ def _effect(pairs: Pairs, differences: Floats) -> float | None:
         return second - first
     spread = float(np.std(differences, ddof=1))
     return float(differences.mean()) / spread if spread > pairs.rounding else None
-
-
-@dataclass(frozen=True, slots=True)
-class Paired(Estimate):
-    """The mean difference of pairs, without a standard error if all differences are equal."""
-
-    n_more: int = 0  # pairs in which the first value is larger
-    limit: float = inf  # of a difference: 1 if all values are between 0 and 1
-
-    def difference_ci95(self, comparisons: int = 1) -> Interval | None:
-        """Return the t interval of `clipped_ci95`, clipped to the differences that are possible."""
-        return self.clipped_ci95(-self.limit, self.limit, comparisons)
-
-
-def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
-    """Return the mean of ``first`` minus ``second`` and its standard error for a paired t test."""
-    differences = np.array([x - y for x, y in zip(first, second, strict=True)])
-    mean = clustered_mean(differences, np.arange(len(differences)))
-    # Rounding errors grow with the values, which may exceed 1.
-    rounding = ROUNDING * max(1.0, *map(abs, [*first, *second, 0.0]))
-    stderr = mean.stderr if mean.stderr is not None and mean.stderr > rounding else None
-    n_more = int((differences > ROUNDING).sum())
-    limit = 1.0 if all(0 <= value <= 1 for value in (*first, *second)) else inf
-    size = (mean.n, mean.n_clusters, mean.degrees)
-    return Paired(mean.mean, stderr, stderr, *size, n_more=n_more, limit=limit)
 
 
 def adjusted(comparisons: Sequence[Comparison], *, planned: bool = True) -> list[Comparison]:

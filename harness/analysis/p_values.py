@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from math import ceil, comb, erfc, exp, fsum, inf, lgamma, log, log1p, pi, sqrt
+from math import ceil, comb, erfc, exp, inf, lgamma, log, log1p, pi, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -78,19 +78,6 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
         smallest = min(smallest, p * len(ascending) / rank)
         adjusted[place] = smallest
     return adjusted
-
-
-def heterogeneity(effects: Sequence[float], stderrs: Sequence[float]) -> float | None:
-    """Return the p value of the hypothesis that all effects are equal, or None for fewer than two.
-
-    The statistic is Cochran's Q (1954, "The Combination of Estimates from Different Experiments").
-    """
-    if len(effects) < 2:
-        return None
-    weights = [1 / error**2 for error in stderrs]
-    mean = fsum(w * e for w, e in zip(weights, effects, strict=True)) / fsum(weights)
-    q = fsum(w * (e - mean) ** 2 for w, e in zip(weights, effects, strict=True))
-    return chi_squared_tail(len(effects) - 1, q)
 
 
 # The distributions that tests and intervals need: Student's t, binomial, beta and chi squared.

@@ -1,4 +1,4 @@
-"""Figures that are no plain means: ratios of sums, weighted means, means of groups and macro-F1."""
+"""Figures that are no plain means: ratios of sums, weighted means and macro-F1."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from harness.analysis.breakdown import Groups, Key, group_codes, is_share, value
 from harness.analysis.clustered import (
     linearised,
     linearised_share,
-    mean_of_groups,
     over_samples,
 )
 from harness.analysis.metrics import SampleStatistic, Statistic
@@ -21,58 +20,17 @@ from harness.store.columns import AttemptTable, Ints, rows_by
 Ratio = tuple[NDArray[np.float64], NDArray[np.float64]]  # each sample's numerator and denominator
 
 
-def averaged(
-    samples: AttemptTable, score: str, label: str, *labels: str
-) -> dict[Key, SampleStatistic]:
-    """Return the average of a score's means in the groups of ``label``, by group of ``labels``."""
-    codes, _ = group_codes(samples.instances.groupings, (label,))
-    fractions = is_share(samples, score)
-
-    def figure(rows: AttemptTable) -> SampleStatistic:
-        part = codes[rows.instances.grouping[rows.instance]]
-        has_value, _ = values_of(rows, score)
-        counted = has_value & (part >= 0)
-        samples = rows.take(counted)
-        if not len(samples):
-            return SampleStatistic(missing=len(rows))
-        _, values = values_of(samples, score)
-        estimate = mean_of_groups(values, samples.cluster, part[counted])
-        return over_samples(estimate.share() if fractions else estimate.number(), len(rows))
-
-    return _by_group(samples, labels, figure)
-
-
-def ratio(samples: AttemptTable, score: str, per: str, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return the sum of ``score`` divided by the sum of ``per``, by group of ``labels``.
-
-    Only samples that have both scores count. If `is_part` holds, the ratio is a share.
-    """
-    share = is_part(samples, score, per)
-
-    def figure(rows: AttemptTable) -> SampleStatistic:
-        numerators, denominators, clusters = _both(rows, score, per)
-        return _ratio(numerators, denominators, clusters, len(rows), share=share)
-
-    return _by_group(samples, labels, figure)
-
-
-def is_part(samples: AttemptTable, score: str, per: str) -> bool:
-    """Return whether ``score`` is from 0 to ``per`` in all samples that have both."""
-    numerators, denominators, _ = _both(samples, score, per)
-    return bool(((numerators >= 0) & (numerators <= denominators)).all())
-
-
 def weighted_means(
     samples: AttemptTable, score: str, weight: str, *labels: str
 ) -> dict[Key, SampleStatistic]:
     """Return the mean of ``score``, weighted by the score ``weight``, by group of ``labels``."""
 
     def figure(rows: AttemptTable) -> SampleStatistic:
-        values, weights, clusters = _both(rows, score, weight)
+        values, weights, clusters = values_of_both(rows, score, weight)
         share = is_share(rows, score)
-        return _ratio(weights * values, weights, clusters, len(rows), share=share)
+        return ratio_of_sums(weights * values, weights, clusters, len(rows), share=share)
 
-    return _by_group(samples, labels, figure)
+    return by_group(samples, labels, figure)
 
 
 def macro_f1(
@@ -116,20 +74,21 @@ def macro_f1(
         # A t interval: F1 is not a share.
         return over_samples(mean_of_ratios(ratios, clusters), len(rows))
 
-    return _by_group(samples, labels, figure) or ({} if labels else {(): SampleStatistic()})
+    return by_group(samples, labels, figure) or ({} if labels else {(): SampleStatistic()})
 
 
-def _by_group(
+def by_group(
     samples: AttemptTable,
     labels: tuple[str, ...],
     figure: Callable[[AttemptTable], SampleStatistic],
 ) -> dict[Key, SampleStatistic]:
+    """Return a figure of the samples in each group of ``labels``."""
     groups = Groups.by(samples.instances, *labels)
     by_number = rows_by(groups.of_instance[samples.instance], len(groups.names))
     return {groups.names[number]: figure(samples.take(rows)) for number, rows in by_number}
 
 
-def _both(
+def values_of_both(
     rows: AttemptTable, first: str, second: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Ints]:
     """Return the values of two scores and the clusters of the rows that have both."""
@@ -139,7 +98,7 @@ def _both(
     return values.astype(np.float64), second_values.astype(np.float64), both.cluster
 
 
-def _ratio(
+def ratio_of_sums(
     numerators: NDArray[np.float64],
     denominators: NDArray[np.float64],
     clusters: Ints,

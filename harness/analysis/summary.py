@@ -51,8 +51,7 @@ from harness.store.index import AttemptIndex, read_attempts
 from harness.store.json_lines import reading
 from harness.store.judgements import RegisteredJudge, read_register
 from harness.store.lost_lines import is_unchanged, refuse_changed_settings, warn_of_loss
-from harness.store.references import references_folder
-from harness.store.run_folder import REFERENCES, RunFolder
+from harness.store.run_folder import RunFolder, references_folder
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
@@ -92,8 +91,9 @@ def measure(
     manifest = folder.read_manifest()
     complete, n_planned = folder.progress()
     references = None
-    if (folder.path / REFERENCES).is_dir():
-        references = read_attempts(references_folder(folder).attempts)
+    judged_references = references_folder(folder)
+    if judged_references.path.is_dir():
+        references = read_attempts(judged_references.attempts)
     index = None
     if calls is None:
         calls = read_calls(folder.attempts)  # before the attempts, to save memory

@@ -5,7 +5,6 @@ All functions that read files raise `DataInvalid` for a damaged line.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import fsum, nan
@@ -31,7 +30,7 @@ from harness.records import (
     Usage,
 )
 from harness.store.attempt_lines import ATTEMPT
-from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, LineName, Rows, changes
+from harness.store.columns import NOT_JUDGED, Bools, LineName, Rows, changes
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import LineKind, decoded, read_json
 from harness.store.judgements import JUDGEMENT, JudgeCall, Judgement, has_judges
@@ -243,7 +242,9 @@ def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str,
                 yield line.judge, name, call
 
 
-class _Timed(msgspec.Struct, gc=False):
+class TimedLine(msgspec.Struct, gc=False):
+    """The fields of an attempt that say how long its call took, and its tokens."""
+
     outcome: Outcome
     latency_s: float | None = None
     call_id: str | None = None
@@ -285,7 +286,7 @@ def timed_calls(index: AttemptIndex) -> Iterator[TimedCall]:
     """Yield each call that was sent and timed, and has been answered or has crashed."""
     seen: set[str | None] = set()
     rows = index.in_order()
-    for row, line in zip(rows.tolist(), index.read(_Timed, rows), strict=True):
+    for row, line in zip(rows.tolist(), index.read(TimedLine, rows), strict=True):
         if line.seconds is None:
             continue
         if line.call_id is None or line.call_id not in seen:
@@ -299,7 +300,7 @@ def sample_seconds(index: AttemptIndex) -> NDArray[np.float64]:
     A cached reply counts with its call's duration, and a crash with the time until it. Samples
     with a failed call, or one of unknown duration, are left out. Judges' calls do not count.
     """
-    durations = [line.duration for line in index.read(_Timed, np.arange(len(index)))]
+    durations = [line.duration for line in index.read(TimedLine, np.arange(len(index)))]
     sample = np.cumsum(index.attempts.sample_starts()) - 1
     sums = np.bincount(sample, np.array(durations, np.float64))
     complete: NDArray[np.float64] = sums[~np.isnan(sums)]
@@ -365,25 +366,3 @@ def read_replies(path: Path) -> RunReplies:
         reply[row] = hash((line.call_id, line.text))
     instance = table.instances.digest[table.instance]
     return RunReplies(instance, attempt, table.replied, reply, table.passed)
-
-
-TOKENS, MILLISECONDS = "output_tokens", "milliseconds"
-
-
-def with_call_scores(path: Path) -> AttemptTable:
-    """Return the attempts of an attempts file with two more scores, `TOKENS` and `MILLISECONDS`.
-
-    These are the output tokens and the duration of the attempt's call, or NaN if unknown or if the
-    provider refused the constraint. The duration of failed and cached calls is NaN, too, but not
-    that of crashes.
-    """
-    index = AttemptIndex(path)
-    rows = np.arange(len(index))
-    tokens, times = np.full((2, len(rows)), np.nan)
-    for row, line in zip(rows, index.read(_Timed, rows), strict=True):
-        times[row] = np.nan if line.seconds is None else 1000 * line.seconds
-        if line.usage is not None and line.finish_reason != CONSTRAINT_REFUSED:
-            tokens[row] = line.usage.output_tokens
-    scores = {**index.attempts.scores, TOKENS: tokens, MILLISECONDS: times}
-    shares = {**index.attempts.shares, TOKENS: False, MILLISECONDS: False}
-    return dataclasses.replace(index.attempts, scores=scores, shares=shares)

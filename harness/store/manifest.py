@@ -117,7 +117,7 @@ class Manifest:
 
         ``lost`` are the files that have lost lines, which is recorded until `lacks`.
         """
-        session = {
+        session: dict[str, Any] = {
             "started_at": self._clock(),
             "ended_at": None,
             "ended": "killed",

@@ -47,7 +47,7 @@ SPENDING, PRICES = "spending.json", "prices.json"
 REPORT, ROWS = "report.html", "rows.jsonl"
 COPIES = ".remote.json"  # which files an object store has (`harness sync`)
 LABELS = "labels"  # subfolder for the human labels with which judges were validated
-REFERENCES = "gold"  # subfolder for references scored by judges (`harness.store.references`)
+REFERENCES = "gold"  # subfolder for references scored by judges, with the layout of a run
 
 
 class _Session(msgspec.Struct):
@@ -154,8 +154,8 @@ class RunFolder:
             remedy = f"Wait for it, or give this run another name: {option('name', 'NEW')}."
             raise RunConflict(problem, remedy) from None
         except (OSError, NotImplementedError) as error:
-            problem = getattr(error, "strerror", None) or error
-            raise StoreFailed(f"Cannot write {self.path}: {problem}.", RUN_REMEDY) from None
+            reason = getattr(error, "strerror", None) or error
+            raise StoreFailed(f"Cannot write {self.path}: {reason}.", RUN_REMEDY) from None
         try:
             with contextlib.suppress(*UNREADABLE, OSError):  # a damaged file is rewritten
                 metrics = msgspec.json.decode(read_file(self.metrics), type=_Metrics)
@@ -340,6 +340,11 @@ class RunFolder:
         manifest = self.read_manifest() if manifest is None else manifest
         sessions = manifest.get("sessions") or [{"ended": "killed"}]
         return None if sessions[-1].get("ended") == "killed" else manifest.get("owed")
+
+
+def references_folder(folder: RunFolder) -> RunFolder:
+    """Return the folder of a run's judged references, which may not exist."""
+    return RunFolder(folder.path, REFERENCES)
 
 
 def with_rows_path(tree: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -15,18 +15,18 @@ from msgspec import Struct, field, structs
 from harness.analysis import comparable, run_differences
 from harness.analysis.breakdown import Key, has_score, is_share, scored, values_by
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
-from harness.analysis.ratios import (
-    averaged,
-    is_part,
-    macro_f1,
-    ratio,
-    weighted_means,
-)
+from harness.analysis.ratios import macro_f1, weighted_means
 from harness.config.run_file import is_below, of_k
 from harness.errors import ConfigError, RunConflict
 from harness.plugin_loader import Kind
+from harness.plugins.comparisons.table_figures import (
+    MILLISECONDS,
+    TOKENS,
+    averaged,
+    is_part,
+    ratio,
+)
 from harness.ports import FigureKind, PaperTable, TableFigure
-from harness.store.calls import MILLISECONDS, TOKENS
 from harness.store.columns import AttemptTable
 
 F1 = ("macro_f1", "macro_f1_answered")

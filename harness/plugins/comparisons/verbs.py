@@ -24,8 +24,8 @@ from harness.plugins.comparisons.pair_matrix import (
     read_model_scores,
 )
 from harness.plugins.comparisons.suite import suite_of
+from harness.plugins.comparisons.table_figures import MILLISECONDS, TOKENS, with_call_scores
 from harness.report.table import joined
-from harness.store.calls import MILLISECONDS, TOKENS, with_call_scores
 from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex, read_attempts
 from harness.store.run_folder import RunFolder
