@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from harness.analysis.comparable import DOCUMENTS, Variant, section_of
+from harness.analysis.comparable import DOCUMENTS, Variant
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.self_preference import unequal
 from harness.config.identity import NAMED
@@ -26,7 +26,6 @@ CONTENT = "content_sha256"
 FORM = frozenset({"form", "parser", "parser_sha256", "prompt_sha256"})
 FORM_SETTINGS = frozenset({"task.form", "task.parser", "decoding.constraint"})
 
-SHOTS = "task.shots"
 OF_VERDICTS = ("task.checks", "task.extract", "task.gold", "task.on_truncated")
 LONGEST = 60  # characters of a setting's value in a note
 
@@ -203,35 +202,6 @@ def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
         if len(texts) > 1:
             short = [truncated(text, LONGEST) for text in texts]
             yield f"{part} ({', '.join(short[:4])}{', …' if len(short) > 4 else ''})"
-
-
-def distinguishing(first: Variant, second: Variant) -> list[str]:
-    """Return the keys of settings that distinguish two runs in a table."""
-    keys = []
-    for key in changed(first, second):
-        ours = _section(key, first)
-        theirs = _section(key, second)
-        parts = [
-            part
-            for part in ours.keys() & theirs.keys()
-            if setting_text(ours[part]) != setting_text(theirs[part])
-        ]
-        keys += [part for part in parts or [key] if setting(first, part) != setting(second, part)]
-    return keys
-
-
-def _section(key: str, run: Variant) -> dict[str, Any]:
-    value = run.settings.get(key)
-    if isinstance(value, dict):
-        return value
-    return {f"{key}.n": value} if key == SHOTS and isinstance(value, int) else {}
-
-
-def setting(run: Variant, key: str) -> str:
-    """Return a run's value of a setting as text ("null" if not set)."""
-    section = section_of(key)
-    value = run.settings.get(key) if key == section else _section(section, run).get(key)
-    return setting_text(value, f"{key}.")
 
 
 def setting_text(value: Any, prefix: str = "") -> str:

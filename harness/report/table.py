@@ -156,17 +156,6 @@ class TableDocument:
     data: object = None  # written as JSON; None if the document is only printed
 
 
-def joined(documents: Mapping[str, TableDocument]) -> TableDocument:
-    """Join the documents of several benchmarks, each preceded by its title."""
-    parts: list[Table | Note] = []
-    records: list[Mapping[str, object]] = []
-    for name, document in documents.items():
-        parts += [Note(document.title, "bold"), *document.parts]
-        records += [{"task": name, **record} for record in document.records or ()]
-    data = {name: document.data for name, document in documents.items()}
-    return TableDocument(parts=parts, records=records, data=data)
-
-
 def table(
     columns: Iterable[Column | str | None], rows: Iterable[Row | Sequence[object]], **options: Any
 ) -> Table:

@@ -294,19 +294,6 @@ def timed_calls(index: AttemptIndex) -> Iterator[TimedCall]:
             yield TimedCall(row, line.seconds, line.exception == NO_ANSWER_IN_TIME)
 
 
-def sample_seconds(index: AttemptIndex) -> NDArray[np.float64]:
-    """Return how many seconds the calls of each sample's rounds took together.
-
-    A cached reply counts with its call's duration, and a crash with the time until it. Samples
-    with a failed call, or one of unknown duration, are left out. Judges' calls do not count.
-    """
-    durations = [line.duration for line in index.read(TimedLine, np.arange(len(index)))]
-    sample = np.cumsum(index.attempts.sample_starts()) - 1
-    sums = np.bincount(sample, np.array(durations, np.float64))
-    complete: NDArray[np.float64] = sums[~np.isnan(sums)]
-    return complete
-
-
 class _Answer(msgspec.Struct, gc=False):
     instance: str
     sample: int

@@ -19,6 +19,7 @@ from harness.analysis.ratios import macro_f1, weighted_means
 from harness.config.run_file import is_below, of_k
 from harness.errors import ConfigError, RunConflict
 from harness.plugin_loader import Kind
+from harness.plugins.comparisons.row_settings import distinguishing, setting
 from harness.plugins.comparisons.table_figures import (
     MILLISECONDS,
     TOKENS,
@@ -316,14 +317,14 @@ def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str
             comparable.refuse_incomparable(one.variant, [other.variant], plan.rows)
         except RunConflict as error:  # its remedy names an option of another command
             raise RunConflict(error.message, error.remedy.replace("--over", "--rows")) from None
-        found = run_differences.distinguishing(one.variant, other.variant)
+        found = distinguishing(one.variant, other.variant)
         if one.model == other.model:
             by_name = by_name or not found
         else:
             found = [key for key in found if not is_below(key, ["model"])]
         keys.update(found)
     return [
-        {key: run_differences.setting(run.variant, key) for key in sorted(keys)}
+        {key: setting(run.variant, key) for key in sorted(keys)}
         | ({"run": run.variant.name} if by_name else {})
         for run in runs
     ]
