@@ -147,12 +147,25 @@ class AttemptLines:
     def resolved(self) -> CountedAttempts:
         """Return the attempts that count among the lines read so far."""
         if self._counted is None:
-            table, line_of = self.builder.table()
-            counting, answers = _resolve(table, line_of)
-            lines = line_of[counting]
-            columns = {name: self.rows.column(name)[lines] for name in self.rows.fields}
-            self._counted = CountedAttempts(table.take(counting), answers, columns)
+            self._counted = _counted(*self.builder.table(), self.rows)
         return self._counted
+
+
+def read_counted(path: Path, kind: Literal["", "judged"]) -> CountedAttempts:
+    """Return the attempts that count in a file. ``kind`` is as in `AttemptLines`."""
+    lines = AttemptLines(path, kind)
+    lines.read_on()
+    rows = lines.rows
+    sorted_lines = lines.builder.table()
+    del lines  # to free memory
+    return _counted(*sorted_lines, rows)
+
+
+def _counted(table: AttemptTable, line_of: Ints, rows: Rows) -> CountedAttempts:
+    counting, answers = _resolve(table, line_of)
+    lines = line_of[counting]
+    columns = {name: rows.column(name)[lines] for name in rows.fields}
+    return CountedAttempts(table.take(counting), answers, columns)
 
 
 def _parts(path: Path, start: int, end: int) -> Iterator[tuple[int, int]]:

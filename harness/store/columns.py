@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 import struct
+from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
+from math import nan
 from typing import Annotated, Any
 
 import msgspec
@@ -276,9 +278,10 @@ class ScoreColumns:
     def __init__(self) -> None:
         self.shares: dict[str, bool] = {}  # by name, as in `AttemptTable`
         self._n = 0  # lines
-        self._rows: dict[str, Rows] = {}  # by name, the lines that have a value, and the values
+        # By name, up to the last line with a value: verdicts ("b") or, if any is no verdict,
+        # numbers ("d").
+        self._columns: dict[str, array[float]] = {}
         self._places: dict[str, int] = {}  # by name, the first place of the score in any line
-        self._numbers = set[str]()  # names of scores whose values are not only verdicts
 
     def add(self, scores: Mapping[str, ScoreValue]) -> int:
         """Add the scores of a line, and return the line's number (from 0).
@@ -288,26 +291,29 @@ class ScoreColumns:
         """
         line = self._n
         for place, (name, score) in enumerate(scores.items()):
-            if name not in self._rows:
-                self._add_name(name)
-            if place < self._places[name]:
+            if place < self._places.get(name, MOST_SCORES):
                 self._places[name] = place
+            column = self._columns.get(name)
+            if column is None:
+                column = self._add_column(name)
             value = score.value
             if value is None:
                 continue
-            self._rows[name].append(line, value)
             if not isinstance(value, bool):
-                self._numbers.add(name)
+                if column.typecode == "b":
+                    column = self._columns[name] = _numbers(column)
                 if score.share is not None:
                     self.shares[name] = score.share and self.shares.get(name, True)
+            _fill(column, line)
+            column.append(value)
         self._n += 1
         return line
 
-    def _add_name(self, name: str) -> None:
-        if len(self._rows) == MOST_SCORES:
+    def _add_column(self, name: str) -> array[float]:
+        if len(self._columns) == MOST_SCORES:
             raise OverflowError(_TOO_MANY)
-        self._rows[name] = Rows(line="i", value="d")
-        self._places[name] = MOST_SCORES
+        column = self._columns[name] = array("b")
+        return column
 
     def extend(self, scores: ScoreColumns) -> None:
         """Append the lines of other columns.
@@ -315,17 +321,20 @@ class ScoreColumns:
         Raises:
             OverflowError: If there would be too many distinct score names. Nothing is then added.
         """
-        if len(self._rows.keys() | scores._rows.keys()) > MOST_SCORES:
+        if len(self._columns.keys() | scores._columns.keys()) > MOST_SCORES:
             raise OverflowError(_TOO_MANY)
-        for name, rows in scores._rows.items():
-            if name not in self._rows:
-                self._add_name(name)
-            self._places[name] = min(self._places[name], scores._places[name])
-            lines = rows.column("line") + np.int32(self._n)
-            self._rows[name].extend({"line": lines, "value": rows.column("value")})
+        for name, added in scores._columns.items():
+            column = self._columns.get(name, array("b"))
+            if added.typecode != column.typecode:
+                column = column if column.typecode == "d" else _numbers(column)
+                added = added if added.typecode == "d" else _numbers(added)
+            _fill(column, self._n)
+            column.extend(added)
+            self._columns[name] = column
+            place = scores._places[name]
+            self._places[name] = min(place, self._places.get(name, place))
         for name, share in scores.shares.items():
             self.shares[name] = share and self.shares.get(name, True)
-        self._numbers |= scores._numbers
         self._n += scores._n
 
     def columns(self, lines: Ints) -> dict[str, Values]:
@@ -334,14 +343,24 @@ class ScoreColumns:
         They are in the same order, whichever line came first.
         """
         values: dict[str, Values] = {}
-        for name in sorted(self._rows, key=lambda name: (self._places[name], name)):
-            rows = self._rows[name]
-            column: Values = np.full(self._n + 1, NOT_JUDGED, np.int8)
-            if name in self._numbers:
-                column = np.full(self._n + 1, np.nan)
-            column[rows.column("line")] = rows.column("value")
-            values[name] = column[lines]
+        for name in sorted(self._columns, key=lambda name: (self._places[name], name)):
+            column = self._columns[name]
+            _fill(column, self._n + 1)
+            values[name] = np.frombuffer(column, column.typecode)[lines]
+            del column[self._n :]
         return values
+
+
+def _fill(column: array[float], length: int) -> None:
+    """Append missing values to a column of scores until it has a length."""
+    n_missing = length - len(column)
+    if n_missing > 0:
+        missing = NOT_JUDGED if column.typecode == "b" else nan
+        column.extend(array(column.typecode, [missing]) * n_missing)
+
+
+def _numbers(verdicts: array[float]) -> array[float]:
+    return array("d", (nan if value == NOT_JUDGED else value for value in verdicts))
 
 
 def changes(values: NDArray[Any]) -> Bools:
@@ -377,5 +396,5 @@ class Rows:
         self._records += records.tobytes()
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return a copy of the named column."""
-        return np.frombuffer(self._records, self._dtype)[name].copy()
+        """Return the named column. No row may be added while it is in use."""
+        return np.frombuffer(self._records, self._dtype)[name]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.records import OUTCOMES, Attempt, Outcome, PlayedTurn, Time, Usage
-from harness.store.attempt_lines import ATTEMPT, CALLS, AttemptLines
+from harness.store.attempt_lines import ATTEMPT, CALLS, AttemptLines, read_counted
 from harness.store.columns import (
     NOT_JUDGED,
     AttemptTable,
@@ -94,10 +94,9 @@ class AttemptIndex:
             refuse_changed_settings(path.parent)
         judged = judges and has_judges(path.parent)
         if lines is None:
-            lines = AttemptLines(path, "judged" if judged else "")
-            lines.read_on()
-        counted = lines.resolved()
-        del lines  # to free memory
+            counted = read_counted(path, "judged" if judged else "")
+        else:
+            counted = lines.resolved()
         table = counted.table
         columns = counted.columns
         self._answers = counted.answers

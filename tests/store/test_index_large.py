@@ -135,4 +135,4 @@ def test_an_index_takes_a_bounded_memory_for_each_attempt(tmp_path: Path) -> Non
         tracemalloc.stop()
     assert len(index) == n
     assert kept < 45 * n
-    assert peak < 120 * n
+    assert peak < 100 * n
