@@ -23,7 +23,6 @@ from harness.analysis.breakdown import (
 )
 from harness.analysis.clustered import Estimate, clustered_means, over_samples
 from harness.analysis.comparison import compare, pair
-from harness.analysis.ignored_settings import ignored_settings
 from harness.analysis.metrics import (
     PASS_RATE,
     Group,
@@ -41,6 +40,7 @@ from harness.analysis.positions import read_positions
 from harness.analysis.ratios import weighted_means
 from harness.analysis.run_display import read_display
 from harness.analysis.self_preference import common_family
+from harness.declarations import declared_members
 from harness.records import OUTCOMES, CallFigures, Outcome
 from harness.scoring import CHOICE
 from harness.store.aggregates import read_aggregates
@@ -129,9 +129,13 @@ def measure(
         return metrics
     if CHOICE in attempts.scores:
         metrics = replace(metrics, positions=read_positions(index))
-    if not facts.simulated:
-        metrics = replace(metrics, ignored_settings=ignored_settings(index))
-    return metrics
+    if facts.simulated:
+        return metrics
+    cautions: list[str] = []
+    for members in declared_members("cautions").values():
+        for member in members:
+            cautions += member.load()(index)
+    return replace(metrics, ignored_settings=cautions)
 
 
 def only_numbers(attempts: AttemptTable) -> str:

@@ -1,4 +1,4 @@
-"""`harness run` and `harness eval`: execute the runs of a run file, one after another."""
+"""`harness run`: execute the runs of a run file, one after another."""
 
 import shlex
 import sys
@@ -17,19 +17,17 @@ from harness.cli.confirm import confirm_cost
 from harness.cli.endings import INTERRUPTED, MANY, attended, early_end, say_verdictless
 from harness.cli.options import Limit, Overrides, outcomes
 from harness.cli.verbs import find_verb
-from harness.config.loading import parse_override
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.engine.executor import Execution, Result, execute_all
 from harness.engine.job import Job
 from harness.engine.models import Resources, ignored_urls
-from harness.engine.preparation import LOOKED_AT, prepare_all
+from harness.engine.preparation import LOOKED_AT, prepare_all, prepare_data
 from harness.engine.progress import OTHER_ERRORS, Tally
 from harness.engine.run_copies import set_copies_aside
 from harness.engine.run_files import read_runs
 from harness.engine.turns import assessed_references
-from harness.errors import ConfigError, HarnessError, RunConflict, SecretMissing
-from harness.plugin_loader import kind
+from harness.errors import HarnessError, RunConflict, SecretMissing
 from harness.records import OUTCOMES, Outcome
 from harness.report.text import usd
 from harness.store.judgements import FAILED
@@ -37,7 +35,6 @@ from harness.store.run_folder import RunFolder
 from harness.store.runs import fresh_base, run_name, set_aside, shard_base
 from harness.terminal.console import output, say, show
 from harness.terminal.display import Display
-from harness.terminal.published import fetch_published
 from harness.wording import count_of
 
 
@@ -93,80 +90,7 @@ def run(
     options = RunOptions(
         dry_run=dry_run, retried=outcomes(retry, names), yes=yes, rescore=rescore, fresh=fresh
     )
-    _execute(runs, base, _this_command(), settings, options)
-
-
-def evaluate(
-    tasks: str,
-    model: Annotated[list[str], typer.Option("-m", "--model", metavar="MODELS")],
-    option: Overrides = None,
-    limit: Limit = None,
-    budget: Annotated[float | None, typer.Option(min=0.0001, metavar="USD")] = None,
-    judge: Annotated[str, typer.Option(metavar="MODEL")] = "",
-    name: str = "eval",
-    fresh: bool = False,
-    rescore: bool = False,
-    batch: bool = False,
-    detach: bool = False,
-    dry_run: bool = False,
-    yes: bool = False,
-) -> None:
-    """Evaluate models on benchmarks, and show one table of results.
-
-    The published data is used, and downloaded at first use. If all models are simulated, or if a
-    benchmark's data cannot be downloaded, built-in instances are used. Writes an equivalent run
-    file. To resume an interrupted evaluation, repeat the command. Exit codes: 0 finished, 1 failed,
-    some calls failed, or half of the samples have no verdict, 3 the budget is spent, 4 detached,
-    130 interrupted.
-
-    Args:
-        tasks: Benchmarks, separated by commas; 'harness tasks' lists them.
-        model: Models, separated by commas or repeated: BACKEND/NAME or PRESET/NAME, such as
-            openai/gpt-4o-mini; 'harness backends' lists both.
-        option: Set a key in all runs, such as decoding.temperature=0; repeatable.
-        limit: Run at most N instances of each benchmark, round-robin over groups.
-        budget: A hard cap on the cost of all runs together, in US dollars.
-        judge: The model that judges the benchmarks that need a judge.
-        name: Prefix of the runs' names: NAME.TASK.MODEL.
-        fresh: Start new runs, and keep the earlier ones of this name as NAME-DATE.
-        rescore: If only the checks or their data have changed, score the recorded answers again.
-        batch: Make the calls in the providers' batches: cheaper, but they may take a day.
-        detach: Like --batch, but end when all calls are in batches; repeat the command to continue.
-        dry_run: Print the plan and estimated cost without running.
-        yes: Do not ask before runs that may cost more than HARNESS_ASK_ABOVE_USD.
-    """
-    # Not imported for `harness run`: reading the catalogue takes longer than the rest.
-    from harness.engine.suite import evaluation, write_suite
-
-    settings = Settings()
-    task_names = _split_names(tasks)
-    if not task_names:
-        raise ConfigError("Which task?", f"Name one of {', '.join(kind('tasks').names())}.")
-    models = _split_names(",".join(model))
-    if not models:
-        raise ConfigError("Which model?", "Write BACKEND/NAME.")
-    changes = dict(map(parse_override, option or []))
-    if batch or detach:
-        changes.setdefault("limits.batch", True)
-    suite = evaluation(task_names, models, changes, judge=judge, limit=limit, budget=budget)
-    runs = suite.runs
-    if detach:
-        runs = {variant: run.in_batches(detach=True) for variant, run in runs.items()}
-    command = _this_command()
-    path = settings.runs_dir / f"{RunFolder(settings.runs_dir, name).name}.yaml"
-    for note in suite.notes:
-        say(note, "yellow")
-
-    def begin() -> None:
-        write_suite(path, suite.tree, command)
-        say(f"Run file: {path}. To change it, copy it; to run it: harness run {path}")
-
-    options = RunOptions(dry_run=dry_run, yes=yes, rescore=rescore, fresh=fresh, table=True)
-    _execute(runs, name, command, settings, options, begin)
-
-
-def _split_names(text: str) -> list[str]:
-    return list(filter(None, map(str.strip, text.split(","))))
+    carry_out(runs, base, repeated_command(), settings, options)
 
 
 def _finish_reasons(folders: Iterable[RunFolder]) -> set[str]:
@@ -180,7 +104,7 @@ def _finish_reasons(folders: Iterable[RunFolder]) -> set[str]:
     return reasons
 
 
-def _this_command() -> str:
+def repeated_command() -> str:
     """Return this process's command line without options for the first session only."""
     words = [word for word in sys.argv[1:] if word not in ("--fresh", "--rescore")]
     return shlex.join(["harness", *words])
@@ -197,7 +121,7 @@ class RunOptions(NamedTuple):
     table: bool = False  # show the results in one table of models and benchmarks
 
 
-def _execute(
+def carry_out(
     runs: Mapping[str, RunFile],
     base: str,
     command: str,
@@ -232,7 +156,7 @@ def _execute(
         with set_aside(root, base, runs) if options.fresh else nullcontext("") as earlier:
             if options.fresh:
                 set_copies_aside(settings, base, runs)
-            fetch_published(runs, base, resources)
+            prepare_data(runs, base, resources)
             jobs = list(prepared(base, rescore=options.rescore).values())
             if missing and any(map(_owes_calls, jobs)):
                 secret(missing[0])

@@ -280,7 +280,7 @@ class ScoreColumns:
         self._n = 0  # lines
         # By name, up to the last line with a value: verdicts ("b") or, if any is no verdict,
         # numbers ("d").
-        self._columns: dict[str, array[float]] = {}
+        self._columns: dict[str, array[Any]] = {}
         self._places: dict[str, int] = {}  # by name, the first place of the score in any line
 
     def add(self, scores: Mapping[str, ScoreValue]) -> int:
@@ -309,10 +309,11 @@ class ScoreColumns:
         self._n += 1
         return line
 
-    def _add_column(self, name: str) -> array[float]:
+    def _add_column(self, name: str) -> array[Any]:
         if len(self._columns) == MOST_SCORES:
             raise OverflowError(_TOO_MANY)
-        column = self._columns[name] = array("b")
+        column: array[Any] = array("b")
+        self._columns[name] = column
         return column
 
     def extend(self, scores: ScoreColumns) -> None:
@@ -324,7 +325,7 @@ class ScoreColumns:
         if len(self._columns.keys() | scores._columns.keys()) > MOST_SCORES:
             raise OverflowError(_TOO_MANY)
         for name, added in scores._columns.items():
-            column = self._columns.get(name, array("b"))
+            column: array[Any] = self._columns.get(name, array("b"))
             if added.typecode != column.typecode:
                 column = column if column.typecode == "d" else _numbers(column)
                 added = added if added.typecode == "d" else _numbers(added)
@@ -351,7 +352,7 @@ class ScoreColumns:
         return values
 
 
-def _fill(column: array[float], length: int) -> None:
+def _fill(column: array[Any], length: int) -> None:
     """Append missing values to a column of scores until it has a length."""
     n_missing = length - len(column)
     if n_missing > 0:
@@ -359,7 +360,7 @@ def _fill(column: array[float], length: int) -> None:
         column.extend(array(column.typecode, [missing]) * n_missing)
 
 
-def _numbers(verdicts: array[float]) -> array[float]:
+def _numbers(verdicts: array[Any]) -> array[Any]:
     return array("d", (nan if value == NOT_JUDGED else value for value in verdicts))
 
 

@@ -12,10 +12,10 @@ from harness.analysis.run_comparison import ComparisonOptions
 from harness.cli.options import Baseline, By, Round, Runs, Score
 from harness.config.settings import Settings
 from harness.engine.run_files import baseline_name, runs_named
-from harness.engine.task_answers import task_of
 from harness.errors import ConfigError, ExtraMissing
 from harness.plugins.report.figure import Figure, write_image
 from harness.plugins.report.page import ReportPage, figures_of, write_page
+from harness.plugins.report.recorded_task import task_of
 from harness.plugins.report.runs import report_on
 from harness.report.runs import run_title
 from harness.report.text import printable

@@ -14,6 +14,7 @@ from harness.config.settings import Settings
 from harness.engine.executor import execute_all
 from harness.engine.job import Job
 from harness.engine.models import Resources
+from harness.engine.preparation import prepare_data
 from harness.errors import ConfigError
 from harness.plugins.reproduce import reproduction
 from harness.plugins.reproduce.page import study_document, study_page
@@ -22,7 +23,6 @@ from harness.plugins.reproduce.study import Study, find_study, read_study, shipp
 from harness.store.files import check_output, write_json, write_whole
 from harness.terminal.console import say, show
 from harness.terminal.display import Display
-from harness.terminal.published import fetch_published
 
 MOST = 20  # maximum number of differences to print
 DIFFERS = 3  # exit code if a verified page does not match its runs
@@ -73,7 +73,7 @@ def reproduce(
             resources,
             model,
             option or [],
-            partial(fetch_published, resources=resources),
+            partial(prepare_data, resources=resources),
         )
         for reason in reasons:
             say(reason, "yellow")

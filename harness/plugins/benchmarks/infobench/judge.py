@@ -19,8 +19,7 @@ from harness.plugins.benchmarks.infobench.task import InfoBenchTask
 from harness.ports import Task
 from harness.records import Instance, Message, Question, Reply, Request, Score
 from harness.scoring.conclusions import plain, statements, undecided
-from harness.scoring.judges import PublishedJudge
-from harness.scoring.panel import criteria_scores
+from harness.scoring.judges import PublishedJudge, criteria_scores
 from harness.scoring.quotations import unquoted
 
 
