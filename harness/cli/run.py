@@ -87,7 +87,7 @@ def run(
     if retry:
         folders = [RunFolder(settings.runs_dir, run_name(base, variant)) for variant in runs]
         names += sorted(_finish_reasons(folders).difference(OUTCOMES))
-    options = RunOptions(
+    options = ExecutionOptions(
         dry_run=dry_run, retried=outcomes(retry, names), yes=yes, rescore=rescore, fresh=fresh
     )
     carry_out(runs, base, repeated_command(), settings, options)
@@ -110,7 +110,7 @@ def repeated_command() -> str:
     return shlex.join(["harness", *words])
 
 
-class RunOptions(NamedTuple):
+class ExecutionOptions(NamedTuple):
     """How runs are executed."""
 
     dry_run: bool = False  # only show the plans
@@ -126,7 +126,7 @@ def carry_out(
     base: str,
     command: str,
     settings: Settings,
-    options: RunOptions,
+    options: ExecutionOptions,
     begin: Callable[[], None] = lambda: None,
 ) -> None:
     """Check and execute the runs or, in a dry run, show their plans."""
