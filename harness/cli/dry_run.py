@@ -71,7 +71,7 @@ def _totals(jobs: Sequence[Job], plans: Sequence[DryRun]) -> dict[str, str]:
 
 def _rows(job: Job, plan: DryRun) -> dict[str, str]:
     run = job.run
-    asked = plan.model
+    answers = plan.model
     url = shown_url(job.model.backend.endpoint)
     played = plan.user.calls if plan.user else EstimateRange()
     instances = f"{plan.instances:,}"
@@ -83,12 +83,12 @@ def _rows(job: Job, plan: DryRun) -> dict[str, str]:
         "instances": instances,
         "samples": f"{plan.samples:,}, {plan.owed_samples:,} of them unfinished",
         "calls of round 1": f"{len(plan.calls):,} distinct, {plan.cached:,} of them cached",
-        "calls to pay": _to_pay(asked.calls, played, plan.judge_calls, at_most=plan.at_most),
+        "calls to pay": _to_pay(answers.calls, played, plan.judge_calls, at_most=plan.at_most),
     }
-    if asked.calls.high or len(plan.parts) == 1:
+    if answers.calls.high or len(plan.parts) == 1:
         which = "for answers: " if len(plan.parts) > 1 else ""
-        rows["input tokens"] = which + _about(asked.input_tokens)
-        rows["output tokens"] = which + _spread(asked.output_tokens)
+        rows["input tokens"] = which + _about(answers.input_tokens)
+        rows["output tokens"] = which + _spread(answers.output_tokens)
     if job.shots is not None:
         rows["shots"] = f"{run.task.shots.n:,} before each prompt"
         if lacking := job.shots.lacking:
@@ -119,7 +119,7 @@ def _rows(job: Job, plan: DryRun) -> dict[str, str]:
             rows[f"judge {name}"] = f"{text}\n{rows[f'judge {name}']}"
     cost = cost_text(plan.total_usd, job.models)
     if len(plan.parts) > 1 and plan.total_usd and cost != "nothing":
-        cost += f", {cost_text(asked.usd)} of it for the answers"
+        cost += f", {cost_text(answers.usd)} of it for the answers"
     rows["cost"] = cost
     if (waves := estimate_waves(job)) is not None:
         several = "s" if waves.high > 1 else ""

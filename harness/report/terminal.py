@@ -170,7 +170,7 @@ class _Drawn:
         for column in sorted(columns, key=lambda column: column.hide):
             if column.hide and not self._fit(visible, width):
                 hidden.append(column)
-                visible = [other for other in visible if other is not column]
+                visible = [c for c in visible if c is not column]
         for number, block in enumerate(self._packed(visible, width)):
             if number:
                 yield ""

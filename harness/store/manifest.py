@@ -137,17 +137,17 @@ class Manifest:
         self._content.pop(RESCORING, None)
         self._write()
 
-    def plan(self, samples: int, owed: int, unanswerable: int = 0) -> None:
-        """Record the numbers of samples and of unfinished samples (``owed``).
+    def plan(self, samples: int, n_owed: int, unanswerable: int = 0) -> None:
+        """Record the numbers of samples and of unfinished samples (``n_owed``).
 
         ``unanswerable`` is the number of instances that a simulated model cannot answer.
         """
-        self._content |= {"samples": samples, "owed": owed, "unanswerable": unanswerable}
+        self._content |= {"samples": samples, "owed": n_owed, "unanswerable": unanswerable}
         self._write()
 
-    def left(self, owed: int) -> None:
-        """Set the number of unfinished samples (``owed``), which `end` writes."""
-        self._content["owed"] = owed
+    def left(self, n_owed: int) -> None:
+        """Set the number of unfinished samples (``n_owed``), which `end` writes."""
+        self._content["owed"] = n_owed
 
     def end(self, how: str, problem: str = "") -> None:
         """Record how the session ended (`harness.engine.progress.Ending`), and why if it failed."""
