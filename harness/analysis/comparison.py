@@ -258,58 +258,37 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
     degrees = estimate.degrees
     better = int((differences > 0).sum())
     worse = int((differences < 0).sum())
-    method: Method = "none"
-    ci95 = p_value = detectable = needed = None
+    test = _Test()
     if stderr is not None and difference is not None and degrees is not None:
         shares = np.bincount(pairs.cluster, weights).astype(np.float64)
         totals = np.bincount(pairs.cluster, weights * differences).astype(np.float64)
         totals = totals[shares > 0]
         shares = shares[shares > 0]
         if pairs.verdicts and _all_or_none(totals, shares):
-            method = "exact McNemar"
-            changed = int((totals > 0).sum()), int((totals < 0).sum())
-            p_value = mcnemar(*changed)
-            ci95 = _paired_interval(*changed, units, p_value)
+            test = _mcnemar_test(totals, n, varies=stderr > 0)
         elif stderr > 0:
-            method = "clustered paired t"
-            p_value = 2 * t_tail(degrees, abs(difference / stderr))
-            ci95 = _interval(pairs, difference, t_quantile(degrees, 1 - ALPHA / 2) * stderr)
-            exact = sign_flips(totals) if pairs.verdicts else 0.0
-            if exact > p_value:
-                method = "sign flips"
-                p_value = exact
-                if p_value >= ALPHA:
-                    ci95 = min(ci95[0], 0.0), max(ci95[1], 0.0)
+            test = _t_test(pairs, totals, difference, stderr, degrees)
         elif not better + worse:
-            method = "clustered paired t"
-            p_value = 1.0
-            ci95 = _no_change(units) if pairs.verdicts else None
-        if method == "exact McNemar" and stderr > 0:
-            gains, losses = (count / units for count in changed)
-            detectable = detectable_change(units, gains + losses, gains - losses)
-            if difference:
-                needed = ceil(needed_pairs(gains, losses) * n / units)
-        elif stderr > 0:
-            smallest = reach(degrees) * stderr
-            detectable = smallest if smallest <= (1.0 if pairs.verdicts else inf) else None
-            if difference:
-                needed = needed_instances(n, units, degrees, stderr / abs(difference))
-    comparison = Comparison(
+            interval = _no_change(units) if pairs.verdicts else None
+            test = _Test("clustered paired t", 1.0, interval)
+    if not pairs.independent:  # if no value differs, a difference of 0 is certain
+        test = _Test("shared replies", ci95=test.ci95 if better + worse else None)
+    return Comparison(
         n=n,
         n_clusters=units,
         first=float(weights @ pairs.first) if n else None,
         second=float(weights @ pairs.second) if n else None,
         difference=difference,
         stderr=stderr,
-        ci95=ci95,
+        ci95=test.ci95,
         degrees=degrees,
-        p_value=p_value,
-        method=method,
+        p_value=test.p_value,
+        method=test.method,
         better=better,
         worse=worse,
         effect=_effect(pairs, differences),
-        detectable=detectable,
-        needed=needed,
+        detectable=test.detectable,
+        needed=test.needed,
         only_first=pairs.only_first,
         only_second=pairs.only_second,
         not_judged=pairs.not_judged,
@@ -317,16 +296,60 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
         verdicts=pairs.verdicts,
         shared=int(pairs.shared.sum()),
     )
-    if pairs.independent:
-        return comparison
-    return replace(
-        comparison,
-        method="shared replies",
-        ci95=ci95 if better + worse else None,  # if no value differs, a difference of 0 is certain
-        p_value=None,
-        detectable=None,
-        needed=None,
-    )
+
+
+class _Test(NamedTuple):
+    """A test of a difference, with fields as in `Comparison`."""
+
+    method: Method = "none"
+    p_value: float | None = None
+    ci95: Interval | None = None
+    detectable: float | None = None
+    needed: int | None = None
+
+
+def _mcnemar_test(totals: Floats, n: int, *, varies: bool) -> _Test:
+    """Test the (G,) total differences of clusters, of which each is a gain, a loss or 0.
+
+    ``n`` is the number of pairs. ``varies`` says whether there is a standard error.
+    """
+    units = len(totals)
+    better = int((totals > 0).sum())
+    worse = int((totals < 0).sum())
+    p_value = mcnemar(better, worse)
+    test = _Test("exact McNemar", p_value, _paired_interval(better, worse, units, p_value))
+    if not varies:
+        return test
+    gains = better / units
+    losses = worse / units
+    needed = None
+    if better != worse:
+        needed = ceil(needed_pairs(gains, losses) * n / units)
+    detectable = detectable_change(units, gains + losses, gains - losses)
+    return test._replace(detectable=detectable, needed=needed)
+
+
+def _t_test(
+    pairs: Pairs, totals: Floats, difference: float, stderr: float, degrees: float
+) -> _Test:
+    """Test a difference by t or, for few clusters that differ, by `sign_flips` of the totals."""
+    method: Method = "clustered paired t"
+    p_value = 2 * t_tail(degrees, abs(difference / stderr))
+    ci95 = _interval(pairs, difference, t_quantile(degrees, 1 - ALPHA / 2) * stderr)
+    exact = sign_flips(totals) if pairs.verdicts else 0.0
+    if exact > p_value:
+        method = "sign flips"
+        p_value = exact
+        if p_value >= ALPHA:
+            ci95 = min(ci95[0], 0.0), max(ci95[1], 0.0)
+    detectable: float | None = reach(degrees) * stderr
+    if pairs.verdicts and reach(degrees) * stderr > 1:
+        detectable = None
+    needed = None
+    if difference:
+        error = stderr / abs(difference)
+        needed = needed_instances(len(pairs), len(totals), degrees, error)
+    return _Test(method, p_value, ci95, detectable, needed)
 
 
 def _all_or_none(totals: Floats, shares: Floats) -> bool:
