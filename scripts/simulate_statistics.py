@@ -40,10 +40,11 @@ from harness.analysis.clustered import (
     clustered_means,
     linearised_share,
     mean_of_groups,
+    percentile_interval,
     share_interval,
 )
 from harness.analysis.comparison import Comparison, Pairs, compare
-from harness.analysis.gate import Decision, decided, percentile_interval
+from harness.analysis.gate import Decision, decided
 from harness.analysis.metrics import Interval
 from harness.analysis.p_values import ALPHA
 from harness.analysis.ratios import mean_of_ratios

@@ -7,9 +7,10 @@ on the recorded gpt-4 COLLIE answers). An unknown standard error is None.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import inf, sqrt
+from math import inf, isinf, sqrt
 from typing import Any
 
 import numpy as np
@@ -158,6 +159,34 @@ def share_interval(mean: float, size: float, comparisons: int = 1) -> Interval:
     low = beta_quantile(passed, failed + 1, tail) if passed > 0 else 0.0
     high = beta_quantile(passed + 1, failed, 1 - tail) if failed > 0 else 1.0
     return low, high
+
+
+def percentile_interval(
+    ordered: NDArray[np.float64], q: float, effective_n: float | None, decisions: int = 1
+) -> Interval | None:
+    """Return the interval of a percentile, between two order statistics, or None if there are few.
+
+    It consists of the bounds for which the share of values within them, by its exact interval, may
+    be ``q``, so that it contains a bound if and only if the decision on the bound is open.
+
+    Args:
+        ordered: (n,) The values in ascending order, infinite where only a lower bound is known.
+        q: The percentile as a share, from 0 to 1.
+        effective_n: The number of independent values that are as informative (`Estimate`).
+        decisions: The number of decisions made together, for which it is widened (Bonferroni).
+    """
+    if effective_n is None:
+        return None
+    n = len(ordered)
+
+    def ends(within: int) -> Interval:
+        return share_interval(within / n, effective_n, decisions)
+
+    first = bisect_left(range(n + 1), True, key=lambda within: ends(within)[1] >= q)
+    last = bisect_left(range(n + 1), True, key=lambda within: ends(within)[0] >= q)
+    if first == 0 or last > n or isinf(ordered[last - 1]):
+        return None
+    return float(ordered[first - 1]), float(ordered[last - 1])
 
 
 def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:

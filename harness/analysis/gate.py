@@ -13,17 +13,15 @@ Samples without a verdict do not count in a figure. A run that has too many of t
 from __future__ import annotations
 
 import dataclasses
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, inf, isfinite, isinf
+from math import ceil, inf, isfinite
 from typing import Literal, get_args
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from harness.analysis.breakdown import (
     has_score,
@@ -32,7 +30,7 @@ from harness.analysis.breakdown import (
     values_by,
     values_of,
 )
-from harness.analysis.clustered import rate, share_interval
+from harness.analysis.clustered import percentile_interval, rate, share_interval
 from harness.analysis.comparable import (
     Run,
     Variant,
@@ -353,34 +351,6 @@ def _latency(folder: RunFolder, table: AttemptTable, percentile: int, high: floa
         )
 
     return decide
-
-
-def percentile_interval(
-    ordered: NDArray[np.float64], q: float, effective_n: float | None, decisions: int = 1
-) -> Interval | None:
-    """Return the interval of a percentile, between two order statistics, or None if there are few.
-
-    It consists of the bounds for which the share of values within them, by its exact interval, may
-    be ``q``, so that it contains a bound if and only if the decision on the bound is open.
-
-    Args:
-        ordered: (n,) The values in ascending order, infinite where only a lower bound is known.
-        q: The percentile as a share, from 0 to 1.
-        effective_n: The number of independent values that are as informative (`Estimate`).
-        decisions: The number of decisions made together, for which it is widened (Bonferroni).
-    """
-    if effective_n is None:
-        return None
-    n = len(ordered)
-
-    def ends(within: int) -> Interval:
-        return share_interval(within / n, effective_n, decisions)
-
-    first = bisect_left(range(n + 1), True, key=lambda within: ends(within)[1] >= q)
-    last = bisect_left(range(n + 1), True, key=lambda within: ends(within)[0] >= q)
-    if first == 0 or last > n or isinf(ordered[last - 1]):
-        return None
-    return float(ordered[first - 1]), float(ordered[last - 1])
 
 
 def _means(run: Run, score: str, bound: float, by: str) -> Iterator[Decision]:
