@@ -18,9 +18,8 @@ from harness.errors import ConfigError, Unparseable
 from harness.plugins.benchmarks.infobench.task import InfoBenchTask
 from harness.ports import Task
 from harness.records import Instance, Message, Question, Reply, Request, Score
-from harness.scoring.conclusions import plain, statements, undecided
+from harness.scoring.conclusions import plain, statements, undecided, unquoted
 from harness.scoring.judges import PublishedJudge, criteria_scores
-from harness.scoring.quotations import unquoted
 
 
 class InfoBenchJudge(PublishedJudge):
