@@ -171,7 +171,7 @@ def run_all(
             runs have ended, unless the error concerns them, too.
         KeyboardInterrupt: After Ctrl-C, once the calls in flight have ended.
     """
-    display = Display({}, shown=options.get("progress", True))
+    display = Display({}, visible=options.get("progress", True))
     return finished(display, partial(_run_all, display, file, **options))
 
 
@@ -202,7 +202,7 @@ async def arun_all(
     file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]
 ) -> dict[str, RunResult]:
     """Do the same as `run_all`, without blocking the running event loop."""
-    return await _run_all(Display({}, shown=options.get("progress", True)), file, **options)
+    return await _run_all(Display({}, visible=options.get("progress", True)), file, **options)
 
 
 async def _run_all(

@@ -253,6 +253,21 @@ class Usage(Struct, frozen=True):
         return list(parts)
 
 
+class CallFigures(Struct, frozen=True, kw_only=True):
+    """The number, tokens and cost of some of a run's calls."""
+
+    n_calls: int = 0  # answered, superseded attempts' ones included; a shared call counts once
+    n_cached_calls: int = 0  # part of n_calls; made by other runs, replies came from the cache
+    n_crashed_calls: int = 0  # not part of n_calls; of the application; tokens and cost unknown
+    usage: Usage | None = None  # of the calls whose usage is known; null if there are none
+    n_calls_without_usage: int = 0
+    cost_usd: float | None = None  # null if any call's cost is unknown
+    known_cost_usd: float = 0.0
+    paid_usd: float = 0.0  # part of known_cost_usd; the rest came from the cache
+    computed_usd: float = 0.0  # part of known_cost_usd; priced after the calls, by their tokens
+    n_calls_without_cost: int = 0
+
+
 class Allowance(Struct, frozen=True):
     """A rate limit that a provider reports in an answer's headers. Unreported values are None."""
 

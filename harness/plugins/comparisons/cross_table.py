@@ -15,18 +15,19 @@ from msgspec import Struct, field, structs
 from harness.analysis import comparable, run_differences
 from harness.analysis.breakdown import Key, has_score, is_share, scored, values_by
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
-from harness.analysis.ratios import (
-    averaged,
-    is_part,
-    macro_f1,
-    ratio,
-    weighted_means,
-)
+from harness.analysis.ratios import macro_f1, weighted_means
 from harness.config.run_file import is_below, of_k
 from harness.errors import ConfigError, RunConflict
 from harness.plugin_loader import Kind
+from harness.plugins.comparisons.row_settings import distinguishing, setting
+from harness.plugins.comparisons.table_figures import (
+    MILLISECONDS,
+    TOKENS,
+    averaged,
+    is_part,
+    ratio,
+)
 from harness.ports import FigureKind, PaperTable, TableFigure
-from harness.store.calls import MILLISECONDS, TOKENS
 from harness.store.columns import AttemptTable
 
 F1 = ("macro_f1", "macro_f1_answered")
@@ -316,14 +317,14 @@ def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str
             comparable.refuse_incomparable(one.variant, [other.variant], plan.rows)
         except RunConflict as error:  # its remedy names an option of another command
             raise RunConflict(error.message, error.remedy.replace("--over", "--rows")) from None
-        found = run_differences.distinguishing(one.variant, other.variant)
+        found = distinguishing(one.variant, other.variant)
         if one.model == other.model:
             by_name = by_name or not found
         else:
             found = [key for key in found if not is_below(key, ["model"])]
         keys.update(found)
     return [
-        {key: run_differences.setting(run.variant, key) for key in sorted(keys)}
+        {key: setting(run.variant, key) for key in sorted(keys)}
         | ({"run": run.variant.name} if by_name else {})
         for run in runs
     ]

@@ -24,8 +24,8 @@ from harness.plugins.comparisons.pair_matrix import (
     read_model_scores,
 )
 from harness.plugins.comparisons.suite import suite_of
-from harness.report.table import joined
-from harness.store.calls import MILLISECONDS, TOKENS, with_call_scores
+from harness.plugins.comparisons.table_figures import MILLISECONDS, TOKENS, with_call_scores
+from harness.report.table import Note, Table, TableDocument
 from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex, read_attempts
 from harness.store.run_folder import RunFolder
@@ -129,7 +129,7 @@ def matrix(
                 found, score, by, judged=judged, external=scores, round_=round_
             )
         documents[task] = matrix_document(pairs, rankings)
-    show(joined(documents) if len(documents) > 1 else documents.popitem()[1], form)
+    show(_joined(documents) if len(documents) > 1 else documents.popitem()[1], form)
 
 
 def _judged(
@@ -203,3 +203,14 @@ def table(
         return
     asked = TableOptions(rows=rows, columns=columns, scores=score or [], round=round_)
     show(cross_table_document(cross_table(found, tables, asked)), form)
+
+
+def _joined(documents: Mapping[str, TableDocument]) -> TableDocument:
+    """Join the documents of several benchmarks, each preceded by its title."""
+    parts: list[Table | Note] = []
+    records: list[Mapping[str, object]] = []
+    for name, document in documents.items():
+        parts += [Note(document.title, "bold"), *document.parts]
+        records += [{"task": name, **record} for record in document.records or ()]
+    data = {name: document.data for name, document in documents.items()}
+    return TableDocument(parts=parts, records=records, data=data)

@@ -31,6 +31,7 @@ from harness.engine.session import open_session
 from harness.engine.turns import answered, most_turns
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.plugin_loader import without_removed
+from harness.plugins.judging.recorded_references import Unit, read_units, record_references
 from harness.ports import Task
 from harness.records import Attempt, Instance, Request
 from harness.scoring.reasoning import KEEP, Reasoning
@@ -48,8 +49,7 @@ from harness.store.index import AttemptIndex, count_redraws, lacks_judgements
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgements import JudgementOutcome, RegisteredJudge, read_register
 from harness.store.lost_lines import refuse_changed, refuse_changed_settings
-from harness.store.references import Unit, read_units, record_references, references_folder
-from harness.store.run_folder import JUDGEMENTS, JUDGES, RunFolder
+from harness.store.run_folder import JUDGEMENTS, JUDGES, RunFolder, references_folder
 
 S = TypeVar("S", bound=BaseModel)
 

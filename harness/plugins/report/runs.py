@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from msgspec.structs import replace as replaced
+from numpy.typing import NDArray
 
 from harness.analysis.breakdown import is_share, scored
 from harness.analysis.comparable import Run, Variant, refuse_unknown_score, variant_of
@@ -18,7 +20,6 @@ from harness.analysis.constraints import (
     kinds,
     read_findings,
 )
-from harness.analysis.failures import NO_FAILURES, Failures, merged, read_failures
 from harness.analysis.metrics import PASS_RATE, Metrics, from_json
 from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
 from harness.analysis.summary import Latencies, latencies, measure
@@ -32,12 +33,18 @@ from harness.plugins.comparisons.pair_matrix import (
     with_planned,
 )
 from harness.plugins.comparisons.suite import Suite, suite_of
+from harness.plugins.report.failure_reasons import (
+    NO_FAILURES,
+    Failures,
+    merged,
+    read_failures,
+)
 from harness.plugins.report.figure import Figure
 from harness.ports import Effect
 from harness.report.run_tables import REFERENCE_COLUMNS, reference_cells
 from harness.report.runs import common_start
 from harness.report.table import Note, ShownUnit, Table, table
-from harness.store.calls import CallTotals, read_latencies, sample_seconds
+from harness.store.calls import RunCalls, TimedLine, read_latencies
 from harness.store.columns import AttemptTable
 from harness.store.files import read_file
 from harness.store.index import AttemptIndex
@@ -212,7 +219,7 @@ def _read(
     """Return a run to compare and to report, and the findings on its constraints."""
     metrics = None if texts else _saved(folder, index)
     if metrics is None:
-        calls = None if texts else CallTotals(n_without_cost=1)
+        calls = None if texts else RunCalls(n_calls_without_cost=1)
         metrics = measure(folder, index.attempts, calls, grouped=not quick, score=asked.score)
     variant = variant_of(folder, metrics)
     if asked.score:
@@ -289,3 +296,16 @@ def references(runs: Sequence[ReportedRun]) -> Table | None:
     ]
     title = "Reference answers, and each run's own"
     return table(["run", "score", *REFERENCE_COLUMNS], rows, title=title, names=2) if rows else None
+
+
+def sample_seconds(index: AttemptIndex) -> NDArray[np.float64]:
+    """Return how many seconds the calls of each sample's rounds took together.
+
+    A cached reply counts with its call's duration, and a crash with the time until it. Samples
+    with a failed call, or one of unknown duration, are left out. Judges' calls do not count.
+    """
+    durations = [line.duration for line in index.read(TimedLine, np.arange(len(index)))]
+    sample = np.cumsum(index.attempts.sample_starts()) - 1
+    sums = np.bincount(sample, np.array(durations, np.float64))
+    complete: NDArray[np.float64] = sums[~np.isnan(sums)]
+    return complete

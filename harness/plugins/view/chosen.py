@@ -15,11 +15,12 @@ import numpy as np
 from msgspec.json import decode
 from msgspec.structs import replace
 
-from harness.analysis.failures import FailedLine, read_deciding, reasons_told
+from harness.analysis.failures import FailedLine, read_deciding
 from harness.analysis.run_comparison import ComparisonOptions
 from harness.errors import ExtraMissing, HarnessError
 from harness.plugins.report.archive import snippet
 from harness.plugins.report.entries import entry, judges_of, read_texts
+from harness.plugins.report.failure_reasons import reasons_told
 from harness.plugins.report.overview import overview, score_kind
 from harness.plugins.report.page import drawable, figures_of
 from harness.plugins.report.parts import Headline, Overview

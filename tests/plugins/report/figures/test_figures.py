@@ -11,14 +11,13 @@ from jsonschema_rs import validator_for
 
 from harness.analysis.comparable import Variant
 from harness.analysis.constraints import ConstraintKind
-from harness.analysis.metrics import CallFigures
 from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
 from harness.analysis.summary import latencies
 from harness.plugins.comparisons.pair_matrix import pair_matrix
 from harness.plugins.report.figure import Figure, config
 from harness.plugins.report.figures import figures
 from harness.plugins.report.runs import ReportedRun
-from harness.records import Score, Usage
+from harness.records import CallFigures, Score, Usage
 from tests.plugins.report.figures.conftest import EFFECTS, attempt
 from tests.plugins.report.figures.pictures import column, fields, strings, told, units
 

@@ -1,4 +1,4 @@
-"""``gold/`` in a run's folder: reference answers scored by judges.
+"""Writes ``gold/`` in a run's folder: reference answers scored by judges.
 
 The folder has the layout of a run, with one attempt per instance. References are therefore judged,
 resumed, paid for and read like a model's answers, but never mixed with them.
@@ -14,7 +14,7 @@ from harness.store.attempt_lines import ATTEMPT
 from harness.store.columns import LineName
 from harness.store.files import REMEDY
 from harness.store.json_lines import JsonLinesWriter, decoded
-from harness.store.run_folder import REFERENCES, RunFolder
+from harness.store.run_folder import RunFolder
 
 
 class Unit(LineName):
@@ -26,11 +26,6 @@ class Unit(LineName):
 
 class _Line(LineName):
     text: str | None = None
-
-
-def references_folder(folder: RunFolder) -> RunFolder:
-    """Return the folder of a run's judged references, which may not exist."""
-    return RunFolder(folder.path, REFERENCES)
 
 
 def read_units(path: Path) -> dict[str, Unit]:
@@ -49,6 +44,7 @@ def record_references(folder: RunFolder, references: Iterable[tuple[Unit, str]])
         for unit, text in references:
             if recorded.get(unit.instance) == encodable(text):
                 continue
-            now, name = time.time(), (SCHEMA_VERSION, unit.instance, 0, 1)
+            now = time.time()
+            name = (SCHEMA_VERSION, unit.instance, 0, 1)
             attempt = Attempt(*name, unit.groups, unit.cluster, {}, "ok", now, now, text=text)
             writer.append(attempt)
