@@ -22,6 +22,7 @@ from harness.plugins.mock import wire
 from harness.plugins.mock.wire import (
     ApiError,
     Headers,
+    JsonObject,
     Level,
     MockRequest,
     ReplyChoice,
@@ -161,9 +162,9 @@ class AnthropicMessages(wire.WireFormat):
         if not all(sequence.strip() for sequence in request.stop_sequences or ()):
             raise self.invalid("stop_sequences: each stop sequence must contain non-whitespace")
 
-    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
+    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> JsonObject:
         (choice,) = choices
-        content: list[dict[str, Any]] = []
+        content: list[JsonObject] = []
         if choice.reasoning and self.reasoning is not None:
             shown = self.reasoning == "blocks" and request.shows_reasoning
             thinking = choice.reasoning if shown else ""  # the block is present even if empty
@@ -172,7 +173,7 @@ class AnthropicMessages(wire.WireFormat):
             content.append({"type": "text", "text": choice.text, "citations": None})
         reason = "stop_sequence" if choice.stop is not None else _STOP_REASONS[choice.finish]
         refusal = {"type": "refusal", "category": None, "explanation": None}
-        usage: dict[str, Any] = {
+        usage: JsonObject = {
             "input_tokens": request.prompt_tokens - request.cache_read - request.cache_write,
             "output_tokens": choice.tokens,
             "cache_creation_input_tokens": request.cache_write,
@@ -198,7 +199,7 @@ class AnthropicMessages(wire.WireFormat):
         usage = answer["usage"]
         begun = {**answer, "content": [], "stop_reason": None, "stop_sequence": None}
         begun["usage"] = usage | {"output_tokens": 1}
-        events: list[dict[str, Any]] = [{"type": "message_start", "message": begun}]
+        events: list[JsonObject] = [{"type": "message_start", "message": begun}]
         for index, block in enumerate(answer["content"]):
             kind, place = block["type"], {"index": index}
             lines = block[kind].splitlines(keepends=True)
@@ -217,7 +218,7 @@ class AnthropicMessages(wire.WireFormat):
         form, encode = b"event: %s\ndata: %s\n\n", msgspec.json.encode
         return b"".join(form % (event["type"].encode(), encode(event)) for event in events)
 
-    def models(self, names: Collection[str]) -> dict[str, Any]:
+    def models(self, names: Collection[str]) -> JsonObject:
         """Return the JSON object that lists the models."""
         data = [{"type": "model", "id": name, "display_name": name} for name in names]
         return {"data": data, "has_more": False}
@@ -227,7 +228,7 @@ class AnthropicMessages(wire.WireFormat):
         moment = datetime.now(UTC) + timedelta(seconds=seconds, microseconds=999_999)
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def error(self, error: ApiError, request_id: str) -> dict[str, Any]:
+    def error(self, error: ApiError, request_id: str) -> JsonObject:
         return {"type": "error", "error": error.error, "request_id": request_id}
 
     def fail(
@@ -299,7 +300,7 @@ class AnthropicVertex(AnthropicMessages):
     path = "/models/{model}:rawPredict"
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        sent = self.decode(body, dict[str, Any])
+        sent = self.decode(body, JsonObject)
         if sent.pop("anthropic_version", None) != VERTEX_VERSION:
             raise self.invalid(f'anthropic_version: Field required ("{VERTEX_VERSION}")')
         if "model" in sent:
@@ -369,9 +370,9 @@ class BedrockConverse(wire.WireFormat):
             marked=marked,
         )
 
-    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
+    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> JsonObject:
         (choice,) = choices
-        content: list[dict[str, Any]] = [{"text": choice.text}] if choice.text else []
+        content: list[JsonObject] = [{"text": choice.text}] if choice.text else []
         if choice.reasoning and self.reasoning == "blocks":
             thought = {"reasoningText": {"text": choice.reasoning}}
             content.insert(0, {"reasoningContent": thought})
@@ -391,7 +392,7 @@ class BedrockConverse(wire.WireFormat):
             "metrics": {"latencyMs": 1},
         }
 
-    def error(self, error: ApiError, request_id: str) -> dict[str, Any]:
+    def error(self, error: ApiError, request_id: str) -> JsonObject:
         return dict(error.error)
 
     def fail(self, status: int, message: str, code: str | None = None) -> ApiError:

@@ -111,6 +111,16 @@ class _Tokenised(msgspec.Struct):
     tokens: list[int] = []
 
 
+class _Call:
+    """A call of a model, in a vendor's wire format. ``model`` is the one in the path, or ""."""
+
+    def __init__(self, vendor: WireFormat, model: str, headers: Headers, body: bytes) -> None:
+        self.vendor, self.model = vendor, model
+        self.headers, self.body = headers, body
+        self.digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
+        self.key = wire.header(headers, b"x-api-key") or wire.bearer(headers) or ""
+
+
 class Provider:
     """The ASGI application that simulates a provider.
 
@@ -198,9 +208,10 @@ class Provider:
         route = f"{scope['method']} {scope['path']}"
         if body is None:
             return
-        if scope["method"] == "POST" and (found := self._vendor(scope["path"])):
+        call = self._call(scope["path"], headers, body) if scope["method"] == "POST" else None
+        if call is not None:
             with ExitStack() as slot:
-                await self._serve(*found, headers, body, connection, slot)
+                await self._serve(call, connection, slot)
         elif route == "GET /v1/models":
             await self._list_models(headers, connection)
         elif await self._serve_batch(scope, body, connection):
@@ -209,35 +220,24 @@ class Provider:
             status, answer = self._control(route, body)
             await connection.answer(status, self._encode(answer), [])
 
-    def _vendor(self, path: str) -> tuple[WireFormat, str] | None:
-        """Return a path's wire format and the model in it (or ""), or None for an unknown path."""
+    def _call(self, path: str, headers: Headers, body: bytes) -> _Call | None:
+        """Return a call of a model, or None for a path at which none is served."""
         if vendor := self._vendors.get(path):
-            return vendor, ""
+            return _Call(vendor, "", headers, body)
         for pattern, vendor in self._vendors.items():
             if model := wire.model_in(path, pattern):
-                return vendor, model
+                return _Call(vendor, model, headers, body)
         return None
 
-    async def _serve(
-        self,
-        vendor: WireFormat,
-        model: str,
-        headers: Headers,
-        body: bytes,
-        connection: Connection,
-        slot: ExitStack,
-    ) -> None:
-        digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
-        count = self.stats.arrive(digest, vendor.path)
-        request_id = f"req_{digest}{count.requests:04d}"
-        for_fault, for_latency = draw(self._seed, digest, count.requests)
-        fault, request = None, None
+    async def _serve(self, call: _Call, connection: Connection, slot: ExitStack) -> None:
+        vendor = call.vendor
+        count = self.stats.arrive(call.digest, vendor.path)
+        request_id = f"req_{call.digest}{count.requests:04d}"
+        for_fault, for_latency = draw(self._seed, call.digest, count.requests)
+        request = None
         try:
-            request = self._admit(vendor, model, headers, body, digest)
-            fault = self._faults.pick(for_fault, request.turns)
-            self.stats.counts.by_model[request.model] += 1
-            key = wire.header(headers, b"x-api-key") or wire.bearer(headers) or ""
-            choices = self._choices(vendor, request, fault, key)
+            request = self._admit(call)
+            fault, choices = self._drawn(call, request, for_fault)
             parallel = self._limits.limits.parallel_requests
             if not slot.enter_context(self._limits.in_parallel(request.model)):
                 raise vendor.too_many(request.model, parallel, self._retry_after)
@@ -246,9 +246,7 @@ class Provider:
             if seconds > 0 and await connection.left_within(seconds):
                 self.stats.leave(abandoned=True)
                 return
-            if fault is not None:
-                self.stats.counts.by_fault[fault] += 1
-                self._raise_status(fault, vendor, request, key)
+            self._raise_status(fault, call, request)
         except wire.ApiError as error:
             levels = [] if request is None else self._limits.levels(request.model)
             sent = vendor.headers(request_id, levels, error.retry_after)
@@ -257,7 +255,7 @@ class Provider:
             await connection.answer(error.status, reply, sent)
             return
         request = self._prompt_cache.with_cached_tokens(request)
-        answer = altered(vendor.answer(request, choices), fault, key)
+        answer = altered(vendor.answer(request, choices), fault, call.key)
         reply = self._encode(answer)
         wrong = [_FALSE_LEVEL] if fault == "wrong_limits" else None
         sent = vendor.headers(request_id, wrong or self._limits.levels(request.model))
@@ -293,45 +291,38 @@ class Provider:
         return True
 
     def _admit_entry(self, path: str, body: bytes, headers: Headers) -> tuple[str, int]:
-        vendor, model = self._found(path)
-        request = self._admit(vendor, model, headers, body, "")
+        request = self._admit(self._batched(path, body, headers))
         return request.model, request.prompt_tokens
 
-    def _found(self, path: str) -> tuple[WireFormat, str]:
-        found = self._vendor(path)
-        assert found is not None
-        return found
+    def _batched(self, path: str, body: bytes, headers: Headers) -> _Call:
+        call = self._call(path, headers, body)
+        assert call is not None
+        return call
 
     def _process(self, path: str, body: bytes, headers: Headers) -> Answered:
-        vendor, model = self._found(path)
-        digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
-        count = self.stats.arrive(digest, vendor.path)
-        number = draw(self._seed, digest, count.requests)[0]
-        key = wire.header(headers, b"x-api-key") or wire.bearer(headers) or ""
+        call = self._batched(path, body, headers)
+        vendor = call.vendor
+        count = self.stats.arrive(call.digest, vendor.path)
         try:
-            request = self._admit(vendor, model, headers, body, digest)
-            fault = self._faults.pick(number, request.turns)
-            self.stats.counts.by_model[request.model] += 1
-            choices = self._choices(vendor, request, fault, key)
-            if fault is not None:
-                self.stats.counts.by_fault[fault] += 1
-                self._raise_status(fault, vendor, request, key)
+            request = self._admit(call)
+            number = draw(self._seed, call.digest, count.requests)[0]
+            fault, choices = self._drawn(call, request, number)
+            self._raise_status(fault, call, request)
         except wire.ApiError as error:
             self.stats.leave(error.status)
-            return error.status, vendor.error(error, f"req_{digest}")
+            return error.status, vendor.error(error, f"req_{call.digest}")
         self._count_answer(request, choices, count)
-        return 200, altered(vendor.answer(request, choices), fault, key)
+        return 200, altered(vendor.answer(request, choices), fault, call.key)
 
-    def _admit(
-        self, vendor: WireFormat, model: str, headers: Headers, body: bytes, digest: str
-    ) -> MockRequest:
+    def _admit(self, call: _Call) -> MockRequest:
+        vendor = call.vendor
         if self._api_key is not None:
-            vendor.check_key(headers, self._api_key)
-        request = vendor.read(body, digest, headers)
-        request = replace(request, model=model) if model else request
+            vendor.check_key(call.headers, self._api_key)
+        request = vendor.read(call.body, call.digest, call.headers)
+        request = replace(request, model=call.model) if call.model else request
         if self._models and request.model not in self._models:
             raise vendor.unknown_model(request.model)
-        sent = msgspec.json.decode(body, type=dict[str, object]) if self._refuse else {}
+        sent = msgspec.json.decode(call.body, type=dict[str, object]) if self._refuse else {}
         for name in self._refuse:
             if sent.get(name) is not None and (error := vendor.refused(name, sent[name])):
                 raise error
@@ -343,25 +334,31 @@ class Provider:
                     )
         return request
 
-    def _choices(
-        self, vendor: WireFormat, request: MockRequest, fault: Fault | None, key: str
-    ) -> list[ReplyChoice]:
+    def _drawn(
+        self, call: _Call, request: MockRequest, number: float
+    ) -> tuple[Fault | None, list[ReplyChoice]]:
+        """Return the fault that a random number selects, if any, and the choices of the answer."""
+        fault = self._faults.pick(number, request.turns)
+        self.stats.counts.by_model[request.model] += 1
+        return fault, self._choices(call, request, fault)
+
+    def _choices(self, call: _Call, request: MockRequest, fault: Fault | None) -> list[ReplyChoice]:
         if request.echoed and fault not in _FAULTY_CHOICES:
             return [scored(request.model, text) for text in request.echoed]
         if request.prompts:
             each = map(request.alone, request.prompts)
-            return [choice for one in each for choice in self._choices(vendor, one, fault, key)]
+            return [choice for one in each for choice in self._choices(call, one, fault)]
         try:
             answers = [self._answerer(request, index) for index in range(request.n)]
         except wire.NoAnswer as missing:
             # Not a 404: clients treat that as a missing model and stop.
-            raise vendor.invalid(str(missing), "no_recorded_answer") from None
+            raise call.vendor.invalid(str(missing), "no_recorded_answer") from None
         if fault in _FAULTY_CHOICES:
             return [_FAULTY_CHOICES[fault]] * request.n
         if fault == "reasoning_only":
             return [endless(request)] * request.n
         if fault == "key_in_answer":
-            return [ReplyChoice(f"Your key is {key}, is it not?")] * request.n
+            return [ReplyChoice(f"Your key is {call.key}, is it not?")] * request.n
         return [self._choice(request, index, answer) for index, answer in enumerate(answers)]
 
     def _choice(self, request: MockRequest, index: int, answer: str | Answer) -> ReplyChoice:
@@ -389,13 +386,15 @@ class Provider:
             raise vendor.rate_limited(request.model, broken, broken.wait_s)
         self.stats.peak.add(read, written)
 
-    def _raise_status(
-        self, fault: Fault, vendor: WireFormat, request: MockRequest, key: str
-    ) -> None:
+    def _raise_status(self, fault: Fault | None, call: _Call, request: MockRequest) -> None:
+        if fault is None:
+            return
+        self.stats.counts.by_fault[fault] += 1
+        vendor = call.vendor
         if fault == "key_in_error":
-            raise vendor.invalid(f"The key {key} may not do this.")
+            raise vendor.invalid(f"The key {call.key} may not do this.")
         if fault == "key_part_in_error":
-            raise vendor.invalid(f"The key {key[:20]}… may not do this.")
+            raise vendor.invalid(f"The key {call.key[:20]}… may not do this.")
         if fault == "no_credit":
             raise vendor.no_credit()
         if fault in _REJECTED:

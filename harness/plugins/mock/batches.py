@@ -24,7 +24,7 @@ from harness.plugins.mock import wire
 from harness.plugins.mock.anthropic import AnthropicMessages
 from harness.plugins.mock.faults import Latency, draw
 from harness.plugins.mock.stats import Stats
-from harness.plugins.mock.wire import ApiError, Headers, MockError, WireFormat
+from harness.plugins.mock.wire import ApiError, Headers, JsonObject, MockError, WireFormat
 
 BatchFault = Literal[
     "lost_id",
@@ -56,7 +56,7 @@ Answered = tuple[int, Any]  # status and body of an entry's answer
 Process = Callable[[str, bytes, Headers], Answered]
 Admit = Callable[[str, bytes, Headers], tuple[str, int]]  # returns model and prompt tokens
 Given = Mapping[str, str]  # the query of a URL
-Served = dict[str, Any] | list[dict[str, Any]] | bytes  # JSON, or a file
+Served = JsonObject | list[JsonObject] | bytes  # JSON, or a file
 Ending = Literal["failed", "cancelled", "expired", "completed"]
 
 
@@ -93,7 +93,7 @@ class MockBatch:
     headers: Headers
     created: float
     seconds: float  # until it is processed
-    about: dict[str, Any]  # what the vendor keeps with it
+    about: JsonObject  # what the vendor keeps with it
     status: Literal[Ending, "in_progress"] = "in_progress"
     ended: float | None = None
     listed_at: float = 0.0  # when it appears in lists
@@ -166,7 +166,7 @@ class VendorBatches(ABC):
         """
 
     @abstractmethod
-    def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
+    def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
         """Return a batch as a JSON object."""
 
     def serve(
@@ -232,7 +232,7 @@ class VendorBatches(ABC):
         return batch
 
     def begin(
-        self, entries: list[BatchedRequest], headers: Headers, about: dict[str, Any]
+        self, entries: list[BatchedRequest], headers: Headers, about: JsonObject
     ) -> MockBatch:
         """Create a batch, which ends after its latency. ``about`` has the vendor's facts."""
         number = f"{self.settings.seed}/{len(self.known)}"
@@ -440,7 +440,7 @@ class AnthropicBatches(VendorBatches):
                 raise self.wire.invalid(f"requests.{number}.custom_id: invalid characters")
         return self.begin(entries, headers, {})
 
-    def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
+    def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
         counts, ended = batch.counts, batch.ended
         host = wire.header(headers, b"host")
         results = f"http://{host}{self.root}/{batch.id}/results"
@@ -474,7 +474,7 @@ class AnthropicBatches(VendorBatches):
 
 
 def _result(place: int, custom_id: str, kind: str, answered: Answered | None) -> Any:
-    result: dict[str, Any] = {"type": {"cancelled": "canceled"}.get(kind, kind)}
+    result: JsonObject = {"type": {"cancelled": "canceled"}.get(kind, kind)}
     if answered is not None:
         result["message" if kind == "succeeded" else "error"] = answered[1]
     return {"custom_id": custom_id, "result": result}

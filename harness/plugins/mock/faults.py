@@ -17,12 +17,11 @@ from difflib import get_close_matches
 from hashlib import blake2b
 from math import exp, inf
 from statistics import NormalDist
-from typing import Any
 
 import msgspec
 
 from harness.plugins.mock import wire
-from harness.plugins.mock.wire import Headers, MockError, Turn
+from harness.plugins.mock.wire import Headers, JsonObject, MockError, Turn
 
 LATENCY_FORMS = "SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA"
 
@@ -71,7 +70,7 @@ COST_USD = 0.125
 _FINISH = {"finish_reason", "stop_reason", "finishReason", "stopReason"}
 
 
-def altered(answer: dict[str, Any], fault: Fault | None, key: str) -> dict[str, Any]:
+def altered(answer: JsonObject, fault: Fault | None, key: str) -> JsonObject:
     """Change an answer (a JSON object) as the fault says, and return it.
 
     ``key`` is the key that the client has sent.
@@ -88,7 +87,7 @@ def error_of(code: str | None) -> dict[str, object]:
 
 
 def _count(count: int) -> _Alteration:
-    def alter(answer: dict[str, Any], _: str | None) -> None:
+    def alter(answer: JsonObject, _: str | None) -> None:
         usage = answer["usageMetadata" if "usageMetadata" in answer else "usage"]
         usage.update((name, count) for name, value in usage.items() if isinstance(value, int))
 
@@ -99,32 +98,32 @@ def _add_usage(**usage: float) -> _Alteration:
     return lambda answer, _: answer.get("usage", {}).update(usage)
 
 
-def _finish(answer: dict[str, Any], reason: str | None) -> None:
+def _finish(answer: JsonObject, reason: str | None) -> None:
     escaped = "".join(f"\\u{ord(letter):04x}" for letter in reason or "")
     for part in (answer, *answer.get("choices", ()), *answer.get("candidates", ())):
         part.update(dict.fromkeys(_FINISH & part.keys(), msgspec.Raw(f'"{escaped}"'.encode())))
 
 
-def _in_choices(change: Callable[[dict[str, Any], str | None], object]) -> _Alteration:
-    def alter(answer: dict[str, Any], detail: str | None) -> None:
+def _in_choices(change: Callable[[JsonObject, str | None], object]) -> _Alteration:
+    def alter(answer: JsonObject, detail: str | None) -> None:
         for choice in answer.get("choices", ()):
             change(choice, detail)
 
     return alter
 
 
-def _think(choice: dict[str, Any], _: str | None) -> None:
+def _think(choice: JsonObject, _: str | None) -> None:
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Let me think."}]}
     answer = {"type": "text", "text": choice["message"]["content"]}
     choice["message"]["content"] = [thinking, answer]
 
 
-def _withhold(choice: dict[str, Any], _: str | None) -> None:
+def _withhold(choice: JsonObject, _: str | None) -> None:
     del choice["message"]
     choice["finish_reason"] = "content_filter"
 
 
-_Alteration = Callable[[dict[str, Any], str | None], None]
+_Alteration = Callable[[JsonObject, str | None], None]
 _ALTERATIONS: Mapping[str, _Alteration] = {
     "usage_zero": _count(0),
     "usage_huge": _count(1_000_000),
@@ -264,7 +263,7 @@ class Latency:
         return first
 
 
-Message = dict[str, Any]  # each kind of ASGI message has its own keys
+Message = JsonObject  # each kind of ASGI message has its own keys
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 

@@ -19,7 +19,15 @@ from harness.plugins.mock.batches import (
     check_unique,
     iso_time,
 )
-from harness.plugins.mock.wire import ApiError, Headers, Level, MockRequest, ReplyChoice, Turn
+from harness.plugins.mock.wire import (
+    ApiError,
+    Headers,
+    JsonObject,
+    Level,
+    MockRequest,
+    ReplyChoice,
+    Turn,
+)
 
 _FINISH = {"stop": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY", "refusal": "STOP"}
 _STATUSES = {
@@ -98,7 +106,7 @@ class GeminiContent(wire.WireFormat):
             logprobs=(config.logprobs or 0) if config.response_logprobs else None,
         )
 
-    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
+    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> JsonObject:
         thoughts = sum(choice.reasoning_tokens for choice in choices)
         written = sum(choice.tokens for choice in choices) - thoughts
         usage = {
@@ -273,11 +281,11 @@ class GeminiBatches(FileBatches):
             raise self.wire.invalid(said)
         return self.begin(entries, headers, {"tag": asked.display_name, "model": model})
 
-    def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
+    def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
         """Return a batch as JSON, and store the results of a finished one."""
         counts, ended, about = batch.counts, batch.ended, batch.about
         state = {"in_progress": "RUNNING", "completed": "SUCCEEDED"}.get(batch.status)
-        facts: dict[str, Any] = {
+        facts: JsonObject = {
             "model": f"models/{about['model']}",
             "displayName": about["tag"],
             "state": f"BATCH_STATE_{state or batch.status.upper()}",
@@ -288,7 +296,7 @@ class GeminiBatches(FileBatches):
                 "failedRequestCount": str(counts["errored"]),
             },
         }
-        view: dict[str, Any] = {"name": f"batches/{batch.id}", "metadata": facts}
+        view: JsonObject = {"name": f"batches/{batch.id}", "metadata": facts}
         if ended is None:
             return view
         if "file" not in about and (counts["succeeded"] or counts["errored"]):
@@ -304,14 +312,14 @@ class GeminiBatches(FileBatches):
     def page(self, given: Given, headers: Headers) -> Served:
         newest = self.newest()
         begin, size = self.number(given, "pageToken", 0), self.number(given, "pageSize", 10)
-        page: dict[str, Any] = {}
+        page: JsonObject = {}
         if listed := newest[begin : begin + size]:
             page["operations"] = [self.view(one, headers) for one in listed]
         if begin + size < len(newest):
             page["nextPageToken"] = str(begin + size)
         return page
 
-    def _upload(self, headers: Headers, body: bytes, given: Given) -> dict[str, Any]:
+    def _upload(self, headers: Headers, body: bytes, given: Given) -> JsonObject:
         command = wire.header(headers, b"x-goog-upload-command") or ""
         if command == "start":
             named = msgspec.json.decode(body)["file"]["displayName"]
@@ -323,7 +331,7 @@ class GeminiBatches(FileBatches):
             raise self.wire.invalid("The file is larger than 2 GB.")
         return {"file": self._about(self.store(StoredFile(body, given["upload_id"])))}
 
-    def _about(self, name: str) -> dict[str, Any]:
+    def _about(self, name: str) -> JsonObject:
         file = self.file(name)
         about = {"displayName": file.name, "sizeBytes": str(len(file.content)), "state": "ACTIVE"}
         return {"name": name, **about}

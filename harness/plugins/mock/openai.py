@@ -14,7 +14,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from itertools import accumulate
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
@@ -23,6 +23,7 @@ from harness.plugins.mock.answers import inline
 from harness.plugins.mock.wire import (
     ApiError,
     Headers,
+    JsonObject,
     Level,
     MockRequest,
     ReplyChoice,
@@ -142,7 +143,7 @@ class OpenAI(wire.WireFormat):
     id_prefix: ClassVar[str]
     constants: ClassVar[Mapping[str, str]]
 
-    def models(self, names: Collection[str]) -> dict[str, Any]:
+    def models(self, names: Collection[str]) -> JsonObject:
         """Return the JSON object that lists the models."""
         models = [{"id": n, "object": "model", "created": 0, "owned_by": "mock"} for n in names]
         return {"object": "list", "data": models}
@@ -192,7 +193,7 @@ class OpenAI(wire.WireFormat):
         message += f". Please try again in {self.reset(retry_after)}." if retry_after else "."
         return ApiError(429, error_object(message, unit, "rate_limit_exceeded"), retry_after)
 
-    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
+    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> JsonObject:
         read, written = request.prompt_tokens, sum(choice.tokens for choice in choices)
         reasoning = sum(choice.reasoning_tokens for choice in choices)
         return {
@@ -214,7 +215,7 @@ class OpenAI(wire.WireFormat):
         }
 
     @abstractmethod
-    def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> JsonObject:
         """Return the JSON object of one choice in a reply, without its index."""
 
 
@@ -243,7 +244,7 @@ class OpenAIChat(OpenAI):
             logprobs=(request.top_logprobs or 0) if request.logprobs else None,
         )
 
-    def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> JsonObject:
         message: dict[str, object] = {"role": "assistant", "content": choice.text, "refusal": None}
         finish: str = choice.finish
         if finish == "refusal":
@@ -295,7 +296,7 @@ class OpenAICompletions(OpenAI):
             prompts=prompts if several else (),
         )
 
-    def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> JsonObject:
         return {
             "text": choice.echo + (inline(choice) if self.reasoning == "think" else choice.text),
             # A text completion can only refuse in its text.
@@ -306,7 +307,7 @@ class OpenAICompletions(OpenAI):
 
 def error_object(
     message: str, kind: str = "invalid_request_error", code: str | None = None, param: str = ""
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return an error object in OpenAI's form. ``kind`` is the value of its ``type``."""
     return {"message": message, "type": kind, "param": param or None, "code": code}
 
@@ -319,7 +320,7 @@ def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
     return (stop,) if isinstance(stop, str) else tuple(stop or ())
 
 
-def token_logprobs(choice: ReplyChoice) -> list[dict[str, Any]] | None:
+def token_logprobs(choice: ReplyChoice) -> list[JsonObject] | None:
     """Return the log-probabilities at each position, or None if the request asks for none."""
     if choice.positions is None:
         return None
@@ -417,7 +418,7 @@ class OpenAIResponses(OpenAI):
             logprobs=(request.top_logprobs or 0) if LOGPROBS in request.include else None,
         )
 
-    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
+    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> JsonObject:
         (choice,) = choices
         reason = {"length": "max_output_tokens"}.get(choice.finish, choice.finish)
         cut = choice.finish in ("length", "content_filter")
@@ -443,9 +444,9 @@ class OpenAIResponses(OpenAI):
             },
         }
 
-    def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> JsonObject:
         """Return the output item with the answer."""
-        part: dict[str, Any] = {"type": "output_text", "text": choice.text, "annotations": []}
+        part: JsonObject = {"type": "output_text", "text": choice.text, "annotations": []}
         part["logprobs"] = token_logprobs(choice) or []
         if choice.finish == "refusal":
             part = {"type": "refusal", "refusal": choice.text}
@@ -464,7 +465,7 @@ def _input_text(item: _Item) -> str:
     return content if isinstance(content, str) else "".join(part.text for part in content)
 
 
-def _reasoning_items(request: MockRequest, choice: ReplyChoice) -> list[dict[str, Any]]:
+def _reasoning_items(request: MockRequest, choice: ReplyChoice) -> list[JsonObject]:
     """Return a list with the reasoning item, or [] without reasoning."""
     if not choice.reasoning_tokens:
         return []

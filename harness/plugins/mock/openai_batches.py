@@ -28,7 +28,7 @@ from harness.plugins.mock.batches import (
 )
 from harness.plugins.mock.openai import OpenAIChat
 from harness.plugins.mock.stats import Stats
-from harness.plugins.mock.wire import ApiError, Headers
+from harness.plugins.mock.wire import ApiError, Headers, JsonObject
 
 MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000
 
@@ -113,7 +113,7 @@ class OpenAIBatches(FileBatches):
             raise self.wire.invalid(f"The file {name} has not been processed yet.")
         entries, problem = self._read(file.content.splitlines(), endpoint, headers)
         problem = problem or self._over_enqueued(entries)
-        about: dict[str, Any] = {"input_file_id": name, "endpoint": endpoint, "problem": problem}
+        about: JsonObject = {"input_file_id": name, "endpoint": endpoint, "problem": problem}
         about |= {"metadata": metadata} if file.purpose == "batch" else {"job": True}
         batch = self.begin([] if problem else entries, headers, about)
         if problem:
@@ -125,7 +125,7 @@ class OpenAIBatches(FileBatches):
             raise self.wire.fail(409, f"Cannot cancel a batch with status '{batch.status}'.")
         return super().cancel(batch)
 
-    def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
+    def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
         """Return a batch as JSON. The first call after its end writes its results."""
         about, counts = batch.about, batch.counts
         if batch.ended is not None and "files" not in about:
@@ -165,7 +165,7 @@ class OpenAIBatches(FileBatches):
             "metadata": about["metadata"],
         }
 
-    def _upload(self, headers: Headers, body: bytes, *, together: bool) -> dict[str, Any]:
+    def _upload(self, headers: Headers, body: bytes, *, together: bool) -> JsonObject:
         parts = _multipart(body, wire.header(headers, b"content-type") or "")
         purpose = "batch-api" if together else "batch"
         if parts.get("purpose") != purpose.encode() or "file" not in parts:
@@ -176,7 +176,7 @@ class OpenAIBatches(FileBatches):
         pending = "expires_after[anchor]" in parts  # Azure
         return self._about(self.store(StoredFile(parts["file"], name, purpose, pending)))
 
-    def _about(self, name: str) -> dict[str, Any]:
+    def _about(self, name: str) -> JsonObject:
         file = self._files[name]
         status = "pending" if file.pending else "processed"
         about = {"id": name, "object": "file", "bytes": len(file.content), "created_at": 0}
@@ -184,7 +184,7 @@ class OpenAIBatches(FileBatches):
 
     def _read(
         self, lines: list[bytes], endpoint: str, headers: Headers
-    ) -> tuple[list[BatchedRequest], dict[str, Any] | None]:
+    ) -> tuple[list[BatchedRequest], JsonObject | None]:
         """Return the entries of an input file, and the file's first error or None."""
         if not 1 <= len(lines) <= MOST_REQUESTS:
             return [], _problem("too_many_tasks" if lines else "empty_file")
@@ -210,7 +210,7 @@ class OpenAIBatches(FileBatches):
             return [], _problem("mismatched_model")
         return entries, _problem("duplicate_custom_id") if check_unique(entries) else None
 
-    def _over_enqueued(self, entries: list[BatchedRequest]) -> dict[str, Any] | None:
+    def _over_enqueued(self, entries: list[BatchedRequest]) -> JsonObject | None:
         most = self.settings.enqueued_tokens
         others = [one.entries for one in self.known.values() if one.ended is None]
         if most is None or sum(e.tokens for part in (entries, *others) for e in part) <= most:
@@ -237,7 +237,7 @@ class MistralBatches(VendorBatches):
         (name,) = asked.input_files
         return self._openai.begin_file(name, asked.endpoint, asked.metadata or {}, headers)
 
-    def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
+    def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
         one = self._openai.view(batch, headers)
         counts, errors = one["request_counts"], one["errors"] or {"data": []}
         statuses = {"completed": "SUCCESS", "expired": "TIMEOUT_EXCEEDED", "in_progress": "RUNNING"}
@@ -266,7 +266,7 @@ class MistralBatches(VendorBatches):
 
 
 def _result(place: int, custom_id: str, kind: str, answered: Answered | None) -> Any:
-    line: dict[str, Any] = {"id": f"batch_req_{place}", "custom_id": custom_id, "error": None}
+    line: JsonObject = {"id": f"batch_req_{place}", "custom_id": custom_id, "error": None}
     if answered is None:
         message = "This request could not be executed before the completion window expired."
         return {**line, "response": None, "error": {"code": "batch_expired", "message": message}}
@@ -275,7 +275,7 @@ def _result(place: int, custom_id: str, kind: str, answered: Answered | None) ->
     return {**line, "response": response}
 
 
-def _problem(code: str, line: int | None = None) -> dict[str, Any]:
+def _problem(code: str, line: int | None = None) -> JsonObject:
     message = f"The batch's input file is invalid: {code}."
     return {"code": code, "message": message, "param": None, "line": line}
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 CHARACTERS_PER_TOKEN = 4  # a common rule of thumb for English; an exact count needs a tokeniser
 
 Headers = list[tuple[bytes, bytes]]
+JsonObject = dict[str, Any]
 Finish = Literal["stop", "length", "content_filter", "refusal"]
 Unit = Literal["requests", "tokens", "input tokens", "output tokens"]
 UNITS: tuple[Unit, ...] = get_args(Unit)  # of rate limits; "tokens" is input and output together
@@ -151,7 +152,7 @@ class WireFormat(ABC):
         """
 
     @abstractmethod
-    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
+    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> JsonObject:
         """Return the JSON object of a successful reply."""
 
     @abstractmethod
