@@ -22,8 +22,8 @@ from harness.plugins.builders import concodeeval as concodeeval_builder
 from harness.plugins.builders.collie.audit import Audited, audit_items
 from harness.plugins.builders.collie.source import find_source
 from harness.plugins.builders.collie.structure import PAPER, find_structures
-from harness.plugins.builders.wildifeval import TASKS
-from harness.plugins.builders.wildifeval.curation import (
+from harness.plugins.builders.wildifeval import (
+    TASKS,
     CurationJob,
     curate,
     estimate_curation,

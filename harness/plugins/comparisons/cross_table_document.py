@@ -18,7 +18,7 @@ from harness.plugins.comparisons.cross_table import (
     TableRow,
     figure_kind,
 )
-from harness.plugins.comparisons.rank_correlation import Tau
+from harness.plugins.comparisons.pair_matrix import Tau
 from harness.plugins.comparisons.suite import FEWEST_PROMPTS, BenchmarkComparison, Suite, suite_of
 from harness.report.comparison import TESTS
 from harness.report.runs import common_start

@@ -22,7 +22,7 @@ from harness.analysis.metrics import Interval
 from harness.analysis.run_comparison import ComparisonOptions, compare_runs
 from harness.errors import RunConflict
 from harness.plugins.comparisons.cross_table import CrossTable, TableOptions, cross_table
-from harness.plugins.comparisons.rank_correlation import Tau, rank_correlation
+from harness.plugins.comparisons.pair_matrix import Tau, rank_correlation
 
 DRAWS = 2_000
 MAX_WORK = 200_000_000  # draws times pairs; above this, fewer draws are made

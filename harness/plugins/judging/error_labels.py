@@ -21,6 +21,8 @@ from harness.analysis.metrics import Statistic
 from harness.datasets.rows import rows
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugins.judging.validation import cohens_kappa
+from harness.report.table import Note, Table, TableDocument, table
+from harness.report.text import percent
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex, read_instance
 
@@ -143,3 +145,26 @@ def _agreement(first: Sequence[Failure], second: Sequence[Failure]) -> Statistic
     one, two = (np.array([kinds.index(pair[side]) for pair in pairs]) for side in (0, 1))
     _, cluster = np.unique([instance for *_, instance in pairs], return_inverse=True)
     return cohens_kappa(one, two, cluster)
+
+
+def error_document(found: ErrorTally) -> TableDocument:
+    """Build an error analysis: kinds of error by group, and the agreement of two annotators."""
+    groups = sorted({group for own in found.labels.values() for group in own})
+    total = sum(sum(own.values()) for own in found.labels.values())
+    rows = []
+    for kind, own in found.labels.items():
+        n = sum(own.values())
+        rows.append([kind, n, percent(n, total), *(own.get(group, 0) for group in groups if group)])
+    columns = "kind of error", "failures", "share", *filter(None, groups)
+    parts: list[Table | Note] = [table(columns, rows)]
+    if found.unlabelled:
+        parts.append(Note(f"Not labelled, and not counted: {found.unlabelled:,}.", "yellow"))
+    if found.agreement is not None:
+        figures = "agreement", "value ± s.e.", "95%", "n"
+        parts.append(
+            table(
+                figures,
+                [["Cohen's kappa", found.agreement, found.agreement.ci95, found.agreement.n]],
+            )
+        )
+    return TableDocument(parts=parts, data=found)

@@ -17,13 +17,13 @@ from harness.analysis.breakdown import value_of
 from harness.analysis.constraints import table_line
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.errors import ConfigError
-from harness.plugins.judging.documents import validation_document
 from harness.plugins.judging.references import changed_labels, kept_labels
 from harness.plugins.judging.validation import (
     PEOPLE,
     JudgeValidation,
     against_people,
     against_rules,
+    validation_document,
 )
 from harness.plugins.report.figure import Figure
 from harness.plugins.report.runs import NOT_VALIDATED, ReportSection

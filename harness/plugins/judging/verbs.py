@@ -27,7 +27,6 @@ from harness.errors import ConfigError, RunConflict, StoreFailed, nearest
 from harness.plugin_loader import Kind
 from harness.plugins.comparisons.judge_verdicts import judges_with_verdicts, read_answers
 from harness.plugins.judging import error_labels, later_judge
-from harness.plugins.judging.documents import error_document, judges_document, validation_document
 from harness.plugins.judging.references import (
     JUDGE,
     RULES,
@@ -36,6 +35,7 @@ from harness.plugins.judging.references import (
     pair_verdicts,
     read_labels,
 )
+from harness.plugins.judging.validation import judges_document, validation_document
 from harness.plugins.judging.validation import validate as agreement
 from harness.report.run_tables import run_document
 from harness.store.index import AttemptIndex
@@ -260,4 +260,4 @@ def tally(sheets: list[Path], form: JsonFormat = "table") -> None:
     if len(sheets) > 2:
         raise ConfigError("A tally takes one or two sheets.", "Name no more than two.")
     first, *others = map(error_labels.read_sheet, sheets)
-    show(error_document(error_labels.tally(first, *others)), form)
+    show(error_labels.error_document(error_labels.tally(first, *others)), form)

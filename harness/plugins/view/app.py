@@ -1,4 +1,4 @@
-"""The server of the live page, as an ASGI application on this machine's loopback address.
+"""`harness view`: the server of the live page, an ASGI application on the loopback address.
 
 Model output and other web pages are treated as hostile. Every request needs the token, which is in
 the printed URL and then in a cookie. To prevent DNS rebinding, the request's Host, and its Origin
@@ -9,28 +9,40 @@ it must have an Origin.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import secrets
+import signal
 import socket
+import threading
+import webbrowser
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from html import escape
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qs, urlencode
 
+import typer
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from harness.cli.completion import run_names
+from harness.cli.options import RUNS
+from harness.config.settings import Settings, has_display
+from harness.engine.run_files import runs_named
 from harness.errors import ConfigError, HarnessError
 from harness.plugins.report.figure import config
 from harness.plugins.report.parts import built, to_json
+from harness.plugins.report.runs import TaskAnswers
 from harness.plugins.view.cases import CaseFilter
 from harness.plugins.view.chosen import AnswersOf, Chosen
 from harness.plugins.view.runs import POLL_S, Followed, RunList, in_thread, timeline
+from harness.store.run_folder import RunFolder
 from harness.store.run_status import request_stop
+from harness.terminal.console import say, write
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -352,3 +364,49 @@ def listen(port: int) -> socket.socket:
         raise ConfigError(
             problem, "Choose another --port, or omit it to use any free port."
         ) from None
+
+
+def view(
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="RUN", help=RUNS, autocompletion=run_names)
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 0,
+    no_browser: bool = False,
+) -> None:
+    """Follow runs in progress in the browser, and read finished ones.
+
+    The page is served to this machine only, until Ctrl-C. Its address contains a secret token:
+    whoever knows the address can read the runs and stop them.
+
+    Args:
+        port: Port of the page; 0 uses any free port.
+        no_browser: Print the address without opening a browser.
+    """
+    settings = Settings()
+    folders = runs_named(runs or [], settings)
+    roots = [settings.runs_dir, *(folder.path.parent for folder in folders)]
+    names = [folder.name for folder in folders]
+    listener = listen(port)
+
+    def answers_of(folder: RunFolder) -> TaskAnswers | None:
+        from harness.engine.task_answers import task_of  # not needed before a sample is opened
+
+        return task_of(folder, settings)
+
+    def opened(page: LiveView) -> None:
+        url = page.url(names)
+        write(url)
+        say("Ctrl-C ends the page. Runs continue without it.")
+        if not no_browser and has_display():
+            # It may wait for a browser to start.
+            threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+
+    async def until_signalled() -> None:
+        serving = asyncio.create_task(serve(listener, roots, opened, answers_of))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(NotImplementedError):  # Windows
+                asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
+        await serving
+
+    with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
+        asyncio.run(until_signalled())

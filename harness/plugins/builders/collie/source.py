@@ -23,8 +23,8 @@ from harness.plugin_interface import calling
 from harness.plugin_loader import kind
 from harness.plugins.benchmarks.collie.constraints.grammar import Level
 from harness.plugins.builders.collie.structure import Bounds, FilePart, read_yaml
+from harness.plugins.builders.corpora import format_of
 from harness.plugins.builders.draws import hashed
-from harness.plugins.builders.loaders import format_of
 from harness.ports import Loader
 from harness.records import Document
 

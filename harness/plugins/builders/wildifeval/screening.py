@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.errors import ConfigError, DataInvalid, import_extra
-from harness.plugins.builders.loaders import (
+from harness.plugins.builders.corpora import (
     FORMATS,
     FileRows,
     JsonlRows,
