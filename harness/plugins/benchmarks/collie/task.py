@@ -29,9 +29,9 @@ from harness.plugins.benchmarks.collie.constraints.check import (
     UnicodeSplitter,
     check,
     fingerprints,
+    read,
     splitter,
 )
-from harness.plugins.benchmarks.collie.constraints.feasible import read
 from harness.plugins.benchmarks.collie.constraints.grammar import (
     LEVELS,
     Level,

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from msgspec import Meta, Struct
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from harness.analysis.breakdown import group_codes, values_of
+from harness.datasets.catalogue import LARGEST, decoded, json_line, member
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import Row, converted, rows
 from harness.errors import DataInvalid, DataMissing
@@ -304,3 +305,13 @@ SOFT_RATE = FigureKind(_partial, "{0.score!r} or, if that is missing, the verdic
 LEVELS = FigureKind(
     _consecutive, "the number of consecutive {0.label}s that pass, from the lowest up."
 )
+
+
+def write_instructions(archive: Path, folder: str) -> Iterator[bytes]:
+    """Yield the lines of ``followbench/data.jsonl`` from files named after their categories."""
+    for category in CATEGORIES:
+        name = f"{folder}/{category}_constraints.json"
+        [content] = member(archive, name, LARGEST)
+        where = f"{archive}: {name} is not a list of rows"
+        for row in decoded(content, list[dict[str, Any]], where):
+            yield json_line({"constraint_type": category, **row})

@@ -11,15 +11,18 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeAlias
 
+import msgspec
 from msgspec import Struct
 from typing_extensions import override
 
+from harness.datasets.catalogue import decoded, members
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import converted, rows, unique
 from harness.errors import ConfigError, DataInvalid, nearest
@@ -392,3 +395,26 @@ def read_items(path: Path) -> Iterator[SchemaItem]:
 
 
 plugin = JSONSchemaBenchTask
+
+
+class _Labelled(msgspec.Struct):
+    data: Any
+    valid: bool
+    description: str = ""
+
+
+class _Schema(msgspec.Struct):
+    schema: Any
+    tests: list[_Labelled] = []
+
+
+def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
+    """Yield the lines of ``jsonschemabench/schemas.jsonl``, made from a folder in an archive."""
+    suits = re.compile(rf"{re.escape(folder)}/[^/]+\.json").fullmatch
+    for name, content in members(archive, suits):
+        found = decoded(content, _Schema, f"{archive}: {name} is not a file with a schema")
+        stem = PurePosixPath(name).stem
+        # ``DATASET---NAME.json`` or, in two data sets, ``DATASET_NAME.json``
+        source = stem.split("---" if "---" in stem else "_")[0]
+        row = {"name": stem, "dataset": source, "schema": found.schema}
+        yield msgspec.json.encode(row | {"instances": found.tests}) + b"\n"

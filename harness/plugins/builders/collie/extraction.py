@@ -19,8 +19,12 @@ from msgspec import Struct
 from harness.errors import ConfigError, DataMissing, HarnessError
 from harness.plugin_interface import calling
 from harness.plugin_loader import kind
-from harness.plugins.benchmarks.collie.constraints.check import PARAGRAPH_BREAK, Splitter, splitter
-from harness.plugins.benchmarks.collie.constraints.feasible import read
+from harness.plugins.benchmarks.collie.constraints.check import (
+    PARAGRAPH_BREAK,
+    Splitter,
+    read,
+    splitter,
+)
 from harness.plugins.benchmarks.collie.constraints.grammar import Specification, write
 from harness.plugins.benchmarks.collie.task import CollieItem
 from harness.plugins.builders.collie.audit import BACKGROUND

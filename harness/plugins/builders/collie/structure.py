@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from harness.config.validation import Section, validated
 from harness.errors import DataInvalid, DataMissing, nearest
-from harness.plugins.benchmarks.collie.constraints import check, feasible, grammar
+from harness.plugins.benchmarks.collie.constraints import check, grammar
 from harness.plugins.benchmarks.collie.constraints.check import Observed, Splitter, bare
 from harness.plugins.benchmarks.collie.constraints.grammar import (
     Base,
@@ -325,7 +325,7 @@ def read_structure(raw: Any, where: str = "the structure") -> Structure:
     for constraint in constraints:
         specimens = _specimens(constraint, rules, where)
         grammar.refuse_misfits(file.level, constraint, specimens, where)
-        feasible.refuse_undecided(constraint, specimens, where)
+        check.refuse_undecided(constraint, specimens, where)
     prompt = None if file.prompt is None else Template(file.prompt, f"{where}, prompt")
     if prompt is not None:
         prompt.refuse_unknown(PROMPT_FIELDS)

@@ -12,7 +12,7 @@ from harness.plugins.benchmarks.ifbench.instructions import (
     training,
     words,
 )
-from harness.plugins.benchmarks.ifeval.checkers import InstructionChecker, instruction_plugin
+from harness.plugins.benchmarks.ifeval.instructions import InstructionChecker, instruction_plugin
 from harness.plugins.benchmarks.ifeval.instructions.table import Check, InstructionTable
 
 IFBENCH: Mapping[str, Check] = custom.CHECKS | formats.CHECKS | words.CHECKS
