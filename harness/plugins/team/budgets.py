@@ -15,8 +15,7 @@ from uuid import uuid4
 
 from harness.calls.budget import ROUNDING, Need, SharedBudget, Spent
 from harness.calls.signals import Report
-from harness.plugins.team.database import Cursor, TeamDatabase
-from harness.plugins.team.exchange import Exchanger
+from harness.plugins.team.database import Cursor, Exchanger, TeamDatabase
 
 AHEAD = 0.01  # part of the budget that a session reserves beyond the calls that it makes
 DENIED_S = 1.0  # seconds until the next attempt if other sessions may still release something

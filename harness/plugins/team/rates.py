@@ -32,8 +32,7 @@ from harness.calls.rate_limits import (
     Unit,
     Uses,
 )
-from harness.plugins.team.database import Cursor, TeamDatabase
-from harness.plugins.team.exchange import Exchanger
+from harness.plugins.team.database import Cursor, Exchanger, TeamDatabase
 
 GRANT_S = 2.0  # seconds for which a process may use a grant
 COUNTED_S = GRANT_S + COUNTED_WITHIN_S + WINDOW_S  # seconds for which a grant counts as used

@@ -24,8 +24,7 @@ from harness.backends.openai import refuse_old_constraints
 from harness.errors import FatalCallError, HarnessError, TransientError
 from harness.plugin import Backend
 from harness.plugins.vllm.in_process import InProcessEngine
-from harness.plugins.vllm.model import LOADING, Protocol, VLLMModel, depth, features
-from harness.plugins.vllm.model_files import cached_hashes
+from harness.plugins.vllm.model import LOADING, Protocol, VLLMModel, cached_hashes, depth, features
 from harness.plugins.vllm.processes import errors_in, tail
 from harness.records import Decoding, Reply, Request
 

@@ -40,8 +40,15 @@ from harness.config.settings import variable, visible_gpus
 from harness.errors import ConfigError, FatalCallError, TransientError
 from harness.plugin import Backend, CheckupFinding
 from harness.plugins.completions.backend import OpenAICompletionsBackend
-from harness.plugins.vllm.model import LOADING, Protocol, VLLMModel, depth, features, flags
-from harness.plugins.vllm.model_files import cached_hashes
+from harness.plugins.vllm.model import (
+    LOADING,
+    Protocol,
+    VLLMModel,
+    cached_hashes,
+    depth,
+    features,
+    flags,
+)
 from harness.plugins.vllm.processes import ServerProcess, errors_in, free_port, open_files
 from harness.records import Decoding, Reply, Request
 

@@ -13,7 +13,7 @@ from harness.plugins.benchmarks.ifbench.instructions import (
     words,
 )
 from harness.plugins.benchmarks.ifeval.instructions import InstructionChecker, instruction_plugin
-from harness.plugins.benchmarks.ifeval.instructions.table import Check, InstructionTable
+from harness.plugins.benchmarks.ifeval.instructions.texts import Check, InstructionTable
 
 IFBENCH: Mapping[str, Check] = custom.CHECKS | formats.CHECKS | words.CHECKS
 TRAINING: Mapping[str, Check] = training.CHECKS

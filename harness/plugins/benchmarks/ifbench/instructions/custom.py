@@ -11,9 +11,11 @@ from io import StringIO
 from itertools import dropwhile, pairwise
 
 from harness.plugins.benchmarks.ifbench.instructions.language_data import published_list
-from harness.plugins.benchmarks.ifeval.instructions.table import Check, NotFollowed, decides
 from harness.plugins.benchmarks.ifeval.instructions.texts import (
+    Check,
+    NotFollowed,
     bare,
+    decides,
     require,
     require_count,
     require_none,

@@ -10,10 +10,12 @@ from itertools import pairwise
 import regex
 
 from harness.plugins.benchmarks.ifbench.instructions.language_data import published_list
-from harness.plugins.benchmarks.ifeval.instructions.table import Check, NotFollowed, decides
 from harness.plugins.benchmarks.ifeval.instructions.texts import (
     CURLY_TO_STRAIGHT,
+    Check,
+    NotFollowed,
     bare,
+    decides,
     require,
     require_count,
     require_none,

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from harness.plugins.benchmarks.ifeval.instructions import ifeval
-from harness.plugins.benchmarks.ifeval.instructions.table import Check, decides
 from harness.plugins.benchmarks.ifeval.instructions.texts import (
+    Check,
     Relation,
     bare,
     count_reason,
+    decides,
     expression,
     require,
     require_count,

@@ -14,10 +14,11 @@ from harness.plugins.benchmarks.ifbench.instructions.language_data import (
     stopwords,
     syllable_counter,
 )
-from harness.plugins.benchmarks.ifeval.instructions.table import Check, decides
 from harness.plugins.benchmarks.ifeval.instructions.texts import (
+    Check,
     bare,
     count_reason,
+    decides,
     require,
     require_count,
     require_none,

@@ -31,7 +31,7 @@ from msgspec import Struct
 from harness.declarations import declared_members
 from harness.errors import ConfigError, DataInvalid, nearest, raised_as
 from harness.plugins.benchmarks.ifeval.instructions import ifeval
-from harness.plugins.benchmarks.ifeval.instructions.table import (
+from harness.plugins.benchmarks.ifeval.instructions.texts import (
     Check,
     InstructionTable,
     NotFollowed,

@@ -15,10 +15,12 @@ from importlib.metadata import version
 from threading import Lock
 from typing import Any
 
-from harness.plugins.benchmarks.ifeval.instructions.table import Check, NotFollowed, decides
 from harness.plugins.benchmarks.ifeval.instructions.texts import (
     CURLY_TO_STRAIGHT,
+    Check,
+    NotFollowed,
     Relation,
+    decides,
     expression,
     folding,
     require,
