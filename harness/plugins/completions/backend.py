@@ -3,9 +3,9 @@
 There are no turns: the texts of the messages are joined into one prompt, separated by empty lines.
 Conversations (rounds of feedback) are refused.
 
-Calls that differ only in their prompts are gathered, so that one HTTP request sends several prompts.
-For the layers above, each prompt remains a separate call, with its key, cache entry, retries, limits
-and attempt.
+Calls that differ only in their prompts are gathered, so that one HTTP request sends several. For
+the layers above, each prompt remains a call with its key, cache entry, retries, limits and
+attempt.
 """
 
 import asyncio
