@@ -427,7 +427,8 @@ class BatchJobs:
         """Commit and deliver outcomes at the price of the run that created the batch."""
         settled = []
         for call, outcome in found:
-            reply, usd = _reply(outcome), None
+            reply = _reply(outcome)
+            usd = None
             if reply is not None:
                 usd = reply_cost(reply, self.price if call.run == self.run else price)
                 reply = replace(reply, cost_usd=usd)
@@ -441,7 +442,9 @@ class BatchJobs:
             self.deliver(call.key, one.reply or outcome)
 
     def _charge(self, settled: Settled) -> None:
-        call, usd, budget = settled.call, settled.usd or 0.0, self.budget
+        call = settled.call
+        usd = settled.usd or 0.0
+        budget = self.budget
         if budget is None:
             return
         reply = settled.reply

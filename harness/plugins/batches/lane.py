@@ -129,7 +129,8 @@ class BatchLane(LaterCalls):
             Stopping: If the run stops while the call is waiting.
             CallError: If the call fails.
         """
-        tries, live = 0, not self.batching
+        tries = 0
+        live = not self.batching
         while True:
             if self._broken is not None:
                 raise self._broken
@@ -280,7 +281,8 @@ class BatchLane(LaterCalls):
 
     def _look_elsewhere(self) -> None:
         """Deliver the calls that other processes have paid for or given up."""
-        replies, ours = self._ledger.replies, self.jobs.ours
+        replies = self._ledger.replies
+        ours = self.jobs.ours
         foreign = {key: one.tag for key, one in self._attached.items() if one.tag not in ours}
         unsettled = {tag: self._ledger.keys(tag) for tag in set(foreign.values())}
         settled = [key for key, tag in foreign.items() if key not in unsettled[tag]]
@@ -330,7 +332,9 @@ class BatchesLayer(CallLayer):
 
     def above(self, calls: ModelCalls) -> LaterCalls | None:
         """Return the layer of a model's batches, or None if its provider has none."""
-        section, limits, claim = calls.section, calls.limits, calls.claim
+        section = calls.section
+        limits = calls.limits
+        claim = calls.claim
         provider = batch_provider(section.backend, calls.backend)
         if provider is None:
             return None

@@ -80,7 +80,8 @@ class BatchLedger:
     """The ledger of a model's batches. Awaiting a change waits for its commit."""
 
     def __init__(self, replies: ReplyCache, backend: str, endpoint: str, model: str) -> None:
-        self.replies, self.backend = replies, backend
+        self.replies = replies
+        self.backend = backend
         self._place = encodable(backend), encodable(endpoint), encodable(model)
         self.model = model
 
@@ -159,12 +160,14 @@ class BatchLedger:
         on calls without an answer are released before these calls are deleted, so that the next
         session releases the claims if this process is killed in between.
         """
-        replies, payments = [], []
+        replies = []
+        payments = []
         answered: list[Statement] = []
         unanswered: list[Statement] = []
         failed: dict[str, list[str]] = {}  # keys by tag
         for one in settled:
-            call, reply = one.call, one.reply
+            call = one.call
+            reply = one.reply
             statements = answered
             if reply is None or not reply.is_answer:
                 failed.setdefault(call.tag, []).append(call.key)
@@ -184,7 +187,9 @@ class BatchLedger:
             for tag, keys in failed.items():
                 await self._free(tag, keys)
             rest = [row for row in payments if row[1] not in own]
-            replies, payments, answered = [], rest, []
+            replies = []
+            payments = rest
+            answered = []
         await self.replies.write(Write(replies, payments, [*answered, *unanswered]))
 
     async def end(self, tag: str, status: str) -> None:

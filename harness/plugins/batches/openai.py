@@ -123,7 +123,8 @@ class OpenAIBatchProvider(FileBatchProvider[OpenAIBackend, _Result]):
 
     @override
     async def upload_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> str:
-        name, rules = f"{tag}{self.suffix}", self._rules
+        name = f"{tag}{self.suffix}"
+        rules = self._rules
         files = {"file": (name, self.content(entries), "application/jsonl")}
         path = self.files
         form = {"purpose": "batch"}
@@ -139,7 +140,8 @@ class OpenAIBatchProvider(FileBatchProvider[OpenAIBackend, _Result]):
     async def create_batch(
         self, tag: str, entries: Sequence[tuple[str, Request]], file: str | None
     ) -> str:
-        model, rules = entries[0][1].model, self._rules
+        model = entries[0][1].model
+        rules = self._rules
         given: dict[str, Any] = {"endpoint": rules.urls[self.backend.path]}
         if rules.form == "mistral":
             given |= {"input_files": [file], "model": model, "timeout_hours": rules.window_h}
@@ -168,7 +170,8 @@ class OpenAIBatchProvider(FileBatchProvider[OpenAIBackend, _Result]):
         return line
 
     def outcome_of(self, result: _Result, request: Request) -> Outcome:
-        response, error = result.response, result.error or _Error()
+        response = result.response
+        error = result.error or _Error()
         if response is None:
             error = _Error(message=error) if isinstance(error, str) else error
             problem = f"The request failed in its batch: {error.message or error.code}"

@@ -202,7 +202,8 @@ class HttpBatchProvider(BatchProvider, Generic[B, R]):
     """The parameter that selects a list's page: by the last id of the one before, or its number."""
 
     def __init__(self, backend: B, limits: BatchLimits) -> None:
-        self.backend, self.client = backend, backend.client
+        self.backend = backend
+        self.client = backend.client
         self.batch_limits = limits
 
     @abstractmethod

@@ -187,7 +187,8 @@ class FileLoader(Loader):
     def __init__(
         self, path: str, files: str = "", encoding: str = "utf-8", *, data: DataFolder
     ) -> None:
-        self._root, self._encoding = data.place(path).absolute(), encoding
+        self._root = data.place(path).absolute()
+        self._encoding = encoding
         self._pattern = files or self.pattern
         try:
             "".encode(encoding)

@@ -87,7 +87,8 @@ def write(
     with explained(f"write the benchmark to {out}"):
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as aside:
-            new, old = Path(aside, "new"), Path(aside, "old")
+            new = Path(aside, "new")
+            old = Path(aside, "old")
             new.mkdir()
             for name, content in files.items():
                 (new / name).write_bytes(content)

@@ -217,7 +217,8 @@ def _show_estimate(job: CurationJob, stages: Sequence[StageEstimate]) -> None:
     rows: list[list[object]] = []
     whole: float | None = 0.0
     for one in stages:
-        model, usage = job.models[one.stage], one.usage
+        model = job.models[one.stage]
+        usage = one.usage
         cost = model.price.cost(usage) if model.price else None
         whole = None if cost is None or whole is None else whole + cost
         tokens = usage.input_tokens, usage.output_tokens

@@ -225,7 +225,9 @@ class Pairwise(PromptJudge):
             raise ConfigError("passes_from must be between 0 and 1.")
         template = JudgePrompt(prompt, {"question"}, task, ("first", "second"), show_prompt=True)
         super().__init__(template, Decoding(temperature, max_tokens), samples, where)
-        self._against, self._question, self._passes_from = against, question, passes_from
+        self._against = against
+        self._question = question
+        self._passes_from = passes_from
         self.verdicts = passes_from is not None
         self._others: OtherAnswers = _References(task) if against == "gold" else answers(against)
 
@@ -276,7 +278,8 @@ class Pairwise(PromptJudge):
         pairs = [pair for pair in zip(first, second, strict=True) if None not in pair]
         preferred = [one if one == other else 0.5 for one, other in pairs]
         consistent = [float(one == other) for one, other in pairs]
-        value, agreed = mean(preferred), mean(consistent)
+        value = mean(preferred)
+        agreed = mean(consistent)
         if value is None:
             raise Unparseable("No pair of replies ends in a preference: A, B or tie.")
         details = {"first": first, "second": second}

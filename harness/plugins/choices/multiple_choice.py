@@ -153,16 +153,20 @@ class MultipleChoice(QuestionForm):
         if "messages" in row:
             problem = "a row cannot have both 'choices' and 'messages'."
             raise DataInvalid(problem, "Write the question as 'question'.")
-        raw, target, kind = row[FIELD], row["target"], self.target
+        raw = row[FIELD]
+        target = row["target"]
+        kind = self.target
         labels: object = None
         if isinstance(raw, dict) and raw.keys() == {"text", "label"}:
-            labels, raw = raw["label"], raw["text"]
+            labels = raw["label"]
+            raw = raw["text"]
         given = choice_texts(raw)
         letters = tuple(LETTERS[: len(given)])
         if labels is not None:
             names = option_labels(labels, given)
             if str(target) in names:
-                target, kind = names.index(str(target)), "index"
+                target = names.index(str(target))
+                kind = "index"
             if "".join(names).isdecimal() and not re.search(r"\d", " ".join(given)):
                 letters = names
         order = list(range(len(given)))

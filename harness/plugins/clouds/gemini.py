@@ -220,7 +220,8 @@ def _reply(content: bytes, found: _Response, place: int, request: Request) -> Re
     candidate = (found.candidates or [])[place]
     parts = (candidate.content.parts if candidate.content else None) or []
     thoughts = [bodies.text_of(part.text) for part in parts if part.thought]
-    reason, state = candidate.finish_reason or "STOP", None
+    reason = candidate.finish_reason or "STOP"
+    state = None
     if parts:
         state = bodies.state_in(content, SIGNED, "candidates", place, "content", "parts")
     text = "".join(bodies.text_of(part.text) for part in parts if not part.thought)

@@ -116,7 +116,8 @@ def ablate(runs: Sequence[Run], options: AblationOptions) -> Ablation:
     before = tables[baseline.name]
     if cluster != over:
         refuse_unknown_label("--cluster", cluster, {baseline.name: before})
-    replies, rows = baseline.replies(), []
+    replies = baseline.replies()
+    rows = []
     for variant in variants:
         pairs = pair(before, tables[variant.name], score=score)
         pairs = pairs.sharing(replies.same_as(variant.replies()))
@@ -177,7 +178,8 @@ def compare_groups(values: Mapping[str, float], base: Mapping[str, float]) -> Pa
 
 def _gain(values: Mapping[str, float], base: Mapping[str, float], of: int) -> Gain:
     """Return the mean of ``values``, and its gain over the same groups of ``base``."""
-    before, after = fsum(base[name] for name in values), fsum(values.values())
+    before = fsum(base[name] for name in values)
+    after = fsum(values.values())
     percent = (after - before) / before * 100 if before else None
     return Gain(n=len(values), of=of, mean=after / len(values) if values else None, percent=percent)
 
@@ -185,7 +187,8 @@ def _gain(values: Mapping[str, float], base: Mapping[str, float], of: int) -> Ga
 def _row(
     variant: Variant, baseline: Variant, pairs: Pairs, options: AblationOptions
 ) -> AblationRow:
-    over, member = options.over, options.member
+    over = options.over
+    member = options.member
     own, every = (group_values(one, over) for one in (variant, baseline))
     base, values = (
         {name: float(side[rows].mean()) for name, rows in pairs.group(over).items()}
@@ -329,7 +332,8 @@ class _Evidence:
         """Return the gains in the pairs of runs whose encodings differ by one added field."""
         found = []
         for (less, one), (more, other) in combinations(self._runs.items(), 2):
-            ours, theirs = one.display.fields.get(less, {}), other.display.fields.get(more, {})
+            ours = one.display.fields.get(less, {})
+            theirs = other.display.fields.get(more, {})
             if ours.keys() > theirs.keys():
                 ours, theirs, one, other = theirs, ours, other, one
             added = list(theirs.keys() - ours.keys())
@@ -361,7 +365,8 @@ class _Evidence:
         missing = [name for name in (claim.more, claim.less) if name not in self._runs]
         if missing:
             return "not tested", f"no usable run of {' and of '.join(missing)}"
-        more, less = self._runs[claim.more], self._runs[claim.less]
+        more = self._runs[claim.more]
+        less = self._runs[claim.less]
         result, described = self._tested(more, less)
         return result, f"{more.name} over {less.name}: {described}"
 
@@ -370,7 +375,8 @@ class _Evidence:
         if len(added) < 2:
             return "not tested", "fewer than two runs add one field to the baseline"
         ranked = sorted(added, key=lambda gain: gain.difference)
-        least, most = ranked[0], ranked[-1]
+        least = ranked[0]
+        most = ranked[-1]
         named = {variant.name: variant for variant in self._runs.values()}
         pairs = len(added) * (len(added) - 1) // 2
         result, described = self._tested(named[most.more], named[least.more], pairs)
@@ -398,7 +404,8 @@ class _Evidence:
         baseline = self._base
         if baseline is None:
             return "not tested", "the baseline is not a usable run of its encoding"
-        base, mixed = self._values(baseline), 0
+        base = self._values(baseline)
+        mixed = 0
         p_values = []
         for variant in self._runs.values():
             values = self._values(variant)

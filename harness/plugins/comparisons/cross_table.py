@@ -197,7 +197,8 @@ def _layout(
     own = {v.metrics.task: tables[v.metrics.task] for v, _ in runs if v.metrics.task in tables}
     rows = _label(runs, options.rows, [table.rows for table in own.values()], "--rows")
     columns = _label(runs, options.columns, [t.columns for t in own.values()], "--columns")
-    rows, columns = rows or "", columns or ""
+    rows = rows or ""
+    columns = columns or ""
     if rows and rows == columns:
         problem = f"--columns: {rows!r} is the label of the rows."
         raise ConfigError(problem, "Name another label, or '' for none.")
@@ -337,11 +338,13 @@ def _rows(
     for run, (one, settings) in enumerate(zip(filled, named, strict=True)):
         for place, found in one.cells.items():
             key = one.model, tuple(settings.values()), place.group
-            row, anywhere = cells.setdefault(key, {}), place._replace(group="")
+            row = cells.setdefault(key, {})
+            anywhere = place._replace(group="")
             cell = TableCell(**structs.asdict(found))
             row[anywhere] = None if anywhere in row else cell  # None if two runs have it
             owners.setdefault(key, {})[run] = one.variant
-    columns, places = [], []
+    columns = []
+    places = []
     for number, figure in enumerate(figures):
         whole = Place(figure, "", None)
         groups = {place.column for row in cells.values() for place in row if place.figure == figure}

@@ -322,7 +322,8 @@ def _model_notes(suite: Suite, brief: bool) -> Iterator[str]:
 
 
 def _correlations(suite: Suite) -> Table:
-    tau, p = Column("tau-b", digits=2, sign=True), Column("p", form=p_value)
+    tau = Column("tau-b", digits=2, sign=True)
+    p = Column("p", form=p_value)
     rows = [
         [_pair(suite, rank_tau), rank_tau.tau_b, rank_tau.p_value, rank_tau.n_runs]
         for rank_tau in suite.correlations
@@ -338,7 +339,8 @@ def _pair(suite: Suite, tau: Tau) -> str:
 def _differences(suite: Suite) -> Table:
     rows = []
     for benchmark in suite.comparisons:
-        row, comparison = suite.table.rows[benchmark.row], benchmark.comparison
+        row = suite.table.rows[benchmark.row]
+        comparison = benchmark.comparison
         cells = [row_name(row), benchmark.task, _difference(suite, benchmark)]
         cells += [comparison.p_adjusted, comparison.p_value, comparison.n]
         rows.append(Row(cells, row.marks))
@@ -366,7 +368,8 @@ def _difference(suite: Suite, benchmark: BenchmarkComparison) -> Cell:
 
 
 def _suite_records(suite: Suite) -> Iterator[Mapping[str, object]]:
-    results, keys = suite.table, ("value", "ci95_low", "ci95_high", "p_value", "p_adjusted", "n")
+    results = suite.table
+    keys = ("value", "ci95_low", "ci95_high", "p_value", "p_adjusted", "n")
     empty: dict[str, object] = dict.fromkeys(("row", "model", "benchmark", "score", *keys))
 
     def record(row: str, figures: Mapping[str, object], **named: object) -> dict[str, object]:

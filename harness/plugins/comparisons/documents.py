@@ -134,7 +134,8 @@ def _fields(gains: Sequence[FieldGain], over: str) -> Table:
     ]
     rows = []
     for gain in gains:
-        field, better = gain.field + "†" * bool(gain.other_forms), f"{gain.n_better} of {gain.n}"
+        field = gain.field + "†" * bool(gain.other_forms)
+        better = f"{gain.n_better} of {gain.n}"
         rows.append([field, gain.less, gain.more, *_hundredfold(gain), better])
     changed = {(name, *forms) for gain in gains for name, forms in gain.other_forms.items()}
     notes = [

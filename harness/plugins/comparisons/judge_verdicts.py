@@ -95,7 +95,8 @@ def read_judged(
     Rounds after ``round_``, if given, are ignored. Also return how many samples lack verdicts on
     criteria.
     """
-    builder, without = TableBuilder(), 0
+    builder = TableBuilder()
+    without = 0
     for answer in read_answers(index, [judge], round_):
         (said,) = answer.said
         if said is None or not said.of_criteria:

@@ -38,7 +38,8 @@ def _p_value(first: Floats, second: Floats) -> float:
     For many runs, it is based on a normal distribution with the variance of Kendall 1970, "Rank
     Correlation Methods", section 4.
     """
-    n, pairs = len(first), len(first) * (len(first) - 1) // 2
+    n = len(first)
+    pairs = len(first) * (len(first) - 1) // 2
     if n <= MAX_ORDERED:
         # The normal distribution gives four tied runs half of the smallest possible p value.
         one, other = (np.sign(np.subtract.outer(values, values)) for values in (first, second))
@@ -129,7 +130,8 @@ class PairMatrix(Struct, frozen=True, kw_only=True):
         Only its ``difference`` and ``ci95`` depend on the order: other fields are the pair's.
         """
         names = [row.run for row in self.rows]
-        first, second = names.index(baseline), names.index(run)
+        first = names.index(baseline)
+        second = names.index(run)
         (pair,) = (pair for pair in self.pairs if {pair.first, pair.second} == {first, second})
         comparison = pair.comparison
         if pair.first == first or comparison.difference is None:
@@ -148,7 +150,8 @@ def pair_matrix(
         ConfigError: If the score, the round or the label is unknown.
         RunConflict: If differences in task, data set or primary metric prevent a comparison.
     """
-    base, others = runs[0][0], [variant for variant, _ in runs[1:]]
+    base = runs[0][0]
+    others = [variant for variant, _ in runs[1:]]
     refuse_incomparable(base, others)
     index_pairs = list(combinations(range(len(runs)), 2))
     runs, measures, score = scored_runs(runs, score, round_)
@@ -194,7 +197,8 @@ def with_planned(matrix: PairMatrix, comparison: RunComparison) -> PairMatrix:
     names = [row.run for row in matrix.rows]
     pairs = []
     for run_pair in matrix.pairs:
-        first, second = names[run_pair.first], names[run_pair.second]
+        first = names[run_pair.first]
+        second = names[run_pair.second]
         if comparison.baseline in (first, second):
             p_adjusted = planned[second if first == comparison.baseline else first]
             compared = replace(run_pair.comparison, p_adjusted=p_adjusted)

@@ -97,7 +97,8 @@ def suite_of(runs: Sequence[Run]) -> Suite:
 def _comparisons(
     tasks: Sequence[str], rows: Sequence[Mapping[str, Run]]
 ) -> tuple[list[BenchmarkComparison], list[str]]:
-    found, notes = [], []
+    found = []
+    notes = []
     for task in tasks:
         places = [place for place, row in enumerate(rows) if task in row]
         if len(places) < 2 or places[0] != 0:

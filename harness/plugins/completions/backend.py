@@ -139,7 +139,8 @@ class OpenAICompletionsBackend(OpenAIBackend):
                 replies.append(await super().generate(structs.replace(request, messages=messages)))
             except TransientError as error:
                 raise refused or error from None
-            self._takes_lists, refused = False, None
+            self._takes_lists = False
+            refused = None
         usages = [reply.usage for reply in replies if reply.usage is not None]
         return structs.replace(
             replies[0],

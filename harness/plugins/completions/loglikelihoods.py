@@ -198,12 +198,15 @@ def _first(tokens: Sequence[str], text: str, start: int) -> int:
     """
     first = number = len(tokens)
     # Broken and empty tokens from ``number`` on stand for ``least`` to ``most`` characters.
-    at, least, most = len(text), 0, 0
+    at = len(text)
+    least = 0
+    most = 0
     while number and (at > start or most or (at == start and not tokens[number - 1])):
         number -= 1
         token = tokens[number]
         if BROKEN in token or not token:
-            least, most = least or min(1, len(token)), most + max(1, len(token))
+            least = least or min(1, len(token))
+            most = most + max(1, len(token))
             continue
         if not at:  # a token before the text
             return number + 1
@@ -212,7 +215,9 @@ def _first(tokens: Sequence[str], text: str, start: int) -> int:
         if end is None or end < start <= at != end:
             break
         first = number + 1 if most and end >= start else first
-        at, least, most = end - len(token), 0, 0
+        at = end - len(token)
+        least = 0
+        most = 0
         first = number if at >= start else first
     else:
         if at <= start and not most:

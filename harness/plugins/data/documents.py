@@ -62,7 +62,9 @@ def describe(
     Each task is a pair: its group for each label, and its criteria. ``verbs``, if given, finds the
     verbs in a criterion's text, which are then counted.
     """
-    by_count, by_group, texts = Counter[int](), Counter[str](), Counter[str]()
+    by_count = Counter[int]()
+    by_group = Counter[str]()
+    texts = Counter[str]()
     groups_by_count = defaultdict[int, Counter[str]](Counter)
     labels = defaultdict[str, Counter[str]](Counter)
     pairs = Counter[tuple[str, str]]()
@@ -76,12 +78,14 @@ def describe(
         pairs.update(combinations(sorted(set(found)), 2))
         texts.update(criterion.text for criterion in criteria)
     groups = sum(groups_by_count.values(), Counter[str]())
-    openings, anywhere = Counter[str](), Counter[str]()
+    openings = Counter[str]()
+    anywhere = Counter[str]()
     for text, n in texts.items():
         found = verbs(text) if verbs else []
         openings.update(dict.fromkeys(filter(None, found[:1]), n))
         anywhere.update(dict.fromkeys(filter(None, found), n))
-    n_tasks, n_criteria = by_count.total(), groups.total()
+    n_tasks = by_count.total()
+    n_criteria = groups.total()
     return CriteriaDescription(
         label=label,
         n_tasks=n_tasks,
@@ -209,7 +213,8 @@ def _together(found: CriteriaDescription) -> Table:
 
 def _frequent(counts: Mapping[str, int], total: int) -> list[list[object]]:
     listed = list(counts.items())
-    shown, rest = listed[:MOST_ROWS], listed[MOST_ROWS:]
+    shown = listed[:MOST_ROWS]
+    rest = listed[MOST_ROWS:]
     rows: list[list[object]] = [[name or "(none)", n, _share(n, total)] for name, n in shown]
     if rest:
         n = sum(count for _, count in rest)

@@ -128,7 +128,9 @@ class Shots(FewShotPrompts):
         source: Task[Any],  # the task whose instances with reference answers can be shots
         mistakes: Mistakes | None = None,  # for ``select: errors``
     ) -> None:
-        self.task, self.section, self.source = task, section, source
+        self.task = task
+        self.section = section
+        self.source = source
         self.lacking = 0  # instances with too few shots, once `check` has run
         self._mistakes = mistakes
         self._chosen: dict[str, tuple[int, ...]] = {}
@@ -159,7 +161,8 @@ class Shots(FewShotPrompts):
             ConfigError: If an instance has too few shots, unless ``allow_fewer`` is set.
             ShotLeaks: If a shot shows an instance's answer.
         """
-        n, lacking = self.section.n, []
+        n = self.section.n
+        lacking = []
         for instance in instances:
             if (count := len(self.of(instance))) < n:
                 lacking.append((instance.id, count))
@@ -183,7 +186,8 @@ class Shots(FewShotPrompts):
         Raises:
             ShotLeaks: If a shot shows the instance's answer.
         """
-        shots, form = self.of(instance), self.section.form
+        shots = self.of(instance)
+        form = self.section.form
         asked = self.task.messages(instance, ())
         parts = [self._example(instance, asked, shot) for shot in shots]
         if form == "task":
@@ -205,7 +209,8 @@ class Shots(FewShotPrompts):
 
     def fingerprint(self) -> str:
         """Return a hash of everything that the selection depends on, except the run file."""
-        digest, names = hashlib.sha256(), [found.instance.id for found in self._candidates]
+        digest = hashlib.sha256()
+        names = [found.instance.id for found in self._candidates]
         for instance, answer, prompt in self._candidates:
             parts: list[Any] = [instance.id, answer, prompt, self._shared_by(instance)]
             if self.section.across is not None:
@@ -221,7 +226,8 @@ class Shots(FewShotPrompts):
     ) -> tuple[Messages, str]:
         """Return a shot's prompt and answer. Raise ShotLeaks if it shows the instance's answer."""
         source = self.source
-        prompt, answer = source.messages(shot, ()), source.reference(shot)
+        prompt = source.messages(shot, ())
+        answer = source.reference(shot)
         same = shot.id == instance.id or prompt == asked
         if same or answer is None or self.task.leaks(instance, shot):
             said = f"The shot {shot.id!r} reveals the answer to {instance.id!r}, or has none."
@@ -229,9 +235,11 @@ class Shots(FewShotPrompts):
         return prompt, answer
 
     def _choose(self, instance: Instance[Any]) -> tuple[int, ...]:
-        section, prompt = self.section, messages_hash(self.task.messages(instance, ()))
+        section = self.section
+        prompt = messages_hash(self.task.messages(instance, ()))
         _check_labels("within", section.within, instance.groups)
-        groups, turns = self._groups.get(self._shared_by(instance), {}), []
+        groups = self._groups.get(self._shared_by(instance), {})
+        turns = []
         for group, order in islice(groups.items(), section.n):
             draw = self._random(instance, "select" if group is None else f"select/{group}")
             drawn = _shuffled(order, draw) if section.select == "random" else order
@@ -274,7 +282,8 @@ class Shots(FewShotPrompts):
     @cached_property
     def _orders(self) -> dict[LabelValues, list[int]]:
         """The candidates' numbers in selection order, by the values of the ``within`` labels."""
-        candidates, numbers = self._candidates, self._numbers
+        candidates = self._candidates
+        numbers = self._numbers
         orders: dict[LabelValues, list[int]] = {}
         for number in [numbers[name] for name in self.section.ids] or range(len(candidates)):
             orders.setdefault(self._shared_by(candidates[number].instance), []).append(number)
@@ -349,7 +358,8 @@ def build_shots(
     mistakes = None
     if section.run is not None:
         simulated = run.model.backend == "simulated"
-        runs, key = settings.runs_dir, "task.shots.run"
+        runs = settings.runs_dir
+        key = "task.shots.run"
         earlier = other_run(runs, section.run, task, key, simulated=simulated)
         own = earlier.path.resolve() == folder.path.resolve()
         if own or section.run in siblings:

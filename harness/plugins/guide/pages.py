@@ -29,7 +29,8 @@ def docs(
         words: A page, such as how_to or docs/how_to.md. If there is no such page, the sections that
             contain all of the words are listed, best first.
     """
-    pages, page = _pages(), " ".join(words or ())
+    pages = _pages()
+    page = " ".join(words or ())
     if not page:
         titles = {name: _title(path) for name, path in pages.items()}
         if form == "json":
@@ -69,7 +70,9 @@ def _search(pages: Mapping[str, Path], words: Sequence[str]) -> dict[str, str]:
 
 
 def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
-    heading, lines, code = "", list[str](), False
+    heading = ""
+    lines = list[str]()
+    code = False
     for line in text.splitlines():
         code ^= line.startswith("```")
         if line.startswith("#") and not code:

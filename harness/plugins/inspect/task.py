@@ -68,7 +68,8 @@ def load(spec: str, args: dict[str, Any]) -> list[InspectSample]:
         ExecutionRefused: If these are not tasks of an installed package, and the command only reads
             runs.
     """
-    file, package = spec.partition("@")[0], spec.partition("/")[0]
+    file = spec.partition("@")[0]
+    package = spec.partition("/")[0]
     installed = entry_points(group="inspect_ai").names
     if Path(file).exists() or package not in installed:
         check_execution(file)
@@ -310,7 +311,8 @@ class InspectTask(Task[InspectSample]):
     @override
     def adapted_request(self, instance: One, request: Request) -> Request:
         """Return a request with the task's parameters, except those that the run file sets."""
-        config, decoding = instance.data.task.config, request.decoding
+        config = instance.data.task.config
+        decoding = request.decoding
         theirs = {
             "max_tokens": config.max_tokens or MAX_TOKENS,
             "temperature": config.temperature,

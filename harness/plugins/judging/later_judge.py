@@ -180,7 +180,9 @@ def prepare_judge(
     """
     section = resolved_judge(section)
     task = _task_of(folder, settings, [section])
-    run, data, resources = folder.read_config(), HeldInstances(task), Resources(settings)
+    run = folder.read_config()
+    data = HeldInstances(task)
+    resources = Resources(settings)
     before = read_register(folder.path).judges.get(section.as_)
     differing: list[str] = []
     if before is not None:
@@ -252,7 +254,8 @@ async def judge_later(
     job: LaterJudge, listener: Listener | None = None, retried: Collection[JudgementOutcome] = ()
 ) -> JudgingEnd:
     """Make judgements that are missing, failed or in ``retried``, and update the run's metrics."""
-    folder, place = job.folder, job.folder
+    folder = job.folder
+    place = job.folder
     if not job.references or references_folder(folder).path.exists():
         refuse_changed_settings(folder.path)
     models = [judge.model for judge in job.judges.models]

@@ -202,8 +202,10 @@ def pair_verdicts(
         for answer in answers
     )
     for number, (run, name, answer) in enumerate(every):
-        judge, second = answer.said[0], answer.said[1] if reference == JUDGE else None
-        own, seconded = _keyed(judge), _keyed(second)
+        judge = answer.said[0]
+        second = answer.said[1] if reference == JUDGE else None
+        own = _keyed(judge)
+        seconded = _keyed(second)
         other: Side
         if reference == RULES:
             other = {key: found.rule for key, found in own.items() if found.rule is not None}
@@ -265,7 +267,8 @@ def _labelled(
 ) -> tuple[Side, int, list[tuple[Label, str]]]:
     """Return labels by criterion, the number of superseded labels, and unmatched ones with why."""
     found: dict[Key, bool | None] = {}
-    superseded, unmatched = 0, []
+    superseded = 0
+    unmatched = []
     for label in labels:
         if label.attempt not in (None, answer.attempt):
             superseded += 1

@@ -78,7 +78,9 @@ def agreement(
     """Return the agreement of a judge's verdicts (1, 0 or `NOT_JUDGED`) with a reference's."""
     decided = (judge != NOT_JUDGED) & (reference != NOT_JUDGED)
     says = {"yes": 1, "no": 0, "abstained": NOT_JUDGED}
-    own, other, unit = judge[decided] == 1, reference[decided] == 1, cluster[decided]
+    own = judge[decided] == 1
+    other = reference[decided] == 1
+    unit = cluster[decided]
     return Agreement(
         accuracy=rate(own == other, unit),
         kappa=cohens_kappa(own, other, unit),
@@ -108,11 +110,13 @@ def cohens_kappa(
     """
     if not len(judge):
         return Statistic()
-    judge, reference = judge.astype(np.intp), reference.astype(np.intp)
+    judge = judge.astype(np.intp)
+    reference = reference.astype(np.intp)
     agree = (judge == reference).astype(np.float64)
     n = max(judge.max(), reference.max()) + 1
     own, other = (np.bincount(codes, minlength=n) / len(codes) for codes in (judge, reference))
-    observed, chance = float(agree.mean()), float(own @ other)
+    observed = float(agree.mean())
+    chance = float(own @ other)
     if chance == 1:
         return Statistic(n=len(judge), n_clusters=len(np.unique(cluster)))
     kappa = (observed - chance) / (1 - chance)
@@ -225,7 +229,9 @@ def validate(
     known = decided & ~np.isnan(pairs.probability)
     sides = (pairs.judge, pairs.reference, pairs.cluster)
     both = known & ~np.isnan(pairs.reference_probability)
-    own, other, unit = pairs.probability[both], pairs.reference_probability[both], sides[2][both]
+    own = pairs.probability[both]
+    other = pairs.reference_probability[both]
+    unit = sides[2][both]
     scores, rankings = rank_models(pairs, runs) if len(runs) > 1 else ([], [])
     return JudgeValidation(
         judge=judge,
@@ -358,7 +364,8 @@ def rank_models(
     """
     _, first, answer = np.unique(pairs.answer, return_index=True, return_inverse=True)
     sides = [_answer_scores(side, answer, len(first)) for side in (pairs.judge, pairs.reference)]
-    run, cluster = pairs.run[first], pairs.cluster[first]
+    run = pairs.run[first]
+    cluster = pairs.cluster[first]
     scores: list[RunScores] = []
     rankings: list[RankingAgreement] = []
     for score in SCORES:
@@ -458,7 +465,8 @@ def _abstained(found: Agreement) -> int:
 
 
 def _figures(found: JudgeValidation) -> Table:
-    own, sure = found.agreement, found.calibration
+    own = found.agreement
+    sure = found.calibration
     rows = [
         ["accuracy", *_cells(own.accuracy)],
         ["Cohen's kappa", *_cells(own.kappa)],

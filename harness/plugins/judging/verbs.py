@@ -159,11 +159,13 @@ def validate(
         raise ConfigError("--by and --figure are for one judge.", "Name one --judge.")
     folders = runs_named(runs, Settings())
     variants = [read_run(folder)[0] for folder in folders]
-    first, others = variants[0], variants[1:]
+    first = variants[0]
+    others = variants[1:]
     if others:
         refuse_incomparable(first, others)
     indices = {folder.name: AttemptIndex(folder.attempts) for folder in folders}
-    found, labels = [], dict[str, list[Label]]()
+    found = []
+    labels = dict[str, list[Label]]()
     for candidate in candidates:
         judges, reference = _sides(folders, candidate, against)
         answers = {name: read_answers(one, judges) for name, one in indices.items()}

@@ -67,7 +67,9 @@ def describe(plugin: Callable[..., Any]) -> Card:
         # Keyword-only parameters come from the harness (`harness.plugin_loader`), not the run file.
         if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
             continue
-        about, annotation, default = meanings.get(name, ""), parameter.annotation, None
+        about = meanings.get(name, "")
+        annotation = parameter.annotation
+        default = None
         if parameter.default is not parameter.empty:
             default = _YAML.get(repr(parameter.default), str(parameter.default))
         literal = get_args(annotation) if get_origin(annotation) is Literal else ()
@@ -83,7 +85,8 @@ def _meanings(text: str) -> dict[str, str]:
     indent = ""
     for line in text.splitlines()[1:]:
         if re.fullmatch(r"[A-Z]\w+:", line):
-            indent, current = "    ", []
+            indent = "    "
+            current = []
         elif begins := re.match(rf"{indent}(\w+(?:, \w+)*): (.*)", line):
             current = begins[1].split(", ")
             meanings |= dict.fromkeys(current, begins[2])

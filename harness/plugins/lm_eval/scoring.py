@@ -102,7 +102,8 @@ def check(loaded: LmTasks) -> None:
         ConfigError: If a metric or aggregation is unknown, or scoring fails for every trial answer.
     """
     for document in {one.task: one for one in reversed(loaded.documents)}.values():
-        task, where = loaded.tasks[document.task], f"lm-eval's task {document.task!r}"
+        task = loaded.tasks[document.task]
+        where = f"lm-eval's task {document.task!r}"
         functions = {} if task.get_config("process_results") else vars(task).get("_metric_fn_list")
         unknown = {name for name, function in (functions or {}).items() if function is None}
         if unknown and document.generates:
@@ -179,7 +180,9 @@ def _not_recordable(number: float) -> Score:
 def _reason(task: Any, requests: Sequence[Any], filter_: str) -> str:
     """Return a sentence with the filtered answer that failed and, if known, the expected one."""
     found = [request.filtered_resps[filter_] for request in requests]
-    doc, answer, target = requests[0].doc, found[0], None
+    doc = requests[0].doc
+    answer = found[0]
+    target = None
     with suppress(Exception):  # of a task's own code, which may have no target
         several = getattr(task, "multiple_input", 0)
         target = task.doc_to_text(doc) if several else task.doc_to_target(doc)
@@ -191,7 +194,8 @@ def _reason(task: Any, requests: Sequence[Any], filter_: str) -> str:
                 answer = choices[int(np.argmax([total for total, _ in found[: len(choices)]]))]
     if not isinstance(answer, str):
         return ""
-    answer, expected = truncated(repr(answer), LONGEST), truncated(repr(target), LONGEST)
+    answer = truncated(repr(answer), LONGEST)
+    expected = truncated(repr(target), LONGEST)
     if task.get_config("process_results") is None and target is not None:
         return f"{answer} is not the expected answer {expected}"
     known = isinstance(target, str) and target

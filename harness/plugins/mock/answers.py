@@ -52,7 +52,8 @@ def invented(request: wire.MockRequest, index: int) -> str | Answer:
     noise = int(request.digest[-8:], 16) + index
     if (found := verdict(request.prompt, noise)) is not None:
         return found
-    first, count = noise // 4, 2 + noise % 4
+    first = noise // 4
+    count = 2 + noise % 4
     said = (_SENTENCES[(first + i) % len(_SENTENCES)] for i in range(count))
     return f"This is mock answer {request.digest}-{index}. {' '.join(said)}"
 
@@ -63,9 +64,11 @@ def verdict(prompt: str, noise: int) -> str | Answer | None:
     The number ``noise`` determines the verdict.
     """
     prompt = prompt.rstrip()
-    head, last = prompt[:600], prompt[-600:].rpartition("\n")[2]
+    head = prompt[:600]
+    last = prompt[-600:].rpartition("\n")[2]
     if found := _NUMBER.search(head):
-        low, high = int(found[2]), int(found[3])
+        low = int(found[2])
+        high = int(found[3])
         return f"I have looked at it. {found[1]}{low + noise % max(1, high - low + 1)}."
     if last.startswith("Verdict: "):
         listed = re.findall(r"(?m)^- (.+)$", prompt.rpartition("The choices are:")[2])
@@ -131,7 +134,8 @@ def read_recording(path: Path) -> Answerer:
 
 def _lookup(answers: Mapping[_Key, Sequence[str | Answer]]) -> Answerer:
     def answer(request: wire.MockRequest, index: int) -> str | Answer:
-        found, prompt = answers.get(request.turns), request.prompt
+        found = answers.get(request.turns)
+        prompt = request.prompt
         if not (found := found or answers.get(prompt)):
             raise wire.NoAnswer(f"No recorded answer for the prompt that begins {prompt[:80]!r}.")
         # The request's body and the choice's index select one of several answers.
@@ -188,7 +192,8 @@ def positions(
 
     Without ``distributions``, the tokens are the words and punctuation marks of ``text``.
     """
-    found, at = [], 0
+    found = []
+    at = 0
     for distribution in distributions or map(_sure, _TOKEN.findall(text)):
         ranked = sorted(distribution.items(), key=lambda pair: -pair[1])
         # The sampled token need not be the likeliest.

@@ -201,7 +201,8 @@ class AnthropicMessages(wire.WireFormat):
         begun["usage"] = usage | {"output_tokens": 1}
         events: list[JsonObject] = [{"type": "message_start", "message": begun}]
         for index, block in enumerate(answer["content"]):
-            kind, place = block["type"], {"index": index}
+            kind = block["type"]
+            place = {"index": index}
             lines = block[kind].splitlines(keepends=True)
             deltas = [{"type": f"{kind}_delta", kind: line} for line in lines]
             if "signature" in block:
@@ -215,7 +216,8 @@ class AnthropicMessages(wire.WireFormat):
         written = {"output_tokens": usage["output_tokens"]}
         events.append({"type": "message_delta", "delta": ended, "usage": written})
         events.append({"type": "message_stop"})
-        form, encode = b"event: %s\ndata: %s\n\n", msgspec.json.encode
+        form = b"event: %s\ndata: %s\n\n"
+        encode = msgspec.json.encode
         return b"".join(form % (event["type"].encode(), encode(event)) for event in events)
 
     def models(self, names: Collection[str]) -> JsonObject:
@@ -239,7 +241,8 @@ class AnthropicMessages(wire.WireFormat):
         return ApiError(status, {"type": kind, "message": message, **details}, retry_after)
 
     def check_key(self, headers: Headers, key: str) -> None:
-        own, token = wire.header(headers, b"x-api-key"), wire.bearer(headers)
+        own = wire.header(headers, b"x-api-key")
+        token = wire.bearer(headers)
         if (own or token) != key:
             wrong = "invalid x-api-key" if own else "Invalid bearer token"
             raise self.fail(401, wrong if own or token else "x-api-key header is required")
@@ -433,7 +436,8 @@ class PromptCache:
         tokens = count_tokens(request.marked)
         if tokens < LEAST_TOKENS:
             return request
-        key, now = (request.model, request.marked), time.monotonic()
+        key = (request.model, request.marked)
+        now = time.monotonic()
         kept = self._until.get(key, 0.0) > now
         self._until[key] = now + LIFETIME_S
         return replace(request, cache_read=tokens * kept, cache_write=tokens * (not kept))

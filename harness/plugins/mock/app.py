@@ -115,8 +115,10 @@ class _Call:
     """A call of a model, in a vendor's wire format. ``model`` is the one in the path, or ""."""
 
     def __init__(self, vendor: WireFormat, model: str, headers: Headers, body: bytes) -> None:
-        self.vendor, self.model = vendor, model
-        self.headers, self.body = headers, body
+        self.vendor = vendor
+        self.model = model
+        self.headers = headers
+        self.body = body
         self.digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
         self.key = wire.header(headers, b"x-api-key") or wire.bearer(headers) or ""
 
@@ -171,10 +173,15 @@ class Provider:
             known = ", ".join(wire.REASONING)
             raise wire.MockError(f"Unknown form of reasoning: {reasoning!r}. Forms: {known}.")
         self.stats = Stats()
-        self._faults, self._latency = FaultMix(faults or {}, fault_on), Latency(latency)
+        self._faults = FaultMix(faults or {}, fault_on)
+        self._latency = Latency(latency)
         self._limits = MockRateLimits(Limits(**limits))
-        self._seed, self._api_key, self._retry_after = seed, api_key, retry_after
-        self._models, self._refuse, self._reasoning = models, refuse, reasoning
+        self._seed = seed
+        self._api_key = api_key
+        self._retry_after = retry_after
+        self._models = models
+        self._refuse = refuse
+        self._reasoning = reasoning
         self._answerer = answerer(answers)
         self._prompt_cache = PromptCache()
         self._vendors = {kind.path: kind(reasoning) for kind in WIRE_FORMATS}
@@ -203,7 +210,8 @@ class Provider:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one ASGI request, or fail with the drawn fault."""
-        connection, headers = Connection(scope, receive, send), scope["headers"]
+        connection = Connection(scope, receive, send)
+        headers = scope["headers"]
         body = await connection.body()
         route = f"{scope['method']} {scope['path']}"
         if body is None:
@@ -279,9 +287,11 @@ class Provider:
         if found is None:
             return False
         vendor, answer = found
-        status, headers = 200, vendor.headers("req_batch")
+        status = 200
+        headers = vendor.headers("req_batch")
         if isinstance(answer, wire.ApiError):
-            status, answer = answer.status, vendor.error(answer, "req_batch")
+            status = answer.status
+            answer = vendor.error(answer, "req_batch")
         if isinstance(answer, dict) and UPLOAD_URL in answer:
             headers = [*headers, (UPLOAD_URL.encode(), answer[UPLOAD_URL].encode())]
         content = answer if isinstance(answer, bytes) else self._encode(answer)
@@ -379,7 +389,8 @@ class Provider:
         choices: list[ReplyChoice],
         fault: Fault | None,
     ) -> None:
-        read, written = request.prompt_tokens, sum(choice.tokens for choice in choices)
+        read = request.prompt_tokens
+        written = sum(choice.tokens for choice in choices)
         if fault in STATUSES:
             read = written = 0  # It fails before the model runs, but counts as a request.
         if broken := self._limits.admit(request.model, read, written):
@@ -453,9 +464,11 @@ class Provider:
         try:
             if self._api_key is not None:
                 vendor.check_key(headers, self._api_key)
-            status, body = 200, vendor.models(self._models or [DEFAULT_MODEL])
+            status = 200
+            body = vendor.models(self._models or [DEFAULT_MODEL])
         except wire.ApiError as error:
-            status, body = error.status, vendor.error(error, "req_models")
+            status = error.status
+            body = vendor.error(error, "req_models")
         await connection.answer(status, self._encode(body), vendor.headers("req_models"))
 
     def _control(self, route: str, body: bytes) -> tuple[int, object]:

@@ -154,7 +154,9 @@ class VendorBatches(ABC):
     done_when_expired: ClassVar[float] = 0.5  # share of the requests
 
     def __init__(self, settings: BatchSettings, process: Process, stats: Stats) -> None:
-        self.settings, self._process, self._stats = settings, process, stats
+        self.settings = settings
+        self._process = process
+        self._stats = stats
         self.known: dict[str, MockBatch] = {}
 
     @abstractmethod
@@ -265,7 +267,8 @@ class VendorBatches(ABC):
             kind = "succeeded" if answered[0] == 200 else "errored"
             batch.outcomes.append((entry.custom_id, kind, answered))
         random.Random(batch.id).shuffle(batch.outcomes)
-        batch.status, batch.ended = how, time()
+        batch.status = how
+        batch.ended = time()
         self._stats.counts.open_batches -= 1
         self._stats.counts.batch_answered += batch.counts["succeeded"]
 
@@ -379,7 +382,8 @@ class BatchEndpoints:
     """The vendors' endpoints for files and batches. If ``api_key`` is None, any key is valid."""
 
     def __init__(self, vendors: Iterable[VendorBatches], api_key: str | None) -> None:
-        self._vendors, self._api_key = list(vendors), api_key
+        self._vendors = list(vendors)
+        self._api_key = api_key
 
     def serve(
         self, method: str, path: str, query: bytes, headers: Headers, body: bytes
@@ -405,7 +409,8 @@ class BatchEndpoints:
         return None
 
 
-MOST_REQUESTS, MOST_BYTES = 100_000, 256_000_000
+MOST_REQUESTS = 100_000
+MOST_BYTES = 256_000_000
 
 
 class _Request(msgspec.Struct):
@@ -421,7 +426,9 @@ class AnthropicBatches(VendorBatches):
     """Anthropic's message batches. They carry no metadata."""
 
     wire = AnthropicMessages()
-    prefix, root, most_listed = "msgbatch", "/v1/messages/batches", 1000
+    prefix = "msgbatch"
+    root = "/v1/messages/batches"
+    most_listed = 1000
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
         """Create a batch. The bodies of its requests are not checked yet."""
@@ -441,7 +448,8 @@ class AnthropicBatches(VendorBatches):
         return self.begin(entries, headers, {})
 
     def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
-        counts, ended = batch.counts, batch.ended
+        counts = batch.counts
+        ended = batch.ended
         host = wire.header(headers, b"host")
         results = f"http://{host}{self.root}/{batch.id}/results"
         return {

@@ -186,7 +186,8 @@ class FaultMix:
     """
 
     def __init__(self, shares: Mapping[str, float], texts: Iterable[str] = ()) -> None:
-        self.shares, self.texts = dict(shares), list(texts)
+        self.shares = dict(shares)
+        self.texts = list(texts)
         self._bounds: list[tuple[float, Fault]] = []
         total = 0.0
         for name, share in shares.items():
@@ -255,7 +256,8 @@ class Latency:
 
     def seconds(self, quantile: float) -> float:
         """Return the distribution's value at ``quantile`` (below 1), such as the median for 0.5."""
-        first, second = self._values[0], self._values[-1]
+        first = self._values[0]
+        second = self._values[-1]
         if self._shape == "uniform":
             return first + (second - first) * quantile
         if self._shape == "lognormal":
@@ -280,7 +282,8 @@ class Connection:
         self._scope = scope
         # ASGI cannot reset or close a connection: `server._Protocol` passes its transport.
         self._transport: asyncio.Transport = scope["state"]["transport"]
-        self._receive, self._send = receive, send
+        self._receive = receive
+        self._send = send
 
     async def body(self) -> bytes | None:
         """Return the request's body, or None if the client disconnected while sending it."""

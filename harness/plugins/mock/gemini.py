@@ -211,9 +211,13 @@ class _Create(msgspec.Struct):
 class GeminiBatches(FileBatches):
     """Gemini's files and batches. An expired batch has no results, and costs nothing."""
 
-    prefix, root, files, most_listed = "b", "/batches", "/files", 1000
+    prefix = "b"
+    root = "/batches"
+    files = "/files"
+    most_listed = 1000
     wire = GeminiContent()
-    file_id, done_when_expired = "files/{number:08d}", 0.0
+    file_id = "files/{number:08d}"
+    done_when_expired = 0.0
 
     def owns(self, path: str) -> bool:
         return bool(_PATH.match(path) or _CREATION.search(path))
@@ -228,7 +232,8 @@ class GeminiBatches(FileBatches):
             return self.view(batch, headers)
         if (found := _PATH.match(path)) is None:
             return None
-        service, rest = found[1] or "", path[found.end(1) if found[1] else 0 :]
+        service = found[1] or ""
+        rest = path[found.end(1) if found[1] else 0 :]
         rest = rest.removeprefix("/v1beta")
         match method, service, rest.strip("/").split("/"):
             case "POST", "/upload", ["files"]:
@@ -283,7 +288,9 @@ class GeminiBatches(FileBatches):
 
     def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
         """Return a batch as JSON, and store the results of a finished one."""
-        counts, ended, about = batch.counts, batch.ended, batch.about
+        counts = batch.counts
+        ended = batch.ended
+        about = batch.about
         state = {"in_progress": "RUNNING", "completed": "SUCCEEDED"}.get(batch.status)
         facts: JsonObject = {
             "model": f"models/{about['model']}",
@@ -311,7 +318,8 @@ class GeminiBatches(FileBatches):
 
     def page(self, given: Given, headers: Headers) -> Served:
         newest = self.newest()
-        begin, size = self.number(given, "pageToken", 0), self.number(given, "pageSize", 10)
+        begin = self.number(given, "pageToken", 0)
+        size = self.number(given, "pageSize", 10)
         page: JsonObject = {}
         if listed := newest[begin : begin + size]:
             page["operations"] = [self.view(one, headers) for one in listed]

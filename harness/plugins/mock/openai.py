@@ -194,7 +194,8 @@ class OpenAI(wire.WireFormat):
         return ApiError(429, error_object(message, unit, "rate_limit_exceeded"), retry_after)
 
     def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> JsonObject:
-        read, written = request.prompt_tokens, sum(choice.tokens for choice in choices)
+        read = request.prompt_tokens
+        written = sum(choice.tokens for choice in choices)
         reasoning = sum(choice.reasoning_tokens for choice in choices)
         return {
             "id": f"{self.id_prefix}-{request.digest}",

@@ -30,7 +30,8 @@ from harness.plugins.mock.openai import OpenAIChat
 from harness.plugins.mock.stats import Stats
 from harness.plugins.mock.wire import ApiError, Headers, JsonObject
 
-MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000
+MOST_REQUESTS = 50_000
+MOST_BYTES = 200_000_000
 
 
 class _Line(msgspec.Struct):
@@ -61,7 +62,10 @@ class OpenAIBatches(FileBatches):
     """OpenAI's and similar providers' endpoints for files and batches, and Mistral's for files."""
 
     wire = OpenAIChat()
-    prefix, root, files, most_listed = "batch", "/v1/batches", "/v1/files", 100
+    prefix = "batch"
+    root = "/v1/batches"
+    files = "/v1/files"
+    most_listed = 100
     file_id = "file-{number:08d}"
 
     def serve(
@@ -127,7 +131,8 @@ class OpenAIBatches(FileBatches):
 
     def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
         """Return a batch as JSON. The first call after its end writes its results."""
-        about, counts = batch.about, batch.counts
+        about = batch.about
+        counts = batch.counts
         if batch.ended is not None and "files" not in about:
             kinds = (["succeeded"], ["errored", "expired"])  # cancelled ones are in neither file
             results = [self.lines(batch, _result, each) for each in kinds]
@@ -224,13 +229,16 @@ class MistralBatches(VendorBatches):
     """Mistral's batch jobs, whose files are those of `OpenAIBatches`."""
 
     wire = OpenAIChat()
-    prefix, root, most_listed = "job", "/v1/batch/jobs", 100
+    prefix = "job"
+    root = "/v1/batch/jobs"
+    most_listed = 100
 
     def __init__(
         self, settings: BatchSettings, process: Process, stats: Stats, files: OpenAIBatches
     ) -> None:
         super().__init__(settings, process, stats)
-        self._openai, self.known = files, files.known
+        self._openai = files
+        self.known = files.known
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
         asked = self.wire.decode(body, _CreateJob)
@@ -239,7 +247,8 @@ class MistralBatches(VendorBatches):
 
     def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
         one = self._openai.view(batch, headers)
-        counts, errors = one["request_counts"], one["errors"] or {"data": []}
+        counts = one["request_counts"]
+        errors = one["errors"] or {"data": []}
         statuses = {"completed": "SUCCESS", "expired": "TIMEOUT_EXCEEDED", "in_progress": "RUNNING"}
         return {
             "id": batch.id,
@@ -259,7 +268,8 @@ class MistralBatches(VendorBatches):
         }
 
     def page(self, given: Given, headers: Headers) -> Served:
-        size, newest = self.number(given, "page_size", 100), self.newest()
+        size = self.number(given, "page_size", 100)
+        newest = self.newest()
         begin = self.number(given, "page", 0) * size
         data = [self.view(one, headers) for one in newest[begin : begin + size]]
         return {"object": "list", "data": data, "total": len(newest)}

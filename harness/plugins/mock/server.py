@@ -41,7 +41,8 @@ class MockServer:
     """
 
     def __init__(self, *, host: str = "127.0.0.1", port: int = 0, **options: Any) -> None:
-        self._host, self._port = host, port
+        self._host = host
+        self._port = port
         self._provider = Provider(**options)
         self._url = ""
         self._thread: threading.Thread | None = None
@@ -125,7 +126,9 @@ def _run(
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]],
 ) -> None:
     async def serve(config: Config) -> None:
-        loop, state, ending = asyncio.get_running_loop(), ServerState(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        state = ServerState()
+        ending = asyncio.Event()
         config.load()
         server = await loop.create_server(
             lambda: _Protocol(config, state, {}, loop), sock=listener, backlog=_BACKLOG

@@ -126,7 +126,9 @@ class ApiError(Exception):
         self, status: int, error: Mapping[str, object], retry_after: float | None = None
     ) -> None:
         super().__init__(status)
-        self.status, self.error, self.retry_after = status, error, retry_after
+        self.status = status
+        self.error = error
+        self.retry_after = retry_after
 
 
 class WireFormat(ABC):
@@ -220,7 +222,8 @@ class WireFormat(ABC):
         """
         headers = [(self.request_id_header, request_id.encode())]
         for level in (level for level in levels if level.unit in self.reported):
-            left, reset = level.limit - level.used, self.reset(level.reset_s)
+            left = level.limit - level.used
+            reset = self.reset(level.reset_s)
             for part, value in {"limit": level.limit, "remaining": left, "reset": reset}.items():
                 name = self.limit_header.format(unit=level.unit.replace(" ", "-"), part=part)
                 headers.append((name.encode(), str(value).encode()))

@@ -108,7 +108,8 @@ class RemoteRuns(RunCopies):
                 self._obstore.rename(self._store, f"{name}/{file}", f"{kept}/{file}")
 
     def pull(self, folder: RunFolder) -> str:
-        remote, copies = self._tags(folder.name), _copies(folder)
+        remote = self._tags(folder.name)
+        copies = _copies(folder)
         changed = [name for name, tag in remote.items() if not _has(copies, name, tag)]
         missing = {name for name in remote if name in copies and not (folder.path / name).exists()}
         if not changed and not missing:
@@ -122,7 +123,8 @@ class RemoteRuns(RunCopies):
         downloads = folder.path.parent / f".download-{folder.name}"
         copy = self._downloaded(folder.name, tags, downloads)
         doubled = without_copied_lines(folder.path, copy)
-        sides, aside = compare_sides(folder.path, copy, changed_here), ""
+        sides = compare_sides(folder.path, copy, changed_here)
+        aside = ""
         unchanged = sides.intact | {
             name for name in doubled if _is_same(folder.path / name, copy[name])
         }
@@ -135,7 +137,10 @@ class RemoteRuns(RunCopies):
             aside = f" The folder on this machine {sides.conflict}: it is kept as {kept}."
             rest = {name: tag for name, tag in remote.items() if name not in copy}
             copy |= self._downloaded(folder.name, rest, downloads)
-            copies, changed_here, missing, restored = {}, [], set(), set()
+            copies = {}
+            changed_here = []
+            missing = set()
+            restored = set()
         with folder.hold():
             # Those of files that do not come from the same side as the manifest.
             states = kept_states(folder.path, copy, changed_here, is_ahead=sides.is_ahead)
@@ -202,7 +207,8 @@ class RemoteRuns(RunCopies):
 
     @contextlib.asynccontextmanager
     async def uploaded(self, folder: RunFolder, session: Session) -> AsyncIterator[None]:
-        replies, key = session.replies, content_hash(["run", self.url, folder.name])
+        replies = session.replies
+        key = content_hash(["run", self.url, folder.name])
         # A run without a cache has only simulated or recorded answers, which cost nothing.
         if replies and replies.shared and not await replies.shared.claim_shared(key):
             problem = f"Another machine is working on the run {folder.name!r}."
@@ -236,7 +242,8 @@ class RemoteRuns(RunCopies):
             RunConflict: If the copy was changed by another machine.
             StoreFailed: If the object store does not accept the files.
         """
-        remote, uploaded = self._tags(folder.name), _copies(folder)
+        remote = self._tags(folder.name)
+        uploaded = _copies(folder)
         copies = {name: copy for name, copy in uploaded.items() if name in remote}
         changed = self._unsaved(folder, copies)
         if not changed:
@@ -293,7 +300,9 @@ class Uploads:
     """
 
     def __init__(self, runs: RemoteRuns, folder: RunFolder, report: Callable[[str], None]) -> None:
-        self._runs, self._folder, self._report = runs, folder, report
+        self._runs = runs
+        self._folder = folder
+        self._report = report
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="uploads", daemon=True)
 

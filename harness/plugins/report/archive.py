@@ -84,7 +84,8 @@ def write_chunks(
     told: dict[int, Sequence[str]] = {}  # why failed attempts failed, by row of the index
     chunk: list[bytes] = []
     size = number = 0
-    extractions, answers = list(map(extraction_of, runs)), [run.answers for run in runs]
+    extractions = list(map(extraction_of, runs))
+    answers = [run.answers for run in runs]
     for instance, found in enumerate(_instances(runs, selection)):
         names.append(found[0][1].instance)
         groups.append(found[0][1].groups)
@@ -98,7 +99,9 @@ def write_chunks(
         size += len(chunk[-1])
         if size >= CHUNK_BYTES or len(names) == len(selection.digest):
             write(block(f"chunk-{number}", b"[" + b",".join(chunk) + b"]"))
-            chunk, size, number = [], 0, number + 1
+            chunk = []
+            size = 0
+            number = number + 1
             on_progress(len(rows))
     labels = dict.fromkeys(label for each in groups for label in each)
     return to_json(
@@ -173,7 +176,8 @@ def _scores(runs: Sequence[ReportedRun], rows: NDArray[np.intp]) -> Iterator[dic
         having = [at for at, run in enumerate(runs) if name in run.attempts.scores]
         values = np.full(len(rows), np.nan)
         for at in having:
-            own, table = rows[:, 0] == at, runs[at].attempts
+            own = rows[:, 0] == at
+            table = runs[at].attempts
             chosen = rows[own, 1]
             measured = table.measured(name)[chosen]
             values[own] = np.where(measured, table.scores[name][chosen], np.nan)

@@ -183,7 +183,8 @@ def _in_words(details: Mapping[str, Any]) -> str:
 def _votes(constraint: Mapping[str, Any]) -> str:
     """Return in words how a criterion was decided, or ""."""
     told = []
-    votes, panel = constraint.get("votes"), constraint.get("panel")
+    votes = constraint.get("votes")
+    panel = constraint.get("panel")
     if isinstance(panel, dict):
         told += [f"{judge}: {_vote(vote)}" for judge, vote in panel.items()]
     elif isinstance(votes, list) and votes:
@@ -209,7 +210,8 @@ def judges_of(index: AttemptIndex) -> dict[str, str]:
     """Describe a run's judges and panels in words, by name."""
     told = {}
     for name, judge in index.register.judges.items():
-        kind, prompt = str(judge.section.get("name", "")), judge.section.get("prompt")
+        kind = str(judge.section.get("name", ""))
+        prompt = judge.section.get("prompt")
         words = [kind if judge.members == () else f"panel of {', '.join(judge.members)}"]
         words += [f"model {judge.model}"] if judge.model else []
         words += ["simulated"] if judge.simulated else []

@@ -186,7 +186,8 @@ def distinct(texts: Iterable[str], form: str = "{} ({})") -> list[str]:
     """Return texts made distinct: ``form`` combines a repeated text with a number from 2 up."""
     found: dict[str, None] = {}
     for text in texts:
-        candidate, number = text, 2
+        candidate = text
+        number = 2
         while candidate in found:
             candidate = form.format(text, number)
             number += 1
@@ -220,5 +221,6 @@ def interval(ci95: tuple[float, float] | None, sign: bool = False, unit: ShownUn
 
 def sample_sizes(n: Mapping[str, int], of: str) -> str:
     """Return the range of the runs' n as a sentence, such as ``n = 10 to 12 samples per run.``"""
-    low, high = min(n.values()), max(n.values())
+    low = min(n.values())
+    high = max(n.values())
     return f"n = {low:,}" + (f" to {high:,}" if low < high else "") + f" {of} per run."

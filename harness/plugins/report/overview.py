@@ -73,7 +73,8 @@ def overview(
     full_names = [run.name for run in reported.runs]
     prefix = common_start(full_names)
     reported = shortened(reported)
-    runs, comparison = reported.runs, reported.comparison
+    runs = reported.runs
+    comparison = reported.comparison
     unit = unit_of(runs)
     frequent = _frequent(runs)
     included = included or [len(run.attempts) for run in runs]

@@ -161,8 +161,10 @@ def _results(told: Overview) -> Table:
     column = Column("95%", rate=True)
     rows = []
     for run in told.runs:
-        unit, rate = ShownUnit(run.unit == "%", told.digits), run.rate
-        low, high = rate.low, rate.high
+        unit = ShownUnit(run.unit == "%", told.digits)
+        rate = run.rate
+        low = rate.low
+        high = rate.high
         between = None if low is None or high is None else (low, high)
         figures = [unit.show(rate.value, column), unit.show(between, column), f"{rate.n:,}"]
         cost = "recorded" if run.recorded else usd(run.cost_usd, computed=run.computed_usd)

@@ -238,7 +238,8 @@ def _part(part: Table | Note, unit: ShownUnit, folded: bool = False) -> Part:
 
 
 def _tables(reported: Reported) -> Iterator[tuple[str, Table | Note]]:
-    runs, comparison = reported.runs, reported.comparison
+    runs = reported.runs
+    comparison = reported.comparison
     for label in dict.fromkeys(label for run in runs for label in run.metrics.groups):
         yield "results", _groups(runs, label)
     for run in runs:
@@ -342,6 +343,7 @@ def _cost(run: ReportedRun) -> Iterator[tuple[str, str]]:
     for name, said in cost_facts(run.metrics):
         yield name.strip(), said
     if run.latencies:
-        median, most = run.latencies.median, run.latencies.quantiles[95]
+        median = run.latencies.median
+        most = run.latencies.quantiles[95]
         yield "seconds per uncached call, median", f"{median:.2f}"
         yield "seconds per uncached call, 95th percentile", f"{most:.2f}"

@@ -59,7 +59,8 @@ def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
     for folder in all_runs(root):
         if not re.match(rf"{re.escape(base)}-\d+of\d+(\.|$)", folder.name):
             continue
-        part, variant = folder.read_config().part, folder.read_manifest().get("variant") or ""
+        part = folder.read_config().part
+        variant = folder.read_manifest().get("variant") or ""
         if part and folder.name == run_name(shard_base(base, part), variant):
             found.setdefault(variant, {})[part] = folder
     if not found:
@@ -88,7 +89,8 @@ def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
     Raises:
         RunConflict: If the name is taken, or the shards are unfinished or not of one run.
     """
-    target, folders = RunFolder(settings.runs_dir, name), [shards[one] for one in sorted(shards)]
+    target = RunFolder(settings.runs_dir, name)
+    folders = [shards[one] for one in sorted(shards)]
     if target.exists():
         raise RunConflict(
             f"There is already a run {name!r}.", f"To rename it: harness mv {name} NEW"
@@ -134,7 +136,8 @@ def _aggregate(new: RunFolder, settings: Settings) -> None:
 
 def _check(folders: Sequence[RunFolder]) -> None:
     first = folders[0]
-    config, fingerprint = first.read_config(), first.read_manifest().get("fingerprint")
+    config = first.read_config()
+    fingerprint = first.read_manifest().get("fingerprint")
     register = read_register(first.path)
     verdicts: Verdicts = {}
     for folder in folders:
@@ -182,7 +185,8 @@ def _refuse_overlap(verdicts: Verdicts, folder: RunFolder, attempts: AttemptTabl
 
 def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
     """Write the files of the merged run except its metrics and aggregates."""
-    first, manifests = folders[0], [folder.read_manifest() for folder in folders]
+    first = folders[0]
+    manifests = [folder.read_manifest() for folder in folders]
     make_folder(new.path)
     for file in (first.attempts.name, JUDGEMENTS):
         parts = [folder.path / file for folder in folders if (folder.path / file).exists()]

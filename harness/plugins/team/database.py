@@ -156,7 +156,8 @@ class TeamDatabase:
             StoreFailed: If the database refuses the statements, or its tables have a newer version
                 or cannot be updated.
         """
-        since, pause = time.monotonic(), FIRST_PAUSE_S
+        since = time.monotonic()
+        pause = FIRST_PAUSE_S
         with self._lock:
             while True:
                 try:
@@ -300,7 +301,8 @@ class Exchanger(ABC, Generic[T]):
     def ensure_working(self) -> None:
         """Start the task if it is not running."""
         if self._task is None:
-            self._closing, self._wake = False, asyncio.Event()
+            self._closing = False
+            self._wake = asyncio.Event()
             self._task = asyncio.create_task(self._work())
 
     async def aclose(self) -> None:
@@ -313,7 +315,8 @@ class Exchanger(ABC, Generic[T]):
     async def _work(self) -> None:
         try:
             while self._asked or self.active:
-                self._asked, last = False, self._closing
+                self._asked = False
+                last = self._closing
                 result = await self._transacted(self.prepared(last=last))
                 if result is None:
                     return

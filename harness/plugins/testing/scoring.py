@@ -44,7 +44,8 @@ def later_turns(check: PlugInCheck, instance: Instance[Any]) -> Iterator[Instanc
     if _asked(check, "at_turn", instance, ()) != instance:
         check.add("at_turn", f"changes the instance without answers{where}.")
     asked: Instance[Any] | None = instance
-    said, answers = opening, list[str]()
+    said = opening
+    answers = list[str]()
     for _ in range(1, turns):
         answers.append(check.call("reference", asked) or WRONG)
         asked = _asked(check, "at_turn", instance, tuple(answers))
@@ -112,7 +113,8 @@ def check_task(
     with check.calling("messages", " when it is given shots"), contextlib.suppress(ConfigError):
         for instance in instances[:1]:
             task.messages(instance, instances[1:3])
-    prompts, without = [], []
+    prompts = []
+    without = []
     secrets = {one.id: hidden(one) for one in instances} if hidden else {}
     for instance in instances:  # all prompts first, to detect a task that keeps only the last
         asked = check.call("messages", instance, (), where=f" for {instance.id!r}")
@@ -300,7 +302,8 @@ def check_checker(
         fails: Texts that must fail.
         instance: The instance that all texts answer (default: an instance without data).
     """
-    check, instance = PlugInCheck("checkers", checker), instance or Instance("x", None)
+    check = PlugInCheck("checkers", checker)
+    instance = instance or Instance("x", None)
     if check.sentences():
         return check.sentences()
     scores: dict[str, Score] = {}

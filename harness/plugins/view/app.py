@@ -93,7 +93,8 @@ class Refused(Exception):
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
-        self.status, self.reason = status, reason
+        self.status = status
+        self.reason = reason
 
 
 class LiveView:
@@ -134,7 +135,8 @@ class LiveView:
 
     async def _answer(self, scope: Message) -> _Reply | Changes:
         headers = _checked_headers(scope, self._port)
-        path, query = scope["path"], parse_qs(scope["query_string"].decode("latin-1"))
+        path = scope["path"]
+        query = parse_qs(scope["query_string"].decode("latin-1"))
         if given := query.pop(TOKEN, None):
             if scope["method"] != "GET" or not _same(given[-1], self.token):
                 raise Refused(403, "The token is not this server's.")
@@ -177,7 +179,8 @@ class LiveView:
             return self._list_changes
         if (match := _PATH.fullmatch(path)) is None:
             raise Refused(404, "There is no such page.")
-        names, what = match[1].split("+"), match[2]
+        names = match[1].split("+")
+        what = match[2]
         chosen = await self._choose(names)
         if what is None:
             return _page(", ".join(names))
@@ -190,7 +193,8 @@ class LiveView:
             case "index":
                 return _json(await chosen.index())
             case "cases":
-                start, end = _number(query, "from", 0), _number(query, "to", 200)
+                start = _number(query, "from", 0)
+                end = _number(query, "to", 200)
                 return _json(await chosen.cases(CaseFilter.of(query), start, end))
             case "entry":
                 found = await chosen.entry(query.get("instance", [""])[-1])
@@ -255,7 +259,8 @@ class _Reply:
     def __init__(
         self, body: bytes, kind: str, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> None:
-        self._body, self._status = body, status
+        self._body = body
+        self._status = status
         sized = {"content-type": f"{kind}; charset=utf-8", "content-length": str(len(body))}
         self._headers = {**_HEADERS, **sized, **(headers or {})}
 
@@ -343,7 +348,8 @@ async def serve(
         app, ws="none", lifespan="off", log_config=None, access_log=False, server_header=False
     )
     settings.load()
-    loop, state = asyncio.get_running_loop(), ServerState()
+    loop = asyncio.get_running_loop()
+    state = ServerState()
     protocol = partial(HttpToolsProtocol, settings, state, {}, loop)
     server = await loop.create_server(protocol, sock=listener)
     try:

@@ -91,7 +91,8 @@ class CaseTable:
     """The cases of some runs: those of the first run in file order, then others of later runs."""
 
     def __init__(self, names: Sequence[str], indexes: Sequence[AttemptIndex]) -> None:
-        self.names, self.indexes = names, indexes
+        self.names = names
+        self.indexes = indexes
         digests = [index.attempts.instances.digest for index in indexes]
         every = _distinct(digests)
         first = np.full(len(every), np.iinfo(np.int64).max)
@@ -119,7 +120,8 @@ class CaseTable:
         runs = range(len(self.names))
         shown = [not asked.run or name in asked.run for name in self.names]
         scored = [self._scored(at, asked.score) for at in runs]
-        verdicts, values = [one[0] for one in scored], [one[1] for one in scored]
+        verdicts = [one[0] for one in scored]
+        values = [one[1] for one in scored]
         matches = [self._matches(at, asked, known, verdicts[at]) for at in runs]
         cells = self._cells(asked.round or str(default_round or "last"), matches)
         has = cells != MISSING

@@ -123,7 +123,8 @@ class Chosen:
         indexed = self._indexed
         reads = indexed < 1 or any(len(one.index) for one in self.followed)
         found = self._computed.overview if self._computed else _nothing(self._title, reads)
-        warnings, works = [*found.warnings], self.works
+        warnings = [*found.warnings]
+        works = self.works
         for name, one in zip(self._names, self.followed, strict=True):
             ended = "" if works else why_ended(one.folder.read_manifest())
             if told := one.problem or ended:
@@ -336,7 +337,8 @@ def _computed(runs: Sequence[_Run], title: str, figures: bool, quick: bool) -> _
     begun = [at for at, run in enumerate(runs) if len(run.index)]
     indexes = [runs[at].index for at in begun]
     few = sum(map(len, indexes)) <= MOST_TEXTS
-    folders, asked = [runs[at].folder for at in begun], ComparisonOptions(score="")
+    folders = [runs[at].folder for at in begun]
+    asked = ComparisonOptions(score="")
     reported = report_on(folders, asked, indexes=indexes, texts=few, quick=quick)
     pictures = _figures(reported) if figures else ()
     told = overview(reported, title, datetime.now(UTC), figures=pictures)
@@ -355,7 +357,8 @@ def _computed(runs: Sequence[_Run], title: str, figures: bool, quick: bool) -> _
     if (comparison := reported.comparison) is not None:
         for one in comparison.others:
             at = place[one.run]
-            better, worse = frozenset(one.better_digests), frozenset(one.worse_digests)
+            better = frozenset(one.better_digests)
+            worse = frozenset(one.worse_digests)
             digests |= {f"better:{runs[at].name}": better, f"worse:{runs[at].name}": worse}
             sizes = {"better": len(better), "worse": len(worse)}
             changes.append({"run": at, "baseline": place[comparison.baseline], **sizes})

@@ -125,15 +125,18 @@ def summary(
         shown |= {"not_judged": found.missing, "measure": metrics.measure or "pass rate"}
         unknown = metrics.n_calls_without_cost
         shown["cost_usd"] = None if unknown else metrics.paid_usd
-    planned, owed = manifest.get("samples"), folder.owed()
+    planned = manifest.get("samples")
+    owed = folder.owed()
     done = None if planned is None or owed is None else planned - owed
     state: State = _state(manifest)
     if metrics is not None and not metrics.complete and state == "complete":
-        state, done = "interrupted", (metrics.n_planned or 0) - (metrics.n_owed or 0)
+        state = "interrupted"
+        done = (metrics.n_planned or 0) - (metrics.n_owed or 0)
     works = status is not None and status.works()
     # During a session and after a kill, only the status has figures.
     if status is not None and (works or done is None):
-        done, planned = status.done, status.planned
+        done = status.done
+        planned = status.planned
         rate = status.passed / status.judged if status.judged else None
         shown = {"rate": rate, "n": status.judged, "cost_usd": status.cost_usd}
         shown |= {"not_judged": status.outcomes.get("error", 0)}
@@ -266,7 +269,8 @@ class Followed:
                 await self._look()
                 self.problem = ""
             except (HarnessError, OSError) as error:
-                self.behind, self.problem = False, str(error)
+                self.behind = False
+                self.problem = str(error)
                 self._lines = None
             self.ready.set()
             await asyncio.sleep(0 if self.behind else POLL_S)
@@ -369,8 +373,10 @@ def timeline(folder: RunFolder, index: AttemptIndex, session: int = -1) -> Timel
 
 
 def _bins(index: AttemptIndex, rows: NDArray[np.intp]) -> TimelineBins:
-    ended_at, table = index.calls["ended_at"][rows], index.attempts
-    start, end = float(np.floor(ended_at.min())), float(ended_at.max())
+    ended_at = index.calls["ended_at"][rows]
+    table = index.attempts
+    start = float(np.floor(ended_at.min()))
+    end = float(ended_at.max())
     fitting = (step for step in STEPS_S if (end - start) / step < MOST_BINS)
     step = float(next(fitting, (end - start) / MOST_BINS + 1))
     places = ((ended_at - start) // step).astype(np.intp)
@@ -418,7 +424,8 @@ def _quantiles(
 ) -> tuple[list[float | None], list[float | None]]:
     """Return the medians and the 95th percentiles of the values in ``n`` bins."""
     known = ~np.isnan(values)
-    places, values = places[known], values[known]
+    places = places[known]
+    values = values[known]
     order = np.lexsort((values, places))
     ends = np.searchsorted(places[order], np.arange(n + 1))
     found: list[list[float | None]] = [[], []]

@@ -168,7 +168,8 @@ class VLLMEngineBackend(Backend):
             remedy = "pip install 'harness-instruct[vllm]', or use vllm_server (harness docs vllm)."
             raise FatalCallError("vLLM is not installed in this environment.", remedy)
         on_status(LOADING)
-        failed, renew = self._thread, self._servers.renew
+        failed = self._thread
+        renew = self._servers.renew
         found = await asyncio.to_thread(renew, self._lease, failed, self._launch)
         try:
             await found.loaded()

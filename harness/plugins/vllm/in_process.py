@@ -34,7 +34,8 @@ from harness.records import DecodingConstraint, Message, Reply, Request, Usage
 STEP_S = 0.05  # between checks for new child processes; a kill -9 may leave the newest ones running
 PROMPTS_KEPT = 4096  # tokenised prompts to cache: an instance's samples follow each other
 # Keys in ``decoding.extra``, as in vLLM's HTTP protocol, that do not concern sampling.
-TEMPLATE, SPECIAL_TOKENS = "chat_template_kwargs", "add_special_tokens"
+TEMPLATE = "chat_template_kwargs"
+SPECIAL_TOKENS = "add_special_tokens"
 
 # Held while loading: engines loaded at the same time would mix their logs, and count each other's
 # memory as their own.
@@ -45,7 +46,8 @@ class InProcessEngine:
     """A vLLM engine in this process, usable once `load` has returned."""
 
     def __init__(self, model: VLLMModel, log: Path) -> None:
-        self._model, self._log = model, log
+        self._model = model
+        self._log = log
         self._guard = Guard()
         self._children: set[BaseProcess] = set()
         self._off = threading.Event()
@@ -69,7 +71,8 @@ class InProcessEngine:
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
         """Let the guard watch all processes that vLLM starts within the block."""
-        others, complete = set(multiprocessing.active_children()), threading.Event()
+        others = set(multiprocessing.active_children())
+        complete = threading.Event()
 
         def watch() -> None:
             last = False
@@ -158,7 +161,8 @@ class InProcessEngine:
             parts = loglikelihoods.windows(plain(prefix), plain(text), request.window)
         else:
             parts = [loglikelihoods.encoded(*pair, encode) for pair in request.continuations]
-        found, usage = [], Usage()
+        found = []
+        usage = Usage()
         for number, (prompt, count) in enumerate(parts):
             output = await self._scored(request, prompt, count, f"{name}-{number}")
             places = zip(prompt[-count:], output.prompt_logprobs[-count:], strict=True)
@@ -211,7 +215,8 @@ class InProcessEngine:
         return last
 
     def _reply(self, output: Any, request: Request) -> Reply:
-        said, decoding = output.outputs[0], request.decoding
+        said = output.outputs[0]
+        decoding = request.decoding
         reason = bodies.finish(said.finish_reason)
         text, thought = self._split(said.text)
         usage = Usage(
@@ -267,7 +272,8 @@ def sampling(request: Request, defaults: Mapping[str, Any], room: int) -> dict[s
     Raises:
         PromptTooLong: If ``room`` is less than the request's ``max_tokens``, or less than 1.
     """
-    decoding, wanted = request.decoding, request.decoding.max_tokens
+    decoding = request.decoding
+    wanted = request.decoding.max_tokens
     if room < 1 or (wanted is not None and wanted > room):
         answer = f"but the answer may need {wanted or 1}."
         problem = f"The context has room for {max(room, 0)} tokens after this prompt, {answer}"

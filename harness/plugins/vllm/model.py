@@ -49,7 +49,8 @@ class Hashes:
         Raises:
             OSError: If a file cannot be read.
         """
-        cached, stats = self._cached(), {str(path): _stat(path) for path in paths}
+        cached = self._cached()
+        stats = {str(path): _stat(path) for path in paths}
         found = {path: known for path, known in cached.items() if known[0] == stats.get(path)}
         missing = [path for path in stats if path not in found]
         with ThreadPoolExecutor(READERS) as readers:
@@ -186,7 +187,8 @@ def flags(engine: Mapping[str, Any]) -> list[str]:
 
 def depth(engine: Mapping[str, Any]) -> int:
     """Return how many calls to keep in flight: 125% of the replicas' batch sizes."""
-    seats, ranks = engine.get("max_num_seqs", 256), engine.get("data_parallel_size", 1)
+    seats = engine.get("max_num_seqs", 256)
+    ranks = engine.get("data_parallel_size", 1)
     return math.ceil(1.25 * seats * ranks) if isinstance(seats, int) else 320
 
 

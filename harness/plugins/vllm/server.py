@@ -57,7 +57,8 @@ if TYPE_CHECKING:
 
 
 COMMAND = "HARNESS_VLLM_COMMAND"  # starts a server; if empty, the installed vLLM is used
-START_S, RESTARTS = 1800.0, 3
+START_S = 1800.0
+RESTARTS = 3
 STEP_S, LONGEST_STEP_S = 0.2, 2.0  # between checks whether a server has started: at first, at most
 PATIENCE_S = 10.0  # time limit of a health check: an engine in a long step answers late
 ENTRY_POINT = ("-m", "vllm.entrypoints.openai.api_server")
@@ -121,8 +122,10 @@ class VLLMServerBackend(Backend):
         connections = open_files() // 2  # the other half is for everything else
         self.features = features(protocol)
         self.preferred_concurrency = min(depth({}), connections)
-        self._model, self._log = model, logs / "vllm-0.log"
-        self._start_s, self._restarts = start_s, restarts
+        self._model = model
+        self._log = logs / "vllm-0.log"
+        self._start_s = start_s
+        self._restarts = restarts
         self._gpus = ",".join([gpus] if isinstance(gpus, str) else gpus or [])
         self._key = secret(api_key_env) if api_key_env else ""
         self._connect = partial(
@@ -193,7 +196,8 @@ class VLLMServerBackend(Backend):
             try:
                 if await self._comes_up(server):
                     return server
-                log, joined = server.last_words(), self._starts == before
+                log = server.last_words()
+                joined = self._starts == before
                 # Try again only if another run started it, or another program took its port.
                 if not joined and "address already in use" not in log.lower():
                     raise self._cannot("did not start", log)
@@ -216,7 +220,8 @@ class VLLMServerBackend(Backend):
         environment = ["env", "-u", "VLLM_API_KEY"]
         environment += [f"CUDA_VISIBLE_DEVICES={self._gpus}"] if self._gpus else []
         port = free_port()
-        command, url = self._command(port), f"http://127.0.0.1:{port}/v1"
+        command = self._command(port)
+        url = f"http://127.0.0.1:{port}/v1"
         return ServerProcess([*environment, *program, *command], self._log, url=url)
 
     def _command(self, port: int) -> list[str]:
@@ -230,7 +235,8 @@ class VLLMServerBackend(Backend):
 
     async def _comes_up(self, server: ServerProcess) -> bool:
         """Wait for a server to serve the model. Return False if it ends or takes too long."""
-        end, step = time.monotonic() + self._start_s, STEP_S
+        end = time.monotonic() + self._start_s
+        step = STEP_S
         while not server.ended() and time.monotonic() < end:
             if await healthy(server.url) and await serves(server.url, self._model):
                 return True

@@ -78,7 +78,8 @@ def read_pickle(path: Path) -> Any:
 
 def write_instances(dill: Path) -> Iterator[bytes]:
     """Yield the lines of ``collie/instances.jsonl``, made from COLLIE's official file."""
-    groups, name = read_pickle(dill), "its groups"
+    groups = read_pickle(dill)
+    name = "its groups"
     try:
         for group, members in groups.items():
             source, _, number = group.partition("_")

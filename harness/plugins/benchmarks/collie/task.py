@@ -123,7 +123,8 @@ class CollieTask(Task[CollieItem]):
         *,
         data: DataFolder,
     ) -> None:
-        self.dataset, self._unique_prompts = dataset, unique_prompts
+        self.dataset = dataset
+        self._unique_prompts = unique_prompts
         self.path = BUILTIN if dataset == "builtin" else data.file({"v1": V1}.get(dataset, dataset))
         self._nltk_data = data.root / "nltk_data"
         self._word_list = data.file(word_list) if word_list else None
@@ -197,7 +198,8 @@ class CollieTask(Task[CollieItem]):
     @override
     def describe(self) -> Iterator[DataTable]:
         """Yield tables of the instances and of the lengths of examples."""
-        counts, prompts = defaultdict[str, Counter[str]](Counter), defaultdict[str, set[str]](set)
+        counts = defaultdict[str, Counter[str]](Counter)
+        prompts = defaultdict[str, set[str]](set)
         lengths = defaultdict[tuple[Level, Unit], list[float]](list)
         units = splitter(self._nltk_data)
         for item in (one.data for one in self.instances()):
@@ -253,7 +255,9 @@ def _item(raw: Row, where: str) -> CollieItem:
         raise DataInvalid(f"{where}: 'level' is missing.", remedy)
     form: dict[str, Any] = {key: raw[key] for key in ("constraint", "targets") if key in raw}
     specification = read({**form, "level": level}, where)
-    prompt, structure, source = row.prompt or instruction(specification), row.structure, row.source
+    prompt = row.prompt or instruction(specification)
+    structure = row.structure
+    source = row.source
     names = structure or "own", source or "own"
     return CollieItem(row.id, specification, prompt, row.example, *names)
 

@@ -50,11 +50,13 @@ Errors = Iterator[Any]
 class Clock(threading.local):
     """The deadline (CPU time of this thread), and how many nested references are being followed."""
 
-    ends, inside = 0.0, 0
+    ends = 0.0
+    inside = 0
 
     def start(self, seconds: float) -> None:
         """Start a validation that may take ``seconds`` of CPU time."""
-        self.ends, self.inside = time.thread_time() + seconds, 0
+        self.ends = time.thread_time() + seconds
+        self.inside = 0
 
     def check(self) -> None:
         """Raise Undecided if the deadline has passed."""
@@ -171,7 +173,9 @@ def bounded(kind: Any, *, paper: bool = False) -> Any:
         words = "$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"
         replaced |= dict.fromkeys(words, foreign) | {"multipleOf": multiple_of}
     made = validators.extend(kind, {word: replaced[word] for word in replaced if word in original})
-    descended, evolved, iterated = made.descend, made.evolve, made.iter_errors
+    descended = made.descend
+    evolved = made.evolve
+    iterated = made.iter_errors
 
     def descend(
         validator: Any, instance: Any, schema: Any, path: Any = None, **more: Any
@@ -200,7 +204,9 @@ def bounded(kind: Any, *, paper: bool = False) -> Any:
         CLOCK.check()  # for keywords that do not descend: contains, not, if
         return iterated(validator, instance, *schema)  # type: ignore[no-any-return]
 
-    made.descend, made.evolve, made.iter_errors = descend, evolve, iter_errors
+    made.descend = descend
+    made.evolve = evolve
+    made.iter_errors = iter_errors
     return made
 
 
@@ -241,7 +247,8 @@ class PaperValidator:
     """A compiled schema, not checked against its meta-schema, as in the authors' code."""
 
     def __init__(self, schema: Any, seconds: float = MOST_SECONDS) -> None:
-        self.schema, self._seconds = schema, seconds
+        self.schema = schema
+        self._seconds = seconds
         self._values = schemas.check_schema(schema)
         self._targets: dict[tuple[str, int], tuple[str | int, ...] | None] = {}
         try:  # the registry contains only the drafts: nothing is fetched

@@ -74,13 +74,16 @@ class _Classes:
         self._names = set(TAKEN)
 
     def add(self, schema: Schema, at: str, name: str) -> None:
-        properties, required = schema["properties"], schema.get("required")
+        properties = schema["properties"]
+        required = schema.get("required")
         wanted = [each for each in properties if each in (required or ())]
         said = {"type", "properties", "additionalProperties"}
         said |= {"required"} if wanted and required == wanted else set()
         extra = {key: value for key, value in schema.items() if key not in said}
-        lines, config = [], []
-        additional, place = schema.get("additionalProperties"), pointer(at, "additionalProperties")
+        lines = []
+        config = []
+        additional = schema.get("additionalProperties")
+        place = pointer(at, "additionalProperties")
         if additional is not None:
             argument = f'extra="{EXTRA[additional is not False]}"'
             config.append(marked(argument, place) if isinstance(additional, bool) else argument)
@@ -132,7 +135,9 @@ class _Classes:
             key = "const" if "const" in schema else "enum"
             word = marked(marked("Literal", pointer(at, key)), pointer(at, "type"))
             return f"{word}[{', '.join(map(_literal, values))}]", []
-        kind, word, said = schema.get("type"), "Any", set()
+        kind = schema.get("type")
+        word = "Any"
+        said = set()
         if isinstance(kind, str) and kind in TYPES:
             word = marked(TYPES[kind], pointer(at, "type"))
             said.add("type")
@@ -156,7 +161,9 @@ class _Classes:
     def _extra(self, extra: dict[str, Any], at: str) -> str:
         members = []
         for key, value in extra.items():
-            place, word, said = pointer(at, key), _literal(key), _literal(value)
+            place = pointer(at, key)
+            word = _literal(key)
+            said = _literal(value)
             if key == "contains" and isinstance(value, dict):
                 said = f"TypeAdapter({self._annotation(value, place, 'contained')}).json_schema()"
             members.append(f"{word[0]}{marked(word[1:-1], place)}{word[-1]}: {said}")
@@ -165,9 +172,11 @@ class _Classes:
 
 def _free(name: str, used: set[str], between: str) -> str:
     """Return a name that is not in ``used``, numbered if it is taken, and add it to ``used``."""
-    own, number = name, 2
+    own = name
+    number = 2
     while own in used:
-        own, number = f"{name}{between}{number}", number + 1
+        own = f"{name}{between}{number}"
+        number = number + 1
     used.add(own)
     return own
 
@@ -180,7 +189,8 @@ def _is_bound(value: Any, key: str) -> bool:
 
 def _literals(schema: dict[str, Any]) -> list[Any]:
     """Return the values of a ``Literal`` that expresses the whole schema, or []."""
-    kind, values = schema.get("type"), []
+    kind = schema.get("type")
+    values = []
     if schema.keys() == {"type", "const"}:
         values = [schema["const"]]
     elif schema.keys() == {"type", "enum"} and isinstance(schema["enum"], list):

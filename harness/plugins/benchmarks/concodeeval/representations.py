@@ -131,10 +131,12 @@ def _xml_members(value: Any, indent: str, at: str) -> str:
         return "".join(_xml("item", "", one, indent, pointer(at, n)) for n, one in items)
     elements = []
     for name, member in value.items():
-        tag, attribute = name, ""
+        tag = name
+        attribute = ""
         if not XML_NAME.fullmatch(name):
             quoted = quoteattr(_allowed(name), {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"})
-            tag, attribute = "key", f" name={quoted}"
+            tag = "key"
+            attribute = f" name={quoted}"
         elements.append(_xml(tag, attribute, member, indent, pointer(at, name)))
     return "".join(elements)
 
@@ -175,7 +177,8 @@ def _recorded_english() -> Template:
 
 
 def _english(schema: Schema, wording: Wording) -> str:
-    kind, noun = schema.get("type"), "any value"
+    kind = schema.get("type")
+    noun = "any value"
     composed = kind in ("array", "object")
     if wording == "paper" and composed and (fields := _recorded(schema)):
         return _recorded_english().render(fields).removesuffix("\n")
@@ -268,7 +271,8 @@ def _described(schema: Any, place: str) -> tuple[str, list[str]]:
     """Return a description of an inner schema: a noun with its article, and lines."""
     if not isinstance(schema, dict):
         return "any value" if schema else "no value", []
-    kind, noun = schema.get("type"), "any value"
+    kind = schema.get("type")
+    noun = "any value"
     if isinstance(kind, str):
         noun = marked(_noun(kind), pointer(place, "type"))
     return noun, [INDENT + line for line in _clauses(schema, place)]

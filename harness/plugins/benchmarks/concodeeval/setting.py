@@ -106,7 +106,8 @@ def _schema(row: Row, where: str) -> SchemaRow:
         raise DataInvalid(f"{where}: 'schema' is missing or not a JSON object.")
     name = row.get("id", Path(str(row.get("file", ""))).stem)  # string_0_100_i_15.json
     name = row.get("idx") if name == "" else name  # the authors' recorded samples
-    kind, bounds = schema.get("type"), re.match(r"[a-z]+_(\d+)_(\d+)_", str(name))
+    kind = schema.get("type")
+    bounds = re.match(r"[a-z]+_(\d+)_(\d+)_", str(name))
     found = {
         "id": str(name) if isinstance(name, int) else name or None,
         "schema": schema,
@@ -147,9 +148,12 @@ class ConCodeEval(Task[Any]):
     ) -> None:
         if not outputs or len(set(outputs)) < len(outputs):
             raise ConfigError(f"task.outputs must name some of {', '.join(FORMATS)}, each once.")
-        self.representation, self.outputs, self.mode = representation, outputs, mode
+        self.representation = representation
+        self.outputs = outputs
+        self.mode = mode
         self._find_prompts(prompt, data)
-        self.benchmark, self._dataset = read_benchmark(dataset, data), dataset
+        self.benchmark = read_benchmark(dataset, data)
+        self._dataset = dataset
         self._wording: Wording = wording or ("paper" if prompt in self.prompts[1:] else "corrected")
         for row in self.benchmark.schemas:  # report invalid schemas before any call
             with raised_as(DataInvalid, f"The schema {row.id!r:.80}: "):
@@ -161,7 +165,8 @@ class ConCodeEval(Task[Any]):
             raise ConfigError(said, "Use builtin, or make one: harness build concodeeval.")
 
     def _find_prompts(self, prompt: str, data: DataFolder) -> None:
-        name, self._system = f"{FOLDER}/{self.part}_{prompt}", None
+        name = f"{FOLDER}/{self.part}_{prompt}"
+        self._system = None
         self._own_prompt = prompt not in self.prompts
         english = self.part == "generation" and self.representation == "natural_language"
         if self._own_prompt:

@@ -251,7 +251,8 @@ class ConCodeEvalGeneration(ConCodeEval):
     @override
     def prompt_errors(self) -> list[str]:
         """Return a warning if the extraction cannot read the form that the prompt asks for."""
-        text, name = self._user.text, self._extraction.name
+        text = self._user.text
+        name = self._extraction.name
         opened = re.search(r"```\w*\s*\Z", text) is not None and text.count("```") % 2 == 1
         found = reads(self._extraction, "[1]\n```" if opened else "```\n[1]\n```")
         if name == "whole":
@@ -400,13 +401,16 @@ class ConCodeEvalValidation(ConCodeEval):
         Raises:
             Unparseable: If the reply has neither yes nor no, or both.
         """
-        answer, item = yes_or_no(text), instance.data
+        answer = yes_or_no(text)
+        item = instance.data
         if answer == item.label:
             return {"correct": Score(True, True, details={"said": answer})}
         if item.violation is None:
-            kind, reason = "valid", "said no of a valid sample"
+            kind = "valid"
+            reason = "said no of a valid sample"
         else:
-            kind, reason = item.violation.keyword, f"said yes, but {item.violation.message}"
+            kind = item.violation.keyword
+            reason = f"said yes, but {item.violation.message}"
         details = {"said": answer, "keywords": {kind: 1}}
         return {"correct": Score(False, False, reason, details)}
 

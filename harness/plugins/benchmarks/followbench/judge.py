@@ -66,7 +66,8 @@ class FollowBenchJudge(PublishedJudge):
                 "Use this judge with the task followbench, and others with other judges.",
             )
         super().__init__(max_tokens)
-        self._task, self._beside = task, rules == "beside"
+        self._task = task
+        self._beside = rules == "beside"
         self._official = parser == "official"
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
@@ -100,7 +101,8 @@ class FollowBenchJudge(PublishedJudge):
             return {}
         if found is None:
             raise Unparseable(f"The reply does not end in a list of {level} items, each YES or NO.")
-        hard, soft = all(found), sum(found) / level
+        hard = all(found)
+        soft = sum(found) / level
         if rule is not None:  # the rule decides
             whole = {"constraint": f"all {level}", "passed": hard, RULE: rule}
             return {"hard": Score(hard, None, "", {"constraints": [whole]})}
@@ -191,7 +193,8 @@ def official_verdicts(reply: str, level: int) -> list[bool] | None:
     line = reply.strip("```").strip().split("\n")[-1]  # noqa: B005 (as the authors write it)
     if level == 1:
         return [True] if "YES" in line else [False] if "NO" in line else None
-    start, end = line.find("["), line.rfind("]") + 1
+    start = line.find("[")
+    end = line.rfind("]") + 1
     if start < 0 or not start < end <= start + LONGEST_LINE:
         return None
     try:
@@ -222,7 +225,8 @@ def _value(node: ast.expr) -> Any:
         case ast.IfExp(test=test, body=body, orelse=other):
             return _value(body) if _value(test) else _value(other)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            first, second = _value(left), _value(right)
+            first = _value(left)
+            second = _value(right)
             if isinstance(first, str) and isinstance(second, str):
                 return first + second
     raise ValueError("not an expression of texts and lists")

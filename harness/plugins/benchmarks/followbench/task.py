@@ -97,7 +97,8 @@ class FollowBenchTask(Task[FollowBenchItem]):
         *,
         data: DataFolder,
     ) -> None:
-        self.dataset, self._categories = dataset, tuple(categories or CATEGORIES)
+        self.dataset = dataset
+        self._categories = tuple(categories or CATEGORIES)
         self._leave_out = frozenset(leave_out or ())
         if dataset == "builtin":
             self.path = BUILTIN
@@ -202,7 +203,8 @@ def read_items(
     evolutions = defaultdict[tuple[Category, int], tuple[str, ...]](tuple)
     for where, raw in _rows(path, categories):
         row = converted(raw, _Row, where)
-        group, first = (row.constraint_type, row.example_id), int(row.constraint_type == "example")
+        group = (row.constraint_type, row.example_id)
+        first = int(row.constraint_type == "example")
         if row.level != (expected := len(evolutions[group]) + first):
             said = f"level {row.level} follows {expected - 1}"
             raise DataInvalid(f"{where}: {said}.", f"Levels start at {first} and increase by 1.")
@@ -221,7 +223,8 @@ def _rows(path: Path, categories: Sequence[Category]) -> Iterator[tuple[str, Row
 
 
 def _item(row: _Row, evolution: tuple[str, ...], where: str) -> FollowBenchItem:
-    category, level = row.constraint_type, row.level
+    category = row.constraint_type
+    level = row.level
     kind = row.category or category
     try:
         rule = rule_for(category, kind, row.source, row.example_id, level, row.target)
@@ -271,7 +274,8 @@ def consecutive(samples: AttemptTable, label: str) -> AttemptTable:
     rows = np.lexsort((level, samples.sample, samples.cluster))
     rows = rows[level[rows] >= 0]
     starts = changes(samples.cluster[rows]) | changes(samples.sample[rows])
-    firsts, values = [], []
+    firsts = []
+    values = []
     for part in np.split(rows, np.flatnonzero(starts)[1:]) if len(rows) else []:
         firsts.append(part.min())
         values.append(_levels_passed(level[part], samples.passed[part], len(names)))

@@ -27,10 +27,13 @@ from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.text import Uncountable
 
 # Names of the scores; ``n_instructions`` is also a label.
-STRICT, LOOSE = "strict", "loose"
-STRICT_SHARE, LOOSE_SHARE = "strict_instructions", "loose_instructions"
+STRICT = "strict"
+LOOSE = "loose"
+STRICT_SHARE = "strict_instructions"
+LOOSE_SHARE = "loose_instructions"
 COUNT = "n_instructions"
-NOW_PASSED, NOW_FAILED = "corrected_to_pass", "corrected_to_fail"
+NOW_PASSED = "corrected_to_pass"
+NOW_FAILED = "corrected_to_fail"
 
 FIGURES = (
     TableFigure("prompt strict"),
@@ -73,7 +76,8 @@ class IFEvalTask(Task[IFEvalItem]):
     def __init__(
         self, dataset: str = "builtin", verdicts: Verdicts = "official", *, data: DataFolder
     ) -> None:
-        self.dataset, self._verdicts = dataset, verdicts
+        self.dataset = dataset
+        self._verdicts = verdicts
         names = {"builtin": str(self._builtin), "public": self._public}
         self.path = data.file(names.get(dataset, dataset))
 
@@ -114,7 +118,8 @@ class IFEvalTask(Task[IFEvalItem]):
         If a check takes too long, or cannot divide the text into words or sentences, there are only
         ``strict`` and ``loose``, both without a value.
         """
-        asked, corrects = instance.data.instructions, self._verdicts == "corrected"
+        asked = instance.data.instructions
+        corrects = self._verdicts == "corrected"
         as_published = [VerifiableInstruction(one.id, one.arguments) for one in asked]
         try:
             found = verifiable.judge(asked, text)
@@ -134,7 +139,8 @@ class IFEvalTask(Task[IFEvalItem]):
             for one, verdict in zip(asked, found, strict=True)
         ]
         details = {"instructions": to_builtins(found), "constraints": constraints}
-        strict, loose = [one.strict for one in found], [one.loose for one in found]
+        strict = [one.strict for one in found]
+        loose = [one.loose for one in found]
         reason = "; ".join(f"{one.id}: {one.reason}" for one in found if not one.strict)
         scores = {
             STRICT: Score(all(strict), all(strict), reason, details),

@@ -125,7 +125,8 @@ class InfoBenchTask(Task[InfoBenchItem]):
 
 def _item(raw: Row, where: str) -> InfoBenchItem:
     item = converted(raw, InfoBenchItem, where)
-    n, labels = len(item.decomposed_questions), item.question_label
+    n = len(item.decomposed_questions)
+    labels = item.question_label
     if labels is not None and len(labels) != n:
         said = f"{n} questions, but {len(labels)} lists in 'question_label'"
         raise DataInvalid(f"{where}: {said}.", "Write one list of labels per question.")
@@ -163,7 +164,8 @@ class InfoBenchJudge(PublishedJudge):
                 "Use this judge with the task infobench, and the judge yes_no with others.",
             )
         super().__init__(max_tokens)
-        self._task, self._in_turn = task, conversation
+        self._task = task
+        self._in_turn = conversation
         self._read = official_verdict if parser == "official" else verdict
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
@@ -292,5 +294,6 @@ def official_verdict(text: str) -> bool | None:
     start = text[:3].lower()
     if start == "yes" or start[:2] == "no":
         return start == "yes"
-    yes, no = "YES" in text, "NO" in text
+    yes = "YES" in text
+    no = "NO" in text
     return None if yes == no else yes

@@ -80,7 +80,8 @@ class OfficialValidator(PaperValidator):
     """A compiled schema. If it is invalid under Draft 2020-12, every document is invalid."""
 
     def __init__(self, schema: Any, seconds: float = MOST_SECONDS) -> None:
-        self.schema, self._seconds = schema, seconds
+        self.schema = schema
+        self._seconds = seconds
         schemas.check_schema(schema)
         self._targets = {}
         self._refused: Violation | None = None

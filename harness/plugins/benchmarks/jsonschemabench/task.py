@@ -36,12 +36,15 @@ from harness.scoring.validators import Undecided, UnparseableDocument, Validator
 PUBLIC = "jsonschemabench/schemas.jsonl"
 """Path of the published data in the data folder."""
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
-FOLDER, COPY = "jsonschemabench", "copy"
+FOLDER = "jsonschemabench"
+COPY = "copy"
 PROMPTS = ("paper", "lm_eval", "free", COPY)
 
 Verdicts = Literal["strict", "official"]
 
-DECLARED, JSON, COMPLIANT = "declared", "json", "compliant"
+DECLARED = "declared"
+JSON = "json"
+COMPLIANT = "compliant"
 OVER, UNDER = "over_constrained", "under_constrained"
 """Names of the scores for copied instances (`JSONSchemaBenchTask.score`)."""
 
@@ -109,7 +112,9 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
         *,
         data: DataFolder,
     ) -> None:
-        self.dataset, self._datasets, self._verdicts = dataset, datasets or [], verdicts
+        self.dataset = dataset
+        self._datasets = datasets or []
+        self._verdicts = verdicts
         self.path = data.file({"builtin": str(BUILTIN), "public": PUBLIC}.get(dataset, dataset))
         self._copies = prompt == COPY
         self._system = None

@@ -88,10 +88,14 @@ class LastLetterTask(Task[LetterQuestion]):
         *,
         data: DataFolder,
     ) -> None:
-        self.dataset, self.form_name, self.examples, self.labels = dataset, form, examples, labels
+        self.dataset = dataset
+        self.form_name = form
+        self.examples = examples
+        self.labels = labels
         self.form = structure.FORMS[form]
         self.parser_name: structure.ParserName = parser or self.form.parsers[0]
-        self._n, self._seed = n, seed
+        self._n = n
+        self._seed = seed
         if self.parser_name not in self.form.parsers:
             said = f"task.parser: {self.parser_name} cannot read the form {form!r}."
             remedy = f"Write {' or '.join(self.form.parsers)}, or change task.form."
@@ -113,7 +117,8 @@ class LastLetterTask(Task[LetterQuestion]):
         worked = (f"{shot.text}={shot.label}" for shot in shown)
         self._content = _hash("\n".join([structure.TASK, *worked]))  # all except the form
         if self._published:
-            self._described, self._content = "", self._published.sha256
+            self._described = ""
+            self._content = self._published.sha256
         self._path = None
         if dataset != "builtin":
             self._path = data.file(RECORDED if dataset == "recorded" else dataset)
@@ -302,7 +307,8 @@ class AIParser(Judge):
             raise ConfigError(f"prompt has no {PLACE} for the answer.", "Add it.")
         if max_tokens < 1:
             raise ConfigError("max_tokens must be 1 or more.")
-        self._task, self._prompt = task, prompt
+        self._task = task
+        self._prompt = prompt
         self._decoding = Decoding(temperature=0.0, max_tokens=max_tokens)
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:

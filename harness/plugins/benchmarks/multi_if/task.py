@@ -74,7 +74,8 @@ class MultiIFTask(IFEvalTask):
     )
 
     def __init__(self, dataset: str = "builtin", *, data: DataFolder) -> None:
-        self.dataset, self._verdicts = dataset, "official"
+        self.dataset = dataset
+        self._verdicts = "official"
         self._source: RowSource
         if dataset.startswith(HUB):
             self._source = HubDataset(data.own(dataset.removeprefix(HUB)))
@@ -104,7 +105,8 @@ class MultiIFTask(IFEvalTask):
     @override
     def at_turn(self, instance: One, answers: Sequence[str]) -> One:
         """Return an instance as of the turn after ``answers``."""
-        item, said = instance.data, instance.data.messages
+        item = instance.data
+        said = instance.data.messages
         for answer, following in zip(answers, instance.data.later, strict=False):
             said = (*said, Message("assistant", answer), *following.messages)
             item = replace(following, messages=said)

@@ -96,7 +96,9 @@ def paper(
             lines += [f"{field}: {value.strip()}"] if value is not None else []
             continue
         for number, example, wrong in _examples(field, instruction, positives):
-            title, reason, suggestion = "Negative" if wrong else "Positive", example.reason, ""
+            title = "Negative" if wrong else "Positive"
+            reason = example.reason
+            suggestion = ""
             if wrong and example.suggestion not in (None, NO_SUGGESTION):
                 suggestion = f"suggestion: {example.suggestion}"
             lines += [f"{title} Example{number}- "] if field != POSITIVE else []
@@ -270,7 +272,8 @@ class Showing:
         labels = frozenset(map(bare, answers if category == loading.CLASSIFICATION else ()))
         for entry in (task.entries[index] for index in chosen):
             prompt = FORMS[self.form](task.instruction, self.fields, entry.input, positives)
-            name, n_examples = f"{task.name}/{entry.id}", len(positives)
+            name = f"{task.name}/{entry.id}"
+            n_examples = len(positives)
             yield InstructionItem(name, prompt, entry.input, entry.outputs, n_examples, labels)
 
     def _positives(self, task: NaturalTask, chosen: Collection[int]) -> Sequence[Example]:

@@ -179,7 +179,8 @@ def _f_measure(reference: tuple[str, ...], words: tuple[str, ...]) -> float:
     if not (common := _common(reference, words)):
         return 0.0
     # Computed in the library's order, so that even the last bit is equal.
-    precision, recall = common / len(words), common / len(reference)
+    precision = common / len(words)
+    recall = common / len(reference)
     return 2 * precision * recall / (precision + recall)
 
 

@@ -136,7 +136,9 @@ class NaturalInstructionsTask(Task[InstructionItem]):
     ) -> None:
         self.dataset = dataset
         names = {"builtin": str(BUILTIN), "v1": V1}
-        self._metrics, self._truncation, self._stops = _built(metrics or []), truncation, stop or []
+        self._metrics = _built(metrics or [])
+        self._truncation = truncation
+        self._stops = stop or []
         if (truncation == "stop") != bool(self._stops):
             remedy = "Set both the truncation and the sequences at which an answer ends."
             raise ConfigError("task.stop and task.truncation: stop go together.", remedy)
@@ -246,7 +248,9 @@ class NaturalInstructionsTask(Task[InstructionItem]):
         If a reference has words that ROUGE-L ignores because their letters are not ASCII, there is
         also the score ``rouge_l_unicode``.
         """
-        item, answer, outputs = instance.data, self._answer(text), instance.data.outputs
+        item = instance.data
+        answer = self._answer(text)
+        outputs = instance.data.outputs
         dropped = overlap.drops_words([text, *outputs])
         found = {
             "rouge_l": Score(

@@ -71,8 +71,10 @@ def build(
     An interrupted build resumes at the next call, from results saved next to ``out``. The build
     runs in ``jobs`` processes, and calls ``status`` with progress messages.
     """
-    structures, sources = recipe.structures, recipe.sources
-    out, nltk_data = out.resolve(), data.root / "nltk_data"
+    structures = recipe.structures
+    sources = recipe.sources
+    out = out.resolve()
+    nltk_data = data.root / "nltk_data"
     folder.refuse_other(out, KIND, (INSTANCES, AUDIT, CARD, REPORT))
     _refuse_mismatch(structures, sources)
     units = splitter(nltk_data)

@@ -76,7 +76,8 @@ def _problem(one: Base, target: Target, other: Base, wanted: Target) -> str:
         return "contradictory"
     if _measured(one) != _measured(other) or one.reduction not in (None, "all"):
         return ""
-    first, second = _range(one, target), _range(other, wanted)
+    first = _range(one, target)
+    second = _range(other, wanted)
     if first and second:
         both = max(first[0], second[0]), min(first[1], second[1])
         return "contradictory" if both[0] > both[1] else "implied" * (both in (first, second))
@@ -106,7 +107,8 @@ def _range(base: Base, target: Target) -> tuple[float, float] | None:
 def _forbids(base: Base, target: Target, other: Base, wanted: Target) -> bool:
     """Return whether ``base`` forbids a string that ``other`` requires."""
     each = (grammar.ForEach(grammar.Identity()), grammar.Identity())
-    own, others = base.within or (), other.within or ()
+    own = base.within or ()
+    others = other.within or ()
     if others[: len(own)] != own:  # the constraints are about different parts of the text
         return False
     forbids = (base.relation, base.reduction, base.target_level)
@@ -185,7 +187,9 @@ def _audit_piece(
         specification = item.specification
         bases = list(specification.bases())
         clauses = [clause(base, target) for base, target in bases]
-        missed, unbroken, passes = list[str](), list[int](), None
+        missed = list[str]()
+        unbroken = list[int]()
+        passes = None
         if item.example is not None:
             passes = check.check(specification, item.example, units).passed
             if passes:

@@ -78,7 +78,9 @@ class Segmenter:
     """Cleans a source's documents, and cuts them into strings of each level."""
 
     def __init__(self, source: Source, units: Splitter, seed: int) -> None:
-        self._source, self._units, self._seed = source, units, seed
+        self._source = source
+        self._units = units
+        self._seed = seed
         self._filters = _built("filters", source.filters, units)
         self._passage_filters = _built("filters", source.passage_filters, units)
         self._post_processors = _built("post_processors", source.post_processors, units)
@@ -141,7 +143,9 @@ class Segmenter:
     def _sentences(self, paragraphs: list[str]) -> tuple[list[str], Counter[str]]:
         """Draw sentences, and count those that each filter dropped."""
         most = self._source.strings or sys.maxsize
-        found, kept, left_out = list[str](), list[str](), Counter[str]()
+        found = list[str]()
+        kept = list[str]()
+        left_out = Counter[str]()
         for paragraph in self._ordered("paragraph", paragraphs):
             found += filter(None, map(str.strip, self._units.sentences(paragraph)))
             if len(found) >= ENOUGH * most:
@@ -157,7 +161,8 @@ class Segmenter:
 
     def _runs(self, paragraphs: list[tuple[str, str]]) -> tuple[list[list[str]], Counter[str]]:
         """Return runs of paragraphs for passages, and count those that each filter dropped."""
-        runs, left_out = [list[str]()], Counter[str]()
+        runs = [list[str]()]
+        left_out = Counter[str]()
         for text, dropped in paragraphs:
             reason = "" if dropped else _filter(text, self._passage_filters)
             if dropped or reason:
@@ -258,7 +263,8 @@ def extract_batch(plan: ExtractionPlan, batch: DocumentBatch) -> Extracted:
                     if suspicious(specification.targets):
                         _count(found.suspicious, {structure.name: 1})
                         continue
-                    plain, about = write(specification), dict(document.about)
+                    plain = write(specification)
+                    about = dict(document.about)
                     own = found.candidates.setdefault(structure.name, [])
                     own.append(Candidate(text, plain, document.name, about))
         return found
@@ -319,7 +325,8 @@ def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candid
     Batches can be reduced before they are merged: a candidate's rank in its group never improves
     when others are added.
     """
-    text_hash, targets_hash = hashed(f"text {seed}", 12), hashed(f"targets {seed}", 12)
+    text_hash = hashed(f"text {seed}", 12)
+    targets_hash = hashed(f"targets {seed}", 12)
     by_text: dict[str, Candidate] = {}
     for one in sorted(candidates, key=lambda one: one.document):
         by_text.setdefault(one.text, one)
@@ -364,7 +371,8 @@ def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> l
             candidates = [one for one in own if one.text not in texts]
             texts |= {one.text for one in candidates}
             for number, one in enumerate(candidates):
-                name, specification = f"{source}/{structure.name}/{number}", read(one.plain)
+                name = f"{source}/{structure.name}/{number}"
+                specification = read(one.plain)
                 prompt = structure.instruction(specification)
                 metadata = {**one.about, "document": one.document}
                 of = structure.name, source

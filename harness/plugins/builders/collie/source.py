@@ -109,7 +109,8 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
         if not parts([_read(PRESETS[path])["load"]])[0][1]:
             remedy = f"Write --source {path}=PATH (harness docs collie_build)."
             raise ConfigError(f"--source {path}: a preset needs the path of the text.", remedy)
-        raw, folder = {"preset": path, "name": path}, None
+        raw = {"preset": path, "name": path}
+        folder = None
     else:
         remedy = "Check the path." if name else nearest(path, PRESETS)
         raise DataMissing(f"--source {given}: there is no such file, folder or preset.", remedy)
@@ -186,7 +187,8 @@ class Documents:
 
     def __init__(self, source: Source, seed: int, data: DataFolder) -> None:
         name, options = source.loader()
-        self._name, self._called = source.name, f"The loader {name!r} of {source.name}"
+        self._name = source.name
+        self._called = f"The loader {name!r} of {source.name}"
         self._digest = hashlib.sha256()
         with calling(self._called):
             self._loader: Loader = kind("loaders").build(name, options, data=data)
@@ -221,7 +223,9 @@ class Documents:
                 full = len(documents) >= MOST_DOCUMENTS or characters > MOST_CHARACTERS
                 if documents and full:
                     yield DocumentBatch(self._name, documents, bytes(digests))
-                    documents, digests, characters = [], bytearray(), len(document.text)
+                    documents = []
+                    digests = bytearray()
+                    characters = len(document.text)
                 # Facts that are not data fail here rather than in an instance.
                 facts = msgspec.json.encode((document.name, document.about, document.problem))
                 digest = hashlib.sha256(facts + document.text.encode()).digest()

@@ -99,7 +99,9 @@ def drawn(root: str, high: int, vocabulary: Vocabulary, draws: Draws) -> dict[st
 
 class _Maker:
     def __init__(self, draws: Draws, high: int, extended: bool) -> None:
-        self.draws, self.high, self.extended = draws, high, extended
+        self.draws = draws
+        self.high = high
+        self.extended = extended
 
     def root(self, kind: str) -> dict[str, Any]:
         match kind:
@@ -125,7 +127,8 @@ class _Maker:
 
     def _scalar(self) -> dict[str, Any]:
         """Draw the schema of an item or property."""
-        draws, high = self.draws, self.high
+        draws = self.draws
+        high = self.high
         kinds = {"number": 4, "string": 4, "boolean": 2, "null": 2, "": 2}
         if self.extended:
             kinds |= {"integer": 3, "choice": 3, "pattern": 2}
@@ -145,7 +148,8 @@ class _Maker:
                 return {"type": kind} if kind else {}
 
     def _number(self, multiples: float, root: bool = False) -> dict[str, Any]:
-        draws, highest = self.draws, self.high * 100
+        draws = self.draws
+        highest = self.high * 100
         middle = highest // 2
         schema: dict[str, Any] = {"type": "number"}
         if draws.chance(multiples):
@@ -157,7 +161,8 @@ class _Maker:
 
     def _string(self, formatted: float, inside: float) -> dict[str, Any]:
         # A bound on length is within the range with probability `inside`, otherwise at its end.
-        draws, high = self.draws, self.high
+        draws = self.draws
+        high = self.high
         schema: dict[str, Any] = {"type": "string"}
         if draws.chance(formatted):
             schema["format"] = draws.choice(tuple(FORMATS))
@@ -259,8 +264,10 @@ def draw_instances(
 
 
 def _different(row: BuiltSchema, label: Label, seed: int, seen: set[str]) -> Iterator[InstanceRow]:
-    strict, paper = validator(row.schema), validator(row.schema, mode="paper")
-    draws, numbers = Draws(seed, "instances", row.id, label), count()
+    strict = validator(row.schema)
+    paper = validator(row.schema, mode="paper")
+    draws = Draws(seed, "instances", row.id, label)
+    numbers = count()
     for value, violation in (_valid if label == "yes" else violating)(row.schema, draws, strict):
         key = json.dumps(value, sort_keys=True)
         if key not in seen:
@@ -309,7 +316,8 @@ def _places(schema: Schema, holder: Any, key: Any) -> Iterator[tuple[Schema, Any
     if isinstance(value, list):
         inner = dict.fromkeys(range(len(value)), schema.get("items"))
     elif isinstance(value, dict):
-        own, additional = schema.get("properties", {}), schema.get("additionalProperties")
+        own = schema.get("properties", {})
+        additional = schema.get("additionalProperties")
         inner = {name: own.get(name, additional) for name in value}
     for name, part in inner.items():
         if isinstance(part, dict) and part:

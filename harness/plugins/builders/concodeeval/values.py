@@ -147,7 +147,8 @@ def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | 
     The list is empty for keywords that do not concern strings.
     """
     free = {key: value for key, value in schema.items() if key in ("format", "pattern")}
-    low, high = schema.get("minLength", 0), schema.get("maxLength", 24)
+    low = schema.get("minLength", 0)
+    high = schema.get("maxLength", 24)
 
     def of_length(*sizes: int) -> list[str | None]:
         return [string({**free, "minLength": n, "maxLength": n}, draws) for n in sizes if n >= 0]
@@ -264,7 +265,8 @@ def uncounted(schema: Schema, draws: Draws) -> Any:
 
 
 def _object(schema: Schema, draws: Draws) -> dict[str, Any]:
-    properties, required = schema.get("properties", {}), schema.get("required", ())
+    properties = schema.get("properties", {})
+    required = schema.get("required", ())
     share = draws.choice((0.0, 0.3, 0.7, 1.0))
     value = {
         name: draw(properties.get(name), draws)

@@ -358,7 +358,8 @@ async def curate(
     """
     with locked_stages(stages_folder(job.out), job.out) as stages:
         name = stages.result("name", key_of(), str, lambda: uuid4().hex)
-        models, budget = list(job.models.values()), job.curation.budget
+        models = list(job.models.values())
+        budget = job.curation.budget
         async with open_session(
             models, job.settings, name, usd=budget.usd, shared=budget.shared
         ) as session:
@@ -402,7 +403,8 @@ class StageCalls:
         look: Look | None = None,
     ) -> list[list[T]]:
         """Ask a stage's model all questions, and return the parsed answers."""
-        session, model = self.session, self._models[stage]
+        session = self.session
+        model = self._models[stage]
         remedy = "Give it another model, or set filter.votes."
         decoding = model.supported(decoding, f"The stage {stage!r}", remedy)
         facts = self._facts.setdefault(stage, {})
@@ -432,7 +434,8 @@ class StageCalls:
                 tally.finish_sample()
                 return
             else:
-                reply, cost = call.reply, model.cost(call.reply)
+                reply = call.reply
+                cost = model.cost(call.reply)
                 logprobs = None if reply.reasoning else reply.logprobs
                 said = StageAnswer(reply_outcome(reply), reply.text, logprobs)
                 paid = not call.cached or (call.id in facts and facts[call.id][2])

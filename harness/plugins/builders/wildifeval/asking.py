@@ -284,7 +284,8 @@ def _items(listed: str) -> list[str]:
     """Return the items of a numbered or bulleted list, each as one line, without later remarks."""
     items: list[str] = []
     before: list[str] = []
-    numbered, text_from = False, 0
+    numbered = False
+    text_from = 0
     ended = remarked = False
     for line in listed.expandtabs(4).split("\n"):
         depth = len(line) - len(line.lstrip(" "))
@@ -295,7 +296,8 @@ def _items(listed: str) -> list[str]:
             if remarked:
                 raise Unparseable("The list of constraints continues after other text.")
             if not items:
-                numbered, text_from = mark[1] is not None, mark.end()
+                numbered = mark[1] is not None
+                text_from = mark.end()
             items.append(line[mark.end() :])
             ended = False
         elif items and not remarked and (not ended or depth >= text_from):

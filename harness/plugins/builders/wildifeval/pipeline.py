@@ -81,7 +81,8 @@ async def curated(
         HarnessError, Stopping: As in `Asking.ask`.
     """
     stages = _ModelStages(curation, prompts, asking)
-    chats, steps = screened.chats, [_not_empty(screened.step)]
+    chats = screened.chats
+    steps = [_not_empty(screened.step)]
     if curation.screen.toxicity == "model":
         chats, step = await stages.without_toxic(chats)
         steps.append(_not_empty(step))
@@ -104,7 +105,9 @@ async def curated(
 
 class _ModelStages:
     def __init__(self, curation: Curation, prompts: CurationPrompts, asking: Asking) -> None:
-        self._curation, self._prompts, self._asking = curation, prompts, asking
+        self._curation = curation
+        self._prompts = prompts
+        self._asking = asking
         self.unread: dict[str, dict[str, int]] = {}
 
     async def without_toxic(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step]:
@@ -133,7 +136,8 @@ class _ModelStages:
                 return error.message
 
         found = await self._ask("decompose", prompts, read, by.max_tokens, by.temperature)
-        tasks, step = list[CuratedRow](), Step("decompose", len(chats))
+        tasks = list[CuratedRow]()
+        step = Step("decompose", len(chats))
         for chat, apart in zip(chats, found, strict=True):
             if isinstance(apart, str):
                 step.leave_out("not decomposed", chat.id, chat.text, apart)
@@ -220,7 +224,8 @@ class _ModelStages:
         max_tokens: int,
         temperature: float = 0.0,
     ) -> list[T]:
-        questions, decoding = list(prompts.items()), Decoding(temperature, max_tokens)
+        questions = list(prompts.items())
+        decoding = Decoding(temperature, max_tokens)
         return [each[0] for each in await self._asking.ask(stage, questions, decoding, read)]
 
     async def _probabilities(
@@ -239,7 +244,8 @@ def _split(
     reason: str,
 ) -> tuple[list[Chat], Step]:
     """Return the ``wanted`` chats, and a step that records why the others were dropped."""
-    kept, step = list[Chat](), Step(name, len(chats))
+    kept = list[Chat]()
+    step = Step(name, len(chats))
     for chat in chats:
         probability = probabilities[chat.id]
         if probability is None:
@@ -271,7 +277,8 @@ def not_repeated(
             few.append(task)
     keys = {task.id: {sameness(one.text) for one in task.constraints} for task in few}
     frequent = Counter(chain.from_iterable(keys.values()))
-    kept_with, repeated = Counter[str](), dict[str, str]()
+    kept_with = Counter[str]()
+    repeated = dict[str, str]()
     for task in Draws(seed, "repetition").shuffled(few):
         if full := [key for key in keys[task.id] if kept_with[key] >= by.most_tasks]:
             repeated[task.id] = min(full)
@@ -338,7 +345,8 @@ def estimate(
         read = size(name, message=average)
         return calls(stage, samples * len(chats), read, decoding.max_tokens or 0)
 
-    most, constraint = curation.constraints.most_of_a_task, "x" * CONSTRAINT_BYTES
+    most = curation.constraints.most_of_a_task
+    constraint = "x" * CONSTRAINT_BYTES
     toxicity = [decided("toxicity", "toxic")] if curation.screen.toxicity == "model" else []
     batches = ceil(n / by.batch)
     listed = NAME_TOKENS * (by.proposed * batches + by.merged)

@@ -192,10 +192,14 @@ def screen(examined: Iterable[Examined], sources: list[dict[str, str]]) -> Scree
     Raises:
         DataInvalid: If there are chats, but none of them can be read.
     """
-    step, kept, texts, ids = Step("screen", 0), list[Chat](), set[bytes](), dict[str, int]()
+    step = Step("screen", 0)
+    kept = list[Chat]()
+    texts = set[bytes]()
+    ids = dict[str, int]()
     for one in examined:
         step.before += 1
-        chat, name = one.chat, one.chat.id
+        chat = one.chat
+        name = one.chat.id
         while chat.id in ids:
             ids[name] += 1
             chat = replace(chat, id=f"{name}#{ids[name]}")

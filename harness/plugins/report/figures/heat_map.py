@@ -224,7 +224,8 @@ def _chart(
 MIN_TEXTS = 5
 MAX_TEXTS = 5_000  # t-SNE of more takes minutes, and the points hide each other
 THREADS_FROM = 1_000  # texts
-PERPLEXITY, SEED = 30.0, 0
+PERPLEXITY = 30.0
+SEED = 0
 MAP_HEIGHT = 520  # pixels
 REMEDY = 'Write {"text": ..., "embedding": [numbers]} on each line.'
 

@@ -148,7 +148,8 @@ class Sheet:
             # Two columns of long names would not fit on a small screen.
             columns = 1 if max(map(len, values), default=0) > _LONG_KEY else 2
             legend = alt.Legend(title=None, values=values, columns=columns, symbolOpacity=1)
-        colour, shape = alt.Scale(domain=every), alt.Scale(domain=every, range=shapes)
+        colour = alt.Scale(domain=every)
+        shape = alt.Scale(domain=every, range=shapes)
         classes: Mapping[str, Any] = {"color": alt.Color, "fill": alt.Fill, "shape": alt.Shape}
         return {
             name: classes[name]("key:N", scale=shape if name == "shape" else colour, legend=legend)
@@ -344,7 +345,8 @@ def _sheet(
 ) -> Sheet:
     beside = list(points[0].beside) if points else []
     headings = ("run", plan.value, "s.e.", "95% interval", plan.of, "units", *beside)
-    sheet, sign = Sheet(runs, plan.heading, *headings), plan.signed
+    sheet = Sheet(runs, plan.heading, *headings)
+    sign = plan.signed
     sheet.present |= {plan.baseline} - {""}
     for one, place in zip(points, places, strict=True):
         of = one.of
@@ -394,7 +396,8 @@ def number_x(values: Sequence[float], title: str, ticks: Sequence[float] | None 
 
     Without ``ticks``, the axis has grid lines and, unless logarithmic, includes 0.
     """
-    low, high = min(values, default=0.0), max(values, default=0.0)
+    low = min(values, default=0.0)
+    high = max(values, default=0.0)
     scale = alt.Scale(zero=ticks is None, nice=False, padding=PADDING)
     axis = alt.Axis(title=title, format="~g", grid=ticks is None)
     logarithmic = low > 0 and high / low > _WIDE

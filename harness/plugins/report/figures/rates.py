@@ -196,7 +196,8 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
         for group, found in one.groups.items():
             sizes[group] = max(found.n, sizes.get(group, 0))
     kept, only = most(sizes)
-    names, unit = display_names([ALL, *kept]), runs.unit
+    names = display_names([ALL, *kept])
+    unit = runs.unit
     points = [
         _difference(names[group], runs.names[one.run], of, unit)
         for group in names
@@ -254,7 +255,8 @@ def ablation_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[F
     ]
     if len(points) < 2:
         return
-    over, baseline = printable(found.over), runs.names[comparison.baseline]
+    over = printable(found.over)
+    baseline = runs.names[comparison.baseline]
     plan = Plan(
         name="ablation",
         title=f"mean difference over {over} from {runs.short[baseline]}",

@@ -58,7 +58,8 @@ class Splitter:
 
     def __init__(self, sentences: Punkt, word_tokens: Callable[[str], list[str]]) -> None:
         self.name = sentences.name
-        self._sentences, self._word_tokens = sentences, word_tokens
+        self._sentences = sentences
+        self._word_tokens = word_tokens
         self._cached = lru_cache(256)(self._split)  # several constraints split the same text
 
     def units(self, text: str, unit: Unit) -> tuple[str, ...]:
@@ -336,7 +337,8 @@ def _all_bare(values: tuple[Observed, ...]) -> tuple[Observed, ...]:
 
 
 def _contains(observed: Observed, target: Target) -> bool:
-    haystack, needle = bare(observed), bare(target)
+    haystack = bare(observed)
+    needle = bare(target)
     if isinstance(haystack, str):
         return isinstance(needle, str) and needle in haystack
     return isinstance(haystack, tuple) and needle in haystack

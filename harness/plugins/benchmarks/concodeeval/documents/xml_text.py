@@ -79,7 +79,8 @@ def _parse(text: str, *, doctype: bool) -> _Element:
 
     def end(name: str) -> None:
         # expat's offset is the start of the end tag; for <a/>, the end of the element.
-        element, element.end = around[-1], parser.CurrentByteIndex
+        element = around[-1]
+        element.end = parser.CurrentByteIndex
         empty = source[element.end - 2 : element.end] == b"/>"
         if element.children or element.pieces or not empty:
             element.end = source.index(b">", element.end) + 1
@@ -132,7 +133,9 @@ def read_as_paper(text: str) -> Any:
 def _value(element: _Element, expected: Expected) -> Any:
     declared = _declared(element)
     kind = _undeclared(element, expected) if declared is None else declared
-    children, text, tag = element.children, element.text, f"<{element.name[:60]}>"
+    children = element.children
+    text = element.text
+    tag = f"<{element.name[:60]}>"
     if kind in ("object", "array") and (words := text.strip()):
         raise _wrong(element, f"{tag} has text ({words[:40]!r}) where only elements may be")
     if kind == "object":
@@ -209,7 +212,8 @@ class Expected:
     """
 
     def __init__(self, schemas: list[Any], root: Any) -> None:
-        self.schemas, self.root = list(_flat(schemas, root)), root
+        self.schemas = list(_flat(schemas, root))
+        self.root = root
 
     @property
     def types(self) -> frozenset[str]:
@@ -231,9 +235,11 @@ class Expected:
         """Return the subschemas that apply to the list item at this index."""
         found = []
         for schema in self.schemas:
-            first, rest = schema.get("prefixItems"), schema.get("items")
+            first = schema.get("prefixItems")
+            rest = schema.get("items")
             if isinstance(rest, list):  # the form of tuples before 2020-12
-                first, rest = rest, schema.get("additionalItems")
+                first = rest
+                rest = schema.get("additionalItems")
             if isinstance(first, list) and index < len(first):
                 found.append(first[index])
             elif rest is not None or "contains" in schema:
@@ -253,7 +259,9 @@ def scalar(text: str, expected: Expected) -> Any:
 
 def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
     """Yield each schema that is an object, and those that it combines or refers to."""
-    waiting, seen, steps = schemas[::-1], set(), 0
+    waiting = schemas[::-1]
+    seen = set()
+    steps = 0
     while waiting and steps < MOST_STEPS:
         steps += 1
         schema = waiting.pop()
@@ -311,7 +319,8 @@ def tree(text: str, *, paper: bool) -> Node:
 def _as_value(element: _Element) -> Node:
     """Return an element's node, with items of a possible list and members of a possible object."""
     children = [_as_value(child) for child in element.children]
-    node, kind = Node(element.start, element.end), _TYPES.get(element.attributes.get("type", ""))
+    node = Node(element.start, element.end)
+    kind = _TYPES.get(element.attributes.get("type", ""))
     # Element names cannot begin with a digit; an object has the key "0" as <key name="0">.
     if kind != "object" and all(one.name == "item" for one in element.children):
         node.items = children
@@ -367,7 +376,8 @@ def _lines(name: str, attributes: str, value: Any, path: tuple[str | int, ...]) 
             below = (*path, key)
             tag, named = ("item", "") if isinstance(key, int) else (key, "")
             if isinstance(key, str) and not _NAME.fullmatch(key):
-                tag, named = "key", f' name="{_escaped(key, below)}"'
+                tag = "key"
+                named = f' name="{_escaped(key, below)}"'
             yield from _lines(tag, f'{named} type="{_type(one)}"', one, below)
         yield f"{indent}</{name}>"
         return

@@ -34,7 +34,8 @@ CAPITALS = published_list("capitals")
 MULTIPLES = [str(n) for n in range(14, 51, 7)]
 N_COUNTRIES = 52
 NAPOLEON = (1769, 1821)
-N_QUESTIONS, N_OPTIONS = 4, 5
+N_QUESTIONS = 4
+N_OPTIONS = 5
 CITY_HEADER = ["ID", "Country", "City", "Year", "Count"]
 OPENING = (
     f"{string.whitespace}\"'`([{{*_\u00ab\u2039\u201c\u201e\u2018\u201a"  # marks before a sentence

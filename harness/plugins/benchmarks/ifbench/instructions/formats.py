@@ -55,7 +55,8 @@ def parentheses(text: str) -> None:
                 if deepest >= DEPTH:
                     return
             else:
-                still_open, deepest = [], 0
+                still_open = []
+                deepest = 0
     raise NotFollowed(f"no brackets nested {DEPTH} deep")
 
 
@@ -85,7 +86,8 @@ def options(text: str, options: str) -> None:
     known = [option.strip() for option in options.split(separator)]
     found = text
     if not _LETTERED.match(options):  # options like ``a), b), c)`` must be given exactly
-        known, found = [bare(option).lower() for option in known], bare(text).lower()
+        known = [bare(option).lower() for option in known]
+        found = bare(text).lower()
     require(found in known, f"{truncated(text.strip(), 60)!r} is not one of the options")
 
 
@@ -93,7 +95,8 @@ def options(text: str, options: str) -> None:
 def newline(text: str) -> None:
     """Check that each word is on a separate line."""
     text = unpunctuated(text).strip()
-    lines, count = sum(map(bool, text.split("\n"))), len(text.split())
+    lines = sum(map(bool, text.split("\n")))
+    count = len(text.split())
     require(lines == count, f"{count:,} words on {lines:,} lines")
 
 

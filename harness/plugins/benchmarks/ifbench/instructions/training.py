@@ -89,7 +89,8 @@ def repeat_phrase(text: str, phrase: str, small_n: int, *, corrected: bool = Fal
 
 def _changed(found: str, phrase: str) -> int:
     """Return how many words of two strings differ, or -1 if their numbers of words differ."""
-    one, other = found.split(), phrase.split()
+    one = found.split()
+    other = phrase.split()
     if len(one) != len(other):
         return -1
     return sum(a != b for a, b in zip(one, other, strict=True))
@@ -97,7 +98,8 @@ def _changed(found: str, phrase: str) -> int:
 
 def _repetitions(text: str, phrase: str) -> Iterator[str]:
     """Yield the parts of lines that begin with the phrase's first word and end with its last."""
-    first, last = phrase.split()[0], phrase.split()[-1]
+    first = phrase.split()[0]
+    last = phrase.split()[-1]
     if re.escape(first + last) != first + last:  # the published code takes words as patterns
         yield from Pattern(f"{first} .*? {last}", "The phrase").findall(text)
         return

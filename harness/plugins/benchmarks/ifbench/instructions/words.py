@@ -295,7 +295,8 @@ def last_first(text: str) -> None:
     """Check that each sentence begins with the previous sentence's last word, ignoring case."""
     marks = string.punctuation + " "
     for one, other in pairwise(sentences(text)):
-        last, first = one.rstrip(marks).split()[-1:], other.lstrip(marks).split()[:1]
+        last = one.rstrip(marks).split()[-1:]
+        first = other.lstrip(marks).split()[:1]
         same = last and first and last[0].lower() == first[0].lower()
         said = " and ".join(repr(truncated(" ".join(each), 40)) for each in (last, first))
         require(same, f"{said} end and begin adjacent sentences, the same word wanted")
@@ -344,7 +345,9 @@ def words_position(text: str, keyword: str, *, corrected: bool = False) -> None:
     elif found and found[-1] in string.punctuation:
         found.pop()
     require(len(found) > 1, "fewer than two words")
-    second, last, wanted = found[1].lower(), found[-2].lower(), keyword.strip()
+    second = found[1].lower()
+    last = found[-2].lower()
+    wanted = keyword.strip()
     said = f"{truncated(second, 40)!r} and {truncated(last, 40)!r} are the second and the second "
     said += "to last word"
     require(second == last == wanted.lower(), f"{said}, {wanted!r} wanted")
@@ -359,7 +362,8 @@ def alliteration_increment(text: str) -> None:
     before = -1
     for place, sentence in enumerate(sentences(text), 1):
         stripped = (word.lstrip(string.punctuation + " ") for word in sentence.lower().split())
-        count, running = 0, False
+        count = 0
+        running = False
         for one, other in pairwise(filter(None, stripped)):
             alike = one[0] == other[0]
             count += alike * (1 if running else 2)

@@ -281,7 +281,8 @@ def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> None:
 
     In the corrected check, a closing curly quote is ignored as well.
     """
-    wanted, shown = end_phrase.strip(), text.strip()
+    wanted = end_phrase.strip()
+    shown = text.strip()
     ends = [shown.strip('"')]
     if corrected:  # also finds a phrase that ends in a quote, or is in curly quotes
         curly = "\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
