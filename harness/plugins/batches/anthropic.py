@@ -135,20 +135,20 @@ class AnthropicBatchProvider(HttpBatchProvider[AnthropicBackend, _Result]):
             return self.client.malformed(body, error)
         return self.client.entry_error(status, body, request.model)
 
-    def read_batch(self, found: Any) -> ProviderBatch:
+    def read_batch(self, data: Any) -> ProviderBatch:
         """Return a batch. Its counts are 0 until it has ended."""
-        counts = {name: int(found["request_counts"][name]) for name in COUNTS}
+        counts = {name: int(data["request_counts"][name]) for name in COUNTS}
         state = BatchState(
-            ended=found["processing_status"] == "ended",
+            ended=data["processing_status"] == "ended",
             done=counts["succeeded"],
             failed=counts["errored"],
             cancelled=counts["canceled"] > 0,
             expired=counts["expired"] > 0,
         )
-        results = [found["results_url"]] if found.get("results_url") else []  # for 29 days
-        created = moment(found["created_at"])
+        results = [data["results_url"]] if data.get("results_url") else []  # for 29 days
+        created = moment(data["created_at"])
         requests = sum(counts.values())
-        return ProviderBatch(str(found["id"]), state, created, requests, results=results)
+        return ProviderBatch(str(data["id"]), state, created, requests, results=results)
 
 
 COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")

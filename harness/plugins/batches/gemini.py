@@ -74,12 +74,12 @@ class GeminiBatchProvider(FileBatchProvider[GeminiBackend, _Result]):
             "x-goog-upload-header-content-length": str(len(content)),
             "x-goog-upload-header-content-type": "application/jsonl",
         }
-        named = {"file": {"displayName": tag}}
+        metadata = {"file": {"displayName": tag}}
         url = self._url("upload", self.files)
-        async with self.client.opened("POST", url, headers=begin, json=named) as response:
+        async with self.client.opened("POST", url, headers=begin, json=metadata) as response:
             url = response.headers.get("x-goog-upload-url", "")
-        whole = {"x-goog-upload-offset": "0", "x-goog-upload-command": "upload, finalize"}
-        return await self.uploaded(url, headers=whole, content=content)
+        final = {"x-goog-upload-offset": "0", "x-goog-upload-command": "upload, finalize"}
+        return await self.uploaded(url, headers=final, content=content)
 
     @override
     async def create_batch(
@@ -95,16 +95,16 @@ class GeminiBatchProvider(FileBatchProvider[GeminiBackend, _Result]):
     async def listed(self, path: str, read: Callable[[Any], Listed]) -> AsyncIterator[list[Listed]]:
         field = "operations" if path == self.batches else "files"
 
-        def paged(found: Any) -> tuple[list[Listed], str]:
-            return [read(item) for item in found.get(field) or []], found.get("nextPageToken") or ""
+        def paged(data: Any) -> tuple[list[Listed], str]:
+            return [read(item) for item in data.get(field) or []], data.get("nextPageToken") or ""
 
-        asked: dict[str, Any] = {"pageSize": 100}
+        parameters: dict[str, Any] = {"pageSize": 100}
         while True:
-            page, token = await self.json("GET", path, paged, params=asked)
+            page, token = await self.json("GET", path, paged, params=parameters)
             yield page
             if not token:
                 return
-            asked["pageToken"] = token
+            parameters["pageToken"] = token
 
     @override
     def path_of(self, batch: str) -> str:
@@ -129,17 +129,17 @@ class GeminiBatchProvider(FileBatchProvider[GeminiBackend, _Result]):
         failed = self.client.entry_error(status, body, request.model)
         return None if code == RPC_CANCELLED else failed
 
-    def read_file(self, found: Any) -> UploadedFile:
-        found = found.get("file") or found  # the answer to an upload
-        return UploadedFile(found["name"], str(found.get("displayName")), str(found.get("state")))
+    def read_file(self, data: Any) -> UploadedFile:
+        data = data.get("file") or data  # the answer to an upload
+        return UploadedFile(data["name"], str(data.get("displayName")), str(data.get("state")))
 
-    def read_batch(self, found: Any) -> ProviderBatch:
-        facts = found.get("metadata") or {}
-        outputs = (found.get("response") or {}, facts.get("output") or {})
+    def read_batch(self, data: Any) -> ProviderBatch:
+        facts = data.get("metadata") or {}
+        outputs = (data.get("response") or {}, facts.get("output") or {})
         files = [output["responsesFile"] for output in outputs if "responsesFile" in output]
         results = [self._url("download", f"/{file}:download?alt=media") for file in files[:1]]
         status = str(facts.get("state")).rpartition("_")[2]  # BATCH_STATE_… or JOB_STATE_…
-        problem = str((found.get("error") or {}).get("message") or "no explanation")
+        problem = str((data.get("error") or {}).get("message") or "no explanation")
         counts = facts.get("batchStats") or {}
         state = BatchState(
             ended=status in ENDED,
@@ -151,7 +151,7 @@ class GeminiBatchProvider(FileBatchProvider[GeminiBackend, _Result]):
         )
         created = moment(facts.get("createTime"))
         tag = facts.get("displayName")
-        return ProviderBatch(str(found["name"]), state, created, tag=tag, results=results)
+        return ProviderBatch(str(data["name"]), state, created, tag=tag, results=results)
 
     def _url(self, service: str, path: str) -> str:
         base = urlsplit(self.client.base)

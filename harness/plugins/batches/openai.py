@@ -142,14 +142,14 @@ class OpenAIBatchProvider(FileBatchProvider[OpenAIBackend, _Result]):
     ) -> str:
         model = entries[0][1].model
         rules = self._rules
-        given: dict[str, Any] = {"endpoint": rules.urls[self.backend.path]}
+        fields: dict[str, Any] = {"endpoint": rules.urls[self.backend.path]}
         if rules.form == "mistral":
-            given |= {"input_files": [file], "model": model, "timeout_hours": rules.window_h}
+            fields |= {"input_files": [file], "model": model, "timeout_hours": rules.window_h}
         else:
-            given |= {"input_file_id": file, "completion_window": f"{rules.window_h}h"}
+            fields |= {"input_file_id": file, "completion_window": f"{rules.window_h}h"}
         if rules.form != "together":
-            given["metadata"] = {TAG: tag}
-        batch = await self.json("POST", self.batches, self.read_batch, json=given, model=model)
+            fields["metadata"] = {TAG: tag}
+        batch = await self.json("POST", self.batches, self.read_batch, json=fields, model=model)
         return batch.id
 
     @override
@@ -181,33 +181,33 @@ class OpenAIBatchProvider(FileBatchProvider[OpenAIBackend, _Result]):
             return self.client.entry_error(response.status_code, body, request.model)
         return self.decoded(body, request)
 
-    def read_file(self, found: Any) -> UploadedFile:
-        return UploadedFile(str(found["id"]), str(found.get("filename")), str(found.get("status")))
+    def read_file(self, data: Any) -> UploadedFile:
+        return UploadedFile(str(data["id"]), str(data.get("filename")), str(data.get("status")))
 
-    def read_batch(self, found: Any) -> ProviderBatch:
+    def read_batch(self, data: Any) -> ProviderBatch:
         """Return a batch, whose fields have the names of OpenAI, Mistral or Together."""
-        found = found.get("job") or found  # Together's answer to its creation
-        status = str(found["status"]).lower()
+        data = data.get("job") or data  # Together's answer to its creation
+        status = str(data["status"]).lower()
         status = STATUSES.get(status, status)
-        files = [found.get(name) for name in RESULT_FILES]
+        files = [data.get(name) for name in RESULT_FILES]
         results = [f"{self.path_of_file(file)}/content" for file in files if file]
-        errors = found.get("errors") or []
+        errors = data.get("errors") or []
         errors = errors.get("data") or [] if isinstance(errors, dict) else errors
         problems = [error.get("message") or error.get("code") for error in errors]
-        problems = [str(problem) for problem in (*problems, found.get("error")) if problem]
+        problems = [str(problem) for problem in (*problems, data.get("error")) if problem]
         failed = status == "failed" and not results
-        counts = found.get("request_counts") or {}
+        counts = data.get("request_counts") or {}
         state = BatchState(
             ended=status in ENDED,
-            done=int(counts.get("completed") or found.get("succeeded_requests") or 0),
-            failed=int(counts.get("failed") or found.get("failed_requests") or 0),
+            done=int(counts.get("completed") or data.get("succeeded_requests") or 0),
+            failed=int(counts.get("failed") or data.get("failed_requests") or 0),
             cancelled=status == "cancelled",
             expired=status == "expired",
             problem=("; ".join(problems[:3]) or "no explanation") if failed else "",
             too_many_tokens=any(error.get("code") == "token_limit_exceeded" for error in errors),
         )
-        tag = (found.get("metadata") or {}).get(TAG)
+        tag = (data.get("metadata") or {}).get(TAG)
         if self._rules.form == "together":
-            tag = found.get("input_file_id")
-        created = moment(found.get("created_at"))
-        return ProviderBatch(str(found["id"]), state, created, tag=tag, results=results)
+            tag = data.get("input_file_id")
+        created = moment(data.get("created_at"))
+        return ProviderBatch(str(data["id"]), state, created, tag=tag, results=results)

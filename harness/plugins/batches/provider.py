@@ -207,7 +207,7 @@ class HttpBatchProvider(BatchProvider, Generic[B, R]):
         self.batch_limits = limits
 
     @abstractmethod
-    def read_batch(self, found: Any) -> ProviderBatch:
+    def read_batch(self, data: Any) -> ProviderBatch:
         """Return the batch that a JSON value describes."""
 
     @abstractmethod
@@ -242,7 +242,7 @@ class HttpBatchProvider(BatchProvider, Generic[B, R]):
         await self.json("POST", f"{self.path_of(batch)}{self.cancelling}")
 
     async def json(
-        self, method: str, url: str, read: Callable[[Any], T] = lambda found: found, **parts: Any
+        self, method: str, url: str, read: Callable[[Any], T] = lambda value: value, **parts: Any
     ) -> T:
         """Send a request, and return the result of ``read`` for the JSON value in the response.
 
@@ -269,10 +269,10 @@ class HttpBatchProvider(BatchProvider, Generic[B, R]):
             CallError: If the file cannot be downloaded.
         """
         decoder = msgspec.json.Decoder(self.result)
-        most = self.client.most_bytes
+        limit = self.client.most_bytes
         async with self.client.opened("GET", url, elsewhere=True) as response:
-            async for line in bodies.json_lines(response.aiter_bytes(), most):
-                if len(line) > most:
+            async for line in bodies.json_lines(response.aiter_bytes(), limit):
+                if len(line) > limit:
                     yield _name(line), self.client.too_large()
                     continue
                 try:
@@ -285,22 +285,22 @@ class HttpBatchProvider(BatchProvider, Generic[B, R]):
     async def listed(self, path: str, read: Callable[[Any], Listed]) -> AsyncIterator[list[Listed]]:
         """Yield the pages of a list, each item converted with ``read``."""
 
-        def paged(found: Any) -> tuple[list[Listed], bool]:
-            whole = isinstance(found, list)
-            items = found if whole else found.get("data") or []
-            return [read(item) for item in items], not whole and found.get("has_more") is not False
+        def paged(data: Any) -> tuple[list[Listed], bool]:
+            is_list = isinstance(data, list)
+            items = data if is_list else data.get("data") or []
+            return [read(item) for item in items], not is_list and data.get("has_more") is not False
 
         numbered = self.page == "page"
-        known = set[str]()
+        seen = set[str]()
         more = True
-        asked: dict[str, Any] = {"page_size": 100, "page": 0} if numbered else {"limit": 100}
+        parameters: dict[str, Any] = {"page_size": 100, "page": 0} if numbered else {"limit": 100}
         while more:
-            page, more = await self.json("GET", path, paged, params=asked)
-            if not {item.id for item in page} - known:
+            page, more = await self.json("GET", path, paged, params=parameters)
+            if not {item.id for item in page} - seen:
                 return
             yield page
-            known.update(item.id for item in page)
-            asked[self.page] = asked["page"] + 1 if numbered else page[-1].id
+            seen.update(item.id for item in page)
+            parameters[self.page] = parameters["page"] + 1 if numbered else page[-1].id
 
     async def recent_batches(self, since: float) -> AsyncIterator[ProviderBatch]:
         """Yield the provider's batches, except those that are too old to be created since a time.
@@ -339,7 +339,7 @@ class FileBatchProvider(HttpBatchProvider[B, R]):
         """Return the JSON object for a request's line of the file."""
 
     @abstractmethod
-    def read_file(self, found: Any) -> UploadedFile:
+    def read_file(self, data: Any) -> UploadedFile:
         """Return the file that a JSON value describes."""
 
     def path_of_file(self, file: str) -> str:

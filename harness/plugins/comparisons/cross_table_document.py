@@ -372,23 +372,23 @@ def _suite_records(suite: Suite) -> Iterator[Mapping[str, object]]:
     keys = ("value", "ci95_low", "ci95_high", "p_value", "p_adjusted", "n")
     empty: dict[str, object] = dict.fromkeys(("row", "model", "benchmark", "score", *keys))
 
-    def record(row: str, figures: Mapping[str, object], **named: object) -> dict[str, object]:
-        return empty | {"row": row} | named | {k: figures[k] for k in keys if k in figures}
+    def record(row: str, figures: Mapping[str, object], **names: object) -> dict[str, object]:
+        return empty | {"row": row} | names | {k: figures[k] for k in keys if k in figures}
 
     for row in results.rows:
         for figure, _, cell in _cells(results, row):
             if cell is not None:
                 score = figure.score or PASS_RATE
-                named = {"model": row_name(row), "benchmark": figure.task, "score": score}
-                yield record("value", flat(cell), **named)
+                names = {"model": row_name(row), "benchmark": figure.task, "score": score}
+                yield record("value", flat(cell), **names)
     for benchmark in suite.comparisons:
-        named = {
+        names = {
             "model": row_name(results.rows[benchmark.row]),
             "benchmark": benchmark.task,
             "score": benchmark.score,
         }
         figures = flat(benchmark.comparison) | {"value": benchmark.comparison.difference}
-        yield record("difference", figures, **named)
+        yield record("difference", figures, **names)
     for tau in suite.correlations:
         figures = {"value": tau.tau_b, "n": tau.n_runs}
         yield record("tau_b", figures, benchmark=_pair(suite, tau))

@@ -42,16 +42,20 @@ def _p_value(first: Floats, second: Floats) -> float:
     pairs = len(first) * (len(first) - 1) // 2
     if n <= MAX_ORDERED:
         # The normal distribution gives four tied runs half of the smallest possible p value.
-        one, other = (np.sign(np.subtract.outer(values, values)) for values in (first, second))
+        first_signs, second_signs = (
+            np.sign(np.subtract.outer(values, values)) for values in (first, second)
+        )
         orders = np.array(list(permutations(range(n))))
-        every = (one * other[orders[:, :, None], orders[:, None, :]]).sum(axis=(1, 2))
+        every = (first_signs * second_signs[orders[:, :, None], orders[:, None, :]]).sum(
+            axis=(1, 2)
+        )
         return float(np.mean(abs(every) >= abs(every[0])))
-    found, *untied = counted_pairs(first, second)
+    surplus, *untied = counted_pairs(first, second)
     if n <= MAX_EXACT and untied == [pairs, pairs]:
         share = np.ones(1)  # of all orders of m runs, by their number of discordant pairs
         for m in range(2, n + 1):
             share = np.convolve(share, np.full(m, 1 / m))
-        return min(1.0, 2 * float(share[: (pairs - abs(found)) // 2 + 1].sum()))
+        return min(1.0, 2 * float(share[: (pairs - abs(surplus)) // 2 + 1].sum()))
     ties = [np.unique(values, return_counts=True)[1] for values in (first, second)]
     tied1, tied2 = (float((t * (t - 1)).sum()) for t in ties)
     triples1, triples2 = (float((t * (t - 1) * (t - 2)).sum()) for t in ties)
@@ -61,7 +65,7 @@ def _p_value(first: Floats, second: Floats) -> float:
         + tied1 * tied2 / (2 * n * (n - 1))
         + triples1 * triples2 / (9 * n * (n - 1) * (n - 2))
     )
-    return erfc(abs(found) / sqrt(2 * variance))
+    return erfc(abs(surplus) / sqrt(2 * variance))
 
 
 class RankCorrelation(Struct, frozen=True, kw_only=True):
@@ -74,12 +78,16 @@ class RankCorrelation(Struct, frozen=True, kw_only=True):
 
 def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> RankCorrelation:
     """Return Kendall's tau-b and its p value for the pairs in which neither value is None."""
-    both = [(one, other) for one, other in values if one is not None and other is not None]
+    both = [
+        (first_value, second_value)
+        for first_value, second_value in values
+        if first_value is not None and second_value is not None
+    ]
     # Sums in a different order differ in the last bits, which should not decide a rank.
     first, second = np.round(np.reshape(both, (-1, 2)), 12).T
-    found = tau_b(first, second)
-    p_value = None if found is None or len(both) < 3 else _p_value(first, second)
-    return RankCorrelation(tau_b=found, p_value=p_value, n_runs=len(both))
+    coefficient = tau_b(first, second)
+    p_value = None if coefficient is None or len(both) < 3 else _p_value(first, second)
+    return RankCorrelation(tau_b=coefficient, p_value=p_value, n_runs=len(both))
 
 
 class Tau(RankCorrelation, frozen=True, kw_only=True):
@@ -273,15 +281,18 @@ def induced_rankings(
     unmatched: set[str] = set()
     for benchmark, scores in (external or {}).items():
         # Published under the run's name, or else under its model's.
-        known = [v.name if v.name in scores else v.metrics.model or "" for v, _ in runs]
-        values = [SampleStatistic(mean=scores[one]) if one in scores else None for one in known]
-        unmatched |= scores.keys() - set(known)
+        names = [v.name if v.name in scores else v.metrics.model or "" for v, _ in runs]
+        values = [
+            SampleStatistic(mean=scores[known_name]) if known_name in scores else None
+            for known_name in names
+        ]
+        unmatched |= scores.keys() - set(names)
         scorings.append(Scoring(name=benchmark, kind="external", score="", values=values))
-    means = [[one.mean if one else None for one in each.values] for each in scorings]
+    means = [[value.mean if value else None for value in scoring.values] for scoring in scorings]
     taus = []
-    for one, other in combinations(range(len(scorings)), 2):
-        found = rank_correlation(zip(means[one], means[other], strict=True))
-        taus.append(Tau(first=one, second=other, **asdict(found)))
+    for first, second in combinations(range(len(scorings)), 2):
+        correlation = rank_correlation(zip(means[first], means[second], strict=True))
+        taus.append(Tau(first=first, second=second, **asdict(correlation)))
     return InducedRankings(
         label=label,
         of="constraints" if judged else "instances",
@@ -304,16 +315,22 @@ def refuse_many_groups(label: str, n: int) -> None:
 def _by_group(tables: Sequence[AttemptTable], score: str, label: str, name: str) -> list[Scoring]:
     """Return the scorings by group of a label; ``name`` says what their values are."""
     values = [
-        {group: one for (group,), one in values_by(table, score, label).items()} for table in tables
+        {group: statistic for (group,), statistic in values_by(table, score, label).items()}
+        for table in tables
     ]
 
     def in_order(group: str) -> tuple[int, str]:
         return (int(group) if group.isdecimal() else -1), group
 
-    groups = sorted({group for found in values for group in found}, key=in_order)
+    groups = sorted({group for by_group in values for group in by_group}, key=in_order)
     refuse_many_groups(label, len(groups))
     return [
-        Scoring(name=group, kind="group", score=name, values=[found.get(group) for found in values])
+        Scoring(
+            name=group,
+            kind="group",
+            score=name,
+            values=[by_group.get(group) for by_group in values],
+        )
         for group in groups
     ]
 
@@ -323,7 +340,7 @@ MODEL = "model"
 
 def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
     """Return the published scores in a CSV or JSONL file, by benchmark and then by model."""
-    found: dict[str, dict[str, float]] = {}
+    scores: dict[str, dict[str, float]] = {}
     seen = set[str]()
     for where, row in rows(path):
         model = row.pop(MODEL, None)
@@ -335,11 +352,11 @@ def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
         for name, value in row.items():
             score = _number(value, f"{where}: {name}")
             if score is not None:
-                found.setdefault(name, {})[model] = score
-    if not found:
+                scores.setdefault(name, {})[model] = score
+    if not scores:
         remedy = "Write a header model,score and a line for each model."
         raise DataInvalid(f"{path} holds no scores.", remedy)
-    return found
+    return scores
 
 
 def _number(value: Any, where: str) -> float | None:

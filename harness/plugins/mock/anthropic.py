@@ -166,8 +166,8 @@ class AnthropicMessages(wire.WireFormat):
         (choice,) = choices
         content: list[JsonObject] = []
         if choice.reasoning and self.reasoning is not None:
-            shown = self.reasoning == "blocks" and request.shows_reasoning
-            thinking = choice.reasoning if shown else ""  # the block is present even if empty
+            is_shown = self.reasoning == "blocks" and request.shows_reasoning
+            thinking = choice.reasoning if is_shown else ""  # the block is present even if empty
             content.append({"type": "thinking", "thinking": thinking, "signature": _SIGNATURE})
         if choice.text:
             content.append({"type": "text", "text": choice.text, "citations": None})
@@ -197,9 +197,9 @@ class AnthropicMessages(wire.WireFormat):
     def stream(self, answer: Mapping[str, Any]) -> bytes:
         """Return a message as server-sent events."""
         usage = answer["usage"]
-        begun = {**answer, "content": [], "stop_reason": None, "stop_sequence": None}
-        begun["usage"] = usage | {"output_tokens": 1}
-        events: list[JsonObject] = [{"type": "message_start", "message": begun}]
+        opening = {**answer, "content": [], "stop_reason": None, "stop_sequence": None}
+        opening["usage"] = usage | {"output_tokens": 1}
+        events: list[JsonObject] = [{"type": "message_start", "message": opening}]
         for index, block in enumerate(answer["content"]):
             kind = block["type"]
             place = {"index": index}
@@ -210,7 +210,7 @@ class AnthropicMessages(wire.WireFormat):
             start = block | {name: "" for name in (kind, "signature") if name in block}
             events.append({"type": "content_block_start", **place, "content_block": start})
             events.append({"type": "ping"})
-            events += [{"type": "content_block_delta", **place, "delta": one} for one in deltas]
+            events += [{"type": "content_block_delta", **place, "delta": delta} for delta in deltas]
             events.append({"type": "content_block_stop", **place})
         ended = {name: answer[name] for name in ("stop_reason", "stop_sequence", "stop_details")}
         written = {"output_tokens": usage["output_tokens"]}
@@ -241,23 +241,25 @@ class AnthropicMessages(wire.WireFormat):
         return ApiError(status, {"type": kind, "message": message, **details}, retry_after)
 
     def check_key(self, headers: Headers, key: str) -> None:
-        own = wire.header(headers, b"x-api-key")
+        header_key = wire.header(headers, b"x-api-key")
         token = wire.bearer(headers)
-        if (own or token) != key:
-            wrong = "invalid x-api-key" if own else "Invalid bearer token"
-            raise self.fail(401, wrong if own or token else "x-api-key header is required")
+        if (header_key or token) != key:
+            wrong = "invalid x-api-key" if header_key else "Invalid bearer token"
+            raise self.fail(401, wrong if header_key or token else "x-api-key header is required")
 
     def unknown_model(self, model: str) -> ApiError:
         return self.fail(404, f"model: {model}")
 
     def invalid_body(self, error: Exception) -> ApiError:
-        found = _FIELD_ERROR.match(str(error))
-        if not isinstance(error, ValidationError) or found is None:
+        match = _FIELD_ERROR.match(str(error))
+        if not isinstance(error, ValidationError) or match is None:
             return self.invalid(f"The request body is not valid JSON: {error}")
-        how, field, other, place = found.groups()
+        how, field, message, place = match.groups()
         steps = re.sub(r"[\[\].]+", ".", f"{place or ''}.{field or ''}").strip(".")
-        said = {"missing required": "Field required"}.get(how, "Extra inputs are not permitted")
-        return self.invalid(f"{steps}: {other or said}")
+        default_message = {"missing required": "Field required"}.get(
+            how, "Extra inputs are not permitted"
+        )
+        return self.invalid(f"{steps}: {message or default_message}")
 
     def refused(self, parameter: str, value: object) -> ApiError | None:
         if parameter in SAMPLING:
@@ -403,8 +405,8 @@ class BedrockConverse(wire.WireFormat):
 
     def check_key(self, headers: Headers, key: str) -> None:
         if wire.bearer(headers) != key:
-            said = "The security token included in the request is invalid."
-            raise self.fail(403, said)
+            message = "The security token included in the request is invalid."
+            raise self.fail(403, message)
 
     def unknown_model(self, model: str) -> ApiError:
         return self.fail(404, f"Could not resolve the foundation model from {model!r}.")
@@ -413,8 +415,8 @@ class BedrockConverse(wire.WireFormat):
         return self.invalid(f"The model does not support {parameter}.")
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        said = "Too many requests, please wait before trying again."
-        return ApiError(429, {"message": said}, retry_after)
+        message = "Too many requests, please wait before trying again."
+        return ApiError(429, {"message": message}, retry_after)
 
 
 LIFETIME_S = 300.0
@@ -438,6 +440,6 @@ class PromptCache:
             return request
         key = (request.model, request.marked)
         now = time.monotonic()
-        kept = self._until.get(key, 0.0) > now
+        is_cached = self._until.get(key, 0.0) > now
         self._until[key] = now + LIFETIME_S
-        return replace(request, cache_read=tokens * kept, cache_write=tokens * (not kept))
+        return replace(request, cache_read=tokens * is_cached, cache_write=tokens * (not is_cached))

@@ -170,8 +170,8 @@ class Provider:
         **limits: int | None,
     ) -> None:
         if reasoning not in (None, *wire.REASONING):
-            known = ", ".join(wire.REASONING)
-            raise wire.MockError(f"Unknown form of reasoning: {reasoning!r}. Forms: {known}.")
+            forms = ", ".join(wire.REASONING)
+            raise wire.MockError(f"Unknown form of reasoning: {reasoning!r}. Forms: {forms}.")
         self.stats = Stats()
         self._faults = FaultMix(faults or {}, fault_on)
         self._latency = Latency(latency)
@@ -189,10 +189,10 @@ class Provider:
         self._batching = BatchSettings(seed)
         self._batching.change(batch_faults, batch_latency)
         self._batching.enqueued_tokens = enqueued_tokens
-        given = self._batching, self._process, self.stats
-        openai = OpenAIBatches(*given, self._admit_entry)
-        gemini = GeminiBatches(*given, self._admit_entry)
-        vendors = [AnthropicBatches(*given), MistralBatches(*given, openai), openai, gemini]
+        shared = self._batching, self._process, self.stats
+        openai = OpenAIBatches(*shared, self._admit_entry)
+        gemini = GeminiBatches(*shared, self._admit_entry)
+        vendors = [AnthropicBatches(*shared), MistralBatches(*shared, openai), openai, gemini]
         self._batches = BatchEndpoints(vendors, api_key)
 
     def change(self, conditions: Conditions) -> None:
@@ -278,15 +278,15 @@ class Provider:
 
     async def _serve_batch(self, scope: Message, body: bytes, connection: Connection) -> bool:
         """Answer a request about files or batches. Return False for any other path."""
-        asked = scope["method"], scope["path"], scope["query_string"], scope["headers"]
+        parts = scope["method"], scope["path"], scope["query_string"], scope["headers"]
         try:
-            found = self._batches.serve(*asked, body)
+            served = self._batches.serve(*parts, body)
         except Reset:
             await connection.reset()
             return True
-        if found is None:
+        if served is None:
             return False
-        vendor, answer = found
+        vendor, answer = served
         status = 200
         headers = vendor.headers("req_batch")
         if isinstance(answer, wire.ApiError):
@@ -356,8 +356,8 @@ class Provider:
         if request.echoed and fault not in _FAULTY_CHOICES:
             return [scored(request.model, text) for text in request.echoed]
         if request.prompts:
-            each = map(request.alone, request.prompts)
-            return [choice for one in each for choice in self._choices(call, one, fault)]
+            requests = map(request.alone, request.prompts)
+            return [choice for single in requests for choice in self._choices(call, single, fault)]
         try:
             answers = [self._answerer(request, index) for index in range(request.n)]
         except wire.NoAnswer as missing:
@@ -378,8 +378,8 @@ class Provider:
         reasoning = thought(request, index) if thinks else ""
         choice = truncate(answer.text, request.max_tokens, request.stop, reasoning)
         if request.logprobs is not None:
-            found = positions(choice.text, answer.logprobs, request.logprobs)
-            choice = replace(choice, positions=found[: request.max_tokens])
+            token_positions = positions(choice.text, answer.logprobs, request.logprobs)
+            choice = replace(choice, positions=token_positions[: request.max_tokens])
         return choice
 
     def _limit(

@@ -172,7 +172,7 @@ class VendorBatches(ABC):
         """Return a batch as a JSON object."""
 
     def serve(
-        self, method: str, path: str, given: Given, headers: Headers, body: bytes
+        self, method: str, path: str, query: Given, headers: Headers, body: bytes
     ) -> Served | None:
         """Return the JSON value or file that answers a request, or None if no endpoint matches.
 
@@ -189,7 +189,7 @@ class VendorBatches(ABC):
             case "POST", [""]:
                 return self.view(self.created(headers, body), headers)
             case "GET", [""]:
-                return self.page(given, headers)
+                return self.page(query, headers)
             case "GET", [name]:
                 return self.view(self.find(name), headers)
             case "POST", [name, "cancel"]:
@@ -256,8 +256,8 @@ class VendorBatches(ABC):
         """
         assert batch.timer is not None
         batch.timer.cancel()
-        gone = min(1.0, (time() - batch.created) / batch.seconds) if batch.seconds else 1.0
-        share = {"completed": 1.0, "expired": self.done_when_expired}.get(how, gone)
+        elapsed = min(1.0, (time() - batch.created) / batch.seconds) if batch.seconds else 1.0
+        share = {"completed": 1.0, "expired": self.done_when_expired}.get(how, elapsed)
         done = share * len(batch.entries)
         for place, entry in enumerate(batch.entries):
             if place >= done:
@@ -299,29 +299,29 @@ class VendorBatches(ABC):
             raise self.wire.fail(404, f"No batch found with id '{name}'.")
         return self.known[name]
 
-    def page(self, given: Given, headers: Headers) -> Served:
+    def page(self, query: Given, headers: Headers) -> Served:
         """Return a page of the list of batches, the newest first, as a JSON value.
 
         Raises:
             ApiError: If a parameter of the page is invalid.
         """
         newest = self.newest()
-        after = given.get("after") or given.get("after_id")
+        after = query.get("after") or query.get("after_id")
         if after is not None:
             newest = newest[1 + newest.index(self.find(after)) :]
-        size = max(1, min(self.most_listed, self.number(given, "limit", 20)))
-        data = [self.view(one, headers) for one in newest[:size]]
-        first, last = (data[at]["id"] if data else None for at in (0, -1))
+        size = max(1, min(self.most_listed, self.number(query, "limit", 20)))
+        data = [self.view(batch, headers) for batch in newest[:size]]
+        first, last = (data[end]["id"] if data else None for end in (0, -1))
         more = {"first_id": first, "last_id": last, "has_more": len(newest) > size}
         return {"object": "list", "data": data, **more}
 
-    def number(self, given: Given, name: str, default: int) -> int:
+    def number(self, query: Given, name: str, default: int) -> int:
         """Return a parameter that is a whole number, or ``default`` if it is not given.
 
         Raises:
             ApiError: With status 400, if it is not a whole number of at most nine digits.
         """
-        text = given.get(name, str(default))
+        text = query.get(name, str(default))
         if not re.fullmatch(r"\d{1,9}", text):
             raise self.wire.fail(400, f"Invalid '{name}': {text:.80} is not a whole number.")
         return int(text)
@@ -395,15 +395,15 @@ class BatchEndpoints:
         Raises:
             Reset: If the connection is to be reset.
         """
-        given = {name: values[-1] for name, values in parse_qs(query.decode()).items()}
+        parameters = {name: values[-1] for name, values in parse_qs(query.decode()).items()}
         for vendor in self._vendors:
             if not vendor.owns(path):
                 continue
             try:
                 if self._api_key is not None:
                     vendor.wire.check_key(headers, self._api_key)
-                if (found := vendor.serve(method, path, given, headers, body)) is not None:
-                    return vendor.wire, found
+                if (served := vendor.serve(method, path, parameters, headers, body)) is not None:
+                    return vendor.wire, served
             except ApiError as error:
                 return vendor.wire, error
         return None
@@ -434,9 +434,10 @@ class AnthropicBatches(VendorBatches):
         """Create a batch. The bodies of its requests are not checked yet."""
         if len(body) > MOST_BYTES:
             raise self.wire.fail(413, "Request exceeds the maximum size")
-        asked = self.wire.decode(body, _Create).requests
+        requests = self.wire.decode(body, _Create).requests
         entries = [
-            BatchedRequest(one.custom_id, self.wire.path, bytes(one.params)) for one in asked
+            BatchedRequest(request.custom_id, self.wire.path, bytes(request.params))
+            for request in requests
         ]
         if not 1 <= len(entries) <= MOST_REQUESTS:
             raise self.wire.invalid(f"requests: 1 to {MOST_REQUESTS:,} are allowed")

@@ -313,15 +313,15 @@ class Connection:
 
     def elsewhere(self) -> bytes:
         """Return this request's URL with the other name of this host: localhost or 127.0.0.1."""
-        own = dict(self._scope["headers"])[b"host"].startswith(b"localhost")
-        host = "127.0.0.1" if own else "localhost"
+        by_name = dict(self._scope["headers"])[b"host"].startswith(b"localhost")
+        host = "127.0.0.1" if by_name else "localhost"
         return f"http://{host}:{self._scope['server'][1]}{self._scope['path']}".encode()
 
     async def trickle(self, body: bytes, headers: Headers) -> None:
         """Send the body slowly, byte by byte except the last byte."""
         await self._start(200, len(body), headers)
-        for at in range(len(body) - 1):
-            byte = body[at : at + 1]
+        for offset in range(len(body) - 1):
+            byte = body[offset : offset + 1]
             await self._send({"type": "http.response.body", "body": byte, "more_body": True})
             if await self.left_within(TRICKLE_S):
                 return
@@ -354,8 +354,8 @@ class Connection:
         return False
 
     async def _start(self, status: int, length: int, headers: Headers) -> None:
-        own = [(b"content-length", b"%d" % length)]
+        required = [(b"content-length", b"%d" % length)]
         if all(name != b"content-type" for name, _ in headers):
-            own.append((b"content-type", b"application/json"))
-        start = {"type": "http.response.start", "status": status, "headers": own + headers}
+            required.append((b"content-type", b"application/json"))
+        start = {"type": "http.response.start", "status": status, "headers": required + headers}
         await self._send(start)

@@ -69,16 +69,16 @@ class Vocabulary:
 
     def encode(self, text: str) -> list[int]:
         """Return the numbers of a text's tokens."""
-        found = tokenise(text)
-        for token in found:
+        tokens = tokenise(text)
+        for token in tokens:
             if self._numbers.setdefault(token, len(self._tokens)) == len(self._tokens):
                 self._tokens.append(token)
-        return [self._numbers[token] for token in found]
+        return [self._numbers[token] for token in tokens]
 
     def decode(self, numbers: Sequence[int]) -> str:
         """Return the text of tokens with these numbers. Unknown numbers are left out."""
-        known = range(len(self._tokens))
-        return "".join(self._tokens[number] for number in numbers if number in known)
+        valid = range(len(self._tokens))
+        return "".join(self._tokens[number] for number in numbers if number in valid)
 
 
 DEFAULT_MAX_TOKENS = 16  # OpenAI's default for a legacy completion
@@ -272,19 +272,21 @@ class OpenAICompletions(OpenAI):
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
         request = self.decode(body, _CompletionRequest)
         if request.suffix or request.stream or request.max_tokens == 0:
-            said = "The mock provider does not support 'suffix', 'stream' and length 0."
-            raise self.invalid(said, "unsupported_parameter")
-        given = [request.prompt] if isinstance(request.prompt, str) else request.prompt
+            problem = "The mock provider does not support 'suffix', 'stream' and length 0."
+            raise self.invalid(problem, "unsupported_parameter")
+        raw_prompts = [request.prompt] if isinstance(request.prompt, str) else request.prompt
         decode = self.vocabulary.decode
-        prompts = tuple(one if isinstance(one, str) else decode(one) for one in given)
+        prompts = tuple(
+            prompt if isinstance(prompt, str) else decode(prompt) for prompt in raw_prompts
+        )
         echoes = request.echo and request.logprobs is not None and request.max_tokens == 1
         if not echoes and request.echo:
-            said = "The mock provider supports 'echo' only with 'logprobs' and 'max_tokens': 1."
-            raise self.invalid(said, "unsupported_parameter")
+            problem = "The mock provider supports 'echo' only with 'logprobs' and 'max_tokens': 1."
+            raise self.invalid(problem, "unsupported_parameter")
         several = len(prompts) > 1 and not echoes
         if several and request.logprobs is not None:
-            said = "The mock provider supports 'logprobs' only for one prompt."
-            raise self.invalid(said, "unsupported_parameter")
+            problem = "The mock provider supports 'logprobs' only for one prompt."
+            raise self.invalid(problem, "unsupported_parameter")
         return MockRequest(
             digest=digest,
             model=request.model,
@@ -399,11 +401,11 @@ class OpenAIResponses(OpenAI):
         request = self.decode(body, _ResponseRequest)
         for name in ("stop", "seed"):
             if getattr(request, name) is not None:
-                said = f"Unknown parameter: '{name}'."
-                raise self.fail(400, said, "unknown_parameter", name)
+                problem = f"Unknown parameter: '{name}'."
+                raise self.fail(400, problem, "unknown_parameter", name)
         if request.stream or request.background:
-            said = "The mock provider does not stream and has no background responses."
-            raise self.invalid(said, "unsupported_value")
+            problem = "The mock provider does not stream and has no background responses."
+            raise self.invalid(problem, "unsupported_value")
         items = [_Item("user", request.input)] if isinstance(request.input, str) else request.input
         turns = [Turn(item.role, _input_text(item)) for item in items if item.type == "message"]
         if request.instructions:
@@ -470,5 +472,7 @@ def _reasoning_items(request: MockRequest, choice: ReplyChoice) -> list[JsonObje
     """Return a list with the reasoning item, or [] without reasoning."""
     if not choice.reasoning_tokens:
         return []
-    shown = [{"type": "summary_text", "text": choice.reasoning}] if request.shows_reasoning else []
-    return [{"id": f"rs_{request.digest}", "type": "reasoning", "summary": shown}]
+    summary = (
+        [{"type": "summary_text", "text": choice.reasoning}] if request.shows_reasoning else []
+    )
+    return [{"id": f"rs_{request.digest}", "type": "reasoning", "summary": summary}]

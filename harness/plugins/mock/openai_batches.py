@@ -69,7 +69,7 @@ class OpenAIBatches(FileBatches):
     file_id = "file-{number:08d}"
 
     def serve(
-        self, method: str, path: str, given: Given, headers: Headers, body: bytes
+        self, method: str, path: str, query: Given, headers: Headers, body: bytes
     ) -> Served | None:
         match method, path.removeprefix(self.files).strip("/").split("/"):
             case "POST", [""] | ["upload"]:
@@ -86,19 +86,21 @@ class OpenAIBatches(FileBatches):
                 return {"id": name, "object": "file", "deleted": True}
             case "GET", [name, "content"]:
                 return self.file(name).content
-        answer = super().serve(method, path, given, headers, body)
+        answer = super().serve(method, path, query, headers, body)
         if (method, path) == ("POST", self.root) and isinstance(answer, dict):
             return answer if "object" in answer else {"job": answer, "warning": ""}
         return answer
 
-    def page(self, given: Given, headers: Headers) -> Served:
-        if self.known and all("job" in one.about for one in self.known.values()):
-            return [self.view(one, headers) for one in self.newest()]
-        return super().page(given, headers)
+    def page(self, query: Given, headers: Headers) -> Served:
+        if self.known and all("job" in batch.about for batch in self.known.values()):
+            return [self.view(batch, headers) for batch in self.newest()]
+        return super().page(query, headers)
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
-        asked = self.wire.decode(body, _Create)
-        return self.begin_file(asked.input_file_id, asked.endpoint, asked.metadata or {}, headers)
+        description = self.wire.decode(body, _Create)
+        return self.begin_file(
+            description.input_file_id, description.endpoint, description.metadata or {}, headers
+        )
 
     def begin_file(
         self, name: str, endpoint: str, metadata: dict[str, str], headers: Headers
@@ -135,7 +137,7 @@ class OpenAIBatches(FileBatches):
         counts = batch.counts
         if batch.ended is not None and "files" not in about:
             kinds = (["succeeded"], ["errored", "expired"])  # cancelled ones are in neither file
-            results = [self.lines(batch, _result, each) for each in kinds]
+            results = [self.lines(batch, _result, of_file) for of_file in kinds]
             about["files"] = [self.store(StoredFile(lines)) if lines else None for lines in results]
         output, error = about.get("files", (None, None))
         problem = about["problem"]
@@ -216,11 +218,11 @@ class OpenAIBatches(FileBatches):
         return entries, _problem("duplicate_custom_id") if check_unique(entries) else None
 
     def _over_enqueued(self, entries: list[BatchedRequest]) -> JsonObject | None:
-        most = self.settings.enqueued_tokens
-        others = [one.entries for one in self.known.values() if one.ended is None]
-        if most is None or sum(e.tokens for part in (entries, *others) for e in part) <= most:
+        limit = self.settings.enqueued_tokens
+        others = [batch.entries for batch in self.known.values() if batch.ended is None]
+        if limit is None or sum(e.tokens for part in (entries, *others) for e in part) <= limit:
             return None
-        message = f"Enqueued token limit reached for mock in organization mock. Limit: {most:,} "
+        message = f"Enqueued token limit reached for mock in organization mock. Limit: {limit:,} "
         message += "enqueued tokens. Please try again once some in_progress batches have completed."
         return {**_problem("token_limit_exceeded"), "message": message}
 
@@ -241,37 +243,39 @@ class MistralBatches(VendorBatches):
         self.known = files.known
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
-        asked = self.wire.decode(body, _CreateJob)
-        (name,) = asked.input_files
-        return self._openai.begin_file(name, asked.endpoint, asked.metadata or {}, headers)
+        description = self.wire.decode(body, _CreateJob)
+        (name,) = description.input_files
+        return self._openai.begin_file(
+            name, description.endpoint, description.metadata or {}, headers
+        )
 
     def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
-        one = self._openai.view(batch, headers)
-        counts = one["request_counts"]
-        errors = one["errors"] or {"data": []}
+        facts = self._openai.view(batch, headers)
+        counts = facts["request_counts"]
+        errors = facts["errors"] or {"data": []}
         statuses = {"completed": "SUCCESS", "expired": "TIMEOUT_EXCEEDED", "in_progress": "RUNNING"}
         return {
             "id": batch.id,
             "object": "batch",
-            "input_files": [one["input_file_id"]],
-            "metadata": one["metadata"],
-            "endpoint": one["endpoint"],
+            "input_files": [facts["input_file_id"]],
+            "metadata": facts["metadata"],
+            "endpoint": facts["endpoint"],
             "status": statuses.get(batch.status, batch.status.upper()),
-            "created_at": one["created_at"],
-            "output_file": one["output_file_id"],
-            "error_file": one["error_file_id"],
-            "errors": [{"message": each["message"], "count": 1} for each in errors["data"]],
+            "created_at": facts["created_at"],
+            "output_file": facts["output_file_id"],
+            "error_file": facts["error_file_id"],
+            "errors": [{"message": problem["message"], "count": 1} for problem in errors["data"]],
             "total_requests": counts["total"],
             "completed_requests": counts["completed"] + counts["failed"],
             "succeeded_requests": counts["completed"],
             "failed_requests": counts["failed"],
         }
 
-    def page(self, given: Given, headers: Headers) -> Served:
-        size = self.number(given, "page_size", 100)
+    def page(self, query: Given, headers: Headers) -> Served:
+        size = self.number(query, "page_size", 100)
         newest = self.newest()
-        begin = self.number(given, "page", 0) * size
-        data = [self.view(one, headers) for one in newest[begin : begin + size]]
+        begin = self.number(query, "page", 0) * size
+        data = [self.view(batch, headers) for batch in newest[begin : begin + size]]
         return {"object": "list", "data": data, "total": len(newest)}
 
 
@@ -292,9 +296,9 @@ def _problem(code: str, line: int | None = None) -> JsonObject:
 
 def _multipart(body: bytes, content_type: str) -> dict[str, bytes]:
     """Return a multipart form's parts and ``file name`` by name, or {} for other bodies."""
-    found = re.search(r'boundary="?([^";]+)', content_type)
+    boundary = re.search(r'boundary="?([^";]+)', content_type)
     parts = {}
-    for part in body.split(b"--" + found[1].encode())[1:-1] if found else ():
+    for part in body.split(b"--" + boundary[1].encode())[1:-1] if boundary else ():
         head, _, content = part.partition(b"\r\n\r\n")
         if name := re.search(rb'name="([^"]+)"', head):
             parts[name[1].decode()] = content.removesuffix(b"\r\n")

@@ -180,10 +180,10 @@ class _SlidingWindow:
         excess = self._used + amount - self._limit
         if excess <= 0:
             return 0.0
-        for at, used in self._uses:
+        for used_at, used in self._uses:
             excess -= used
             if excess <= 0:
-                return at + WINDOW_S - now
+                return used_at + WINDOW_S - now
         return WINDOW_S  # More than the entire limit: it never fits.
 
 

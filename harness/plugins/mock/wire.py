@@ -251,9 +251,9 @@ def header(headers: Headers, name: bytes) -> str | None:
 
 def model_in(path: str, pattern: str) -> str:
     """Return the model in a path that ends like ``pattern``, or ""."""
-    before, named, after = pattern.partition("{model}")
+    before, placeholder, after = pattern.partition("{model}")
     start = path.rfind(before)
-    fits = named and start >= 0 and path.endswith(after)
+    fits = placeholder and start >= 0 and path.endswith(after)
     return path[start + len(before) : len(path) - len(after)] if fits else ""
 
 
