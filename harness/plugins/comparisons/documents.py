@@ -80,9 +80,10 @@ def _notes(ablation: Ablation) -> list[str]:
     sample = ", as a random sample of all such groups" if ablation.cluster == ablation.over else ""
     notes = [
         f"{ablation.score} x 100: mean over {count_of(ablation.n_groups, 'group')} of "
-        f"{ablation.over!r} with equal weight. Gain: per cent of the mean of {ablation.baseline!r}. "
-        "Difference from it, on the instances that both have, with 95% interval and p, not adjusted. The statistical "
-        f"units are {units_shown(ablation.cluster)}{sample}."
+        f"{ablation.over!r} with equal weight. Gain: per cent of the mean of "
+        f"{ablation.baseline!r}. Difference from it, on the instances that both have, with 95% "
+        "interval and p, not adjusted. The statistical units are "
+        f"{units_shown(ablation.cluster)}{sample}."
     ]
     if tested:
         listed = " or ".join(dict.fromkeys(tested))

@@ -176,7 +176,7 @@ class VendorBatches(ABC):
     ) -> Served | None:
         """Return the JSON value or file that answers a request, or None if no endpoint matches.
 
-        ``given`` holds the parameters of the request's URL.
+        ``query`` holds the parameters of the request's URL.
 
         Raises:
             ApiError: If the request is rejected.

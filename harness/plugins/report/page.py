@@ -87,7 +87,7 @@ def write_page(
 
 def _write(file: IO[str], page: ReportPage, on_progress: Callable[[int], object]) -> None:
     selection = select([run.index for run in page.reported.runs], page.most_attempts)
-    told = overview(
+    document = overview(
         page.reported,
         page.title,
         page.made_at,
@@ -102,10 +102,10 @@ def _write(file: IO[str], page: ReportPage, on_progress: Callable[[int], object]
         index = write_chunks(reported.runs, selection, compared, chunks.write, on_progress)
         chunks.seek(0)
         file.write(_HEAD.format(
-            policy=policy([style], scripts), title=escape(visible(told.title)), style=style,
-            noscript=_noscript(told),
+            policy=policy([style], scripts), title=escape(visible(document.title)), style=style,
+            noscript=_noscript(document),
         ))  # fmt: skip
-        file.write(block("overview", to_json(drawable(told))))
+        file.write(block("overview", to_json(drawable(document))))
         if page.figures:
             file.write(block("themes", to_json({"light": config(), "dark": config(dark=True)})))
         file.write(block("index", index))
@@ -134,34 +134,34 @@ _HEAD = """\
 """
 
 
-def drawable(told: Overview) -> Overview:
+def drawable(document: Overview) -> Overview:
     """Return the overview with invisible characters in its charts replaced by visible escapes."""
     sections = [
-        replaced(one, parts=[
+        replaced(section, parts=[
             replaced(part, chart=all_visible(part.chart)) if isinstance(part, FigurePart) else part
-            for part in one.parts
+            for part in section.parts
         ])
-        for one in told.sections
+        for section in document.sections
     ]  # fmt: skip
-    return replaced(told, sections=sections)
+    return replaced(document, sections=sections)
 
 
-def _noscript(told: Overview) -> str:
-    lines = [told.title, told.answer.sentence, *told.answer.support, *told.warnings]
+def _noscript(document: Overview) -> str:
+    lines = [document.title, document.answer.sentence, *document.answer.support, *document.warnings]
     first, *others = map(marked, lines)
     return "\n".join([
         f"<h1>{first}</h1>",
         *(f"<p>{line}</p>" for line in others),
-        _table(_results(told)),
+        _table(_results(document)),
         "<p>Charts, scores and attempts need JavaScript.</p>\n",
     ])  # fmt: skip
 
 
-def _results(told: Overview) -> Table:
+def _results(document: Overview) -> Table:
     column = Column("95%", rate=True)
     rows = []
-    for run in told.runs:
-        unit = ShownUnit(run.unit == "%", told.digits)
+    for run in document.runs:
+        unit = ShownUnit(run.unit == "%", document.digits)
         rate = run.rate
         low = rate.low
         high = rate.high
@@ -216,40 +216,40 @@ def report(
             raise ConfigError(problem, "Name another file.")
     if len(folders) == 1 and (baseline or by):
         raise ConfigError("One run cannot be compared.", "Name two or more runs.")
-    asked = ComparisonOptions(score=score, round=round_, by=by)
+    options = ComparisonOptions(score=score, round=round_, by=by)
     with messages.status("Reading"):
-        found = report_on(folders, asked, baseline_name(baseline, settings))
-        empty = [run.name for run in found.runs if not len(run.attempts)]
+        reported = report_on(folders, options, baseline_name(baseline, settings))
+        empty = [run.name for run in reported.runs if not len(run.attempts)]
         if len(empty) == len(folders):
             problem = f"The run {empty[0]!r} has no attempts to report."
             raise ConfigError(problem, "Run its run file again.")
         if empty:
             say(f"Not in the report, since they have no attempts: {', '.join(empty)}.", "yellow")
             folders = [folder for folder in folders if folder.name not in empty]
-            found = report_on(folders, asked, baseline_name(baseline, settings))
-        runs_ = zip(found.runs, folders, strict=True)
-        found = found._replace(
+            reported = report_on(folders, options, baseline_name(baseline, settings))
+        runs_ = zip(reported.runs, folders, strict=True)
+        reported = reported._replace(
             runs=[replace(run, answers=task_of(folder, settings)) for run, folder in runs_]
         )
     pictures: list[Figure] = []
     try:
         with messages.status("Drawing"):
-            pictures = figures_of(found)
+            pictures = figures_of(reported)
     except ExtraMissing as error:
         if images is not None:
             raise
         say(f"The report has everything but figures. {error}")
     if images is not None:
-        subtitle = printable(found.runs[0].name) if len(found.runs) == 1 else ""
-        for one in pictures:
-            write_image(images / f"{one.name}.{form}", one, subtitle)
+        subtitle = printable(reported.runs[0].name) if len(reported.runs) == 1 else ""
+        for picture in pictures:
+            write_image(images / f"{picture.name}.{form}", picture, subtitle)
         say(f"{len(pictures)} figures in {images}")
     if path is None:
         return
     page = ReportPage(
-        title=title or run_title([run.name for run in found.runs]),
+        title=title or run_title([run.name for run in reported.runs]),
         made_at=datetime.now(UTC),
-        reported=found,
+        reported=reported,
         figures=pictures,
         most_attempts=most_attempts,
     )

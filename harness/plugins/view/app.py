@@ -137,8 +137,8 @@ class LiveView:
         headers = _checked_headers(scope, self._port)
         path = scope["path"]
         query = parse_qs(scope["query_string"].decode("latin-1"))
-        if given := query.pop(TOKEN, None):
-            if scope["method"] != "GET" or not _same(given[-1], self.token):
+        if tokens := query.pop(TOKEN, None):
+            if scope["method"] != "GET" or not _same(tokens[-1], self.token):
                 raise Refused(403, "The token is not this server's.")
             rest = urlencode(query, doseq=True)
             cookie = f"{self._cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
@@ -158,9 +158,9 @@ class LiveView:
         return f"harness_view_{self._port}"  # cookies are shared by all ports
 
     def _knows(self, headers: Mapping[str, str]) -> bool:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
+        scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme == "Bearer":
-            return _same(given, self.token)
+            return _same(token, self.token)
         try:
             cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
         except CookieError:
@@ -197,10 +197,10 @@ class LiveView:
                 end = _number(query, "to", 200)
                 return _json(await chosen.cases(CaseFilter.of(query), start, end))
             case "entry":
-                found = await chosen.entry(query.get("instance", [""])[-1])
-                if found is None:
+                entry = await chosen.entry(query.get("instance", [""])[-1])
+                if entry is None:
                     raise Refused(404, "There is no such instance.")
-                return _json(found)
+                return _json(entry)
             case "line":
                 run, instance = (query.get(name, [""])[-1] for name in ("run", "instance"))
                 numbers = _number(query, "sample", -1), _number(query, "round", -1)
@@ -218,11 +218,13 @@ class LiveView:
     async def _timelines(self, chosen: Chosen, session: int) -> list[object]:
         await chosen.ready()
         await in_thread(self._runs.look)
-        found: list[object] = []
-        for one in chosen.followed:
-            own = await in_thread(partial(timeline, one.folder, one.index, session))
-            found.append({"run": self._runs.summaries.get(one.folder.name), "timeline": own})
-        return found
+        timelines: list[object] = []
+        for run in chosen.followed:
+            own_timeline = await in_thread(partial(timeline, run.folder, run.index, session))
+            timelines.append(
+                {"run": self._runs.summaries.get(run.folder.name), "timeline": own_timeline}
+            )
+        return timelines
 
     async def _choose(self, names: Sequence[str]) -> Chosen:
         key = "+".join(names)
@@ -251,7 +253,7 @@ class LiveView:
         before = seen if isinstance(seen, int) else -1
         if self._runs.revision == before:
             return None
-        changed = [one for one in self._runs.summaries.values() if one.revision > before]
+        changed = [entry for entry in self._runs.summaries.values() if entry.revision > before]
         return self._runs.revision, {"runs": changed, "names": list(self._runs.summaries)}
 
 
@@ -277,8 +279,8 @@ async def _stream(changes: Changes, receive: Receive, send: Send) -> None:
         seen: object = None
         silent = 0.0
         while True:
-            if (found := await changes(seen)) is not None:
-                seen, data = found
+            if (change := await changes(seen)) is not None:
+                seen, data = change
                 body = b"event: change\ndata: " + to_json(data) + b"\n\n"
                 await send({"type": "http.response.body", "body": body, "more_body": True})
                 silent = 0.0
@@ -310,14 +312,14 @@ def _checked_headers(scope: Message, port: int) -> dict[str, str]:
     if [value for name, value in pairs if name == "host"] not in [[host] for host in hosts]:
         raise Refused(403, "The Host header is not this server's.")
     origins = [value for name, value in pairs if name == "origin"]
-    wanted = [f"http://{headers['host']}"]
-    if origins not in ([], wanted) or (scope["method"] == "POST" and origins != wanted):
+    expected = [f"http://{headers['host']}"]
+    if origins not in ([], expected) or (scope["method"] == "POST" and origins != expected):
         raise Refused(403, "The Origin header is not this server's.")
     return headers
 
 
-def _same(given: str, token: str) -> bool:
-    return secrets.compare_digest(given.encode(), token.encode())
+def _same(candidate: str, token: str) -> bool:
+    return secrets.compare_digest(candidate.encode(), token.encode())
 
 
 def _page(title: str) -> _Reply:

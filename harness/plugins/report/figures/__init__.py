@@ -99,13 +99,14 @@ def latency_figures(runs: Runs) -> Iterator[Figure]:
             seconds = latencies.quantiles[percentile]
             texts = [run, f"{percentile}", number(seconds)]
             sheet.add(run, texts, at=seconds, value=percentile / 100, low=None)
-    x = plot.number_x([one["at"] for one in sheet.data], "seconds")
+    x = plot.number_x([point["at"] for point in sheet.data], "seconds")
     base = sheet.base().encode(x=x, order=alt.Order("value:Q"))
     upright = {"upright": True, "joined": True}
     layers = plot.interval_layers(sheet, base, "share of calls", runs.rates, **upright)
+    n = {run: latencies.n for run, latencies in timed.items()}
     caption = (
         "Share of calls that took at most this long, excluding failed calls and those answered "
-        f"from the cache. {sample_sizes({run: one.n for run, one in timed.items()}, 'calls')}"
+        f"from the cache. {sample_sizes(n, 'calls')}"
         f"{_recorded(runs, 'timed')}"
     )
     chart = plot.specification(sheet, *layers, height=plot.HEIGHT)
@@ -117,10 +118,10 @@ def cost_figures(runs: Runs) -> Iterator[Figure]:
     points = []
     for run in runs.every:
         part = runs.measured(run, last=True).get(())
-        own = run.metrics.own_calls
-        cost = own.cost_usd
+        own_calls = run.metrics.own_calls
+        cost = own_calls.cost_usd
         if cost and not run.recorded and part is not None and part.mean is not None:
-            paid = usd(cost, computed=own.computed_usd)
+            paid = usd(cost, computed=own_calls.computed_usd)
             points.append(Point(paid, runs.name_of(run), part, cost))
     if len(points) < 2:
         return
@@ -145,6 +146,8 @@ def _others(runs: Runs) -> str:
     return " Without the calls of judges and of a model that plays the user." * others
 
 
-def _recorded(runs: Runs, of: str) -> str:
+def _recorded(runs: Runs, action: str) -> str:
     recorded = [runs.name_of(run) for run in runs.every if run.recorded]
-    return f" Without {', '.join(recorded)}: recorded answers were not {of}." if recorded else ""
+    return (
+        f" Without {', '.join(recorded)}: recorded answers were not {action}." if recorded else ""
+    )
