@@ -240,8 +240,8 @@ def table(rows: Iterable[Mapping[str, Cell]]) -> str:
 
 def quoted(text: str, longest: int) -> str:
     """Return text as a Markdown block quotation, cut to ``longest`` characters."""
-    shown = text if len(text) <= longest else f"{text[: longest - 1]}…"
-    return "\n".join(f"> {inline(line)}" if line else ">" for line in shown.splitlines())
+    cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return "\n".join(f"> {inline(line)}" if line else ">" for line in cut.splitlines())
 
 
 def inline(text: str) -> str:

@@ -77,21 +77,21 @@ class Source(FilePart):
         [(name, options)] = parts([self.load])
         path = options.get("path")
         if self._folder is not None and isinstance(path, str):
-            own = self._folder / own_path(path)
-            options["path"] = str(own) if is_there(own) else path
+            path_beside = self._folder / own_path(path)
+            options["path"] = str(path_beside) if is_there(path_beside) else path
         return name, options
 
 
-def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
+def find_source(text: str, changes: Mapping[str, Any] | None = None) -> Source:
     """Return the source that the option ``--source`` names, with ``changes`` to its fields.
 
-    ``given`` is the path of a YAML file or of a corpus, a preset, or ``NAME=PATH``, where NAME is a
+    ``text`` is the path of a YAML file or of a corpus, a preset, or ``NAME=PATH``, where NAME is a
     preset or a new name for the source.
     """
-    name, path = given.split("=", 1) if "=" in given else ("", given)
+    name, path = text.split("=", 1) if "=" in text else ("", text)
     if not path:
         remedy = "A variable in the command may not be set."
-        raise ConfigError(f"--source {given!r} names nothing.", remedy)
+        raise ConfigError(f"--source {text!r} names nothing.", remedy)
     folder: Path | None = Path.cwd()
     if path.endswith((".yaml", ".yml")):
         raw = _read(Path(path)) | ({"name": name} if name else {})
@@ -113,16 +113,16 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
         folder = None
     else:
         remedy = "Check the path." if name else nearest(path, PRESETS)
-        raise DataMissing(f"--source {given}: there is no such file, folder or preset.", remedy)
+        raise DataMissing(f"--source {text}: there is no such file, folder or preset.", remedy)
     if "preset" in raw:
         preset = str(raw.pop("preset"))
         if preset not in PRESETS:
             raise ConfigError(f"There is no preset {preset!r}.", nearest(preset, PRESETS))
         raw = _read(PRESETS[preset]) | raw
-    found = validated(Source, {**raw, **(changes or {})}, given)
-    found._folder = folder
-    parts((found.load, *found.filters, *found.passage_filters, *found.post_processors))
-    return found
+    source = validated(Source, {**raw, **(changes or {})}, text)
+    source._folder = folder
+    parts((source.load, *source.filters, *source.passage_filters, *source.post_processors))
+    return source
 
 
 def parts(plug_in_settings: Sequence[PlugIn]) -> list[tuple[str, dict[str, Any]]]:

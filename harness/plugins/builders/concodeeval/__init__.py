@@ -187,24 +187,24 @@ class _Maker:
         if form:
             schema[form] = self._inner(depth + 1, 0.4 if depth == 1 else 0.25)
         if form == "contains" and draws.chance(0.7):
-            least = draws.integer(0, 4)
-            schema["minContains"] = least
+            fewest = draws.integer(0, 4)
+            schema["minContains"] = fewest
             if self.extended and draws.chance(0.5):
-                schema["maxContains"] = draws.integer(max(least, 1), least + 3)
+                schema["maxContains"] = draws.integer(max(fewest, 1), fewest + 3)
         elif self.extended and form == "items":
             if draws.chance(0.6):
-                least = draws.integer(0, 4)
-                schema["minItems"] = least
+                fewest = draws.integer(0, 4)
+                schema["minItems"] = fewest
                 if draws.chance(0.6):
-                    schema["maxItems"] = draws.integer(max(least, 1), least + 4)
+                    schema["maxItems"] = draws.integer(max(fewest, 1), fewest + 4)
             if draws.chance(0.4):
                 schema["uniqueItems"] = True
         return schema
 
     def _object(self, depth: int) -> dict[str, Any]:
         draws = self.draws
-        most = MOST_PROPERTIES[self.high] if depth == 1 else 5 + self.high // 10
-        names = draws.sample(WORDS, draws.integer(1, most))
+        limit = MOST_PROPERTIES[self.high] if depth == 1 else 5 + self.high // 10
+        names = draws.sample(WORDS, draws.integer(1, limit))
         composite = 0.2 if self.extended else 0.0
         schema: dict[str, Any] = {
             "type": "object",
@@ -252,15 +252,15 @@ def draw_instances(
 
     All instances of a schema differ.
     """
-    found: dict[str, list[InstanceRow]] = {row.id: [] for row in schemas}
+    instances: dict[str, list[InstanceRow]] = {row.id: [] for row in schemas}
     seen = {row.id: set[str]() for row in schemas}
-    wanted: dict[Label, int] = {"yes": yes, "no": no}
-    for label, n in wanted.items():
+    sizes: dict[Label, int] = {"yes": yes, "no": no}
+    for label, n in sizes.items():
         streams = [_different(row, label, seed, seen[row.id]) for row in schemas]
         in_turn = chain.from_iterable(zip_longest(*streams))
         for instance in islice(filter(None, in_turn), n):
-            found[instance.schema_id].append(instance)
-    return [*chain.from_iterable(found.values())]
+            instances[instance.schema_id].append(instance)
+    return [*chain.from_iterable(instances.values())]
 
 
 def _different(row: BuiltSchema, label: Label, seed: int, seen: set[str]) -> Iterator[InstanceRow]:
@@ -292,9 +292,9 @@ def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any
     """Yield up to `TRIES` instances that each violate exactly one keyword, with the violation."""
     tried = Counter[str]()
     for value, _ in _valid(schema, draws, by):
-        whole = {"": value}
+        root = {"": value}
         with contextlib.suppress(NoInstanceError):
-            places = list(_places(schema, whole, ""))
+            places = list(_places(schema, root, ""))
             keywords = draws.shuffled([*{name: 0 for part, *_ in places for name in part}])
             # Of the least tried keywords, ``type``, which is in all schemas, comes last.
             keyword = min(keywords, key=lambda name: (tried[name], name == "type"))
@@ -302,9 +302,9 @@ def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any
             part, holder, key = draws.choice([place for place in places if keyword in place[0]])
             for candidate in _candidates(part, keyword, holder[key], draws):
                 holder[key] = candidate
-                found = by.violations(whole[""])
-                if [one.keyword for one in found] == [keyword]:
-                    yield whole[""], found[0]
+                violations = by.violations(root[""])
+                if [violation.keyword for violation in violations] == [keyword]:
+                    yield root[""], violations[0]
                     break
 
 
@@ -316,9 +316,9 @@ def _places(schema: Schema, holder: Any, key: Any) -> Iterator[tuple[Schema, Any
     if isinstance(value, list):
         inner = dict.fromkeys(range(len(value)), schema.get("items"))
     elif isinstance(value, dict):
-        own = schema.get("properties", {})
+        properties = schema.get("properties", {})
         additional = schema.get("additionalProperties")
-        inner = {name: own.get(name, additional) for name in value}
+        inner = {name: properties.get(name, additional) for name in value}
     for name, part in inner.items():
         if isinstance(part, dict) and part:
             yield from _places(part, value, name)
@@ -341,7 +341,7 @@ def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> Seque
             return [value + draws.choice((-1, 1)), value + draws.integer(2, 99)]
         case "required":
             names = draws.sample([name for name in schema["required"] if name in value], 3)
-            return [{name: value[name] for name in value if name != gone} for gone in names]
+            return [{name: value[name] for name in value if name != removed} for removed in names]
         case "additionalProperties":
             return [{**value, values.other_name(schema, value, draws): values.anything(draws)}]
         case "minItems":
@@ -355,10 +355,10 @@ def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> Seque
             contains = validator(schema["contains"])
             others = [item for item in value if contains.violations(item)]
             fewer = max(schema.get("minContains", 1) - 1, 0)
-            most = schema["maxContains"] + 1 if keyword == "maxContains" else fewer
+            n_counted = schema["maxContains"] + 1 if keyword == "maxContains" else fewer
             if not others and draws.chance(0.7):
                 others = [values.uncounted(schema, draws)]
-            counted = [draw(schema["contains"], draws) for _ in range(most)]
+            counted = [draw(schema["contains"], draws) for _ in range(n_counted)]
             return [draws.shuffled([*others, *counted])]
     return []
 

@@ -93,8 +93,8 @@ UNNAMED = "(the model named none)"
 
 def stages_folder(out: Path) -> Path:
     """Return the folder next to ``out`` in which a build keeps its stages."""
-    whole = out.absolute()  # "." has no name
-    return whole.with_name(f"{whole.name}.stages")
+    path = out.absolute()  # "." has no name
+    return path.with_name(f"{path.name}.stages")
 
 
 def screened(
@@ -117,22 +117,22 @@ def screened(
         chats = chain.from_iterable(map(read_chats, logs))
         return screen(examine(chats, curation.screen), facts)
 
-    found = stages.result("screen", key, Screened, make)
-    if unreadable := found.step.removed.get(UNREADABLE):
-        first = found.step.examples[UNREADABLE][0].detail
-        status(f"{unreadable:,} of {found.step.before:,} chats cannot be read, such as {first}")
-    return found
+    result = stages.result("screen", key, Screened, make)
+    if unreadable := result.step.removed.get(UNREADABLE):
+        first = result.step.examples[UNREADABLE][0].detail
+        status(f"{unreadable:,} of {result.step.before:,} chats cannot be read, such as {first}")
+    return result
 
 
 async def build(
     curation: Curation,
     prompts: CurationPrompts,
-    found: Screened,
+    screened_chats: Screened,
     out: Path,
     asking: Asking,
     status: Callable[[str], None],
 ) -> BuiltFolder:
-    """Build the data set from screened chats (``found``), and write the folder ``out``.
+    """Build the data set from ``screened_chats``, and write the folder ``out``.
 
     ``asking`` calls the models, and ``status`` is called with progress messages.
 
@@ -146,14 +146,14 @@ async def build(
         StoreFailed: If ``out`` cannot be written.
     """
     folder.refuse_other(out, KIND, FILES)
-    result = await curated(curation, prompts, asking, found)
+    result = await curated(curation, prompts, asking, screened_chats)
     rows = result.rows
-    constraints = [one for row in rows for one in row.constraints]
+    constraints = [constraint for row in rows for constraint in row.constraints]
     facts = {
         "version": VERSION,
         "paper": "arXiv 2503.06573",
         "curation": curation.model_dump(mode="json"),
-        "sources": found.sources,
+        "sources": screened_chats.sources,
         "prompts": prompts.hashes,
         **asking.facts(),
         "steps": [
@@ -163,7 +163,7 @@ async def build(
         "mark": result.mark,
         "tasks": len(rows),
         "constraints": len(constraints),
-        "categories": dict(Counter(one.category for one in constraints)),
+        "categories": dict(Counter(constraint.category for constraint in constraints)),
         "domains": dict.fromkeys(result.domains, 0) | Counter(row.domain for row in rows),
         "proposed_domains": result.proposed,
         "unread": {stage: sum(lost.values()) for stage, lost in result.unread.items()},
@@ -186,7 +186,7 @@ def _sha256(path: Path) -> str:
 
 def about(facts: Mapping[str, Any]) -> str:
     """Return the description of the data set for its card, from the facts in its manifest."""
-    costs = [of["cost_usd"] for of in facts["calls"].values()]
+    costs = [stage_calls["cost_usd"] for stage_calls in facts["calls"].values()]
     cost = "not known" if None in costs else f"${sum(costs):,.4f}"
     return (
         f"{facts['tasks']:,} tasks with {facts['constraints']:,} constraints, in the form of "
@@ -202,9 +202,13 @@ def about(facts: Mapping[str, Any]) -> str:
 def report(curated: Curated) -> str:
     """Return the build's report in Markdown."""
     rows = curated.rows
-    constraints = [one for row in rows for one in row.constraints]
-    kinds = Counter(one.category or UNNAMED for one in constraints)
-    titles = Counter(one.title for one in constraints if one.category == OTHER and one.title)
+    constraints = [constraint for row in rows for constraint in row.constraints]
+    kinds = Counter(constraint.category or UNNAMED for constraint in constraints)
+    titles = Counter(
+        constraint.title
+        for constraint in constraints
+        if constraint.category == OTHER and constraint.title
+    )
     areas = Counter(row.domain or UNNAMED for row in rows)
     return document(
         "# Report of the curation",
@@ -229,9 +233,9 @@ def report(curated: Curated) -> str:
         ),
         "## Replies without a label on the list",
         table(
-            {"stage": stage, "reply": said, "replies": n}
+            {"stage": stage, "reply": reply, "replies": n}
             for stage, lost in curated.unread.items()
-            for said, n in Counter(lost).most_common(MOST_TITLES)
+            for reply, n in Counter(lost).most_common(MOST_TITLES)
         ),
         "## Examples",
         *(_example(row) for row in rows[:EXAMPLES]),
@@ -242,23 +246,24 @@ def _steps(steps: Sequence[Step]) -> Iterator[dict[str, Cell]]:
     for step in steps:
         for reason, n in [*step.removed.items(), ("all of them", step.before - step.left)]:
             left = step.left if reason == "all of them" else None
-            of: dict[str, Cell] = {"step": step.name, "left out": reason, "tasks": n}
-            yield of | {"share": n / max(1, step.before), "left": left}
+            facts: dict[str, Cell] = {"step": step.name, "left out": reason, "tasks": n}
+            yield facts | {"share": n / max(1, step.before), "left": left}
 
 
 def _left_out(steps: Sequence[Step]) -> Iterator[str]:
     for step in steps:
         for reason, examples in step.examples.items():
             yield f"### {inline(step.name)}: {inline(reason)}"
-            for one in examples:
-                detail = f" ({inline(one.detail)})" if one.detail else ""
-                yield f"{inline(one.id)}{detail}:"
-                yield quoted(one.text.strip(), LONGEST)
+            for example in examples:
+                detail = f" ({inline(example.detail)})" if example.detail else ""
+                yield f"{inline(example.id)}{detail}:"
+                yield quoted(example.text.strip(), LONGEST)
 
 
 def _example(row: CuratedRow) -> str:
     constraints = "\n".join(
-        f"- {inline(one.text)} ({inline(one.category or UNNAMED)})" for one in row.constraints
+        f"- {inline(constraint.text)} ({inline(constraint.category or UNNAMED)})"
+        for constraint in row.constraints
     )
     title = f"### {inline(row.id)}: {inline(row.domain or UNNAMED)}"
     return f"{title}\n\n{quoted(row.task, LONGEST)}\n\n{constraints}"
@@ -307,7 +312,7 @@ def prepare_curation(
         if not is_there(source):
             raise DataMissing(f"There is no file or folder {source}.", "Check the path.")
     refuse_other(out, KIND, FILES)
-    own = dict(curation.prompts)
+    prompt_files_by_name = dict(curation.prompts)
     if published := curation.by_authors:
         from harness.datasets.fetch import prompt_files  # reading the catalogue takes a while
 
@@ -315,8 +320,8 @@ def prepare_curation(
         if missing := [name for name in published if name not in files]:
             problem = f"prompts.{missing[0]}: the authors published no such prompt."
             raise ConfigError(problem, "Remove it, or name your own file.")
-        own |= {name: files[name] for name in published}
-    prompts = CurationPrompts(own)
+        prompt_files_by_name |= {name: files[name] for name in published}
+    prompts = CurationPrompts(prompt_files_by_name)
     builder = ModelBuilder(resources, curation.limits, stages_folder(out) / "servers")
     built: dict[str, Model] = {}
     models: dict[StageName, Model] = {}
@@ -339,9 +344,9 @@ def prepare_curation(
 def estimate_curation(job: CurationJob, status: Callable[[str], None]) -> list[StageEstimate]:
     """Screen the chats, and estimate the calls of each stage without calling a model."""
     with locked_stages(stages_folder(job.out), job.out) as stages:
-        found = screened(job.sources, job.curation, stages, status)
+        result = screened(job.sources, job.curation, stages, status)
     gives = {stage: "logprobs" in job.models[stage].backend.features for stage in job.models}
-    return estimate(job.curation, found.chats, job.prompts, gives.__getitem__)
+    return estimate(job.curation, result.chats, job.prompts, gives.__getitem__)
 
 
 async def curate(
@@ -365,8 +370,8 @@ async def curate(
         ) as session:
             asking = StageCalls(job.models, session, job.curation.seed, listener)
             try:
-                found = screened(job.sources, job.curation, stages, status)
-                built = await build(job.curation, job.prompts, found, job.out, asking, status)
+                result = screened(job.sources, job.curation, stages, status)
+                built = await build(job.curation, job.prompts, result, job.out, asking, status)
             except Stopping:
                 return CurationEnd(session.ended, None, session.budget)
             return CurationEnd("finished", built, session.budget)
@@ -411,7 +416,7 @@ class StageCalls:
         first = min(FIRST_LOOK, len(questions)) if look else 0
         tally = Tally(samples * len(questions), budget=session.budget)
         looked_at: dict[int, StageAnswer] = {}
-        found: dict[tuple[int, int], T] = {}
+        answers: dict[tuple[int, int], T] = {}
         failed: list[str] = []
 
         async def answer(item: tuple[int, int]) -> None:
@@ -427,7 +432,7 @@ class StageCalls:
             except FatalCallError:
                 raise
             except RequestRejected:
-                said = StageAnswer("refused")
+                stage_answer = StageAnswer("refused")
             except CallError as error:
                 tally.last_error = f"{type(error).__name__}: {error}"
                 failed.append(tally.last_error)
@@ -437,42 +442,44 @@ class StageCalls:
                 reply = call.reply
                 cost = model.cost(call.reply)
                 logprobs = None if reply.reasoning else reply.logprobs
-                said = StageAnswer(reply_outcome(reply), reply.text, logprobs)
+                stage_answer = StageAnswer(reply_outcome(reply), reply.text, logprobs)
                 paid = not call.cached or (call.id in facts and facts[call.id][2])
                 facts[call.id] = reply.usage, cost, paid
                 tally.count_call(reply.usage, cost, cached=call.cached)
-            found[item] = read(said)
+            answers[item] = read(stage_answer)
             if place < first and sample == 0:
-                looked_at[place] = said
+                looked_at[place] = stage_answer
             tally.finish_sample()
 
         async def answer_all(items: Iterator[tuple[int, int]]) -> None:
             await work_off(items, answer, workers=worker_count([model]), stop=session.stop)
 
-        shown = self._listener and self._listener(stage, tally, session.stop, session.notices)
-        with shown or nullcontext():
+        shown_progress = self._listener and self._listener(
+            stage, tally, session.stop, session.notices
+        )
+        with shown_progress or nullcontext():
             if look:
                 await answer_all((place, 0) for place in range(first))
                 if not session.stop.requested:
                     look([looked_at[place] for place in sorted(looked_at)])
             items = product(range(len(questions)), range(samples))
             await answer_all((p, k) for p, k in items if k or p >= first)
-        if len(found) + len(failed) < tally.owed:
+        if len(answers) + len(failed) < tally.owed:
             raise Stopping
         if failed:
             message = f"{len(failed):,} of {tally.owed:,} calls of the stage {stage!r} failed."
             remedy = "Run the same command again: it repeats only the failed calls."
             raise HarnessError(f"{message} The last error: {failed[-1]}.", remedy)
-        return [[found[place, k] for k in range(samples)] for place in range(len(questions))]
+        return [[answers[place, k] for k in range(samples)] for place in range(len(questions))]
 
     def facts(self) -> Mapping[str, Any]:
         """Return entries for the manifest."""
         return {
             "simulated": any(model.simulated for model in self._models.values()),
             "models": {
-                stage: {"backend": of.section.backend}
-                | {"endpoint": of.backend.endpoint, "name": of.section.name}
-                for stage, of in self._models.items()
+                stage: {"backend": model.section.backend}
+                | {"endpoint": model.backend.endpoint, "name": model.section.name}
+                for stage, model in self._models.items()
             },
             "calls": {stage: _totals(calls) for stage, calls in self._facts.items()},
         }
