@@ -26,36 +26,34 @@ From Python:
 docs/python.md describes the functions that this module exports.
 """
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from harness.api import (
-        aevaluate,
         arun,
         arun_all,
         backend,
         checker,
         compare,
-        evaluate,
         judge,
         open_run,
         run,
         run_all,
         task,
     )
+    from harness.declarations import PluginMember
 
     __version__: str
 
 __all__ = [
     "__version__",
-    "aevaluate",
     "arun",
     "arun_all",
     "backend",
     "checker",
     "compare",
-    "evaluate",
     "judge",
     "open_run",
     "run",
@@ -68,8 +66,14 @@ DISTRIBUTION = "harness-instruct"
 """The name under which pip installs the harness. On PyPI, ``harness`` is another project."""
 
 
+def _functions_of_plugins() -> Mapping[str, "list[PluginMember]"]:
+    from harness.declarations import declared_members  # `import harness` stays fast
+
+    return declared_members("api")
+
+
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, *_functions_of_plugins()]
 
 
 def __getattr__(name: str) -> Any:
@@ -80,6 +84,9 @@ def __getattr__(name: str) -> Any:
         return version(DISTRIBUTION)
     if name in __all__:
         return getattr(import_module("harness.api"), name)
+    if not name.startswith("_"):
+        for member in _functions_of_plugins().get(name, ()):
+            return member.load()
     if name == "simple_evaluate":  # lm-eval's function
         raise AttributeError("module 'harness' has no 'simple_evaluate': use harness.evaluate")
     raise AttributeError(f"module 'harness' has no attribute {name!r}")

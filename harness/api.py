@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from contextvars import copy_context
@@ -29,19 +29,16 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.executor import execute_all
 from harness.engine.models import Resources, ignored_urls
-from harness.engine.preparation import prepare_all
+from harness.engine.preparation import prepare_all, prepare_data
 from harness.engine.run_copies import set_copies_aside
-from harness.engine.run_files import read_runs, registered, run_named, runs_named, task_section
-from harness.engine.suite import eval_command, evaluation, write_suite
+from harness.engine.run_files import read_runs, registered, run_named, runs_named
 from harness.errors import ConfigError, HarnessError, UserError, for_python, nearest
 from harness.execution import executing
 from harness.plugin_loader import register
-from harness.results import ComparisonResult, EvaluationResult, RunResult
-from harness.store.run_folder import RunFolder
+from harness.results import ComparisonResult, RunResult
 from harness.store.runs import set_aside
 from harness.terminal.console import say
 from harness.terminal.display import Display
-from harness.terminal.published import fetch_published
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,19 +50,6 @@ class RunOptions(TypedDict, total=False):
     overrides: Mapping[str, Any]
     variant: str
     limit: int
-    name: str
-    fresh: bool
-    rescore: bool
-    progress: bool
-
-
-class EvaluateOptions(TypedDict, total=False):
-    """Options of `evaluate`, which its docstring explains."""
-
-    overrides: Mapping[str, Any]
-    limit: int
-    budget: float
-    judge: str
     name: str
     fresh: bool
     rescore: bool
@@ -126,7 +110,6 @@ def strict_options(options: Any) -> Callable[[F], F]:
 
 P = TypeVar("P", bound=type[Any])
 R = TypeVar("R")
-Tasks = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
 
 
 @strict_options(RunOptions)
@@ -188,10 +171,10 @@ def run_all(
         KeyboardInterrupt: After Ctrl-C, once the calls in flight have ended.
     """
     display = Display({}, shown=options.get("progress", True))
-    return _finished(display, partial(_run_all, display, file, **options))
+    return finished(display, partial(_run_all, display, file, **options))
 
 
-def _finished(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
+def finished(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
     """Return a coroutine's result, even in a notebook's running event loop."""
     try:
         notebook = asyncio.get_running_loop().is_running()
@@ -230,22 +213,29 @@ async def _run_all(
     base = options.get("name") or base
     only = options.get("variant", "")
     refuse_unknown(only, runs, f"The run file has no variant {only!r}.")
-    return await _execute(display, runs, base, options, only)
+    return await execute_runs(display, runs, base, options, only)
 
 
-async def _execute(
+async def execute_runs(
     display: Display,
     runs: Mapping[str, RunFile],
     base: str,
-    options: RunOptions | EvaluateOptions,
+    options: Mapping[str, object],
     only: str = "",
     begin: Callable[[], None] | None = None,
 ) -> dict[str, RunResult]:
-    """Execute the variants, or one of them.
-
-    In an evaluation, ``begin`` is called before the first run starts.
+    """Execute the variants, or one of them, and return the runs.
 
     If a run fails by itself, the others are executed before its error is raised.
+
+    Args:
+        display: Shows the progress.
+        runs: The runs by variant.
+        base: Prefix of the runs' names.
+        options: The options ``fresh`` and ``rescore`` of `run`.
+        only: The only variant to execute, or "" for all.
+        begin: For runs that may be extended by further variants: is called before the first run
+            starts.
     """
     with executing(), Resources(Settings()) as resources:
         chosen = {name: run for name, run in runs.items() if only in ("", name)}
@@ -253,8 +243,8 @@ async def _execute(
         with aside if options.get("fresh") else nullcontext():
             if options.get("fresh"):
                 set_copies_aside(resources.settings, base, chosen)
-            fetch_published(chosen, base, resources)
-            again = options.get("rescore", False)
+            prepare_data(chosen, base, resources)
+            again = bool(options.get("rescore"))
             evaluated = begin is not None
             jobs = prepare_all(runs, base, resources, only=only, rescore=again, extends=evaluated)
             for warning in dict.fromkeys(
@@ -275,84 +265,6 @@ async def _execute(
             if failed:
                 raise failed
     return {name: RunResult(job.folder) for name, job in jobs.items() if job.folder.exists()}
-
-
-@strict_options(EvaluateOptions)
-def evaluate(
-    tasks: Tasks, model: str | Sequence[str], **options: Unpack[EvaluateOptions]
-) -> EvaluationResult:
-    """Evaluate models on benchmarks, as ``harness eval`` does, and return the runs.
-
-    The published data is used, and downloaded at first use. If all models are simulated, or if a
-    benchmark's data cannot be downloaded, built-in instances are used. An equivalent run file is
-    written to the folder of runs. To resume an incomplete evaluation, call this function again.
-
-    Args:
-        tasks: One or more benchmarks. Each is a name that ``harness tasks`` lists, a file of rows,
-            or a run file's section ``task``: {"rows": rows, "checks": [function], "as": "NAME"}.
-        model: A model, or several: "BACKEND/NAME" or "PRESET/NAME".
-        overrides: Values by dotted key, for all runs.
-        limit: Maximum number of instances of each benchmark.
-        budget: Maximum cost of all runs together, in US dollars.
-        judge: The model that judges the benchmarks that need a judge.
-        name: Prefix of the runs' names, NAME.TASK.MODEL (default: "eval").
-        fresh: Start new runs, and keep the earlier ones of this name as NAME-DATE.
-        rescore: If only the scoring has changed, score the recorded answers again.
-        progress: Show the progress.
-
-    Raises:
-        HarnessError: If a run cannot start or continue. The replies so far are saved, and the other
-            runs have ended, unless the error concerns them, too.
-        KeyboardInterrupt: After Ctrl-C, once the calls in flight have ended.
-
-    Examples:
-        >>> import harness
-        >>> found = harness.evaluate("collie", "simulated/0.8", limit=13, progress=False)
-        >>> found.run  # doctest: +ELLIPSIS
-        RunResult('eval.collie.simulated-0.8', pass rate 0.846 ± 0.104, 95% 0.546-0.981, n=13, ...)
-    """
-    display = Display({}, shown=options.get("progress", True))
-    return _finished(display, partial(_evaluate, display, tasks, model, **options))
-
-
-@strict_options(EvaluateOptions)
-async def aevaluate(
-    tasks: Tasks, model: str | Sequence[str], **options: Unpack[EvaluateOptions]
-) -> EvaluationResult:
-    """Do the same as `evaluate`, without blocking the running event loop."""
-    return await _evaluate(
-        Display({}, shown=options.get("progress", True)), tasks, model, **options
-    )
-
-
-async def _evaluate(
-    display: Display, tasks: Tasks, model: str | Sequence[str], **options: Unpack[EvaluateOptions]
-) -> EvaluationResult:
-    root, changes = Settings().runs_dir, dict(options.get("overrides", {}))
-    if not isinstance(tasks, str | Mapping | list | tuple):
-        problem = f"The tasks are of the type {type(tasks).__name__!r}."
-        remedy = 'For a data frame of rows: {"rows": frame.to_dict("records"), "checks": …}.'
-        raise ConfigError(problem, remedy)
-    given = [tasks] if isinstance(tasks, str | Mapping) else tasks
-    own: dict[str, Callable[..., Any]] = {}
-    named = [task if isinstance(task, str) else task_section(task, own) for task in given]
-    models = [model] if isinstance(model, str) else list(model)
-    with executing():
-        asked = evaluation(
-            named,
-            models,
-            changes,
-            judge=options.get("judge", ""),
-            limit=options.get("limit"),
-            budget=options.get("budget"),
-        )
-    base = options.get("name", "eval")
-    path = root / f"{RunFolder(root, base).name}.yaml"
-    for note in asked.notes:
-        say(note, "yellow")
-    command = eval_command(named, models, base, options, changes)
-    begin = partial(write_suite, path, asked.tree, command)
-    return EvaluationResult(await _execute(display, asked.runs, base, options, begin=begin))
 
 
 @executing()

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.plugin import NamedTask, Plugin, Verb
+from harness.plugin import NamedTask, Plugin, Verb, View
 
 GROUP = "harness"  # of entry points
 DISTRIBUTION = "harness-instruct"  # the package that brings the harness and its own plug-ins
@@ -74,6 +74,8 @@ class Declaration(NamedTuple):
             for place in brought.values() if isinstance(brought, Mapping) else ():
                 if isinstance(place, Verb):
                     self.absolute_verb(place)
+                elif isinstance(place, View):
+                    self.absolute(place.place)
                 elif not isinstance(place, Mapping | NamedTask | tuple):
                     self.absolute(place)
 
@@ -101,6 +103,15 @@ def _declarations(path: tuple[str, ...]) -> list[Declaration]:
 def declarations() -> list[Declaration]:
     """Return the declarations of all installed plug-ins."""
     return _declarations(tuple(sys.path))
+
+
+def declared_views() -> Mapping[str, View]:
+    """Return the views of saved runs that plug-ins bring, with the full names of their modules."""
+    views: dict[str, View] = {}
+    for declaration in declarations():
+        for name, view in declaration.plugin.views.items():
+            views.setdefault(name, replace(view, place=declaration.absolute(view.place)))
+    return views
 
 
 def named_tasks() -> Mapping[str, NamedTask]:

@@ -47,6 +47,12 @@ def executing(permission: Permission = "allowed") -> Iterator[None]:
         _permission.reset(token)
 
 
+def report_executions() -> None:
+    """From now on, name each file before it is executed: a run made elsewhere may name it."""
+    if permission() == "allowed":
+        _permission.set("reported")
+
+
 def check_execution(path: str | Path) -> None:
     """Refuse or report the execution of the code at ``path``, unless it is allowed.
 

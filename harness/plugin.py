@@ -63,6 +63,21 @@ class Verb:
     completes: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """A view of saved runs: ``harness show RUN --NAME``, with underscores as hyphens.
+
+    Attributes:
+        summary: The option's line in ``harness show --help``.
+        place: The place of a function that takes a list of `harness.store.run_folder.RunFolder` and
+            the value of ``--by`` (a label, or ""), and returns a
+            `harness.report.table.TableDocument`.
+    """
+
+    summary: str
+    place: str
+
+
 CheckupState = Literal["ok", "lack", "broken"]
 
 
@@ -109,10 +124,17 @@ class Plugin:
     Attributes:
         summary: What the plug-in is for, in one line.
         requires: The plug-ins whose modules it imports, by the names of their entry points.
+        api: Functions of the Python API, by name: ``harness.NAME``.
+        cautions: Functions that take a run's `harness.store.index.AttemptIndex`, and return a
+            sentence for each problem that its answers show, such as ignored decoding parameters.
+            They are not called for simulated answers.
         figures: The functions that write figures for other verbs, as the report's do.
         section_builders: Functions that build something from a section of a run file, by its key:
-            ``task.shots`` (`harness.engine.plan.FewShotPrompts`) and ``task.choices``
-            (`harness.tasks.jsonl.question_form.QuestionForm`).
+            ``panels`` (`harness.engine.judges.JudgePanel`), ``polish``
+            (`harness.engine.samples.Rewriter`), ``task.shots``
+            (`harness.engine.plan.FewShotPrompts`), ``task.choices``
+            (`harness.tasks.jsonl.question_form.QuestionForm`) and ``user``
+            (`harness.engine.next_turn.PlayedUser`).
         table_figures: Kinds of figures in tables (`FigureKind`).
         suite_documents: A function that builds the table of models and benchmarks, which is shown
             of runs of several tasks (`harness.report.runs.suite_document`).
@@ -121,6 +143,8 @@ class Plugin:
         sections: The types of keys of run files that the core leaves to plug-ins, by key.
         batches: Functions that build the batches of a backend's provider, by the backend's name
             (`harness.plugins.batches.provider`).
+        preparations: Functions that are called before runs start, such as to download their data
+            (`harness.engine.preparation.Preparation`).
         report_sections: What it adds to reports, by section (`harness.plugins.report.runs`).
         data_sets: The name of a YAML file beside the declaration, with the data sets that
             ``harness data fetch`` downloads: see `harness.datasets.catalogue`.
@@ -161,6 +185,9 @@ class Plugin:
     checkups: Members = field(default_factory=dict)
     run_copies: Members = field(default_factory=dict)
     sections: Members = field(default_factory=dict)
+    cautions: Members = field(default_factory=dict)
+    preparations: Members = field(default_factory=dict)
+    api: Members = field(default_factory=dict)
     figures: Members = field(default_factory=dict)
     table_figures: Members = field(default_factory=dict)
     suite_documents: Members = field(default_factory=dict)
@@ -172,3 +199,4 @@ class Plugin:
     extensions: Mapping[str, Members] = field(default_factory=dict)
     judge_prompts: Mapping[str, str] = field(default_factory=dict)
     verbs: Mapping[str, Verb] = field(default_factory=dict)
+    views: Mapping[str, View] = field(default_factory=dict)

@@ -478,12 +478,15 @@ def encodable(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+_PLAIN = frozenset({bool, int, float, str, dict, list, type(None)})
+
+
 def without_arrays(value: Any) -> Any:
     """Return an array or scalar of NumPy (or alike) as Python's list or scalar.
 
     The items of the list may be such scalars in turn. Any other value is returned unchanged.
     """
-    if not hasattr(type(value), "tolist"):  # NumPy is not imported: that takes time
+    if type(value) in _PLAIN or not hasattr(type(value), "tolist"):  # importing NumPy takes time
         return value
     # Not `tolist` for an array: it turns some times into numbers.
     return list(value) if getattr(value, "ndim", 0) else value.tolist()

@@ -452,7 +452,7 @@ def test_an_async_check_is_refused_before_any_call() -> None:
     [
         lambda: harness.run("quickstart", lmit=5),  # type: ignore[call-arg]
         lambda: harness.run_all("quickstart", lmit=5),  # type: ignore[call-arg]
-        lambda: harness.evaluate("jsonl", "simulated", lmit=5),  # type: ignore[call-arg]
+        lambda: harness.evaluate("jsonl", "simulated", lmit=5),
     ],
 )
 def test_a_misspelt_option_is_refused_before_anything_is_run(

@@ -1,4 +1,4 @@
-"""Reads which constraints a run's answers satisfy, why others fail, and rejected ones.
+"""Reads which constraints a run's answers satisfy, and why others fail.
 
 A rule checker, or a judge with criteria, lists the constraints in a score's
 ``details.constraints``. Details of any other form are ignored.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from operator import itemgetter
@@ -22,8 +22,7 @@ from msgspec.structs import asdict
 from harness.analysis.breakdown import scored, values_by
 from harness.analysis.comparison import Comparison, adjusted, compare, pair
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
-from harness.records import CONSTRAINT_REFUSED, LARGEST, SCHEMA_VERSION, WITHOUT_REPLY, Outcome
-from harness.scoring.validators.schemas import features
+from harness.records import LARGEST, SCHEMA_VERSION
 from harness.store.columns import AttemptTable, TableBuilder, TableLine, name_digest
 from harness.store.index import AttemptIndex
 
@@ -251,90 +250,3 @@ def compare_kinds(
         )
         changes.append((-found.better - found.worse, kind, KindChange(found, fixed, broken)))
     return {kind: change for _, kind, change in sorted(changes, key=itemgetter(0, 1))}
-
-
-REJECTED = "RequestRejected: "  # prefix of errors for requests that the provider rejected
-
-MAX_MESSAGE_LENGTH = 300
-
-
-class Feature(Struct, frozen=True):
-    """A feature, such as a schema keyword, that ``n`` decoding constraints have."""
-
-    name: str
-    n: int
-    n_rejected: int
-
-
-class Rejections(Struct, frozen=True):
-    """Counts of constraints and of rejections by feature, the highest rejection rate first."""
-
-    n: int  # constraints, apart from `n_failed`
-    n_rejected: int
-    n_failed: int  # failed for other reasons; excluded from all other counts
-    features: list[Feature]
-    messages: dict[str, int]
-
-
-class _Decoding(Struct, frozen=True, gc=False):
-    constraint: dict[str, Any] = {}
-
-
-class _Request(Struct, gc=False):
-    decoding: _Decoding = _Decoding()
-
-
-class _Asked(Struct, gc=False):
-    outcome: Outcome
-    groups: dict[str, str]
-    request: _Request
-    error: str | None = None
-    finish_reason: str | None = None
-    text: str | None = None
-
-    @property
-    def problem(self) -> str | None:
-        if self.finish_reason == CONSTRAINT_REFUSED:
-            return f"{REJECTED}{self.text}"
-        return self.error if self.outcome in WITHOUT_REPLY else None
-
-
-def read_asked(
-    index: AttemptIndex, groups: Mapping[str, str] | None = None
-) -> Iterator[tuple[str, Any, str | None]]:
-    """Yield (kind, value, error or None) for each instance that has a decoding constraint.
-
-    The value and the error are those of the first sample's first round. If ``groups`` is given,
-    only instances in all of these groups are read.
-    """
-    rows = index.in_order()
-    first = (index.attempts.sample[rows] == 0) & (index.attempts.round[rows] == 1)
-    for line in index.read(_Asked, rows[first]):
-        if not (groups or {}).items() <= line.groups.items():
-            continue
-        for kind, value in line.request.decoding.constraint.items():
-            yield kind, value, line.problem
-
-
-def rejections(asked: Iterable[tuple[str, Any, str | None]]) -> Rejections:
-    """Count the constraints from `read_asked`, and the rejected ones, in total and by feature."""
-    having, rejected, messages = Counter[str](), Counter[str](), Counter[str]()
-    n = n_failed = 0
-    for kind, value, error in asked:
-        if error is not None and not error.startswith(REJECTED):
-            n_failed += 1
-            continue
-        n += 1
-        found = features(value) if kind == "json_schema" else (kind,)
-        having.update(found)
-        if error is not None:
-            rejected.update(found)
-            messages[error.removeprefix(REJECTED)[:MAX_MESSAGE_LENGTH]] += 1
-    listed = [Feature(name, count, rejected[name]) for name, count in having.items()]
-    return Rejections(
-        n=n,
-        n_rejected=messages.total(),
-        n_failed=n_failed,
-        features=sorted(listed, key=lambda one: (-one.n_rejected / one.n, -one.n, one.name)),
-        messages=dict(messages.most_common()),
-    )

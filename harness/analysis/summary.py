@@ -23,7 +23,6 @@ from harness.analysis.breakdown import (
 )
 from harness.analysis.clustered import Estimate, clustered_means, over_samples
 from harness.analysis.comparison import compare, pair
-from harness.analysis.ignored_settings import ignored_settings
 from harness.analysis.metrics import (
     PASS_RATE,
     CallFigures,
@@ -42,6 +41,7 @@ from harness.analysis.positions import read_positions
 from harness.analysis.ratios import weighted_means
 from harness.analysis.run_display import read_display
 from harness.analysis.self_preference import common_family
+from harness.declarations import declared_members
 from harness.records import OUTCOMES
 from harness.scoring import CHOICE
 from harness.store.aggregates import read_aggregates
@@ -97,11 +97,13 @@ def measure(
     references = None
     if (folder.path / REFERENCES).is_dir():
         references = read_attempts(references_folder(folder).attempts)
-    whole = calls is None
-    # One at a time, to save memory.
-    calls = read_calls(folder.attempts) if calls is None else calls
+    index = None
+    if calls is None:
+        calls = read_calls(folder.attempts)  # before the attempts, to save memory
+        index = AttemptIndex(folder.attempts)
     own = calls.model or calls
-    attempts = read_attempts(folder.attempts) if attempts is None else attempts
+    if attempts is None:
+        attempts = read_attempts(folder.attempts) if index is None else index.attempts
     owed = folder.owed()
     if loss := warn_of_loss(folder, attempts):
         complete = False
@@ -127,12 +129,13 @@ def measure(
     aggregates = {name: dict(one) for name, one in read_aggregates(folder.attempts).items()}
     positions = None
     ignored: list[str] = []
-    if whole:
-        index = AttemptIndex(folder.attempts, judges=False)
+    if index is not None:
         if CHOICE in attempts.scores:
             positions = read_positions(index)
         if not facts.simulated:
-            ignored = ignored_settings(index)
+            for members in declared_members("cautions").values():
+                for member in members:
+                    ignored += member.load()(index)
     return replace(metrics, aggregates=aggregates, positions=positions, ignored_settings=ignored)
 
 

@@ -21,7 +21,7 @@ from harness.backends import _responses
 from harness.config.settings import RECORDED_KEY, shown_url, url_keys
 from harness.errors import CallError, ConfigError, FatalCallError, RequestRejected, TransientError
 from harness.ports import Backend
-from harness.records import Message, PromptCut, Reply, Request
+from harness.records import FINISH_REASONS, Message, PromptCut, Reply, Request
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -33,6 +33,7 @@ HEADERS_EVERY_S = 0.1  # between reads of rate limits (always read in a 429), to
 REPLY_MB = 64.0  # maximum body size of an answer, decompressed, in 10^6 bytes
 ERROR_BYTES = 1_000_000  # maximum bytes read of an error's body
 REDIRECTS = 5
+TEXTS = ("text", "finish_reason", "model", "reasoning", "reasoning_state", "tier")  # of a reply
 LEAST_KEY = 8  # characters; a shorter key is a placeholder (``EMPTY``) or a word, and not masked
 
 # What reading a hostile body may raise.
@@ -297,16 +298,15 @@ class HttpClient:
         if reply.others:
             others = {number: self.masked(other) for number, other in reply.others.items()}
             return structs.replace(self.masked(structs.replace(reply, others={})), others=others)
-        texts = {name: getattr(reply, name) for name in reply.__struct_fields__}
-        masked = {
-            name: self.mask(text)
-            for name, text in texts.items()
-            if isinstance(text, str) and any(key in text for key in self._keys)
-        }
-        # It is shown like an error, and no answer: parts of the key are masked as well.
-        reason = replace(self._asked, key="", secrets=self._keys).without_key(reply.finish_reason)
-        if reason != reply.finish_reason:
-            masked["finish_reason"] = reason
+        masked = {}
+        for name in TEXTS:
+            text = getattr(reply, name)
+            if text and any(key in text for key in self._keys):
+                masked[name] = self.mask(text)
+        if reply.finish_reason not in FINISH_REASONS:
+            # It is shown like an error, and no answer: parts of the key are masked as well.
+            context = replace(self._asked, key="", secrets=self._keys)
+            masked["finish_reason"] = context.without_key(reply.finish_reason)
         return structs.replace(reply, **masked) if masked else reply
 
     def mask(self, text: str) -> str:

@@ -10,13 +10,12 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from harness.cli.verbs import SETTINGS, CommandGroup, all_verbs, documented, find_verb
+from harness.cli.verbs import SETTINGS, CommandGroup, all_verbs, documented, find_verb, placed
 from harness.plugin import Verb
 
 FIRST_STEPS = """First steps:
@@ -86,7 +85,7 @@ class _Completed(TyperCommand):
 
 
 def _completed(name: str, verb: Verb) -> Any:
-    complete = _placed(verb.completes)
+    complete = placed(verb.completes)
 
     def words(incomplete: str) -> list[str]:
         subverbs = [word for word in verb.subverbs if word.startswith(incomplete)]
@@ -103,13 +102,8 @@ def _completed(name: str, verb: Verb) -> Any:
     return typer.main.get_command(alone)
 
 
-def _placed(place: str) -> Any:
-    module, _, attribute = place.partition(":")
-    return getattr(import_module(module), attribute)
-
-
 def _imported(name: str, verb: Verb) -> Any:
-    function = _placed(verb.place)
+    function = placed(verb.place)
     if isinstance(function, typer.Typer):
         group: Any = typer.main.get_group(function)
         group.name = name

@@ -1,4 +1,4 @@
-"""`harness run` and `harness eval`: execute the runs of a run file, one after another."""
+"""`harness run`: execute the runs of a run file, one after another."""
 
 import shlex
 import sys
@@ -17,19 +17,17 @@ from harness.cli.confirm import confirm_cost
 from harness.cli.endings import INTERRUPTED, MANY, attended, early_end, say_verdictless
 from harness.cli.options import Limit, Overrides, outcomes
 from harness.cli.verbs import find_verb
-from harness.config.loading import parse_override
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.engine.executor import Execution, Result, execute_all
 from harness.engine.job import Job
 from harness.engine.models import Resources, ignored_urls
-from harness.engine.preparation import LOOKED_AT, prepare_all
+from harness.engine.preparation import LOOKED_AT, prepare_all, prepare_data
 from harness.engine.progress import OTHER_ERRORS, Tally
 from harness.engine.run_copies import set_copies_aside
 from harness.engine.run_files import read_runs
 from harness.engine.turns import assessed_references
-from harness.errors import ConfigError, HarnessError, RunConflict, SecretMissing
-from harness.plugin_loader import kind
+from harness.errors import HarnessError, RunConflict, SecretMissing
 from harness.records import OUTCOMES, Outcome
 from harness.report.text import usd
 from harness.store.judgements import FAILED
@@ -37,7 +35,6 @@ from harness.store.run_folder import RunFolder
 from harness.store.runs import fresh_base, run_name, set_aside, shard_base
 from harness.terminal.console import output, say, show
 from harness.terminal.display import Display
-from harness.terminal.published import fetch_published
 from harness.wording import count_of
 
 
@@ -90,82 +87,7 @@ def run(
     reasons = _finish_reasons(folders).difference(OUTCOMES) if retry else ()
     retried = outcomes(retry, [*OUTCOMES[1:], *sorted(reasons)])  # all but ok
     how = Manner(dry_run, retried, yes, rescore, fresh)
-    _carry_out(runs, base, _repeated(), settings, how)
-
-
-def evaluate(
-    tasks: str,
-    model: Annotated[list[str], typer.Option("-m", "--model", metavar="MODELS")],
-    option: Overrides = None,
-    limit: Limit = None,
-    budget: Annotated[float | None, typer.Option(min=0.0001, metavar="USD")] = None,
-    judge: Annotated[str, typer.Option(metavar="MODEL")] = "",
-    name: str = "eval",
-    fresh: bool = False,
-    rescore: bool = False,
-    batch: bool = False,
-    detach: bool = False,
-    dry_run: bool = False,
-    yes: bool = False,
-) -> None:
-    """Evaluate models on benchmarks, and show one table of results.
-
-    The published data is used, and downloaded at first use. If all models are simulated, or if a
-    benchmark's data cannot be downloaded, built-in instances are used. Writes an equivalent run
-    file. To resume an interrupted evaluation, repeat the command. Exit codes: 0 finished, 1 failed,
-    some calls failed, or half of the samples have no verdict, 3 the budget is spent, 4 detached,
-    130 interrupted.
-
-    Args:
-        tasks: Benchmarks, separated by commas; 'harness tasks' lists them.
-        model: Models, separated by commas or repeated: BACKEND/NAME or PRESET/NAME, such as
-            openai/gpt-4o-mini; 'harness backends' lists both.
-        option: Set a key in all runs, such as decoding.temperature=0; repeatable.
-        limit: Run at most N instances of each benchmark, round-robin over groups.
-        budget: A hard cap on the cost of all runs together, in US dollars.
-        judge: The model that judges the benchmarks that need a judge.
-        name: Prefix of the runs' names: NAME.TASK.MODEL.
-        fresh: Start new runs, and keep the earlier ones of this name as NAME-DATE.
-        rescore: If only the checks or their data have changed, score the recorded answers again.
-        batch: Make the calls in the providers' batches: cheaper, but they may take a day.
-        detach: Like --batch, but end when all calls are in batches; repeat the command to continue.
-        dry_run: Print the plan and estimated cost without running.
-        yes: Do not ask before runs that may cost more than HARNESS_ASK_ABOVE_USD.
-    """
-    # Not imported for `harness run`: reading the catalogue takes longer than the rest.
-    from harness.engine.suite import evaluation, write_suite
-
-    settings = Settings()
-    named, models = (
-        _names_in("task", tasks, kind("tasks").names()),
-        _names_in("model", ",".join(model)),
-    )
-    changes = dict(map(parse_override, option or []))
-    if batch or detach:
-        changes.setdefault("limits.batch", True)
-    asked = evaluation(named, models, changes, judge=judge, limit=limit, budget=budget)
-    runs = asked.runs
-    if detach:
-        runs = {variant: run.in_batches(detach=True) for variant, run in runs.items()}
-    again = _repeated()
-    path = settings.runs_dir / f"{RunFolder(settings.runs_dir, name).name}.yaml"
-    for note in asked.notes:
-        say(note, "yellow")
-
-    def begin() -> None:
-        write_suite(path, asked.tree, again)
-        say(f"Run file: {path}. To change it, copy it; to run it: harness run {path}")
-
-    how = Manner(dry_run, (), yes, rescore, fresh, table=True)
-    _carry_out(runs, name, again, settings, how, begin)
-
-
-def _names_in(what: str, text: str, known: list[str] | None = None) -> list[str]:
-    names = [name for part in text.split(",") if (name := part.strip())]
-    if not names:
-        remedy = f"Name one of {', '.join(known)}." if known else "Write BACKEND/NAME."
-        raise ConfigError(f"Which {what}?", remedy)
-    return names
+    carry_out(runs, base, repeated_command(), settings, how)
 
 
 def _finish_reasons(folders: Iterable[RunFolder]) -> set[str]:
@@ -179,7 +101,7 @@ def _finish_reasons(folders: Iterable[RunFolder]) -> set[str]:
     return reasons
 
 
-def _repeated() -> str:
+def repeated_command() -> str:
     """Return this process's command line without options for the first session only."""
     return shlex.join(["harness", *(w for w in sys.argv[1:] if w not in ("--fresh", "--rescore"))])
 
@@ -195,7 +117,7 @@ class Manner(NamedTuple):
     table: bool = False  # show the results in one table of models and benchmarks
 
 
-def _carry_out(
+def carry_out(
     runs: Mapping[str, RunFile],
     base: str,
     again: str,
@@ -224,7 +146,7 @@ def _carry_out(
         with set_aside(root, base, runs) if how.fresh else nullcontext("") as kept:
             if how.fresh:
                 set_copies_aside(settings, base, runs)
-            fetch_published(runs, base, resources)
+            prepare_data(runs, base, resources)
             jobs = prepared(base, rescore=how.rescore)
             if missing and any(map(_owes_calls, jobs.values())):
                 secret(missing[0])

@@ -26,9 +26,8 @@ from harness.engine.rescoring import Rescorer, batches
 from harness.engine.resolving import build_task
 from harness.engine.run_files import run_named
 from harness.errors import DataMissing, option
-from harness.execution import executing
 from harness.records import SCHEMA_VERSION
-from harness.report.transcript import change_line, changes_document
+from harness.report.verdict_changes import change_line, changes_document
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
 from harness.store.lost_lines import warn_of_missing
@@ -64,9 +63,8 @@ def score(
         raise DataMissing(f"The run {folder.name!r} has no attempts to score.", remedy)
     warn_of_missing(folder, recorded.attempts)
     config = folder.read_config()
-    with executing(folder.execution()):
-        task = build_task(config, settings)
-        fingerprint = dict(task.fingerprint())
+    task = build_task(config, settings)
+    fingerprint = dict(task.fingerprint())
     manifest = folder.read_manifest()
     display = recorded_display(config, task.instances())
     if any(manifest.get(key) != value for key, value in display.items()):

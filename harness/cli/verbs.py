@@ -7,13 +7,14 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from harness.declarations import declarations
+from harness.declarations import declarations, declared_views
 from harness.plugin import Verb
 
 RUN_NAMES = "harness.cli.completion:run_names"
@@ -26,22 +27,10 @@ CORE: Mapping[str, Verb] = {
         executes=True,
         completes="harness.cli.completion:run_files",
     ),
-    "eval": Verb(
-        summary="Evaluate models on benchmarks, and show one table of results.",
-        heading="Run",
-        place="harness.cli.run:evaluate",
-        executes=True,
-    ),
     "ls": Verb(
         summary="List the runs.",
         heading="Look at runs",
         place="harness.cli.manage:ls",
-    ),
-    "show": Verb(
-        summary="Show a run's metrics, its failures, or one instance in full.",
-        heading="Look at runs",
-        place="harness.cli.show:show",
-        completes=RUN_NAMES,
     ),
     "mv": Verb(
         summary="Rename a run.",
@@ -94,6 +83,12 @@ def find_verb(name: str) -> Verb | None:
     return CORE.get(name) or all_verbs().get(name)
 
 
+def placed(place: str) -> Any:
+    """Return what is at a place of the form ``MODULE:NAME``."""
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
+
+
 SETTINGS: dict[str, Any] = {
     "pretty_exceptions_enable": False,
     "rich_markup_mode": None,
@@ -142,6 +137,8 @@ def documented(verb: Callable[..., None]) -> Callable[..., None]:
     helps = {name: " ".join(said.split()) for name, said in found}
     hints = typing.get_type_hints(verb, include_extras=True)
     for name, parameter in inspect.signature(verb).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            continue
         kind: Any = hints[name]
         if typing.get_origin(kind) is Annotated:
             kind, given = typing.get_args(kind)[:2]
@@ -154,7 +151,24 @@ def documented(verb: Callable[..., None]) -> Callable[..., None]:
         given.metavar = given.metavar or _metavar(name, kind)
         verb.__annotations__[name] = Annotated[kind, given]
     verb.__doc__ = text
+    _replace_views(verb)
     return verb
+
+
+def _replace_views(verb: Callable[..., None]) -> None:
+    """Replace ``**views``, if a verb takes it, by a flag for each view that plug-ins bring."""
+    signature = inspect.signature(verb)
+    *parameters, last = signature.parameters.values()
+    if last.kind is not last.VAR_KEYWORD:
+        return
+    for name, view in declared_views().items():
+        flag = typer.Option(f"--{name.replace('_', '-')}", help=view.summary)
+        kind = Annotated[bool, flag]
+        verb.__annotations__[name] = kind
+        parameters.append(
+            inspect.Parameter(name, last.KEYWORD_ONLY, default=False, annotation=kind)
+        )
+    vars(verb)["__signature__"] = signature.replace(parameters=parameters)
 
 
 def _metavar(name: str, kind: Any) -> str | None:

@@ -1,1 +1,1 @@
-"""Finds, fetches, converts and reads data sets."""
+"""Finds, converts and reads data sets."""

@@ -96,14 +96,6 @@ def _catalogue() -> dict[str, DataSet]:
 CATALOGUE = _catalogue()
 
 
-def published(task: str, dataset: object) -> list[DataSet]:
-    """Return the data sets that a task reads for this value of its option ``dataset``."""
-    found = CATALOGUE.get(task)
-    if found is None or not found.option or found.option != dataset:
-        return []
-    return [found, *(CATALOGUE[name] for name in found.needs)]
-
-
 def data_set(name: str) -> DataSet:
     """Look up a data set in the catalogue."""
     if name not in CATALOGUE:

@@ -124,6 +124,21 @@ def installed(root: Path, name: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
+def prompt_files(name: str, root: Path) -> dict[str, Path]:
+    """Return the files of a data set that consists of prompts, by the prompts' names."""
+    from harness.datasets.catalogue import data_set  # reading the catalogue takes 30 ms
+
+    paths = {}
+    for product in data_set(name).products:
+        path = installed(root, product.path)
+        if path is None:
+            file = root / product.path
+            problem = f"The authors' prompts are not installed: there is no file {file}."
+            raise DataMissing(problem, f"Run 'harness data fetch {name}'.")
+        paths[Path(product.path).stem] = path
+    return paths
+
+
 def _refuse_others(name: str, places: Sequence[Path]) -> None:
     """Raise ConfigError unless all places are one file or folder, or equal files."""
     for other in places[1:]:

@@ -122,7 +122,10 @@ def _unanswered(
 
 
 def _recordable(scores: Mapping[str, Score], instance: Instance[Any]) -> Mapping[str, Score]:
-    return recordable(scores, instance.id, rescore_remedy())
+    try:
+        return recordable(scores, instance.id)
+    except ConfigError as error:
+        raise ConfigError(error.message, f"{error.remedy} {rescore_remedy()}") from None
 
 
 def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, found: Assessment) -> str:
@@ -194,31 +197,30 @@ _REASONS = "A reason is a string."
 _DETAILS = f"Details are a mapping of JSON values, at most {MAX_DEPTH} levels deep."
 
 
-def recordable(scores: Mapping[str, Score], instance: str, remedy: str) -> Mapping[str, Score]:
+def recordable(scores: Mapping[str, Score], instance: str) -> Mapping[str, Score]:
     """Return scores in the form in which they are recorded: NumPy's values become Python's.
 
     Args:
         scores: The scores of an answer, by name.
         instance: The id of the answer's instance, for the error message.
-        remedy: What the user should do, for the error message.
 
     Raises:
         ConfigError: If a score could not be written, or not be read back. The message names the
             score, its value and the limit.
     """
     where = f"of instance {instance!r:.60}"
-    if not isinstance(scores, Mapping):
-        raise ConfigError(f"The scores {where} are {_value_text(scores)}.", f"{_SCORES} {remedy}")
+    if not isinstance(scores, (dict, Mapping)):  # a dict is recognised at once
+        raise ConfigError(f"The scores {where} are {_value_text(scores)}.", _SCORES)
     checked = {}
     for name, score in scores.items():
         if not (isinstance(name, str) and isinstance(score, Score)):
             problem = f"The score {_value_text(name)} {where} is {_value_text(score)}."
-            raise ConfigError(problem, f"{_SCORES} {remedy}")
+            raise ConfigError(problem, _SCORES)
         try:
             checked[name] = _recordable_score(score)
         except ConfigError as error:
             problem = f"The score {name!r:.60} {where} has {error.message}."
-            raise ConfigError(problem, f"{error.remedy} {remedy}") from None
+            raise ConfigError(problem, error.remedy) from None
     return checked
 
 
@@ -236,7 +238,7 @@ def _recordable_score(score: Score) -> Score:
     if not isinstance(score.reason, str):
         raise ConfigError(f"the reason {_value_text(score.reason)}", _REASONS)
     details = score.details
-    if not isinstance(details, Mapping):
+    if not isinstance(details, (dict, Mapping)):
         raise ConfigError(f"the details {_value_text(details)}", _DETAILS)
     if details:
         details = _recordable_details(details)

@@ -25,13 +25,14 @@ from harness.engine.crashes import HeldCrashes
 from harness.engine.heartbeat import Heartbeat
 from harness.engine.job import Job
 from harness.engine.long_answers import LongAnswers
+from harness.engine.next_turn import TurnStrategy
 from harness.engine.observing import Observation, observed_run
 from harness.engine.plan import OwedSample, RunPlan, Work
 from harness.engine.progress import Ending, Listener, Tally, Verdicts
 from harness.engine.reasoning import unseparated
 from harness.engine.restoring import CachedDraws, is_cached
 from harness.engine.run_files import with_own_rows
-from harness.engine.samples import Samples
+from harness.engine.samples import Rewriter, Samples
 from harness.engine.session import Session, open_session, rare_collections, work_off
 from harness.errors import (
     AFFECTS_ALL_RUNS,
@@ -41,8 +42,9 @@ from harness.errors import (
     HarnessError,
     option,
 )
+from harness.plugin_loader import Kind
 from harness.ports import Task, overrides
-from harness.records import SCORING_VERSION, Attempt, Request
+from harness.records import SCORING_VERSION, Attempt, Instance, Request
 from harness.store.aggregates import write_aggregates
 from harness.store.file_states import (
     ATTEMPTS,
@@ -66,8 +68,6 @@ if TYPE_CHECKING:
     from harness.analysis.metrics import Metrics
     from harness.engine.judges import Judges
     from harness.engine.judging import Judging
-    from harness.engine.next_turn import PlayedUser
-    from harness.engine.paraphrase import Paraphraser
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +224,8 @@ async def _work(
     work = job.work(plan)
     tally = Tally(rounds=job.run.rounds.max, budget=session.budget)
     judging: Judging | None = None
-    paraphraser: Paraphraser | None = None
-    user: PlayedUser | None = None
+    paraphraser: Rewriter | None = None
+    user: Callable[[Instance[Any]], TurnStrategy] | None = None
     with contextlib.ExitStack() as stack:
         writer = stack.enter_context(JsonLinesWriter(job.folder.attempts, job.folder.seal()))
         if judges is not None:
@@ -250,20 +250,18 @@ async def _work(
         workers = models.worker_count(asked, work.owed)
         manifest.plan(work.total, work.owed + work.later, job.unanswerable())
         if job.paraphraser is not None and job.run.polish is not None:
-            from harness.engine.paraphrase import Paraphraser
-
             second = bind(session, job.paraphraser)
-            paraphraser = Paraphraser(job.task, second, job.run.polish.prompt)
+            build_paraphraser = Kind("section_builders").load("polish")
+            paraphraser = build_paraphraser(job.task, second, job.run.polish.prompt)
         if job.user is not None:
-            from harness.engine.next_turn import PlayedUser
-
-            user = PlayedUser(job.task, job.user, bind(session, job.user.model))
+            user = partial(job.user.turns, job.task, bind(session, job.user.model))
 
         score_warnings = ScoreWarnings()
 
         def write(attempt: Attempt, passed: bool | None, before: Verdicts) -> None:
             writer.append(attempt)
-            score_warnings.update(warnings_of(attempt.scores))
+            for named_warning in warnings_of(attempt.scores):
+                score_warnings[named_warning] += 1
             tally.record(attempt, passed, before)
             observation.attempt(attempt)
 

@@ -22,7 +22,7 @@ from harness.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from harness.engine.judges import JudgeModel  # not imported for a run without judges
-    from harness.engine.next_turn import UserModel
+    from harness.engine.next_turn import PlayedUser
 
 
 class FileVariant(NamedTuple):
@@ -47,7 +47,7 @@ class Job:
     model: models.Model
     settings: Settings
     paraphraser: models.Model | None = None  # rewrites instructions and feedback (``polish``)
-    user: UserModel | None = None  # plays the user in conversations
+    user: PlayedUser | None = None  # plays the user in conversations
     judges: tuple[JudgeModel, ...] = ()
     shots: FewShotPrompts | None = None
     # outcomes or finish reasons of attempts to retry

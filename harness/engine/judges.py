@@ -1,23 +1,23 @@
 """The judges of a run file (``judges:``, ``panels:``), and the requests that they make."""
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from harness.config.run_file import RunFile
 from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
-from harness.datasets.folder import DataFolder
+from harness.datasets.folder import DataFolder, prompt_files
 from harness.declarations import declarations
 from harness.engine.assessment import UNANSWERED, judged_outcomes, reply_outcome
 from harness.engine.models import Model, ModelBuilder
 from harness.engine.other_runs import answers_of
 from harness.errors import ConfigError
-from harness.plugin_loader import kind
+from harness.plugin_loader import Kind, kind
 from harness.ports import (
     LOGPROBS,
     PARAMETERS,
@@ -224,8 +224,6 @@ def _plugin(
     if isinstance(prompt, str) and is_path(prompt):
         options["prompt"] = data.own(prompt)
     if published := published_prompts([section]):
-        from harness.datasets.fetch import prompt_files  # reading the catalogue takes a while
-
         [file] = prompt_files(published[0], settings.data_dir).values()
         options["prompt"] = str(file)
     judge: Judge = kind("judges").build(
@@ -269,6 +267,35 @@ def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
         judge.decides,
         decides_by_criteria(judge.judge),
     )
+
+
+JudgeScores = Mapping[str, Mapping[str, Score] | None]
+"""Maps each judge to its scores by name, None if it gave no verdict, or {} if it was not asked."""
+
+
+class JudgePanel(Protocol):
+    """Combines the scores of several judges.
+
+    A package declares, as ``panels`` of its `section_builders`, a function that returns one, given
+    a `PanelSection`.
+    """
+
+    @property
+    def of(self) -> Sequence[str]:
+        """The names of the judges."""
+
+    def combine(self, judged: JudgeScores) -> Mapping[str, Score]:
+        """Return the panel's scores by name, or {} if no judge was asked.
+
+        Raises:
+            Unparseable: If no score gets a value.
+        """
+
+
+def build_panel(section: PanelSection) -> JudgePanel:
+    """Build a panel from its section in a run file."""
+    build: Callable[[PanelSection], JudgePanel] = Kind("section_builders").load("panels")
+    return build(section)
 
 
 def check_panels(panels: Sequence[PanelSection], judges: Mapping[str, RegisteredJudge]) -> None:

@@ -29,7 +29,7 @@ from harness.engine.assessment import (
 )
 from harness.engine.call_stack import bind
 from harness.engine.job import Job
-from harness.engine.judges import JudgeModel, Judges, judge_warnings
+from harness.engine.judges import JudgeModel, JudgePanel, Judges, build_panel, judge_warnings
 from harness.engine.models import Model
 from harness.engine.plan import RunPlan
 from harness.engine.progress import Tally
@@ -37,10 +37,9 @@ from harness.engine.reasoning import RecordedAnswers
 from harness.engine.restoring import is_cached
 from harness.engine.session import BoundModel, Session, work_off
 from harness.engine.turns import answered
-from harness.errors import CallError, FatalCallError, Unparseable
+from harness.errors import CallError, ConfigError, FatalCallError, Unparseable
 from harness.ports import Task
 from harness.records import SCHEMA_VERSION, Attempt, Call, Instance, Request, Score, Usage
-from harness.scoring.panel import Panel
 from harness.scoring.reasoning import Reasoning
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
@@ -143,9 +142,7 @@ class Judging:
         self._judges, self._names, self._deciding = judges.models, judges.names, judges.deciding
         self._task, self._bind = judges.task, bind
         self._outcomes = judged_outcomes(judges.task)
-        self._panels = {
-            one.as_: Panel(one.of, one.by, one.passes_from, one.quorum) for one in judges.panels
-        }
+        self._panels = {section.as_: build_panel(section) for section in judges.panels}
         self._attempts, self._writer, self._tally = attempts, writer, tally
         self._reasoning = reasoning
         self._unsaved: ReplyUnsaved | None = None
@@ -472,7 +469,7 @@ class Judging:
         )
 
     def _by_panels(
-        self, attempt: Attempt, panels: Mapping[str, Panel], said: Mapping[str, Judgement]
+        self, attempt: Attempt, panels: Mapping[str, JudgePanel], said: Mapping[str, Judgement]
     ) -> Iterator[Judgement]:
         for name, panel in panels.items():
             found = [said.get(member) for member in panel.of]
@@ -497,8 +494,11 @@ class Judging:
 def _judgement(
     judge: str, attempt: Attempt, started: float, ended: float, scores: Mapping[str, Score]
 ) -> Judgement:
-    remedy = f"No paid reply is lost: fix the judge {judge!r}, and run again."
-    scores = recordable(scores, attempt.instance, remedy)
+    try:
+        scores = recordable(scores, attempt.instance)
+    except ConfigError as error:
+        remedy = f"No paid reply is lost: fix the judge {judge!r}, and run again."
+        raise ConfigError(error.message, f"{error.remedy} {remedy}") from None
     return Judgement(
         v=SCHEMA_VERSION,
         judge=judge,

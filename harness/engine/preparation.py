@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from harness.analysis.metrics import PASS_RATE
 from harness.config.run_file import RunFile, of_k
 from harness.config.sections import CheckSection
 from harness.config.settings import Settings
+from harness.declarations import declared_members
 from harness.engine import models
 from harness.engine.changes import check_changes
 from harness.engine.crashes import with_on_error
@@ -34,6 +35,23 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger("harness")
+
+Preparation = Callable[[Mapping[str, RunFile], str, models.Resources], None]
+"""Prepares runs before they start: takes them by variant, the prefix of their names, and what this
+process shares between runs. It is called by each command that runs something, so its module should
+import little.
+"""
+
+
+def prepare_data(runs: Mapping[str, RunFile], base: str, resources: models.Resources) -> None:
+    """Let plug-ins prepare runs before they start, such as by downloading their data.
+
+    The runs are given by variant, and their names begin with ``base``.
+    """
+    for members in declared_members("preparations").values():
+        for member in members:
+            preparation = cast("Preparation", member.load())
+            preparation(runs, base, resources)
 
 
 def prepare(
@@ -76,8 +94,7 @@ def prepare(
     judges: tuple[JudgeModel, ...] = ()
     shots: FewShotPrompts | None = None
     if run.user:
-        from harness.engine.next_turn import build_user
-
+        build_user = Kind("section_builders").load("user")
         user = build_user(run.user, builder, run.seed)
     if run.judges:
         from harness.engine.judges import build_judges

@@ -68,7 +68,7 @@ class SeparatedCalls:
         reply = call.reply
         if reply.finish_reason not in FINISH_REASONS:
             self.unknown_reasons[reply.finish_reason] += 1
-        if request.loglikelihoods or request.window or self.reasoning.keeps:
+        if request.loglikelihoods or request.window or not self.reasoning.may_mark(reply.text):
             return call
         prompt = _prompt(request, self.evaluated)
         answer, reasoning = _separated(self.reasoning, reply.text, prompt, self.unknown)
@@ -141,7 +141,9 @@ class RecordedReasoning:
             attempt: The attempt.
             earlier: The attempts in the sample's earlier rounds.
         """
-        if not attempt.text or attempt.finish_reason == CONSTRAINT_REFUSED or self.reasoning.keeps:
+        if not attempt.text or attempt.finish_reason == CONSTRAINT_REFUSED:
+            return attempt
+        if not self.reasoning.may_mark(attempt.text):
             return attempt
         if attempt.reasoning is not None:  # separated when it was read
             return attempt

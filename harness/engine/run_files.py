@@ -79,6 +79,9 @@ def read_runs(
         base, where = path.stem, str(path)
         tree = read(path)
         if in_run_folder(path):
+            RunFolder(
+                path.absolute().parent.parent, path.absolute().parent.name
+            ).report_executions()
             tree = with_rows_path(tree, path.parent.absolute())
         tree = _plain(tree, own, where=where)
         if path == Path(file):  # a shipped file has no files next to it

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import UNSET, UnsetType, convert
 from msgspec.structs import replace
@@ -25,7 +25,6 @@ from harness.engine.long_answers import LONG, LongAnswers
 from harness.engine.next_turn import (
     AnsweredTurn,
     FeedbackTurns,
-    PlayedTurns,
     ScriptedTurns,
     TurnStrategy,
     UserTurnMissing,
@@ -64,13 +63,28 @@ from harness.records import (
 
 if TYPE_CHECKING:
     from harness.engine.judging import Judging  # not imported for a run without judges
-    from harness.engine.next_turn import PlayedUser
-    from harness.engine.paraphrase import Paraphraser
 
 CALLED_A_TOOL = "The model called a tool, so the conversation cannot continue without its result."
 
 Rewritings = tuple[Rewriting, ...]
 NO_VERDICT = AnswerVerdict(None)
+
+
+class Rewriter(Protocol):
+    """Rewrites a run's instructions and feedback.
+
+    A package declares, as ``polish`` of its `section_builders`, a function that returns one. It
+    takes the run's task, the model that paraphrases, and the section's ``prompt``.
+    """
+
+    async def rewrite(
+        self,
+        text: str,
+        kind: Literal["instruction", "feedback"],
+        instance: Instance[Any],
+        origin: Origin,
+    ) -> tuple[str, Rewriting]:
+        """Return the paraphrase, or else the original text, and a record of the call."""
 
 
 @dataclass(slots=True)
@@ -83,9 +97,9 @@ class Samples:
     record: Callable[[Attempt, bool | None, Verdicts], None]
     stop: Stop  # once requested, no further round starts
     judging: Judging | None = None  # None: the rules alone decide
-    paraphraser: Paraphraser | None = None  # None: send the user's turns unchanged
+    paraphraser: Rewriter | None = None  # None: send the user's turns unchanged
     long_answers: LongAnswers | None = None  # None: score long answers in this process too
-    user: PlayedUser | None = None  # None: no model plays the user
+    user: Callable[[Instance[Any]], TurnStrategy] | None = None  # None: no model plays the user
     # Whether a round is asked for; if not, the sample is left as it is.
     accepts: Callable[[Request], Awaitable[bool]] | None = None
 
@@ -108,7 +122,7 @@ class Samples:
             return 0
         before, several = self.plan.verdicts(owed), owed.turns > 1
         strategy = self._strategy(owed)
-        played = isinstance(strategy, PlayedTurns)
+        played = self._plays_user(instance)
         last, answers = max(owed.turns, rounds.max), [attempt.text or "" for attempt in done]
         verdicts = self.plan.turn_verdicts(owed) if several else []
         for number in range(owed.round, last + 1):
@@ -176,12 +190,14 @@ class Samples:
 
     def _strategy(self, owed: OwedSample) -> TurnStrategy:
         """Return how a sample's next turns are found."""
-        task, instance = self.plan.task, owed.instance
-        if self.user is not None and user_role(task, instance) is not None:
-            return PlayedTurns(task, instance, self.user)
+        if self.user is not None and self._plays_user(owed.instance):
+            return self.user(owed.instance)
         if owed.turns > 1:
-            return ScriptedTurns(task, instance)
+            return ScriptedTurns(self.plan.task, owed.instance)
         return FeedbackTurns(self._feedback, self.plan.run.rounds.stop_on_pass)
+
+    def _plays_user(self, instance: Instance[Any]) -> bool:
+        return self.user is not None and user_role(self.plan.task, instance) is not None
 
     async def _call(
         self,

@@ -229,6 +229,7 @@ _WRAPPED = (  # what a mention has before and after it
     (re.compile(r".*\|[ \t]*"), re.compile(r"[ \t]*\|")),
     (re.compile(r".*[\w,][ \t]+"), re.compile(r"[ \t]+[a-z]")),
 )
+_TOOL_CALLS = '{"text": '  # the start of an answer that calls tools, in JSON
 _GROUP = re.compile(r"\?p?<\w+>")  # the name of a group, in a regular expression in lower case
 
 
@@ -301,9 +302,32 @@ class Reasoning:
             () if stated == KEEP else tuple(stated_marks((KNOWN,) if stated is None else stated))
         )
 
+    @cached_property
+    def _starts(self) -> re.Pattern[str]:
+        """The marks with which a separated or unknown reply may begin, in one expression."""
+        starts = {_UNKNOWN.pattern, *(mark.opening for mark in self.marks)}
+        starts |= {mark.before_answer for mark in self.marks if mark.before_answer}
+        return re.compile("|".join(f"(?:{start})" for start in sorted(starts)))
+
+    @cached_property
+    def _hints(self) -> frozenset[str]:
+        return frozenset(mark.hint for mark in self.marks if not mark.needs_closing)
+
+    def may_mark(self, text: str) -> bool:
+        """Return whether a reply may have marks, known or not; takes a fraction of `separate`."""
+        if self.keeps:
+            return False
+        if text.startswith(_TOOL_CALLS) or self._starts.match(text, _after_space(text, 0)):
+            return True
+        lowered = text.lower()
+        for hint in self._hints:  # noqa: SIM110 - a fifth of the time of any()
+            if hint in lowered:
+                return True
+        return False
+
     def separate(self, text: str, prompt: Prompt = NO_PROMPT) -> Separated:
         """Separate a reply's text. An answer that calls tools (JSON) has its text in ``text``."""
-        if text.startswith('{"text": ') and '"tool_calls": [' in text:
+        if text.startswith(_TOOL_CALLS) and '"tool_calls": [' in text:
             return self._of_tool_calls(text, prompt)
         mentions: dict[ReasoningMark, bool] = {}
 

@@ -24,7 +24,7 @@ from harness.config.run_file import RunFile, check_name
 from harness.config.validation import validated
 from harness.config.yaml_text import read
 from harness.errors import ConfigError, RunConflict, StoreFailed, option
-from harness.execution import ExecutionRefused, Permission, executing
+from harness.execution import ExecutionRefused, executing, permission, report_executions
 from harness.plugin_loader import CODE, without_removed
 from harness.records import METRICS_VERSION, SCHEMA_VERSION, Time
 from harness.store.file_states import ATTEMPTS as ATTEMPTS
@@ -174,10 +174,14 @@ class RunFolder:
                     raise OSError(errno.ELOOP, "")
 
     def read_config(self) -> RunFile:
-        """Read the run file, with all defaults, of the run's latest session."""
+        """Read the run file, with all defaults, of the run's latest session.
+
+        Code that it names is reported from then on (`report_executions`).
+        """
         self._refuse_links(self.config.name, ROWS)
         if not self.config.exists() and self.attempts.exists():
             raise StoreFailed(*missing_config(self.config))
+        self.report_executions()
         tree = read(self.config)
         if isinstance(task := tree.get("task"), dict):
             tree["task"] = without_removed(task)
@@ -191,11 +195,13 @@ class RunFolder:
                 del model["version"]
         return validated(RunFile, with_rows_path(tree, self.path), str(self.config))
 
-    def execution(self) -> Permission:
-        """Return the permission for a command that executes the code that the run names."""
+    def report_executions(self) -> None:
+        """Name the files that the run names before they are executed, unless it was made here."""
+        if permission() == "refused":
+            return
         host = self.read_manifest().get("host")
-        here = isinstance(host, dict) and host.get("name") == platform.node()
-        return "allowed" if here else "reported"
+        if not (isinstance(host, dict) and host.get("name") == platform.node()):
+            report_executions()
 
     def remove(self) -> None:
         """Delete the run's folder, or only the link if it is one."""

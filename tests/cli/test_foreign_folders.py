@@ -262,6 +262,42 @@ def test_a_command_that_needs_the_code_names_the_file(
     assert marker.exists()
 
 
+@pytest.mark.parametrize(
+    "command", ["score c", "judge c --judge j --yes", "run runs/c/config.yaml --name d --dry-run"]
+)
+def test_all_files_that_a_run_of_another_machine_names_are_reported(
+    tmp_path: Path, command: str
+) -> None:
+    executed = tmp_path / "executed"
+    for name, answer in (("model", "'yes'"), ("judge", "'yes'"), ("check", "True")):
+        code = f"open({str(executed)!r}, 'a').write('{name} ')\ndef {name}(text): return {answer}\n"
+        (tmp_path / f"{name}.py").write_text(code)
+    file = {
+        "task": {
+            **{"rows": [{"q": "a", "criteria": ["b"]}], "prompt": "{{ q }}"},
+            "checks": ["./check.py"],
+        },
+        "model": {"backend": "./model.py"},
+        "judges": [{"name": "yes_no", "as": "j", "model": {"backend": "./judge.py"}}],
+    }
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(file))
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        apart: dict[str, bool] = {"close_fds": True}  # in a process of its own: it has loaded none
+        return harness(*words, env=environment(tmp_path), cwd=tmp_path, **apart)
+
+    ended = run("run", "c.yaml")
+    assert ended.returncode == 0, ended.stderr
+    assert "Executing" not in ended.stderr
+    manifest = tmp_path / "runs" / "c" / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"host": {"name": "other"}}))
+    executed.unlink()
+    ended = run(*command.split())
+    assert ended.returncode == 0, ended.stderr
+    for name in executed.read_text().split():
+        assert f"Executing {tmp_path}/{name}.py" in ended.stderr
+
+
 LINKS = (
     *(
         "attempts.jsonl",

@@ -4,7 +4,7 @@ from harness.plugin import Plugin, Verb
 
 plugin = Plugin(
     summary="Builders of benchmarks like COLLIE, ConCodeEval and WildIFEval.",
-    requires=("collie", "concodeeval", "wildifeval"),
+    requires=("collie", "concodeeval", "data", "wildifeval"),
     verbs={
         "build": Verb(
             summary="Build your own benchmark.",

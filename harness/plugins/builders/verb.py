@@ -31,11 +31,11 @@ from harness.plugins.builders.wildifeval import (
 )
 from harness.plugins.builders.wildifeval.curation_file import AUTHORS_PROMPTS, load_curation
 from harness.plugins.builders.wildifeval.pipeline import StageEstimate
+from harness.plugins.data.published import fetch_prompts
 from harness.report.table import Cell, Column, table
 from harness.report.text import printable, usd
 from harness.terminal.console import ExactOutput, messages, say, show, write
 from harness.terminal.display import Display
-from harness.terminal.published import fetch_prompts
 from harness.workers import Workers, cores
 
 LIKELY = 0.5  # minimum probability of yes for a model's answer to count as yes

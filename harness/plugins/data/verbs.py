@@ -15,15 +15,15 @@ from harness.cli.verbs import VerbGroup
 from harness.config.loading import parse_override
 from harness.config.settings import Settings
 from harness.datasets.catalogue import CATALOGUE, data_set
-from harness.datasets.fetch import summary
 from harness.datasets.folder import DataFolder, installed
 from harness.errors import ConfigError, DataMissing
 from harness.plugin_loader import Kind, kind
 from harness.plugins.data import documents
 from harness.plugins.data.documents import criteria_document, data_document
+from harness.plugins.data.fetch import summary
+from harness.plugins.data.published import install
 from harness.ports import Task, overrides
 from harness.terminal.console import output, say, show, show_listing, write
-from harness.terminal.published import install
 
 WIDE = 80  # columns of a terminal on which data sets are listed as a table
 

@@ -28,8 +28,6 @@ from harness.backends.openai import PRESETS
 from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
 from harness.cli.options import JsonFormat
 from harness.config.settings import Settings, cloud_credentials, key_state, secret
-from harness.datasets.catalogue import CATALOGUE
-from harness.datasets.fetch import in_nltk_folder, summary
 from harness.declarations import DISTRIBUTION, declarations, declared_members
 from harness.engine.call_layers import call_layers
 from harness.engine.clusters import cluster as cluster_named
@@ -73,7 +71,7 @@ def doctor(
             _folder("cache", settings.cache_dir, "broken"),
             _folder("data", settings.data_dir, "lack"),
         ],
-        "Data": [_data(name, settings.data_dir) for name in CATALOGUE],
+        "Data": list(_declared("Data")),
         "Keys": [*_keys(keys), *_clouds()],
     }
     if not no_network:
@@ -212,23 +210,6 @@ def _call_layers(settings: Settings) -> Iterator[Finding]:
             yield from layer.check()
     except HarnessError as error:
         yield Finding("broken", "shared cache", error.message, error.remedy)
-
-
-def _data(name: str, root: Path) -> Finding:
-    found = CATALOGUE[name]
-    try:
-        state = summary(found, root)
-    except (HarnessError, OSError) as error:
-        return Finding("lack", name, f"cannot be read: {error}", "Fix its permissions.")
-    if elsewhere := in_nltk_folder(found):
-        return Finding("ok", name, f"installed in {elsewhere}")
-    if state == "yes":
-        return Finding("ok", name, "installed")
-    if state == "other content":
-        said = "installed, but differs from the published files"
-        return Finding("lack", name, said, f"Move it away and run 'harness data fetch {name}'.")
-    said = "missing" if state == "no" else "incomplete"
-    return Finding("lack", name, f"{said}: {found.about}", f"harness data fetch {name}")
 
 
 def _keys(states: Mapping[str, str]) -> Iterator[Finding]:

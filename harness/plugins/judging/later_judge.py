@@ -31,7 +31,6 @@ from harness.engine.resolving import build_task, resolved_judge
 from harness.engine.session import open_session
 from harness.engine.turns import answered, most_turns
 from harness.errors import ConfigError, DataMissing, RunConflict
-from harness.execution import executing
 from harness.plugin_loader import without_removed
 from harness.ports import Task
 from harness.records import Attempt, Instance, Request
@@ -243,9 +242,8 @@ def _task_of(
         raise DataMissing(
             f"The run {folder.name!r} has no attempts to judge.", "Run its run file again."
         )
-    with executing(folder.execution()):
-        task = build_task(folder.read_config(), settings, later=later)
-        difference = data_difference(folder, task)
+    task = build_task(folder.read_config(), settings, later=later)
+    difference = data_difference(folder, task)
     if difference:
         problem = f"The run {folder.name!r} was made with a different {difference}."
         raise RunConflict(problem, "Restore the data that it was made with.")

@@ -26,6 +26,7 @@ from harness.engine.run_files import run_named, runs_named
 from harness.errors import ConfigError, RunConflict, StoreFailed, nearest
 from harness.plugin_loader import Kind
 from harness.plugins.comparisons.judge_verdicts import judges_with_verdicts, read_answers
+from harness.plugins.data.published import fetch_prompts
 from harness.plugins.judging import error_labels, later_judge
 from harness.plugins.judging.references import (
     JUDGE,
@@ -43,7 +44,6 @@ from harness.store.judgements import REDRAWN
 from harness.store.run_folder import RunFolder
 from harness.terminal.console import ExactOutput, say, show
 from harness.terminal.display import Display
-from harness.terminal.published import fetch_prompts
 from harness.wording import count_of
 
 FORM = "Write a judge, {name: …, model: {…}}, or a panel, {as: …, of: […]} (harness docs judges)."

@@ -137,16 +137,15 @@ class RunItem(pytest.Item):
         from harness.config.settings import Settings
         from harness.engine.gate_bounds import section
         from harness.engine.models import Resources
-        from harness.engine.preparation import check_bounds
+        from harness.engine.preparation import check_bounds, prepare_data
         from harness.engine.resolving import build_task, resolved
         from harness.execution import executing
-        from harness.terminal.published import fetch_published
 
         asked = section(self.run, self.given)
         if asked == self.run.check:
             return
         with executing(), Resources(Settings()) as resources:
-            fetch_published({self.variant: self.run}, self.base, resources)
+            prepare_data({self.variant: self.run}, self.base, resources)
             run = resolved(self.run)
             check_bounds(run, asked, build_task(run, resources.settings))
 

@@ -9,8 +9,8 @@ import contextlib
 import shutil
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Annotated, Any, Self
 
@@ -48,6 +48,7 @@ from harness.terminal.console import say
 from harness.wording import first_few
 
 LOCAL = ("status.json", "stop.json", "servers")  # files and folders that are not uploaded
+LONGEST_NAME = 255  # bytes, on common file systems
 UPLOAD_S = 60.0  # between two uploads
 SHARE = 10.0  # uploads may take one in this many seconds, so large files are uploaded less often
 
@@ -109,6 +110,7 @@ class RemoteRuns(RunCopies):
 
     def pull(self, folder: RunFolder) -> str:
         remote = self._tags(folder.name)
+        _check_names(folder.name, remote)
         copies = _copies(folder)
         changed = [name for name, tag in remote.items() if not _has(copies, name, tag)]
         missing = {name for name in remote if name in copies and not (folder.path / name).exists()}
@@ -331,6 +333,19 @@ class Uploads:
             self._report(f"{error.message} To upload it later: harness sync {self._folder.name}")
         else:
             self._report("")
+
+
+def _check_names(run: str, names: Collection[str]) -> None:
+    """Raise StoreFailed if not all objects of a run can be files of one folder."""
+    for name in names:
+        problem = ""
+        if any(len(part.encode()) > LONGEST_NAME for part in name.split("/")):
+            problem = f"has a name of more than {LONGEST_NAME} bytes"
+        elif any(str(parent) in names for parent in PurePosixPath(name).parents):
+            problem = "lies in another object"
+        if problem:
+            message = f"The object {f'{run}/{name}'!r:.100} {problem}, so it cannot be a file."
+            raise StoreFailed(message, "Rename or delete this object.")
 
 
 def _copies(folder: RunFolder) -> dict[str, _Copy]:

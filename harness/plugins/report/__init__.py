@@ -1,10 +1,20 @@
 """The report: a page about runs that works offline, and its figures as files."""
 
-from harness.plugin import Plugin, Verb
+from harness.plugin import Plugin, Verb, View
 
 plugin = Plugin(
-    summary="A page about runs that works offline, and its figures as files.",
+    summary="A page about runs that works offline, its figures as files, and views of constraints.",
     requires=("comparisons",),
+    views={
+        "constraints": View(
+            summary="Show which constraints fail, and by how much.",
+            place=".constraints:show_constraints",
+        ),
+        "rejected": View(
+            summary="Show which schemas (decoding.constraint) the provider rejected, by keyword.",
+            place=".rejections:show_rejections",
+        ),
+    },
     figures={"text_map": ".figures.heat_map:write_text_map"},
     verbs={
         "report": Verb(

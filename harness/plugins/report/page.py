@@ -22,7 +22,6 @@ from harness.analysis.run_comparison import ComparisonOptions
 from harness.cli.options import Baseline, By, Round, Runs, Score
 from harness.config.settings import Settings
 from harness.engine.run_files import baseline_name, runs_named
-from harness.engine.task_answers import task_of
 from harness.errors import ConfigError, ExtraMissing, import_extra
 from harness.plugins.report.archive import select, write_chunks
 from harness.plugins.report.figure import Figure, config, write_image
@@ -38,6 +37,7 @@ from harness.plugins.report.parts import (
     to_json,
     visible,
 )
+from harness.plugins.report.recorded_task import task_of
 from harness.plugins.report.runs import Reported, report_on, shortened
 from harness.report.runs import run_title
 from harness.report.table import Column, Row, ShownUnit, Table, table

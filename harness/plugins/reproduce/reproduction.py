@@ -24,7 +24,7 @@ from harness.engine.changes import OWN_ABBREVIATIONS
 from harness.engine.executor import execute_all
 from harness.engine.job import Job
 from harness.engine.models import Resources
-from harness.engine.preparation import prepare_all
+from harness.engine.preparation import prepare_all, prepare_data
 from harness.engine.resolving import named_model
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugins.reproduce.page import study_document, study_page
@@ -44,7 +44,6 @@ from harness.store.run_folder import RunFolder
 from harness.store.runs import in_run_name
 from harness.terminal.console import say, show
 from harness.terminal.display import Display
-from harness.terminal.published import fetch_published
 
 RECORD_VERSION = 2  # 1: a published value was the number in the paper or the code's result
 
@@ -310,7 +309,7 @@ def reproduce(
             resources,
             model,
             option or [],
-            partial(fetch_published, resources=resources),
+            partial(prepare_data, resources=resources),
         )
         for reason in reasons:
             say(reason, "yellow")

@@ -175,9 +175,9 @@ class PlugInCheck:
         if self._types[member] not in (Score, Mapping[str, Score]):
             return ""
         try:
-            recordable(scores, getattr(instance, "id", ""), "Use None for a missing value.")
+            recordable(scores, getattr(instance, "id", ""))
         except ConfigError as error:
-            return f"which cannot be recorded. {error}"
+            return f"which cannot be recorded. {error} Use None for a missing value."
         for score in scores.values():
             if score.value is None and score.passed is not None:
                 return "with a verdict and no value."

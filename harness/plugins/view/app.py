@@ -397,7 +397,9 @@ def view(
     listener = listen(port)
 
     def answers_of(folder: RunFolder) -> TaskAnswers | None:
-        from harness.engine.task_answers import task_of  # not needed before a sample is opened
+        from harness.plugins.report.recorded_task import (
+            task_of,  # not needed before a sample is opened
+        )
 
         return task_of(folder, settings)
 

@@ -28,13 +28,13 @@ from harness.records import (
     Message,
     Question,
     Reply,
+    Score,
     TokenLogprob,
 )
 from harness.scoring.conclusions import CROSSES, STRUCK_OUT
-from harness.scoring.panel import SATISFIED, graded, mean
 from harness.scoring.quotations import unquoted
 
-__all__ = ["SATISFIED", "TAG", "fenced", "fenced_texts", "graded", "mean"]
+SATISFIED = 0.5  # lowest probability that counts as yes
 
 INTRODUCTION = (
     r"(?:(?m:^)[*_ \t]*the\s+\w+['\u2019]s\s+(?:output|answer|response|reply|text)\b"
@@ -358,3 +358,53 @@ def _escaped(opening: re.Match[str]) -> str:
 def fenced_texts(prompt: str) -> list[str]:
     """Return the texts that `fenced` put between tags in a prompt, still escaped."""
     return re.findall(rf"<{TAG}>\n(.*?)\n</{TAG}>", prompt, re.DOTALL)
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the values that are not None, or None if there is no such value."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def graded(
+    value: float | None, mark: float | None, reason: str, details: Any, *, share: bool = False
+) -> Score:
+    """Return a score that passes if its value is at least ``mark``. ``share`` is as in `Score`.
+
+    If ``value`` or ``mark`` is None, it has no verdict. Only a failing score keeps the reason.
+    """
+    passed = None if mark is None or value is None else value >= mark
+    return Score(value, passed, reason if passed is False else "", details, share=share)
+
+
+def criteria_scores(
+    constraints: Sequence[Mapping[str, Any]],
+    undecided: str = "The judge said neither yes nor no of: ",
+) -> Mapping[str, Score]:
+    """Return WildIFEval's scores ``strict`` and ``soft`` (Lior et al. 2025, arXiv 2503.06573).
+
+    Each of ``constraints`` has the keys ``constraint`` (its text) and ``passed``, which is None if
+    the constraint is undecided. ``strict`` is False if any constraint did not pass, otherwise None
+    if any is undecided, otherwise True. If ``strict`` is None, its reason begins with
+    ``undecided``. ``soft`` is the share of the decided constraints that passed, or None if none is
+    decided. A tie of a panel, which has a ``probability`` of 0.5, counts as half: if ties were left
+    out, the panel's share could exceed that of each of its judges.
+    """
+    texts: dict[bool | None, list[str]] = {
+        passed: [one["constraint"] for one in constraints if one["passed"] is passed]
+        for passed in (False, None)
+    }
+    strict = False if texts[False] else None if texts[None] else True
+    beginning = {True: "", False: "Not satisfied: ", None: undecided}[strict]
+    reason = beginning + "; ".join(texts.get(strict, ()))
+    n = len(constraints) - len(texts[None])
+    shares = [
+        one.get("probability") if one["passed"] is None else float(one["passed"])
+        for one in constraints
+    ]
+    return {
+        "strict": Score(strict, strict, reason, {"constraints": list(constraints)}),
+        "soft": Score(
+            mean(shares), None, "", {"decided": n, "abstained": len(texts[None])}, share=True
+        ),
+    }

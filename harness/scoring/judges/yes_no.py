@@ -17,8 +17,16 @@ from harness.errors import ConfigError, Unparseable
 from harness.ports import LOGPROBS, Task, overrides
 from harness.records import Criterion, Decoding, Instance, Question, Reply, Request, Score
 from harness.scoring import judges
-from harness.scoring.judges import TOKENS, VOTES, JudgePrompt, PromptJudge, fenced, mean, vote
-from harness.scoring.panel import criteria_scores
+from harness.scoring.judges import (
+    TOKENS,
+    VOTES,
+    JudgePrompt,
+    PromptJudge,
+    criteria_scores,
+    fenced,
+    mean,
+    vote,
+)
 
 
 class YesNo(PromptJudge):

@@ -16,13 +16,13 @@ import pytest
 from harness.backends._bodies import json_lines
 from harness.backends.anthropic import AnthropicBackend
 from harness.backends.openai import OpenAIBackend
-from harness.backends.openai_responses import OpenAIResponsesBackend
 from harness.errors import CallError, FatalCallError, RequestRejected, TransientError
 from harness.plugins.batches.anthropic import AnthropicBatchProvider
 from harness.plugins.batches.openai import openai_provider
 from harness.plugins.batches.provider import BatchUnsure, HttpBatchProvider, batch_provider
 from harness.plugins.clouds.gemini import GeminiBackend
 from harness.plugins.mock.server import MockServer
+from harness.plugins.responses.backend import OpenAIResponsesBackend
 from harness.records import Decoding, Message, Origin, Reply, Request
 from tests.backends.answering import answering, transient
 

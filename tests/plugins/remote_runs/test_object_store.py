@@ -279,3 +279,19 @@ async def test_a_key_that_is_no_path_is_named(one: Machine, tmp_path: Path) -> N
     assert raised.value.remedy.startswith("Rename or delete this object")
     one.folder.remove()
     assert "continued from its copy" in one.remote.pull(one.folder)
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [(["n" * 256], "more than 255 bytes"), (["a", "a/b"], "lies in another object")],
+)
+def test_objects_that_cannot_be_files_are_named_before_anything_is_written(
+    tmp_path: Path, names: list[str], problem: str
+) -> None:
+    remote = RemoteRuns("memory:///")
+    for name in (*names, "config.yaml"):
+        remote._store.put(f"run/{name}", b"")
+    folder = RunFolder(tmp_path, "run")
+    with pytest.raises(StoreFailed, match=problem):
+        remote.pull(folder)
+    assert not folder.path.exists()

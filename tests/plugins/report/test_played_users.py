@@ -9,7 +9,7 @@ import pytest
 
 from harness.plugins.mock.server import MockServer
 from tests.cli.test_conversations import Run
-from tests.cli.test_played_users import Talk, played, row
+from tests.plugins.played_users.test_user import Talk, played, row
 from tests.plugins.report.pages import data
 
 

@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 
 from tests.cli.command import harness
-from tests.cli.test_ignored_settings import LONG, UNSAMPLED, cautions
 from tests.plugins.choices.test_runs import planted
+from tests.plugins.ignored_settings.test_answers import LONG, UNSAMPLED, cautions
 from tests.plugins.report.pages import data
 
 

@@ -16,9 +16,9 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.executor import execute
 from harness.engine.preparation import prepare
-from harness.engine.task_answers import RecordedTask, task_of
 from harness.errors import FatalCallError
 from harness.plugins.mock.server import MockServer
+from harness.plugins.report.recorded_task import RecordedTask, task_of
 from harness.plugins.view.app import LiveView, listen, serve
 from harness.plugins.view.chosen import QUICK_TEXTS
 from harness.store.run_folder import RunFolder

@@ -26,8 +26,7 @@ from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.ports import PaperTable, TableFigure, Task
 from harness.records import Criterion, Instance, Message, Question, Reply, Request, Score
 from harness.scoring.conclusions import plain, statements, undecided
-from harness.scoring.judges import PublishedJudge
-from harness.scoring.panel import criteria_scores
+from harness.scoring.judges import PublishedJudge, criteria_scores
 from harness.scoring.quotations import unquoted
 
 PUBLIC = "infobench/infobench.jsonl"  # your copy, in the data folder

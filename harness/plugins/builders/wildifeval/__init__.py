@@ -20,7 +20,7 @@ from harness.calls.budget import Budget
 from harness.calls.keys import provider_seed
 from harness.calls.signals import Notices, Stop, Stopping
 from harness.config.settings import Settings
-from harness.datasets.folder import is_there, sha256
+from harness.datasets.folder import is_there, prompt_files, sha256
 from harness.engine.assessment import reply_outcome
 from harness.engine.call_stack import bind
 from harness.engine.models import Model, ModelBuilder, Resources, check_prices, worker_count
@@ -314,8 +314,6 @@ def prepare_curation(
     refuse_other(out, KIND, FILES)
     prompt_files_by_name = dict(curation.prompts)
     if published := curation.by_authors:
-        from harness.datasets.fetch import prompt_files  # reading the catalogue takes a while
-
         files = prompt_files(AUTHORS_PROMPTS, resources.settings.data_dir)
         if missing := [name for name in published if name not in files]:
             problem = f"prompts.{missing[0]}: the authors published no such prompt."

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from harness.config.settings import Settings
 from harness.datasets.catalogue import CATALOGUE
-from harness.datasets.fetch import fetch, prompt_files
+from harness.datasets.folder import prompt_files
 from harness.engine.models import Resources
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugins.benchmarks.wildifeval.task import CATEGORIES
@@ -24,6 +24,7 @@ from harness.plugins.builders.wildifeval.asking import (
     numbering,
 )
 from harness.plugins.builders.wildifeval.curation_file import PUBLISHED, load_curation
+from harness.plugins.data.fetch import fetch
 from harness.plugins.mock.answers import verdict
 from harness.records import Instance
 from harness.scoring.judges.yes_no import YesNo

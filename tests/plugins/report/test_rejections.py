@@ -5,7 +5,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analysis.constraints import Feature, features, read_asked, rejections
+from harness.plugins.report.rejections import Feature, read_asked, rejections
+from harness.scoring.validators.schemas import features
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from tests.analysis.conftest import Make

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from harness.backends.openai import OpenAIBackend
-from harness.backends.openai_responses import OpenAIResponsesBackend
 from harness.engine.resolving import named_model
 from harness.errors import ConfigError, FatalCallError, PromptRefused, RequestRejected
 from harness.plugins.mock.server import MockServer
+from harness.plugins.responses.backend import OpenAIResponsesBackend
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request, Usage
 from tests.backends.answering import answering, transient
 

@@ -13,9 +13,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from harness.backends import _bodies
-from harness.backends._bodies import Count, Dialects
-from harness.backends._responses import from_code
+from harness.backends import bodies, responses
 from harness.backends.openai import RESPONSES, OpenAIBackend, ProviderPreset
 from harness.errors import TransientError
 from harness.records import DecodingConstraint, Message, Reply, Request, Usage
@@ -56,14 +54,14 @@ class _Error(msgspec.Struct):
 
 
 class _Details(msgspec.Struct):
-    cached_tokens: Count | None = None  # of the input
-    cache_write_tokens: Count | None = None
-    reasoning_tokens: Count | None = None  # of the output
+    cached_tokens: bodies.Count | None = None  # of the input
+    cache_write_tokens: bodies.Count | None = None
+    reasoning_tokens: bodies.Count | None = None  # of the output
 
 
 class _Usage(msgspec.Struct):
-    input_tokens: Count
-    output_tokens: Count
+    input_tokens: bodies.Count
+    output_tokens: bodies.Count
     input_tokens_details: _Details | None = None
     output_tokens_details: _Details | None = None
 
@@ -97,7 +95,7 @@ class OpenAIResponsesBackend(OpenAIBackend):
     """
 
     path = RESPONSES
-    usual: ClassVar[Dialects] = {"json_schema": "text_format"}
+    usual: ClassVar[bodies.Dialects] = {"json_schema": "text_format"}
 
     def dialect(self, preset: ProviderPreset) -> ProviderPreset:
         """Return the preset, adapted to the parameters of the Responses API."""
@@ -113,6 +111,7 @@ class OpenAIResponsesBackend(OpenAIBackend):
         )
 
     def body(self, request: Request) -> Mapping[str, Any]:
+        """Return the body of a request's HTTP request."""
         wanted = request.decoding.logprobs
         include = ["message.output_text.logprobs"] if wanted is not None else []
         if "reasoning" in request.decoding.extra or REASONING.match(request.model):
@@ -124,33 +123,36 @@ class OpenAIResponsesBackend(OpenAIBackend):
         return {"include": include, **body} if include else body
 
     def parameters(self, request: Request) -> dict[str, Any]:
-        sent, constraint = super().parameters(request), request.decoding.constraint
+        """Return the fields of a request's decoding parameters."""
+        sent = super().parameters(request)
+        constraint = request.decoding.constraint
         if isinstance(constraint, DecodingConstraint) and isinstance(sent.get("text"), Mapping):
-            format_ = _bodies.constrained(constraint, self.preset.constraints)["text"]
+            format_ = bodies.constrained(constraint, self.preset.constraints)["text"]
             sent["text"] = {**format_, **sent["text"]}
         return sent
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        found = _bodies.read(content, _Response)
+        """Return the reply in a response's content."""
+        found = bodies.read(content, _Response)
         reason = _finish(found)
         messages = [item for item in found.output if item.type == "message"]
         spoken = [item.content or [] for item in messages if item.phase != "commentary"]
         answers = [part for parts in spoken for part in parts]
-        text = "".join(_bodies.text_of(part.text) for part in answers if part.type == "output_text")
-        refusals = [_bodies.text_of(part.refusal) for part in answers if part.type == "refusal"]
+        text = "".join(bodies.text_of(part.text) for part in answers if part.type == "output_text")
+        refusals = [bodies.text_of(part.refusal) for part in answers if part.type == "refusal"]
         if refusals and not text:
             text, reason = "".join(refusals), "refusal"
         called = [item for item in found.output if item.type == "function_call"]
         calls = ((item.name, item.arguments) for item in called)
-        text, reason = _bodies.with_tool_calls(text, reason, calls)
-        usage = _bodies.usage_of(found.usage, _Usage)
+        text, reason = bodies.with_tool_calls(text, reason, calls)
+        usage = bodies.usage_of(found.usage, _Usage)
         return Reply(
             text,
             reason,
             usage.record() if usage else None,
             found.model,
             reasoning=_reasoning(found.output),
-            tier=_bodies.tier(found.service_tier),
+            tier=bodies.tier(found.service_tier),
             reasoning_state=_state(found.output, content),
             logprobs=_logprobs(answers) if request.decoding.logprobs is not None else None,
         )
@@ -161,7 +163,7 @@ def _finish(response: _Response) -> str:
     if response.status == "failed":
         error = response.error or _Error()
         said = f"The response failed: {error.message or error.code or 'no explanation'}"
-        raise from_code(error.code or "server_error", said)
+        raise responses.from_code(error.code or "server_error", said)
     if response.status == "incomplete":
         reason = (response.incomplete_details or _Incomplete()).reason or "incomplete"
         return INCOMPLETE.get(reason, reason)
@@ -179,7 +181,7 @@ def _items(message: Message) -> Iterable[object]:
 def _state(output: list[_Item], content: bytes) -> str | None:
     """Return the output as JSON to send back later, if its reasoning is encrypted."""
     encrypted = [item.encrypted_content for item in output if item.type == "reasoning"]
-    return _bodies.state_in(content, (b"",), "output") if encrypted and all(encrypted) else None
+    return bodies.state_in(content, (b"",), "output") if encrypted and all(encrypted) else None
 
 
 def _reasoning(output: list[_Item]) -> str | None:
@@ -189,7 +191,7 @@ def _reasoning(output: list[_Item]) -> str | None:
         for item in output
         if item.type == "reasoning"
         for part in (*(item.summary or []), *(item.content or []))
-        if (text := _bodies.text_or_none(part.text))
+        if (text := bodies.text_or_none(part.text))
     ]
     return "\n\n".join(thoughts) or None
 
@@ -197,7 +199,4 @@ def _reasoning(output: list[_Item]) -> str | None:
 def _logprobs(answers: list[_Content]) -> Any:
     lists = [part.logprobs for part in answers if isinstance(part.logprobs, list)]
     tokens = [token for one in lists for token in one]
-    return _bodies.logprobs_in({"content": tokens}) if lists else None
-
-
-plugin = OpenAIResponsesBackend
+    return bodies.logprobs_in({"content": tokens}) if lists else None

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.engine.judges import JudgeScores
 from harness.errors import Unparseable
+from harness.plugins.judging.panel import Panel
 from harness.records import Score
-from harness.scoring.panel import JudgeScores, Panel, criteria_scores
+from harness.scoring.judges import criteria_scores
 
 YES, NO, NONE = Score(True, True), Score(False, False, "It is rude."), Score(None)
 VERDICTS = {True: YES, False: NO, None: NONE}

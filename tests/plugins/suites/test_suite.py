@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.engine.suite import evaluation
 from harness.errors import ConfigError
+from harness.plugins.suites.suite import evaluation
 
 
 def test_a_function_that_is_no_models_name_is_refused() -> None:

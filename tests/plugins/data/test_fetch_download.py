@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from harness.datasets.catalogue import Original
-from harness.datasets.fetch import download
 from harness.errors import DataInvalid, DataMissing, UserError
+from harness.plugins.data.fetch import download
 from tests.datasets.file_server import FileServer
 
 BODY = random.Random(1).randbytes(300_000)
@@ -184,7 +184,7 @@ def test_a_full_disk_keeps_nothing(server: FileServer, tmp_path: Path) -> None:
 SMALL = """
 import resource, sys
 from pathlib import Path
-from harness.datasets.fetch import Original, download
+from harness.plugins.data.fetch import Original, download
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, resource.RLIM_INFINITY))
 original = Original("x.bin", "", 300_000, None, 400_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.config.run_file import RunFile
@@ -14,10 +15,8 @@ from harness.store.runs import run_name
 from harness.terminal.console import messages, say
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from harness.datasets import fetch
     from harness.datasets.catalogue import DataSet, Original
+    from harness.plugins.data import fetch
 
 
 def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources) -> None:
@@ -37,21 +36,22 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
         fetch_prompts(published_prompts(judges), settings)
     if not named or not settings.fetch:
         return
-    from harness.datasets.catalogue import published
-    from harness.datasets.fetch import in_nltk_folder, summary
+    from harness.datasets.catalogue import CATALOGUE  # reading it takes 30 ms
+    from harness.plugins.data.fetch import in_nltk_folder, summary
 
     begun = any(RunFolder(settings.runs_dir, run_name(base, name)).begun() for name in runs)
     missing: dict[str, tuple[DataSet, bool]] = {}  # by name; True if a task cannot run without it
     for task, dataset in sorted(named):
-        own, *needs = published(task, dataset) or (None,)
-        if own is None:
+        data_set = CATALOGUE.get(task)
+        if data_set is None or not data_set.option or data_set.option != dataset:
             continue
-        absent = summary(own, settings.data_dir) == "no"
+        absent = summary(data_set, settings.data_dir) == "no"
         if absent:
-            missing[own.name] = own, True
-        for found in needs if absent or not begun else ():
-            if summary(found, settings.data_dir) == "no" and not in_nltk_folder(found):
-                missing[found.name] = found, False
+            missing[data_set.name] = data_set, True
+        for name in data_set.needs if absent or not begun else ():
+            needed = CATALOGUE[name]
+            if summary(needed, settings.data_dir) == "no" and not in_nltk_folder(needed):
+                missing[needed.name] = needed, False
     if missing:
         for name, run in runs.items():
             logs = RunFolder(settings.runs_dir, run_name(base, name)).servers
@@ -73,7 +73,7 @@ def fetch_prompts(names: Iterable[str], settings: Settings) -> None:
     if not settings.fetch:
         return
     from harness.datasets.catalogue import data_set
-    from harness.datasets.fetch import summary
+    from harness.plugins.data.fetch import summary
 
     for found in map(data_set, names):
         if summary(found, settings.data_dir) != "yes":
@@ -98,7 +98,7 @@ def install(found: DataSet, root: Path, mirror: str | None = None) -> list[str]:
     """
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-    from harness.datasets import fetch  # it takes long to import
+    from harness.plugins.data import fetch  # it takes long to import
 
     columns = TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn()
     with Progress(*columns, console=messages, disable=not messages.is_terminal) as bars:

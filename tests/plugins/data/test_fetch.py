@@ -15,8 +15,8 @@ from filelock import FileLock
 from msgspec.structs import replace
 
 from harness.datasets.catalogue import CATALOGUE, DataSet, Original, Product, member, unchanged
-from harness.datasets.fetch import fetch, in_nltk_folder, summary
 from harness.errors import DataInvalid, DataMissing, UserError
+from harness.plugins.data.fetch import fetch, in_nltk_folder, summary
 from tests.datasets.file_server import FileServer
 
 ZIP = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Combines verdicts on criteria into scores, and scores of several judges into a panel's scores.
+"""Combines the scores of several judges into a panel's scores.
 
 A panel of small models from different families agrees with people better than a single large judge
 does, and does not favour one family's style. This finding and both methods (majority and mean) are
@@ -17,64 +17,13 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
 
+from harness.config.sections import PanelSection
+from harness.engine.judges import JudgeScores
 from harness.errors import Unparseable
 from harness.records import Score
+from harness.scoring.judges import SATISFIED, criteria_scores, graded, mean
 
-SATISFIED = 0.5  # lowest probability that counts as yes
 _NO_VERDICT = "The panel's judges tie, or too few of them decide"
-
-JudgeScores = Mapping[str, Mapping[str, Score] | None]
-"""Maps each judge to its scores by name, None if it gave no verdict, or {} if it was not asked."""
-
-
-def mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the values that are not None, or None if there is no such value."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
-
-
-def graded(
-    value: float | None, mark: float | None, reason: str, details: Any, *, share: bool = False
-) -> Score:
-    """Return a score that passes if its value is at least ``mark``. ``share`` is as in `Score`.
-
-    If ``value`` or ``mark`` is None, it has no verdict. Only a failing score keeps the reason.
-    """
-    passed = None if mark is None or value is None else value >= mark
-    return Score(value, passed, reason if passed is False else "", details, share=share)
-
-
-def criteria_scores(
-    constraints: Sequence[Mapping[str, Any]],
-    undecided: str = "The judge said neither yes nor no of: ",
-) -> Mapping[str, Score]:
-    """Return WildIFEval's scores ``strict`` and ``soft`` (Lior et al. 2025, arXiv 2503.06573).
-
-    Each of ``constraints`` has the keys ``constraint`` (its text) and ``passed``, which is None if
-    the constraint is undecided. ``strict`` is False if any constraint did not pass, otherwise None
-    if any is undecided, otherwise True. If ``strict`` is None, its reason begins with
-    ``undecided``. ``soft`` is the share of the decided constraints that passed, or None if none is
-    decided. A tie of a panel, which has a ``probability`` of 0.5, counts as half: if ties were left
-    out, the panel's share could exceed that of each of its judges.
-    """
-    texts: dict[bool | None, list[str]] = {
-        passed: [one["constraint"] for one in constraints if one["passed"] is passed]
-        for passed in (False, None)
-    }
-    strict = False if texts[False] else None if texts[None] else True
-    beginning = {True: "", False: "Not satisfied: ", None: undecided}[strict]
-    reason = beginning + "; ".join(texts.get(strict, ()))
-    n = len(constraints) - len(texts[None])
-    shares = [
-        one.get("probability") if one["passed"] is None else float(one["passed"])
-        for one in constraints
-    ]
-    return {
-        "strict": Score(strict, strict, reason, {"constraints": list(constraints)}),
-        "soft": Score(
-            mean(shares), None, "", {"decided": n, "abstained": len(texts[None])}, share=True
-        ),
-    }
 
 
 @dataclass(frozen=True)
@@ -158,6 +107,11 @@ class Panel:
             decided = len(votes) - list(votes.values()).count(None)
             share = mean(list(votes.values())) if decided >= quorum else None
         return {**kept, "passed": passed, "probability": share, "panel": votes}
+
+
+def build_panel(section: PanelSection) -> Panel:
+    """Build a panel from its section in a run file."""
+    return Panel(section.of, section.by, section.passes_from, section.quorum)
 
 
 def _by_majority(votes: Mapping[str, Score], quorum: int) -> Score:

@@ -1,19 +1,30 @@
-"""Presents rejected schemas, and the shares of satisfied constraints."""
+"""Presents the shares of satisfied constraints."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import median_low
 
-from harness.analysis.constraints import LABEL, ConstraintKind, Rejections
+from harness.analysis.comparable import read_run
+from harness.analysis.constraints import (
+    LABEL,
+    ConstraintFindings,
+    ConstraintKind,
+    kinds,
+    read_findings,
+)
+from harness.analysis.summary import measure
+from harness.errors import ConfigError, DataMissing
+from harness.report.run_tables import headed
 from harness.report.table import Cell, Column, Note, Table, TableDocument, table
 from harness.report.text import percent
+from harness.store.index import AttemptIndex
+from harness.store.run_folder import RunFolder
 
 _MET = Column("met ± s.e.", rate=True)
 _SHARE = "share: of the run's failed constraints. Checks that list no constraints do not count."
-
-MOST_MESSAGES = 5
 
 
 def constraint_document(
@@ -84,25 +95,37 @@ def _failures(one: ConstraintKind) -> str:
     return ""
 
 
-def rejection_document(found: Rejections) -> TableDocument:
-    """Build the document on rejected schemas: counts by keyword, and the provider's messages."""
-    told = f"{found.n_rejected:,} of {found.n:,} constraints were rejected by the provider."
-    parts: list[Table | Note] = [Note(told, "")]
-    rows = [
-        [one.name, one.n, one.n_rejected, percent(one.n_rejected, one.n, 0)]
-        for one in found.features
-        if one.n_rejected
-    ]
-    if rows:
-        parts.append(table(("has", "n", "rejected", "share"), rows))
-        if never := ", ".join(one.name for one in found.features if not one.n_rejected):
-            parts.append(Note(f"Never rejected: {never}"))
-        parts.append(Note("The provider's messages:", ""))
-        for message, count in list(found.messages.items())[:MOST_MESSAGES]:
-            parts.append(Note(f"  {count:,} x {message}", ""))
-        if len(found.messages) > MOST_MESSAGES:
-            parts.append(Note(f"  and {len(found.messages) - MOST_MESSAGES:,} others"))
-    if found.n_failed:
-        told = f"{found.n_failed:,} requests failed for other reasons and are not counted."
-        parts.append(Note(told, "yellow"))
-    return TableDocument(parts=parts)
+def show_constraints(folders: Sequence[RunFolder], label: str) -> TableDocument:
+    """Build the document on the constraints of one or more runs, by kind or by another label."""
+    label = label or LABEL
+    if len(folders) > 1:
+        return _shares(folders, label)
+    [folder] = folders
+    findings = _findings(folder, label)
+    shown = kinds(findings, label)
+    unlabelled = int(findings.table.judged.sum()) - sum(kind.n for kind in shown)
+    document = constraint_document(shown, findings.without, label, unlabelled)
+    return headed(document, measure(folder))
+
+
+def _findings(folder: RunFolder, label: str) -> ConstraintFindings:
+    findings = read_findings(AttemptIndex(folder.attempts))
+    if not findings.table.judged.any():
+        problem = f"The run {folder.name!r} has no scores of individual constraints."
+        raise DataMissing(problem, f"Show its metrics: harness show {folder.name}")
+    labels = findings.table.labels()
+    if label not in labels:
+        problem = f"--by: constraints of the run {folder.name!r} have no label {label!r}."
+        raise ConfigError(problem, f"Its labels: {', '.join(sorted(labels))}.")
+    return findings
+
+
+def _shares(folders: Sequence[RunFolder], label: str) -> TableDocument:
+    variants = [variant for variant, _ in map(read_run, folders)]
+    tasks = dict.fromkeys(variant.metrics.task for variant in variants)
+    if len(tasks) > 1:
+        problem = f"The runs are of different tasks: {', '.join(tasks)}."
+        raise ConfigError(problem, "Show the runs of each task separately.")
+    runs = {folder.name: kinds(_findings(folder, label), label) for folder in folders}
+    marks = [f"{variant.name}: {', '.join(variant.marks)}" for variant in variants if variant.marks]
+    return replace(constraint_shares(runs, label), title=next(iter(tasks)), marks=marks)

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.calls.signals import Stop
-from harness.engine.paraphrase import Paraphraser, keeps
 from harness.engine.plan import OwedSample
 from harness.engine.samples import Samples
 from harness.engine.session import work_off
 from harness.errors import FatalCallError, RequestRejected
+from harness.plugins.benchmarks.collie.paraphrase import Paraphraser, keeps
 from harness.records import Attempt, Instance, Reply, Request
 from harness.store.json_lines import JsonLinesWriter, lines
 from tests.columns import read_columns

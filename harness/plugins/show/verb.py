@@ -6,26 +6,19 @@ from typing import Annotated, Literal
 
 import typer
 
-from harness.analysis.comparable import read_run, refuse_unknown_label
-from harness.analysis.constraints import (
-    LABEL,
-    ConstraintFindings,
-    kinds,
-    read_asked,
-    read_findings,
-    rejections,
-)
+from harness.analysis.comparable import read_run
 from harness.analysis.failures import AnswerLine, read_deciding, read_failed
 from harness.analysis.summary import measure
 from harness.cli.options import Runs
+from harness.cli.verbs import placed
 from harness.config.settings import Settings
+from harness.declarations import declared_views
 from harness.engine.run_files import runs_named
 from harness.engine.task_answers import row_fields
 from harness.errors import ConfigError, DataMissing
-from harness.report.constraints import constraint_document, constraint_shares, rejection_document
+from harness.plugins.show.transcript import Rows, answers_document, failed_document, transcript
 from harness.report.run_tables import headed, run_document
-from harness.report.table import Note, Table, TableDocument
-from harness.report.transcript import Rows, answers_document, failed_document, transcript
+from harness.report.table import Note, TableDocument
 from harness.store.index import AttemptIndex, read_instance
 from harness.store.lost_lines import warn_of_missing
 from harness.store.run_folder import RunFolder
@@ -36,12 +29,11 @@ from harness.terminal.console import show as show_document
 def show(
     runs: Runs,
     instance: Annotated[str | None, typer.Option(metavar="ID")] = None,
-    constraints: bool = False,
-    by: Annotated[str | None, typer.Option(metavar="LABEL")] = None,
-    rejected: bool = False,
+    by: Annotated[str, typer.Option(metavar="LABEL")] = "",
     failed: bool = False,
     side_by_side: bool = False,
     form: Annotated[Literal["table", "json", "csv"], typer.Option("--format")] = "table",
+    **views: bool,
 ) -> None:
     """Show a run's metrics, its failures, its constraints, or every attempt of one instance.
 
@@ -50,31 +42,36 @@ def show(
 
     Args:
         instance: Show all attempts of one instance in full.
-        constraints: Show which constraints fail, and by how much.
         by: With --constraints: group by this label instead of by kind. With --rejected: show each
             group of this label.
-        rejected: Show which schemas (decoding.constraint) the provider rejected, by keyword.
         failed: List the attempts that failed, and the reasons. With --instance: show only those.
             With --side-by-side: only the instances that failed in a run.
         side_by_side: Show the runs' answers side by side.
         form: Output format; json works for the metrics, --side-by-side, --failed and --instance,
             and csv, with the fields of your rows, for --side-by-side and --failed.
     """
-    if by is not None and (instance is not None or not (constraints or rejected)):
-        problem = "--by groups the constraints: use it with --constraints or --rejected."
-        raise ConfigError(problem, f"harness show {runs[0]} --constraints --by {by}")
+    chosen = [name for name, is_chosen in views.items() if is_chosen]
+    flags = [f"--{name.replace('_', '-')}" for name in views]
+    if by and (instance is not None or not chosen):
+        problem = f"--by groups what a view shows: use it with {' or '.join(flags)}."
+        remedy = f"harness show {runs[0]} {flags[0]} --by {by}" if flags else ""
+        raise ConfigError(problem, remedy)
     attempts_shown = instance is not None or failed or side_by_side
-    if sum((attempts_shown, constraints, rejected)) > 1:
-        which = "--failed, --side-by-side and --instance, --constraints and --rejected"
+    if attempts_shown + len(chosen) > 1:
+        which = ", ".join(["--failed, --side-by-side and --instance", *flags])
         raise ConfigError(f"{which} cannot be combined.", "Give one of them.")
-    if form != "table" and (constraints or rejected):
+    if form != "table" and chosen:
         problem = "--format json is for the metrics, --side-by-side, --failed and --instance."
         raise ConfigError(problem, "Remove it.")
     if form == "csv" and (instance is not None or not (failed or side_by_side)):
         problem = "--format csv is for --side-by-side and --failed."
         raise ConfigError(problem, f"For all: harness export {runs[0]} --output FILE.csv")
     folders = runs_named(runs, Settings())
-    if len(folders) > 1 and (instance is not None or rejected):
+    if chosen:
+        view = placed(declared_views()[chosen[0]].place)
+        show_document(view(folders, by))
+        return
+    if len(folders) > 1 and instance is not None:
         problem = f"That is shown for one run, not for {len(folders)}."
         raise ConfigError(problem, f"Name one: {', '.join(one.name for one in folders)}.")
     folder = folders[0]
@@ -105,11 +102,7 @@ def show(
         for one in folders if form == "table" else ():
             show_document(headed(lists[one.name], measure(one)))
     elif len(folders) > 1:
-        show_document(_shares(folders, by or LABEL) if constraints else _several(folders), form)
-    elif constraints:
-        show_document(headed(_constraints(folder, by or LABEL), measure(folder)))
-    elif rejected:
-        show_document(headed(_rejected(folder, by or ""), measure(folder)))
+        show_document(_several(folders), form)
     else:  # recomputed, because a killed run has not written any metrics
         metrics = measure(folder)
         show_document(replace(run_document(metrics), data=metrics), form)
@@ -139,48 +132,3 @@ def _several(folders: Sequence[RunFolder]) -> TableDocument:
         document = suite_document(list(map(read_run, folders)))
     more = Note(f"One in full: harness show {folders[0].name}")
     return replace(document, parts=[*document.parts, more], data=metrics)
-
-
-def _findings(folder: RunFolder, label: str) -> ConstraintFindings:
-    findings = read_findings(AttemptIndex(folder.attempts))
-    if not findings.table.judged.any():
-        problem = f"The run {folder.name!r} has no scores of individual constraints."
-        raise DataMissing(problem, f"Show its metrics: harness show {folder.name}")
-    if label not in (labels := findings.table.labels()):
-        problem = f"--by: constraints of the run {folder.name!r} have no label {label!r}."
-        raise ConfigError(problem, f"Its labels: {', '.join(sorted(labels))}.")
-    return findings
-
-
-def _constraints(folder: RunFolder, label: str) -> TableDocument:
-    findings = _findings(folder, label)
-    found = kinds(findings, label)
-    unlabelled = int(findings.table.judged.sum()) - sum(one.n for one in found)
-    return constraint_document(found, findings.without, label, unlabelled)
-
-
-def _shares(folders: Sequence[RunFolder], label: str) -> TableDocument:
-    variants = [variant for variant, _ in map(read_run, folders)]
-    tasks = dict.fromkeys(one.metrics.task for one in variants)
-    if len(tasks) > 1:
-        problem = f"The runs are of different tasks: {', '.join(tasks)}."
-        raise ConfigError(problem, "Show the runs of each task separately.")
-    found = {folder.name: kinds(_findings(folder, label), label) for folder in folders}
-    marks = [f"{one.name}: {', '.join(one.marks)}" for one in variants if one.marks]
-    return replace(constraint_shares(found, label), title=next(iter(tasks)), marks=marks)
-
-
-def _rejected(folder: RunFolder, label: str) -> TableDocument:
-    index = AttemptIndex(folder.attempts, judges=False)
-    found = rejections(read_asked(index))
-    if not found.n + found.n_failed:
-        remedy = "Set decoding.constraint in the run file (harness docs providers)."
-        raise DataMissing(f"The run {folder.name!r} did not constrain decoding.", remedy)
-    if not label:
-        return rejection_document(found)
-    refuse_unknown_label("--by", label, {folder.name: index.attempts})
-    parts = list[Table | Note]()
-    for group, _ in index.attempts.by(label):
-        own = rejections(read_asked(index, {label: group}))
-        parts += [Note(f"{label} {group}", "bold"), *rejection_document(own).parts]
-    return TableDocument(parts=parts)

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from harness.plugins.show.transcript import transcript
 from harness.records import Attempt, Score, Usage
 from harness.report.text import inert_text
-from harness.report.transcript import transcript
 from harness.store.judgements import JudgedAttempt, Judgement
 
 ATTEMPT = Attempt(

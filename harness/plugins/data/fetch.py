@@ -15,29 +15,17 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from harness.config.settings import nltk_folders
-from harness.datasets.catalogue import DataSet, Original, Product, data_set
+from harness.config.settings import Settings, nltk_folders
+from harness.datasets.catalogue import CATALOGUE, DataSet, Original, Product
 from harness.datasets.folder import content_sha256, installed, sha256
-from harness.errors import DataInvalid, DataMissing, UserError, cannot_read
+from harness.errors import DataInvalid, DataMissing, HarnessError, UserError, cannot_read
+from harness.plugin import CheckupFinding
 
 SILENCE = 30.0  # seconds without a byte after which a download is abandoned
 MOST_REDIRECTS = 5
 
 # Called with the number of bytes received so far, and the total (None if unknown).
 Progress = Callable[[int, int | None], None]
-
-
-def prompt_files(name: str, root: Path) -> dict[str, Path]:
-    """Return the files of a data set that consists of prompts, by the prompts' names."""
-    paths = {}
-    for product in data_set(name).products:
-        path = installed(root, product.path)
-        if path is None:
-            file = root / product.path
-            problem = f"The authors' prompts are not installed: there is no file {file}."
-            raise DataMissing(problem, f"Run 'harness data fetch {name}'.")
-        paths[Path(product.path).stem] = path
-    return paths
 
 
 def summary(found: DataSet, root: Path) -> str:
@@ -57,6 +45,30 @@ def in_nltk_folder(found: DataSet) -> Path | None:
         if all((folder / path.relative_to(found.folder)).is_file() for path in paths):
             return folder
     return None
+
+
+def check() -> Iterator[CheckupFinding]:
+    """Yield what is installed of each data set, for ``harness doctor``."""
+    root = Settings().data_dir
+    for name, data_set in CATALOGUE.items():
+        yield _checked(name, data_set, root)
+
+
+def _checked(name: str, data_set: DataSet, root: Path) -> CheckupFinding:
+    try:
+        state = summary(data_set, root)
+    except (HarnessError, OSError) as error:
+        return CheckupFinding("lack", name, f"cannot be read: {error}", "Fix its permissions.")
+    if elsewhere := in_nltk_folder(data_set):
+        return CheckupFinding("ok", name, f"installed in {elsewhere}")
+    if state == "yes":
+        return CheckupFinding("ok", name, "installed")
+    command = f"harness data fetch {name}"
+    if state == "other content":
+        problem = "installed, but differs from the published files"
+        return CheckupFinding("lack", name, problem, f"Move it away and run '{command}'.")
+    problem = "missing" if state == "no" else "incomplete"
+    return CheckupFinding("lack", name, f"{problem}: {data_set.about}", command)
 
 
 def fetch(

@@ -1,4 +1,4 @@
-"""Shows attempts in full, failures, answers side by side, and verdicts changed by re-scoring.
+"""Shows attempts in full, failures, and answers side by side.
 
 Control characters are escaped.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, permutations
+from itertools import islice
 from shlex import quote
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -18,29 +18,22 @@ from rich.padding import Padding
 from rich.text import Text
 
 from harness.analysis.failures import AnswerLine, FailedAttempt, by_reason
-from harness.analysis.rescoring import VerdictChange, VerdictChanges, VerdictCounts
 from harness.records import Attempt
-from harness.report.run_tables import MOST_GROUPS
 from harness.report.runs import common_start
-from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, facts, table
+from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, table
 from harness.report.text import inert, inert_text
-from harness.wording import count_of, one_line
+from harness.wording import one_line
 
 if TYPE_CHECKING:
     from harness.store.judgements import Judgement  # not imported for runs without judges
 
 STYLES = {True: ("passed", "green"), False: ("failed", "red"), None: ("not judged", "yellow")}
 
-_WORDS = {True: "true", False: "false", None: "null"}
 _LONGEST_REASON = 300
 _MOST_KINDS = 10  # of reasons
 _MOST_ROWS = 50  # of instances whose answers are shown side by side
 _LONGEST_ANSWER = 200
 _LONGEST_PROMPT = 60
-
-_Turn = tuple[bool | None, bool | None]
-_TURNS: Sequence[_Turn] = tuple(permutations((True, False, None), 2))
-"""Changes of a verdict, as (before, after); changes of passed answers come first."""
 
 
 def transcript(attempts: Sequence[Attempt]) -> RenderableType:
@@ -267,68 +260,3 @@ def _answer(samples: Sequence[AnswerLine]) -> Cell:
 
 def _passes(attempts: Sequence[AnswerLine]) -> int:
     return sum(one.passed is True for one in attempts)
-
-
-def change_line(change: VerdictChange) -> RenderableType:
-    """Render a changed verdict, with the reason for the failure."""
-    title = Text.assemble(
-        (inert(change.instance).plain, "bold"),
-        f"  sample {change.sample}  round {change.round}  {_turn(change.before, change.after)}",
-    )
-    if not change.reason:
-        return title
-    reason = inert_text(change.reason[:_LONGEST_REASON])
-    told = Text.assemble("was: " if change.after else "", reason)
-    return Group(title, Padding(told, (0, 0, 0, 2)))
-
-
-def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> TableDocument:
-    """Build the tables of changed verdicts."""
-    before, now = versions
-    turns = [turn for turn in _TURNS if changes.verdicts[turn]]
-    otherwise = f", {changes.otherwise:,} of them with a different outcome or score"
-    rows: list[tuple[object, object]] = [
-        ("scored by", f"harness {now}" + (", as before" if before == now else f"; run: {before}")),
-        ("same verdict", f"{changes.same:,}" + otherwise * bool(changes.otherwise)),
-        ("changed", Cell(f"{changes.changed:,}", style="bold")),
-        *((f"  {_turn(*turn)}", f"{changes.verdicts[turn]:,}") for turn in turns),
-        ("passed", _passed(changes.verdicts)),
-    ]
-    if changes.gone:
-        attempts = f"{count_of(changes.gone, 'attempt')}"
-        rows.append(
-            ("gone", f"{attempts} on instances no longer in the data set, or with another prompt")
-        )
-    if changes.left:
-        rows.append(("left", f"{count_of(changes.left, 'failed call')}: nothing to score"))
-    tables = [_changed_groups(label, groups, turns) for label, groups in changes.groups.items()]
-    return TableDocument(parts=[facts(rows), *(tables if changes.changed else [])])
-
-
-def _changed_groups(
-    label: str, groups: Mapping[str, VerdictCounts], turns: Sequence[_Turn]
-) -> Table:
-    changed = sorted(name for name, counts in groups.items() if any(counts[t] for t in _TURNS))
-    rows = [
-        [name, groups[name].total(), *(groups[name][turn] or "" for turn in turns)]
-        for name in changed[:MOST_GROUPS]
-    ]
-    same = len(groups) - len(changed)
-    notes = [f"Groups without a change: {same:,}."] if same else []
-    if len(changed) > MOST_GROUPS:
-        notes.append(f"{len(changed) - MOST_GROUPS:,} more groups have changes.")
-    return table([label, "n", *(_turn(*turn) for turn in turns)], rows, notes=notes)
-
-
-def _turn(before: bool | None, after: bool | None) -> str:
-    return f"{_WORDS[before]} → {_WORDS[after]}"
-
-
-def _passed(verdicts: VerdictCounts) -> str:
-    def share(place: int) -> str:
-        judged = {turn: n for turn, n in verdicts.items() if turn[place] is not None}
-        passed = sum(n for turn, n in judged.items() if turn[place])
-        return f"{passed:,} of {sum(judged.values()):,}"
-
-    before, after = share(0), share(1)
-    return before if before == after else f"{before}, now {after}"

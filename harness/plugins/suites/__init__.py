@@ -1,0 +1,16 @@
+"""Evaluations: several models on several benchmarks, without a run file of your own."""
+
+from harness.plugin import Plugin, Verb
+
+plugin = Plugin(
+    summary="Evaluations of several models on several benchmarks, without a run file.",
+    api={"evaluate": ".api:evaluate", "aevaluate": ".api:aevaluate"},
+    verbs={
+        "eval": Verb(
+            summary="Evaluate models on benchmarks, and show one table of results.",
+            heading="Run",
+            place=".verb:evaluate",
+            executes=True,
+        ),
+    },
+)
