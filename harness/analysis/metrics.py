@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from harness.errors import DataInvalid
 from harness.records import METRICS_VERSION, Outcome, Usage
+from harness.store.json_lines import UNREADABLE
 
 PASS_RATE = "pass_rate"  # noqa: S105 (not a password)
 """The name that stands for the verdict (pass or fail) where the name of a score is expected."""
@@ -370,6 +371,6 @@ def from_json(text: bytes, path: Path) -> Metrics:
         if version > METRICS_VERSION:
             remedy = "Use the version of the harness that wrote it."
         problem = f"schema version {version}, this harness reads version {METRICS_VERSION}"
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         problem = f"not a run's metrics ({error})"
     raise DataInvalid(f"{path}: {problem}.", remedy)

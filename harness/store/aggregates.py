@@ -13,6 +13,7 @@ import msgspec
 
 from harness.ports import Aggregates, GivenAnswer, Task, overrides
 from harness.store.files import read_file, write_whole
+from harness.store.json_lines import UNREADABLE
 
 FILE = "aggregates.json"
 
@@ -64,7 +65,7 @@ def _answers(lines: Iterator[_Line]) -> Iterator[GivenAnswer]:
 
 def read_aggregates(attempts: Path) -> Aggregates:
     """Return the metrics saved for an attempts file, or {} if missing, damaged or outdated."""
-    with contextlib.suppress(OSError, msgspec.MsgspecError):
+    with contextlib.suppress(OSError, *UNREADABLE):
         saved = msgspec.json.decode(read_file(attempts.with_name(FILE)), type=_Saved)
         if saved.attempts_bytes == attempts.stat().st_size:
             return saved.results

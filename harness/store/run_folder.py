@@ -64,6 +64,15 @@ class _Manifest(msgspec.Struct):
     simulated: bool = False
     samples: int | None = None
     owed: int | None = None
+    unanswerable: int = 0
+    backend: str | None = None
+    variant: str | None = None
+    variants: list[str] = []
+    packages: dict[str, Any] = {}
+    sealed: bool = False
+    lacking: list[str] | None = None
+    repeated: int | None = None
+    redraws: dict[str, Any] | None = None
     started_at: Time | None = None
     ended_at: Time | None = None
     fingerprint: dict[str, str] = {}

@@ -204,3 +204,25 @@ def test_a_run_without_its_run_file_is_listed_as_damaged(tmp_path: Path) -> None
     (kept,) = runs.glob("file-*.b")
     assert (kept / "attempts.jsonl").read_bytes() == attempts
     assert harness("rm", kept.name, "--yes", env=on(runs)).returncode == 0
+
+
+NESTED = '{"a":' * 50_000
+WRONG: tuple[object, ...] = (None, [[1]], {"a": None}, "x")
+
+
+def test_no_damaged_file_of_one_run_hides_the_others(runs: Path) -> None:
+    """Nor does it end with a traceback: a run's folder may come from somebody else."""
+    good, evil = runs / "first", runs / "evil"
+    manifest = json.loads((good / "manifest.json").read_text())
+    contents = {path.name: [NESTED, "[1]", "null"] for path in good.glob("*.json*")}
+    contents["manifest.json"] += [
+        json.dumps(manifest | {key: value}) for key in manifest for value in WRONG
+    ]
+    for name, texts in contents.items():
+        for text in texts:
+            shutil.rmtree(evil, ignore_errors=True)
+            shutil.copytree(good, evil)
+            (evil / name).write_text(text)
+            ended = harness("ls", env=on(runs))
+            assert "first" in ended.stdout, (name, text[:200])
+            assert "Traceback" not in ended.stderr, (name, text[:200])

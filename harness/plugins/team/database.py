@@ -105,6 +105,13 @@ class TeamUnreachable(StoreFailed):
     """The team's database does not answer; a retry may succeed."""
 
 
+_MALFORMED = (
+    "HARNESS_CACHE_URL is not the URL of a PostgreSQL database.",
+    "Write it like postgresql://USER:PASSWORD@HOST:5432/DATABASE, with %2F for / in the password, "
+    "%3F for ?, %23 for # and %40 for @.",
+)
+
+
 class TeamDatabase:
     """A connection to a team's database, opened when needed and reopened if it breaks.
 
@@ -117,14 +124,14 @@ class TeamDatabase:
 
     def __init__(self, url: str, notice: Report = lambda _: None) -> None:
         try:
-            given = conninfo.conninfo_to_dict(url)
+            parts = conninfo.conninfo_to_dict(url)
         except psycopg.Error:  # its message would quote the URL
-            raise ConfigError(
-                "HARNESS_CACHE_URL is not the URL of a PostgreSQL database.",
-                "Write it like postgresql://USER:PASSWORD@HOST:5432/DATABASE.",
-            ) from None
-        where = given.get("host") or "localhost"
-        self.name = f"{where}:{given.get('port') or 5432}/{given.get('dbname') or ''}"
+            raise ConfigError(*_MALFORMED) from None
+        port = str(parts.get("port") or 5432)
+        database = str(parts.get("dbname") or "")
+        if "@" in database or not port.replace(",", "").isdigit():
+            raise ConfigError(*_MALFORMED)  # a "/" in a password begins the database
+        self.name = f"{parts.get('host') or 'localhost'}:{port}/{database}"
         """The server and the database, for messages."""
         defaults: dict[str, str | int] = {
             "connect_timeout": CONNECT_S,
@@ -133,7 +140,7 @@ class TeamDatabase:
             "application_name": "harness",
         }
         self._conninfo = conninfo.make_conninfo(
-            url, **{name: value for name, value in defaults.items() if name not in given}
+            url, **{name: value for name, value in defaults.items() if name not in parts}
         )
         self._notice = notice
         self._noticed = False

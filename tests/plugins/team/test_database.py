@@ -139,7 +139,15 @@ def test_closing_ends_the_wait_for_a_server(postgres: Postgres) -> None:
         database.transact(lambda cursor: None, 3600)
 
 
-@pytest.mark.parametrize("url", ["postgresql://u:topsecret@[", "postgresql://u:topsecret@h/d?x=y"])
+MALFORMED = (
+    "postgresql://u:topsecret@[",
+    "postgresql://u:topsecret@h/d?x=y",
+    "postgresql://u:abc/topsecret@h/d",
+    "postgresql://u:topsecret/5@h:5432/d",
+)
+
+
+@pytest.mark.parametrize("url", MALFORMED)
 def test_a_malformed_url_is_not_quoted(url: str) -> None:
     with pytest.raises(ConfigError, match="HARNESS_CACHE_URL") as raised:
         TeamDatabase(url)
