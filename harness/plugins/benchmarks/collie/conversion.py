@@ -145,8 +145,8 @@ def write_generations(log: Path) -> Iterator[bytes]:
             if name == "texts" or name.endswith("_round_text")
         ]
         for prompt, *pairs in zip(prompts, *rounds, strict=True):
-            said = [{"text": text, "feedback": feedback} for text, feedback in pairs]
-            yield json_line({"prompt": prompt, "rounds": said})
+            answers = [{"text": text, "feedback": feedback} for text, feedback in pairs]
+            yield json_line({"prompt": prompt, "rounds": answers})
     except OSError as error:
         raise cannot_read(log, error) from None
     except (msgspec.MsgspecError, LookupError, ValueError, RecursionError) as error:

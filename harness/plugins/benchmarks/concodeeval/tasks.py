@@ -133,12 +133,12 @@ class ConCodeEvalGeneration(ConCodeEval):
     ) -> tuple[Message, ...]:
         """Return the conversation, with those shots whose schema has a valid sample."""
         item = instance.data
-        shown = [
+        examples = [
             {"schema": shot.data.text, "sample": sample[0]}
             for shot in shots
             if (sample := self._sample(shot.data))
         ]
-        return self.conversation({"schema": item.text, "output": NAMES[item.output]}, shown)
+        return self.conversation({"schema": item.text, "output": NAMES[item.output]}, examples)
 
     def score(self, instance: GenerationInstance, text: str) -> Mapping[str, Score]:
         """Return ``valid``, which alone decides whether an answer passes, and the kinds of failure.
@@ -193,8 +193,8 @@ class ConCodeEvalGeneration(ConCodeEval):
             return "The sample could not be checked. Please write a simpler one, in the same form."
         if valid.passed:
             return "That sample is valid."
-        said = f"The sample does not obey the schema: {valid.reason}."
-        return f"{said} Please write it again, in the same form."
+        problem = f"The sample does not obey the schema: {valid.reason}."
+        return f"{problem} Please write it again, in the same form."
 
     def reference(self, instance: GenerationInstance) -> str | None:
         """Return an answer with a valid sample, or None if the data set has none for the schema."""
@@ -205,7 +205,11 @@ class ConCodeEvalGeneration(ConCodeEval):
     def wrong_answer(self, instance: GenerationInstance) -> str | None:
         """Return an answer that fails, or None if a simulated model should write a sentence."""
         item = instance.data
-        samples = [one for one in self.benchmark.samples.get(item.row.id, ()) if one.label == "no"]
+        samples = [
+            candidate
+            for candidate in self.benchmark.samples.get(item.row.id, ())
+            if candidate.label == "no"
+        ]
         chance = random.Random(instance.id)
         kind = chance.choice(("sample", "sample", "sentence", "broken"))
         if kind == "sentence" or not samples:
@@ -234,7 +238,11 @@ class ConCodeEvalGeneration(ConCodeEval):
         key = item.row.id, item.output
         if key not in self._samples:
             candidates = self.benchmark.samples.get(item.row.id, ())
-            tried = (self._tried(item, found.value) for found in candidates if found.label == "yes")
+            tried = (
+                self._tried(item, candidate.value)
+                for candidate in candidates
+                if candidate.label == "yes"
+            )
             self._samples[key] = next(filter(None, tried), None)
         return self._samples[key]
 
@@ -254,10 +262,10 @@ class ConCodeEvalGeneration(ConCodeEval):
         text = self._user.text
         name = self._extraction.name
         opened = re.search(r"```\w*\s*\Z", text) is not None and text.count("```") % 2 == 1
-        found = reads(self._extraction, "[1]\n```" if opened else "```\n[1]\n```")
+        readable = reads(self._extraction, "[1]\n```" if opened else "```\n[1]\n```")
         if name == "whole":
-            found = list(self.outputs) == ["json"]  # decoding may be constrained to the sample
-        if found or (self._own_prompt and not opened):
+            readable = list(self.outputs) == ["json"]  # decoding may be constrained to the sample
+        if readable or (self._own_prompt and not opened):
             return []
         asks, right = ("opens", "open_fence") if opened else ("asks for", "fence")
         problem = f"The prompt {asks} a block (```), where the extraction {name!r} finds no sample."
@@ -361,10 +369,10 @@ class ConCodeEvalValidation(ConCodeEval):
         was located, ``schema_third``.
         """
         for row, text, constraints in self.schemas:
-            for found in self.benchmark.samples[row.id]:
-                label, violation = self._judged(row, found)
+            for row_sample in self.benchmark.samples[row.id]:
+                label, violation = self._judged(row, row_sample)
                 for output in self.outputs:
-                    sample = render(found.value, output)
+                    sample = render(row_sample.value, output)
                     groups = {"label": label, **self.groups(row, output)}
                     if violation is not None:
                         # Read strictly in both modes: paper labels do not depend on the format.
@@ -372,15 +380,17 @@ class ConCodeEvalValidation(ConCodeEval):
                         groups |= {"keyword": violation.keyword, "sample_third": place}
                         groups |= constraints.found.get(violation.schema_path, {}).get("groups", {})
                     item = ValidationItem(row, text, sample, output, label, violation)
-                    yield Instance(f"{found.id}/{output}", item, groups, row.digest)
+                    yield Instance(f"{row_sample.id}/{output}", item, groups, row.digest)
 
-    def _judged(self, row: SchemaRow, found: SampleRow) -> tuple[Label, Violation | None]:
-        label = found.label if self.mode == "strict" else found.paper_label
-        violations = validator(row.schema, mode=self.mode).violations(found.value)
+    def _judged(self, row: SchemaRow, sample: SampleRow) -> tuple[Label, Violation | None]:
+        label = sample.label if self.mode == "strict" else sample.paper_label
+        violations = validator(row.schema, mode=self.mode).violations(sample.value)
         if bool(violations) != (label == "no"):
             problem = violations[0].message if violations else "it is valid"
-            said = f"{found.id!r:.80} is labelled {label!r}; its schema says otherwise ({problem})."
-            raise DataInvalid(said, "Rebuild the data set, or correct the label.")
+            complaint = (
+                f"{sample.id!r:.80} is labelled {label!r}; its schema says otherwise ({problem})."
+            )
+            raise DataInvalid(complaint, "Rebuild the data set, or correct the label.")
         return label, violations[0] if violations else None
 
     def messages(
@@ -388,12 +398,12 @@ class ConCodeEvalValidation(ConCodeEval):
     ) -> tuple[Message, ...]:
         """Return the conversation: the shots with their answers, the schema and the sample."""
         item = instance.data
-        shown = [
+        examples = [
             {"schema": shot.data.text, "sample": shot.data.sample, "answer": shot.data.label}
             for shot in shots
         ]
         fields = {"schema": item.text, "sample": item.sample, "output": NAMES[item.output]}
-        return self.conversation(fields, shown)
+        return self.conversation(fields, examples)
 
     def score(self, instance: ValidationInstance, text: str) -> Mapping[str, Score]:
         """Return the score ``correct``: whether the answer (yes or no) is right.
@@ -449,12 +459,12 @@ def yes_or_no(text: str) -> Label:
     text = _QUESTION.sub("", text[-LONGEST:]).strip()
     last_line = text.rpartition("\n")[2]
     if first := _FIRST.match(text):
-        found = [first[1]]
+        words = [first[1]]
     elif last := _LAST_LINE.fullmatch(last_line.strip()[:40]):
-        found = [last[1]]
+        words = [last[1]]
     else:
-        found = _CONCLUSION.findall(text)[-1:] or _ANY.findall(text)
-    answers = {word.lower() for word in found}
+        words = _CONCLUSION.findall(text)[-1:] or _ANY.findall(text)
+    answers = {word.lower() for word in words}
     if len(answers) != 1:
         raise Unparseable("both yes and no" if answers else "neither yes nor no")
     return cast("Label", answers.pop())

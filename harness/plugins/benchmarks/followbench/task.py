@@ -107,8 +107,8 @@ class FollowBenchTask(Task[FollowBenchItem]):
         else:
             self.path = data.file(dataset) if dataset.endswith(".jsonl") else data.place(dataset)
         if self.path.is_dir() and not _published(self.path, CATEGORIES):
-            said = f"The folder {self.path} has none of the authors' files."
-            raise DataMissing(said, "They are named as in content_constraints.json.")
+            problem = f"The folder {self.path} has none of the authors' files."
+            raise DataMissing(problem, "They are named as in content_constraints.json.")
 
     def instances(self) -> Iterator[One]:
         """Yield the instructions of levels 1 to 5 in file order."""
@@ -145,9 +145,13 @@ class FollowBenchTask(Task[FollowBenchItem]):
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Return a request to answer again, with the reason if a rule is violated."""
-        found = scores.get(RULE)
-        said = "Your answer does not meet all that was asked for yet. Please answer again."
-        return f"{said}\nWhat is wrong: {found.reason}." if found and found.reason else said
+        verdict = scores.get(RULE)
+        request = "Your answer does not meet all that was asked for yet. Please answer again."
+        return (
+            f"{request}\nWhat is wrong: {verdict.reason}."
+            if verdict and verdict.reason
+            else request
+        )
 
     def reference(self, instance: One) -> str | None:
         """Return an answer that meets all constraints, or None if none is known."""
@@ -206,8 +210,8 @@ def read_items(
         group = (row.constraint_type, row.example_id)
         first = int(row.constraint_type == "example")
         if row.level != (expected := len(evolutions[group]) + first):
-            said = f"level {row.level} follows {expected - 1}"
-            raise DataInvalid(f"{where}: {said}.", f"Levels start at {first} and increase by 1.")
+            problem = f"level {row.level} follows {expected - 1}"
+            raise DataInvalid(f"{where}: {problem}.", f"Levels start at {first} and increase by 1.")
         evolutions[group] += (row.instruction,)
         if row.level and row.constraint_type in categories:
             yield _item(row, evolutions[group], where)
@@ -235,14 +239,14 @@ def _item(row: _Row, evolution: tuple[str, ...], where: str) -> FollowBenchItem:
         answer = rule.answer if answer is None else answer
         if answer is not None and rule.violation(answer):
             answer = None  # five published examples have answers that are not in their form
-    shown = evolution[-1:] if category == "example" else evolution
+    instructions = evolution[-1:] if category == "example" else evolution
     name = f"{category}/{row.example_id}/{level}"
-    return FollowBenchItem(name, category, level, shown, rule, answer)
+    return FollowBenchItem(name, category, level, instructions, rule, answer)
 
 
 def _published(folder: Path, categories: Sequence[Category]) -> dict[Category, Path]:
-    found = {name: folder / f"{name}_constraints.json" for name in categories}
-    return {name: file for name, file in found.items() if file.is_file()}
+    files = {name: folder / f"{name}_constraints.json" for name in categories}
+    return {name: file for name, file in files.items() if file.is_file()}
 
 
 plugin = FollowBenchTask
@@ -255,8 +259,8 @@ CONSECUTIVE = "consecutive"
 def partial(samples: AttemptTable, score: str) -> AttemptTable:
     """Return the samples with a score's missing values replaced by known verdicts (1 or 0)."""
     filled = np.where(samples.judged, samples.passed, np.nan)
-    known, values = values_of(samples, score)
-    filled[known] = values
+    indices, values = values_of(samples, score)
+    filled[indices] = values
     return replace(samples, scores={**samples.scores, score: filled})
 
 
@@ -279,18 +283,18 @@ def consecutive(samples: AttemptTable, label: str) -> AttemptTable:
     for part in np.split(rows, np.flatnonzero(starts)[1:]) if len(rows) else []:
         firsts.append(part.min())
         values.append(_levels_passed(level[part], samples.passed[part], len(names)))
-    at = np.argsort(firsts).astype(np.intp)
-    found = samples.take(np.array(firsts, np.int32)[at])
+    by_first = np.argsort(firsts).astype(np.intp)
+    first_samples = samples.take(np.array(firsts, np.int32)[by_first])
     return replace(
-        found,
-        scores={**found.scores, CONSECUTIVE: np.array(values, float)[at]},
-        shares={**found.shares, CONSECUTIVE: False},
+        first_samples,
+        scores={**first_samples.scores, CONSECUTIVE: np.array(values, float)[by_first]},
+        shares={**first_samples.shares, CONSECUTIVE: False},
     )
 
 
 def _levels_passed(level: NDArray[np.intp], passed: NDArray[np.generic], n: int) -> float:
-    for number, (own, verdict) in enumerate(zip(level, passed, strict=True)):
-        if own != number or verdict == NOT_JUDGED:
+    for number, (rank, verdict) in enumerate(zip(level, passed, strict=True)):
+        if rank != number or verdict == NOT_JUDGED:
             return np.nan
         if verdict != 1:
             return float(number)

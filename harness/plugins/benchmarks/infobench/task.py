@@ -196,17 +196,17 @@ class InfoBenchJudge(PublishedJudge):
         Raises:
             Unparseable: If no reply is clear.
         """
-        found = [self._read(reply.text) for reply in replies]
-        if all(passed is None for passed in found):
+        verdicts = [self._read(reply.text) for reply in replies]
+        if all(passed is None for passed in verdicts):
             raise Unparseable("No reply says yes or no.")
         criteria = self._task.criteria(instance)
-        found += [None] * (len(criteria) - len(found))
+        verdicts += [None] * (len(criteria) - len(verdicts))
         constraints = [
-            {"constraint": one.text, "passed": passed, "groups": dict(one.groups)}
-            for one, passed in zip(criteria, found, strict=True)
+            {"constraint": criterion.text, "passed": passed, "groups": dict(criterion.groups)}
+            for criterion, passed in zip(criteria, verdicts, strict=True)
         ]
-        decided = len(found) - found.count(None)
-        numbers = {"met": Score(found.count(True)), "decided": Score(decided)}
+        decided = len(verdicts) - verdicts.count(None)
+        numbers = {"met": Score(verdicts.count(True)), "decided": Score(decided)}
         return {**criteria_scores(constraints), **numbers}
 
     @override
@@ -215,9 +215,9 @@ class InfoBenchJudge(PublishedJudge):
         return "YES"
 
     def _first(self, instance: Instance[Any], text: str, question: str) -> Message:
-        given = self._task.text_to_work_on(instance)
-        fields = {"input": given} if given else {}
-        name = f"first_question_with{'' if given else 'out'}_input"
+        input_text = self._task.text_to_work_on(instance)
+        fields = {"input": input_text} if input_text else {}
+        name = f"first_question_with{'' if input_text else 'out'}_input"
         return self.message(name, {**fields, "output": text, "question": question})
 
 

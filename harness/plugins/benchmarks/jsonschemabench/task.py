@@ -161,14 +161,14 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
     def fingerprint(self) -> Mapping[str, str]:
         """Return the data set, the kind of verdicts, hashes, and the versions of the validators."""
         texts = [template.text for template in (self._system, self._user) if template]
-        found = {
+        fields = {
             "dataset": self.dataset,
             "dataset_sha256": sha256(self.path),
             "prompt_sha256": hashlib.sha256("\0".join(texts).encode()).hexdigest(),
             "verdicts": self._verdicts,
         }
         strict = {"jsonschema_rs": version("jsonschema-rs")}
-        return found | (self._official.versions() if self._official else strict)
+        return fields | (self._official.versions() if self._official else strict)
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return the prompt. The harness adds shots as further turns."""

@@ -106,10 +106,10 @@ class MultiIFTask(IFEvalTask):
     def at_turn(self, instance: One, answers: Sequence[str]) -> One:
         """Return an instance as of the turn after ``answers``."""
         item = instance.data
-        said = instance.data.messages
+        messages = instance.data.messages
         for answer, following in zip(answers, instance.data.later, strict=False):
-            said = (*said, Message("assistant", answer), *following.messages)
-            item = replace(following, messages=said)
+            messages = (*messages, Message("assistant", answer), *following.messages)
+            item = replace(following, messages=messages)
         return replace(instance, data=item)
 
     @override

@@ -177,7 +177,7 @@ def _from_json(path: Path) -> dict[str, Any]:
     tree = {name: raw[key] for key, name in _JSON_KEYS.items() if key in raw}
     for name in _EXAMPLES:
         if isinstance(tree.get(name), list):  # a file without any has the text "-"
-            tree[name] = [one for one in tree[name] if one != ABSENT]
+            tree[name] = [entry for entry in tree[name] if entry != ABSENT]
     return tree
 
 
@@ -200,9 +200,9 @@ def read_categories(path: Path) -> dict[str, str]:
     return raw
 
 
-def category_of(name: str, *known: Mapping[str, str]) -> str | None:
+def category_of(name: str, *categories: Mapping[str, str]) -> str | None:
     """Return the category of the first pattern that matches a task's name, or None."""
-    patterns = (item for one in known for item in one.items())
+    patterns = (item for mapping in categories for item in mapping.items())
     return next((category for pattern, category in patterns if fnmatchcase(name, pattern)), None)
 
 

@@ -51,7 +51,9 @@ def first_line(text: str) -> str:
 def before_stop(text: str, stops: Sequence[str]) -> str:
     """Return the text up to the earliest stop sequence, if any, without leading white space."""
     text = text.lstrip()
-    return text[: min((at for stop in stops if (at := text.find(stop)) >= 0), default=None)]
+    return text[
+        : min((position for stop in stops if (position := text.find(stop)) >= 0), default=None)
+    ]
 
 
 def bare(text: str) -> str:
@@ -62,8 +64,8 @@ def bare(text: str) -> str:
 
 def exact_match(answer: str, references: Iterable[str]) -> bool:
     """Return whether the answer equals a reference after `bare` is applied to both."""
-    own = bare(answer)
-    return any(own == bare(reference) for reference in references)
+    bare_answer = bare(answer)
+    return any(bare_answer == bare(reference) for reference in references)
 
 
 def token_f1(answer: str, references: Iterable[str]) -> float:
@@ -73,10 +75,14 @@ def token_f1(answer: str, references: Iterable[str]) -> float:
 
 def _f1(answer: str, reference: str) -> float:
     lowered = (text.lower().translate(_NO_PUNCTUATION) for text in (answer, reference))
-    own, right = (_ARTICLE.sub(" ", text).split() for text in lowered)
-    if not own or not right:  # only articles and punctuation
-        return float(own == right and bare(answer) == bare(reference))
-    return 2 * (Counter(own) & Counter(right)).total() / (len(own) + len(right))
+    answer_words, reference_words = (_ARTICLE.sub(" ", text).split() for text in lowered)
+    if not answer_words or not reference_words:  # only articles and punctuation
+        return float(answer_words == reference_words and bare(answer) == bare(reference))
+    return (
+        2
+        * (Counter(answer_words) & Counter(reference_words)).total()
+        / (len(answer_words) + len(reference_words))
+    )
 
 
 def named_label(answer: str, labels: Collection[str]) -> str | None:
@@ -85,13 +91,15 @@ def named_label(answer: str, labels: Collection[str]) -> str | None:
     `bare` is applied to the answer, and must already have been applied to the labels. A label that
     ends within a word of the answer does not count.
     """
-    own = bare(answer)
+    bare_answer = bare(answer)
 
     def begins(label: str) -> bool:
-        inside_a_word = label[-1:].isalnum() and own[len(label) :][:1].isalnum()
-        return bool(label) and own.startswith(label) and not inside_a_word
+        inside_a_word = label[-1:].isalnum() and bare_answer[len(label) :][:1].isalnum()
+        return bool(label) and bare_answer.startswith(label) and not inside_a_word
 
-    return max((label for label in labels if own == label or begins(label)), key=len, default=None)
+    return max(
+        (label for label in labels if bare_answer == label or begins(label)), key=len, default=None
+    )
 
 
 def rouge_l(answer: str, references: Iterable[str]) -> float:
@@ -151,11 +159,11 @@ def unicode_tokens(text: str) -> tuple[str, ...]:
     """
     if text.isascii():
         return tokens(text)
-    found: list[str] = []
+    all_tokens: list[str] = []
     for word in text_words(folded(comparable(text))):
         for part in _unicode_word().findall(word):
-            found += tokens(part) if part.isascii() else (part,)
-    return tuple(found)
+            all_tokens += tokens(part) if part.isascii() else (part,)
+    return tuple(all_tokens)
 
 
 @cache
@@ -224,9 +232,9 @@ class BertScoreMetric(Metric):
         try:
             self._scorer: Any = bert_score.BERTScorer(**options, rescale_with_baseline=baseline)
         except (KeyError, OSError, ValueError) as error:
-            said = f"The metric 'bertscore' cannot load {model!r} ({error!r})."
+            problem = f"The metric 'bertscore' cannot load {model!r} ({error!r})."
             remedy = "Name a model or folder that exists; set 'layer' if it is not a published one."
-            raise ConfigError(said, remedy) from None
+            raise ConfigError(problem, remedy) from None
 
     def fingerprint(self) -> str:
         """Return the package's description of the metric, such as its model, layer and version."""

@@ -48,10 +48,10 @@ CATEGORIES: Mapping[str, str] = yaml.safe_load(_CATEGORIES)  # descriptions by n
 def named(category: str) -> str:
     """Return the paper's name of a category: ``Other: TITLE`` becomes ``Other``."""
     text = category.strip()
-    known = {_letters(name): name for name in (*CATEGORIES, OTHER)}.get(_letters(text))
-    if known is None and re.match(r"\W*other\b\s*[:*]", text, re.IGNORECASE):
+    standard = {_letters(name): name for name in (*CATEGORIES, OTHER)}.get(_letters(text))
+    if standard is None and re.match(r"\W*other\b\s*[:*]", text, re.IGNORECASE):
         return OTHER
-    return known or text
+    return standard or text
 
 
 def _letters(text: str) -> str:
@@ -126,8 +126,8 @@ class WildIFEvalTask(Task[WildIFEvalItem]):
                 for name, own in usual.items()
             ]
         elif chats or any(usual.values()):
-            said = "task.chats, categories and domains are for data in the published format"
-            raise ConfigError(f"{said}; {self.path.name} already has the tasks' texts.")
+            problem = "task.chats, categories and domains are for data in the published format"
+            raise ConfigError(f"{problem}; {self.path.name} already has the tasks' texts.")
 
     def instances(self) -> Iterator[One]:
         """Yield the tasks in file order."""
@@ -142,16 +142,16 @@ class WildIFEvalTask(Task[WildIFEvalItem]):
 
         Data in the published format is hashed after it has been joined with the chats.
         """
-        found = {"dataset": self.dataset, "dataset_sha256": ""}
+        fields = {"dataset": self.dataset, "dataset_sha256": ""}
         if self._chats is None:
-            return found | {"dataset_sha256": sha256(self.path)}
+            return fields | {"dataset_sha256": sha256(self.path)}
         items, missing = self._joined
-        found["dataset_sha256"] = hashlib.sha256(msgspec.json.encode(items)).hexdigest()
+        fields["dataset_sha256"] = hashlib.sha256(msgspec.json.encode(items)).hexdigest()
         if missing:
             every = "\n".join(sorted(missing)).encode()
-            found["missing_chats"] = _ids_text(missing)
-            found["missing_chats_sha256"] = hashlib.sha256(every).hexdigest()
-        return found
+            fields["missing_chats"] = _ids_text(missing)
+            fields["missing_chats_sha256"] = hashlib.sha256(every).hexdigest()
+        return fields
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return the user's message as written. ``shots`` are not used, as in the paper."""
@@ -177,7 +177,10 @@ class WildIFEvalTask(Task[WildIFEvalItem]):
     @override
     def criteria(self, instance: One) -> Sequence[Criterion]:
         """Return the constraints as criteria, with their categories as groups."""
-        return [Criterion(one.text, _label(one)) for one in instance.data.constraints]
+        return [
+            Criterion(constraint.text, _label(constraint))
+            for constraint in instance.data.constraints
+        ]
 
     @cached_property
     def _joined(self) -> tuple[tuple[WildIFEvalItem, ...], tuple[str, ...]]:

@@ -266,8 +266,8 @@ def feedback(specification: grammar.Specification, result: CheckResult) -> str:
     findings = result.findings
     clauses = [_missing(one) or _observed(one, specification) + place(one.base) for one in findings]
     joined = f" {clauses[0]}." if isinstance(constraint, Base) else f":\n{numbered(clauses)}"
-    asked = instruction(specification).removeprefix("Please ").removesuffix(".")
-    return f"Your task is to {asked}.\nHowever, you just generated a {level}{joined}"
+    request = instruction(specification).removeprefix("Please ").removesuffix(".")
+    return f"Your task is to {request}.\nHowever, you just generated a {level}{joined}"
 
 
 def _missing(finding: ConstraintFinding) -> str:
@@ -393,8 +393,8 @@ def _compact(value: Observed) -> Any:
         return truncated(value, LONGEST_TEXT)
     if not isinstance(value, tuple):
         return value
-    kept = [_compact(part) for part in value[:MOST_VALUES]]
-    return [*kept, f"… {len(value) - MOST_VALUES} more"] if len(value) > MOST_VALUES else kept
+    parts = [_compact(part) for part in value[:MOST_VALUES]]
+    return [*parts, f"… {len(value) - MOST_VALUES} more"] if len(value) > MOST_VALUES else parts
 
 
 def _value_text(value: Observed) -> str:

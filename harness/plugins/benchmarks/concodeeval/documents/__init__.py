@@ -80,4 +80,4 @@ def locate(
         return (node.start, node.end) if node else None
     source = text.strip().encode()
     head = len(text) - len(text.lstrip())
-    return tuple(head + len(source[:at].decode()) for at in (node.start, node.end))  # type: ignore[return-value]
+    return tuple(head + len(source[:offset].decode()) for offset in (node.start, node.end))  # type: ignore[return-value]

@@ -144,11 +144,11 @@ class _Reader:
 
     def anchored(self, event: Any, depth: int) -> _Node | None:
         node = self.anchors.get(event.anchor)
-        known = event.anchor in self.anchors
+        is_known = event.anchor in self.anchors
         if node is not None:
             self.grow(node.nodes, node.characters, depth + node.height)
-        elif not (known and self.paper):  # safe_load would create a value that contains itself
-            problem = "refers to itself" if known else "has no anchor"
+        elif not (is_known and self.paper):  # safe_load would create a value that contains itself
+            problem = "refers to itself" if is_known else "has no anchor"
             raise _wrong(f"the alias *{event.anchor[:60]} {problem}", event)
         return node
 

@@ -111,10 +111,10 @@ class VerifiableInstruction(Struct, frozen=True):
                 raise Uncountable(f"The check {self.id} is for text in English only.")
             if "n_start" not in arguments:  # an offset in the prompt
                 arguments = {name: _composed(value) for name, value in arguments.items()}
-        wanted = {"corrected": self.verdicts == "corrected", "multilingual": self.multilingual}
-        own = {name: True for name, on in wanted.items() if on and _accepts(check, name)}
+        options = {"corrected": self.verdicts == "corrected", "multilingual": self.multilingual}
+        accepted = {name: True for name, on in options.items() if on and _accepts(check, name)}
         try:
-            check(text, **arguments, **own)
+            check(text, **arguments, **accepted)
         except NotFollowed as error:
             return str(error)
         return ""
@@ -158,8 +158,8 @@ def _accepts(check: Check, name: str) -> bool:
 
 def parameters(check: Check) -> list[inspect.Parameter]:
     """Return the parameters of a check that are arguments of the instruction, with their types."""
-    _, *own = inspect.signature(check, eval_str=True).parameters.values()
-    return [one for one in own if one.kind is one.POSITIONAL_OR_KEYWORD]
+    _, *others = inspect.signature(check, eval_str=True).parameters.values()
+    return [parameter for parameter in others if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
 
 
 def instruction(
@@ -172,21 +172,21 @@ def instruction(
 
     Instructions without a corrected check always use the official one.
     """
-    known = table_of_each()
-    if name not in known:
-        raise DataInvalid(f"there is no instruction {name!r:.80}.", nearest(name, known))
-    wanted = _arguments(known[name].checks[name])
-    given = {  # in the published files, null means no argument, and numbers may be 3.0
+    tables_by_id = table_of_each()
+    if name not in tables_by_id:
+        raise DataInvalid(f"there is no instruction {name!r:.80}.", nearest(name, tables_by_id))
+    fields = _arguments(tables_by_id[name].checks[name])
+    values = {  # in the published files, null means no argument, and numbers may be 3.0
         key: int(value) if isinstance(value, float) and value.is_integer() else value
         for key, value in arguments.items()
         if value is not None
     }
-    for key in given:
-        if key not in wanted.__struct_fields__:
-            remedy = nearest(key, wanted.__struct_fields__)
+    for key in values:
+        if key not in fields.__struct_fields__:
+            remedy = nearest(key, fields.__struct_fields__)
             raise DataInvalid(f"{name}: there is no argument {key!r:.60}.", remedy)
     try:
-        checked = msgspec.convert(given, wanted)
+        checked = msgspec.convert(values, fields)
     except msgspec.ValidationError as error:
         raise DataInvalid(f"{name}: {error}.") from None
     return VerifiableInstruction(name, msgspec.structs.asdict(checked), verdicts, multilingual)
@@ -194,31 +194,31 @@ def instruction(
 
 @cache
 def _arguments(check: Check) -> type[Struct]:
-    fields = [(one.name, one.annotation) for one in parameters(check)]
+    fields = [(parameter.name, parameter.annotation) for parameter in parameters(check)]
     return msgspec.defstruct("Arguments", fields, kw_only=True)
 
 
 def versions(ids: Collection[str]) -> dict[str, str]:
     """Return the versions of packages and hashes of data on which instructions depend, by name."""
-    found: dict[str, str] = {}
+    versions_by_name: dict[str, str] = {}
     for table in tables():
-        found |= table.versions(ids)
-    return found
+        versions_by_name |= table.versions(ids)
+    return versions_by_name
 
 
-def judge(asked: Sequence[VerifiableInstruction], text: str) -> list[Verdict]:
+def judge(instructions: Sequence[VerifiableInstruction], text: str) -> list[Verdict]:
     """Return a verdict on the text for each of a prompt's instructions.
 
     Raises:
         PatternTooSlow, Uncountable, ConfigError, DataMissing: As in `VerifiableInstruction.check`.
     """
     loosened = list(variants(text))[1:]
-    found = []
-    for one in asked:
-        reason = one.check(text)
-        loose = not reason or any(not one.check(variant) for variant in loosened)
-        found.append(Verdict(one.id, not reason, loose, reason))
-    return found
+    verdicts = []
+    for each_instruction in instructions:
+        reason = each_instruction.check(text)
+        loose = not reason or any(not each_instruction.check(variant) for variant in loosened)
+        verdicts.append(Verdict(each_instruction.id, not reason, loose, reason))
+    return verdicts
 
 
 def variants(text: str) -> Iterator[str]:
@@ -228,8 +228,10 @@ def variants(text: str) -> Iterator[str]:
     """
     lines = text.split("\n")
     cut = ("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1]))
-    whole = [text, *cut]
-    yield from dict.fromkeys([*whole, *(one.replace("*", "") for one in whole)])
+    with_asterisks = [text, *cut]
+    yield from dict.fromkeys(
+        [*with_asterisks, *(variant.replace("*", "") for variant in with_asterisks)]
+    )
 
 
 class InstructionChecker(MayCountWords):
@@ -260,15 +262,15 @@ class InstructionChecker(MayCountWords):
         ``warning`` in its details.
         """
         try:
-            [found] = judge([self._instruction], text)
+            [verdict] = judge([self._instruction], text)
         except PatternTooSlow as error:
             return Score(None, None, error.message)
         except Uncountable as error:
             return error.score()
-        passed = found.loose if self._loose else found.strict
+        passed = verdict.loose if self._loose else verdict.strict
         warning = self._instruction.warning(text)
         details = {WARNING: warning} if warning else {}
-        return Score(passed, passed, "" if passed else found.reason, details)
+        return Score(passed, passed, "" if passed else verdict.reason, details)
 
 
 OPTIONS = """
@@ -285,7 +287,7 @@ def instruction_plugin(name: str, check: Check) -> Callable[..., InstructionChec
     that of the instruction's check, followed by `OPTIONS`.
     """
     keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    own = [
+    signature = [
         *parameters(check),
         inspect.Parameter("verdicts", keyword, default="official", annotation=Verdicts),
         inspect.Parameter("loose", keyword, default=False, annotation=bool),
@@ -295,7 +297,7 @@ def instruction_plugin(name: str, check: Check) -> Callable[..., InstructionChec
         return InstructionChecker(name, arguments, verdicts, loose)
 
     build.__doc__ = (inspect.getdoc(check) or "") + OPTIONS
-    build.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+    build.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     return build
 
 

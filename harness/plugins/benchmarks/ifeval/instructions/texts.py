@@ -105,13 +105,13 @@ def splitter() -> Punkt:
 
 def sentences(text: str) -> list[str]:
     """Return the sentences of the text, split by Punkt as in NLTK 3.9."""
-    found: list[str] = splitter().tokenize(text)
-    return found
+    parts: list[str] = splitter().tokenize(text)
+    return parts
 
 
 def tokens(text: str) -> list[str]:
     """Return the words and punctuation marks of the text, split as in NLTK 3.9."""
-    return [token for one in sentences(text) for token in _sentence_tokens(one)]
+    return [token for sentence in sentences(text) for token in _sentence_tokens(sentence)]
 
 
 @lru_cache(4_096)
@@ -127,39 +127,39 @@ def require(holds: object, reason: str) -> None:
         raise NotFollowed(reason)
 
 
-def require_none(found: Sequence[str], reason: str) -> None:
-    """Raise NotFollowed if ``found`` is not empty. Its items replace ``{}`` in the reason."""
-    if found:
-        raise NotFollowed(reason.format(quoted_list(found)))
+def require_none(items: Sequence[str], reason: str) -> None:
+    """Raise NotFollowed if ``items`` is not empty. Its items replace ``{}`` in the reason."""
+    if items:
+        raise NotFollowed(reason.format(quoted_list(items)))
 
 
 def require_count(
-    count: int, wanted: int, what: str, said: str | None = None, where: str = ""
+    count: int, expected: int, what: str, bound: str | None = None, where: str = ""
 ) -> None:
-    """Raise NotFollowed ("1 word, 3 wanted") unless ``count`` equals ``wanted``.
+    """Raise NotFollowed ("1 word, 3 wanted") unless ``count`` equals ``expected``.
 
-    ``what`` begins with a plural noun. In the reason, ``said`` replaces the required number, and
+    ``what`` begins with a plural noun. In the reason, ``bound`` replaces the required number, and
     ``where`` is put at the beginning.
     """
-    require(count == wanted, where + count_reason(count, what, said or wanted))
+    require(count == expected, where + count_reason(count, what, bound or expected))
 
 
 def require_relation(
-    count: int, relation: Relation, wanted: int, what: str, where: str = ""
+    count: int, relation: Relation, expected: int, what: str, where: str = ""
 ) -> None:
-    """Raise NotFollowed unless ``count`` is "less than" or "at least" ``wanted``.
+    """Raise NotFollowed unless ``count`` is "less than" or "at least" ``expected``.
 
     ``what`` and ``where`` are the same as in `require_count`.
     """
-    holds = count < wanted if relation == "less than" else count >= wanted
-    said = f"{relation.replace('less', 'fewer')} {wanted:,}"
-    require(holds, where + count_reason(count, what, said))
+    holds = count < expected if relation == "less than" else count >= expected
+    bound = f"{relation.replace('less', 'fewer')} {expected:,}"
+    require(holds, where + count_reason(count, what, bound))
 
 
-def count_reason(count: int, what: str, wanted: str | int) -> str:
+def count_reason(count: int, what: str, expected: str | int) -> str:
     """Return a reason such as "1 word, 3 wanted"; ``what`` begins with a plural noun."""
     noun, space, rest = what.partition(" ")
-    return f"{count:,} {noun[:-1] if count == 1 else noun}{space}{rest}, {wanted} wanted"
+    return f"{count:,} {noun[:-1] if count == 1 else noun}{space}{rest}, {expected} wanted"
 
 
 @lru_cache(4_096)
