@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.cli.command import harness
-from tests.cli.test_eval import EVAL, TASKS, on
+from tests.plugins.suites.test_verb import EVAL, TASKS, on
 
 
 def test_all_benchmarks_are_shown(tmp_path: Path) -> None:
