@@ -13,7 +13,7 @@ from harness.plugins.benchmarks.ifeval.task import IFEvalTask
 from harness.plugins.mock.server import MockServer
 from harness.plugins.mock.wire import MockRequest
 from tests.cli.command import ROOT, harness, mistake
-from tests.cli.test_eval import on
+from tests.plugins.suites.test_verb import on
 
 CONFIG = ROOT / "configs" / "gpt4_ifeval.yaml"
 
