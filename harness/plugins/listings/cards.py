@@ -125,10 +125,12 @@ def example(name: str, card: Card, *, judge: bool = False) -> str:
 
     The example sets the required options, except those in `FROM_ROW`.
     """
-    given = [one for one in card.options if one.default is None and one.name not in FROM_ROW]
-    if not judge and not any(one.default is None for one in card.options):
-        given = [one for one in card.options if one.default == "null"][:1]
-    texts = [f"{one.name}: {_sample(one)}" for one in given]
+    options = [
+        option for option in card.options if option.default is None and option.name not in FROM_ROW
+    ]
+    if not judge and not any(option.default is None for option in card.options):
+        options = [option for option in card.options if option.default == "null"][:1]
+    texts = [f"{option.name}: {_sample(option)}" for option in options]
     if judge:
         texts = [f"name: {name}", *texts, "model: {backend: openai, name: gpt-4o-mini}"]
         return f"judges: [{{{', '.join(texts)}}}]"
@@ -147,8 +149,8 @@ def plugin_list(cards: Mapping[str, Card]) -> RenderableType:
         table = _grid()
         for option in card.options:
             default = "required" if option.default is None else f"default {option.default}"
-            said = inert_text(f"{option.kind}; {default}")
-            table.add_row(inert(option.name), _explained(said, option.about))
+            text = inert_text(f"{option.kind}; {default}")
+            table.add_row(inert(option.name), _explained(text, option.about))
         for title, fact in card.facts:
             table.add_row(Text(title, style="dim"), inert_text(fact))
         headline = Text.assemble((inert(name).plain, "bold"), "  ", inert_text(card.summary))
@@ -160,13 +162,13 @@ def preset_list(presets: Sequence[tuple[str, str, str, str]]) -> RenderableType:
     """Render presets, given as tuples of name, title, URL and key state."""
     table = _grid()
     for name, title, url, key in presets:
-        said = _explained(Text(f"{title}: {key}"), url)
-        table.add_row(Text(inert(name).plain, "bold"), said)
+        explained = _explained(Text(f"{title}: {key}"), url)
+        table.add_row(Text(inert(name).plain, "bold"), explained)
     return table
 
 
-def _explained(said: Text, more: str) -> Text:
-    return Text.assemble(said, "\n", (inert_text(more).plain, "dim")) if more else said
+def _explained(text: Text, more: str) -> Text:
+    return Text.assemble(text, "\n", (inert_text(more).plain, "dim")) if more else text
 
 
 def _grid() -> RichTable:
@@ -198,10 +200,13 @@ def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> Table
     foot.append("US dollars per million tokens; batch is input/output; - means not stated.")
     headings = ("host", "model", "input", "cached", "output", "batch", *texts)
     prices = table(headings, rows, names=2, sectioned=True)
-    own = ("host", "model", "as_of", "until", "source", "note", "own")
+    fields = ("host", "model", "as_of", "until", "source", "note", "own")
     data = [
-        {**{key: getattr(one, key) for key in own}, "price": one.price.model_dump()}
-        for one in entries
+        {
+            **{key: getattr(price_entry, key) for key in fields},
+            "price": price_entry.price.model_dump(),
+        }
+        for price_entry in entries
     ]
     return TableDocument(parts=[prices, *map(Note, foot)], data=data)
 
@@ -209,8 +214,8 @@ def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> Table
 def _marks(entry: PriceEntry, notes: dict[str, int]) -> str:
     """Return the footnote marks of a row, adding new footnotes to ``notes``."""
     until = f"until {entry.until}" if entry.until else None
-    said = [text for text in (entry.source, until, entry.note) if text]
-    marks = [str(notes.setdefault(text, len(notes) + 1)) for text in said]
+    texts = [text for text in (entry.source, until, entry.note) if text]
+    marks = [str(notes.setdefault(text, len(notes) + 1)) for text in texts]
     return " ".join([_OWN, *marks] if entry.own else marks)
 
 
@@ -236,11 +241,11 @@ def configs(form: JsonFormat = "table") -> None:
 
 def _show_lines(summaries: Mapping[str, str], form: str) -> None:
     if form == "table":
-        for name, said in summaries.items():
-            line = Text.assemble((inert(name).plain, "bold"), "  ", inert_text(said))
+        for name, summary in summaries.items():
+            line = Text.assemble((inert(name).plain, "bold"), "  ", inert_text(summary))
             output.print(line, soft_wrap=True)
     else:
-        data = [{"name": name, "summary": said} for name, said in summaries.items()]
+        data = [{"name": name, "summary": summary} for name, summary in summaries.items()]
         show_listing("", data, form)
 
 
@@ -263,11 +268,11 @@ def tasks(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "table
         return
     data = DataFolder(Settings().data_dir)
     cards = {}
-    for one in names:
-        card = _card("tasks", one)
-        known = next((option.values for option in card.options if option.name == "dataset"), ())
-        facts = [(f"dataset={value}", _state(one, value, data)) for value in known]
-        cards[one] = replace(card, facts=tuple(facts))
+    for task_name in names:
+        card = _card("tasks", task_name)
+        values = next((option.values for option in card.options if option.name == "dataset"), ())
+        facts = [(f"dataset={value}", _state(task_name, value, data)) for value in values]
+        cards[task_name] = replace(card, facts=tuple(facts))
     show_listing(plugin_list(cards), cards, form)
 
 
@@ -311,7 +316,7 @@ def _plugins(group: str, name: str, form: str) -> None:
 
 
 def _list(group: str, names: Iterable[str], more: str, form: str = "table") -> None:
-    _show_lines({one: _card(group, one).summary for one in names}, form)
+    _show_lines({name: _card(group, name).summary for name in names}, form)
     if form == "table":
         say(f"{more}: harness {group} NAME")
 

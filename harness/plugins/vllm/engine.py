@@ -176,8 +176,8 @@ class VLLMEngineBackend(Backend):
         except HarnessError as error:
             raise FatalCallError(error.message, error.remedy) from None
         except Exception as error:  # whatever vLLM raises for a model that cannot be loaded
-            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            raise self._failed(f"did not start ({said})") from None
+            message = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            raise self._failed(f"did not start ({message})") from None
         self._thread = found
 
     def _launch(self) -> EngineThread:
@@ -187,9 +187,9 @@ class VLLMEngineBackend(Backend):
         return EngineThread(InProcessEngine(self._model, self._log))
 
     def _failed(self, how: str) -> FatalCallError:
-        said = f"{how}. Its errors:\n{errors_in(tail(self._log))}\n"
+        problem = f"{how}. Its errors:\n{errors_in(tail(self._log))}\n"
         remedy = f"Its whole output is in {self._log}."
-        return FatalCallError(f"The vLLM engine of {self._model.name!r} {said}", remedy)
+        return FatalCallError(f"The vLLM engine of {self._model.name!r} {problem}", remedy)
 
     @override
     def check_decoding(self, name: str, decoding: Decoding) -> None:

@@ -51,16 +51,16 @@ class Hashes:
         """
         cached = self._cached()
         stats = {str(path): _stat(path) for path in paths}
-        found = {path: known for path, known in cached.items() if known[0] == stats.get(path)}
-        missing = [path for path in stats if path not in found]
+        hashes = {path: entry for path, entry in cached.items() if entry[0] == stats.get(path)}
+        missing = [path for path in stats if path not in hashes]
         with ThreadPoolExecutor(READERS) as readers:
             for path, digest in zip(missing, readers.map(_sha256, missing), strict=True):
                 # A file that changes while it is hashed will not match its entry next time.
-                found[path] = stats[path], digest
-        large = {path: found[path] for path in missing if stats[path][2] > LARGE_BYTES}
+                hashes[path] = stats[path], digest
+        large = {path: hashes[path] for path in missing if stats[path][2] > LARGE_BYTES}
         if large and self._memory:
             self._save(self._memory, {**cached, **large})
-        return [found[str(path)][1] for path in paths]
+        return [hashes[str(path)][1] for path in paths]
 
     def _cached(self) -> Known:
         with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
@@ -68,12 +68,12 @@ class Hashes:
                 return msgspec.json.decode(self._memory.read_bytes(), type=Known)
         return {}
 
-    def _save(self, memory: Path, known: Known) -> None:
+    def _save(self, memory: Path, hashes: Known) -> None:
         # A cache that cannot be written is no error.
         with contextlib.suppress(OSError, UnicodeEncodeError):
             memory.parent.mkdir(parents=True, exist_ok=True)
             temporary = memory.with_name(f".{memory.name}.{os.getpid()}")
-            temporary.write_bytes(msgspec.json.encode(known))
+            temporary.write_bytes(msgspec.json.encode(hashes))
             temporary.replace(memory)
 
 
@@ -84,8 +84,8 @@ def cached_hashes(cache_dir: Path) -> Hashes:
 
 def model_identity(name: str, hashes: Hashes) -> str:
     """Return the identity of a model: a hash of its files, or its name on the hub."""
-    found = place(name)
-    return files_identity(found, hashes) if isinstance(found, Path) else found
+    folder = place(name)
+    return files_identity(folder, hashes) if isinstance(folder, Path) else folder
 
 
 def files_identity(place: Path, hashes: Hashes) -> str:
@@ -98,9 +98,9 @@ def files_identity(place: Path, hashes: Hashes) -> str:
     try:
         within = place.iterdir() if place.is_dir() else [place]
         files = sorted(path for path in within if path.is_file())
-        for path, found in zip(files, hashes.of(files), strict=True):
+        for path, digest_of_file in zip(files, hashes.of(files), strict=True):
             name = os.fsencode(path.name) if place.is_dir() else b""
-            digest.update(name + b"\0" + found.encode())
+            digest.update(name + b"\0" + digest_of_file.encode())
     except OSError as error:
         problem = f"Cannot read the model from {place}: {error.strerror}."
         raise DataInvalid(problem, "Fix its permissions.") from None
@@ -124,8 +124,8 @@ def place(name: str) -> Path | str:
 
 def _stat(path: Path) -> list[int]:
     """Return a file's device, inode, size, mtime and ctime (ns). Programs cannot set the ctime."""
-    found = path.stat()
-    return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+    stat = path.stat()
+    return [stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 
 
 def _sha256(path: str) -> str:
@@ -151,7 +151,7 @@ _ARGUMENTS = msgspec.yaml.decode(
 
 def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
     """Check engine arguments, and return them under vLLM's names, without null values."""
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for key, value in engine.items():
         name = key.removeprefix("--").replace("-", "_")
         if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
@@ -164,12 +164,12 @@ def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
             remedy = f"Set {ours}." if ours else "Remove it."
             raise ConfigError(f"model.engine: {name} is set by the harness.", remedy)
         if value is not None:
-            found[name] = value
+            arguments[name] = value
     for name in _ARGUMENTS.parallel:
-        size = found.get(name, 1)
+        size = arguments.get(name, 1)
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise ConfigError(f"model.engine: {name} must be 1 or more.")
-    return found
+    return arguments
 
 
 def flags(engine: Mapping[str, Any]) -> list[str]:
@@ -181,7 +181,7 @@ def flags(engine: Mapping[str, Any]) -> list[str]:
         words.append(("--no-" if value is False else "--") + name.replace("_", "-"))
         if not isinstance(value, bool):
             values = value if isinstance(value, list | tuple) else [value]
-            words += [json.dumps(one) if isinstance(one, dict) else str(one) for one in values]
+            words += [json.dumps(item) if isinstance(item, dict) else str(item) for item in values]
     return words
 
 
@@ -197,8 +197,8 @@ Protocol = Literal["chat", "completions"]  # turns for the model's chat template
 
 def features(protocol: Protocol) -> frozenset[str]:
     """Return the features of a backend that runs a model with a protocol."""
-    taken = PARAMETERS | CONSTRAINTS | {LOGPROBS, PROMPT_LOGPROBS, OWN_DRAWS, "free"}
-    return taken | {"conversation" if protocol == "chat" else LOGLIKELIHOODS}
+    parameters = PARAMETERS | CONSTRAINTS | {LOGPROBS, PROMPT_LOGPROBS, OWN_DRAWS, "free"}
+    return parameters | {"conversation" if protocol == "chat" else LOGLIKELIHOODS}
 
 
 @dataclass(frozen=True, slots=True)

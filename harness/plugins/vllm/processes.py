@@ -108,10 +108,10 @@ def tail(log: Path, begins: int = 0) -> str:
     try:
         with log.open("rb") as file:
             file.seek(max(begins, file.seek(0, os.SEEK_END) - TAIL_BYTES))
-            said = file.read().decode(errors="replace")
+            text = file.read().decode(errors="replace")
     except OSError:
         return ""
-    return "\n".join([line for line in said.splitlines() if line.strip()][-TAIL_LINES:])
+    return "\n".join([line for line in text.splitlines() if line.strip()][-TAIL_LINES:])
 
 
 def errors_in(log: str) -> str:

@@ -245,11 +245,11 @@ class VLLMServerBackend(Backend):
         return False
 
     def _cannot(self, how: str, log: str) -> FatalCallError:
-        said = f"{how}. Its errors:\n{errors_in(log)}\n"
+        problem = f"{how}. Its errors:\n{errors_in(log)}\n"
         remedy = (
             f"Check model.path, model.lora and model.engine. Its whole output is in {self._log}."
         )
-        return FatalCallError(f"The vLLM server of {self._model!r} {said}", remedy)
+        return FatalCallError(f"The vLLM server of {self._model!r} {problem}", remedy)
 
     @override
     def check_decoding(self, name: str, decoding: Decoding) -> None:
@@ -331,7 +331,7 @@ async def serves(url: str, model: str, key: str = "") -> bool:
     if answer is not None and answer.status_code in (401, 403):
         raise FatalCallError(f"{url} answered {answer.status_code}.", KEY_REMEDY)
     try:
-        listed = [one["id"] for one in answer.json()["data"]] if answer is not None else []
+        listed = [served["id"] for served in answer.json()["data"]] if answer is not None else []
     except (ValueError, LookupError, TypeError):
         return False
     names = [name for name in listed if isinstance(name, str)]
@@ -405,8 +405,10 @@ def _gpus() -> Iterator[CheckupFinding]:
             query, capture_output=True, text=True, check=True, timeout=DRIVER_SECONDS
         )
     except (OSError, subprocess.SubprocessError) as error:
-        said = " ".join((getattr(error, "stderr", "") or str(error)).split())[:200]
-        yield CheckupFinding("lack", "GPUs", f"nvidia-smi fails: {said}", "Check NVIDIA's driver.")
+        message = " ".join((getattr(error, "stderr", "") or str(error)).split())[:200]
+        yield CheckupFinding(
+            "lack", "GPUs", f"nvidia-smi fails: {message}", "Check NVIDIA's driver."
+        )
         return
     for line in ended.stdout.splitlines():
         number, name, total, free = ([part.strip() for part in line.split(",")] + [""] * 4)[:4]
