@@ -87,15 +87,18 @@ def _declarations(path: tuple[str, ...]) -> list[Declaration]:
     for entry in entry_points(group=GROUP):
         package = entry.dist.name if entry.dist else entry.value
         version = entry.dist.version if entry.dist else ""
-        plugin, home, problem = Plugin(summary=""), "", ""
+        home = ""
+        problem = ""
         try:
             module = importlib.import_module(entry.module)
-            plugin, home = module.plugin, module.__package__ or ""
+            plugin = module.plugin
+            home = module.__package__ or ""
             if not isinstance(plugin, Plugin):
                 raise TypeError("its 'plugin' is no harness.plugin.Plugin")
             Declaration(entry.name, home, package, version, plugin).check()
         except Exception as error:  # a third party's module may raise anything
-            plugin, problem = Plugin(summary=""), f"{type(error).__name__}: {error}"
+            plugin = Plugin(summary="")
+            problem = f"{type(error).__name__}: {error}"
         declarations.append(Declaration(entry.name, home, package, version, plugin, problem))
     return declarations
 
@@ -116,10 +119,10 @@ def declared_views() -> Mapping[str, View]:
 
 def named_tasks() -> Mapping[str, NamedTask]:
     """Return the tasks whose data users name, of all installed plug-ins."""
-    named: dict[str, NamedTask] = {}
+    tasks: dict[str, NamedTask] = {}
     for declaration in declarations():
-        named |= declaration.plugin.named_tasks
-    return named
+        tasks |= declaration.plugin.named_tasks
+    return tasks
 
 
 @functools.cache

@@ -8,6 +8,7 @@ import inspect
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,16 +56,15 @@ def options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
 
 
 @functools.cache
-def parameters(plugin: Callable[..., Any], *, given: bool) -> dict[str, inspect.Parameter]:
+def parameters(plugin: Callable[..., Any], *, given: bool) -> dict[str, Parameter]:
     """Return a plug-in's options or, if ``given``, the parameters that the harness supplies."""
     with calling(f"The signature of {getattr(plugin, '__name__', plugin)}"):
         signature = inspect.signature(plugin, eval_str=True)
-    return {
-        name: parameter
-        for name, parameter in signature.parameters.items()
-        if (parameter.kind is parameter.KEYWORD_ONLY) is given
-        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    }
+    kinds: tuple[Any, ...] = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    if given:
+        kinds = (Parameter.KEYWORD_ONLY,)
+    items = signature.parameters.items()
+    return {name: parameter for name, parameter in items if parameter.kind in kinds}
 
 
 @contextlib.contextmanager
@@ -76,8 +76,8 @@ def calling(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
-        said = f"{type(error).__name__}: {str(error)[:200]}"
+        description = f"{type(error).__name__}: {str(error)[:200]}"
         if cause := error.__cause__:
-            said += f", caused by {type(cause).__name__}: {str(cause)[:200]}"
-        problem = f"{what} fails ({said}; {Path(place.filename).name}, line {place.lineno})."
+            description += f", caused by {type(cause).__name__}: {str(cause)[:200]}"
+        problem = f"{what} fails ({description}; {Path(place.filename).name}, line {place.lineno})."
         raise ConfigError(problem, "Fix it, or remove it from the configuration.") from error

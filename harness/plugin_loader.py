@@ -20,10 +20,11 @@ import inspect
 import pkgutil
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import harness
@@ -36,6 +37,7 @@ from harness.user_code import checker_of, files_sha256, load_file, local_files, 
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+    from pydantic_core import ErrorDetails
 
 PACKAGES = {
     "backends": "harness.backends",
@@ -96,7 +98,8 @@ def _removed() -> dict[str, tuple[object, ...]]:
 
 def without_removed(section: Mapping[str, Any]) -> dict[str, Any]:
     """Return the section of a saved run file without removed options that changed no verdict."""
-    name, removed = section.get("name"), _removed()
+    name = section.get("name")
+    removed = _removed()
     return {
         key: value
         for key, value in section.items()
@@ -116,7 +119,9 @@ def register(kind_name: str, name: str, plugin: Callable[..., Any], version: str
     Raises:
         ConfigError: If a built-in plug-in, or a different installed one, has this name.
     """
-    installed = [f"{one.module}:{one.attribute}" for one in kind(kind_name)._declared(name)]
+    installed = [
+        f"{member.module}:{member.attribute}" for member in kind(kind_name)._declared(name)
+    ]
     source = inspect.unwrap(plugin)
     if f"{source.__module__}:{source.__qualname__}" in installed:
         return  # it is the entry point's
@@ -136,6 +141,10 @@ class _FromFile(NamedTuple):
     plugin: Callable[..., Any]
     changed_ns: Mapping[Path, int]  # when each of its `local_files` was last changed
 
+    def is_current(self) -> bool:
+        """Return whether no file has changed since."""
+        return all(_changed_ns(file) == ns for file, ns in self.changed_ns.items())
+
 
 _loaded: dict[tuple[str, Path], _FromFile] = {}  # by kind and path
 
@@ -143,22 +152,17 @@ _loaded: dict[tuple[str, Path], _FromFile] = {}  # by kind and path
 def _from_file(kind_name: str, name: str) -> _FromFile:
     """Return the plug-in in a Python file: its ``plugin``, or else its only public definition."""
     check_execution(name)
-    title, path = Kind(kind_name).title, Path(name)
+    title = Kind(kind_name).title
+    path = Path(name)
     key = kind_name, path.absolute()
-    known = _loaded.get(key)
-    if known is not None and all(_changed_ns(path) == ns for path, ns in known.changed_ns.items()):
-        return known
+    loaded = _loaded.get(key)
+    if loaded is not None and loaded.is_current():
+        return loaded
     with calling(f"The {title} {name!r}"):
         module = load_file(path)
-    public = {key: one for key, one in vars(module).items() if key[0] != "_" and callable(one)}
-    own = [key for key, one in public.items() if getattr(one, "__module__", "") == path.stem]
-    if not hasattr(module, "plugin") and len(own) != 1:
-        problem = f"{name} defines {len(own)} public functions and classes, not one."
-        imported = [key for key, one in public.items() if inspect.isfunction(one)]
-        remedy = f"Name the {title} in the file: plugin = {(own or imported or ['MyClass'])[-1]}."
-        others = " Or begin the names of helpers with '_'." if own else ""
-        raise ConfigError(problem, remedy + others)
-    plugin: Callable[..., Any] = getattr(module, "plugin", None) or public[own[0]]
+    plugin: Callable[..., Any] = getattr(module, "plugin", None) or _only_definition(
+        module, title, name
+    )
     files = local_files(path)
     if kind_name == "checkers" and inspect.isfunction(plugin):
         plugin = checker_of(plugin, name)
@@ -167,6 +171,28 @@ def _from_file(kind_name: str, name: str) -> _FromFile:
         plugin = _function_backend(plugin, files_sha256(files), name)
     _loaded[key] = _FromFile(plugin, {file: _changed_ns(file) for file in files})
     return _loaded[key]
+
+
+def _only_definition(module: ModuleType, title: str, file: str) -> Callable[..., Any]:
+    """Return the only public function or class that the module of a file defines."""
+    public: dict[str, Callable[..., Any]] = {}
+    for name, value in vars(module).items():
+        if callable(value) and not name.startswith("_"):
+            public[name] = value
+    defined = [name for name, value in public.items() if _module_of(value) == module.__name__]
+    if len(defined) == 1:
+        return public[defined[0]]
+    problem = f"{file} defines {len(defined)} public functions and classes, not one."
+    imported = [name for name, value in public.items() if inspect.isfunction(value)]
+    example = (defined or imported or ["MyClass"])[-1]
+    remedy = f"Name the {title} in the file: plugin = {example}."
+    if defined:
+        remedy += " Or begin the names of helpers with '_'."
+    raise ConfigError(problem, remedy)
+
+
+def _module_of(value: object) -> str:
+    return str(getattr(value, "__module__", ""))
 
 
 def _function_backend(function: Callable[..., Any], digest: str, name: str) -> Callable[..., Any]:
@@ -202,17 +228,18 @@ class Kind:
         members = declared_members(self.name)
         family, colon, entry = name.partition(":")
         if colon:
-            return [one._replace(entry=entry) for one in members.get(f"{family}:*", ())]
+            return [member._replace(entry=entry) for member in members.get(f"{family}:*", ())]
         return members.get(name, [])
 
     def names(self) -> list[str]:
         """Return the sorted names of this kind's plug-ins."""
         names = {*self._builtins(), *self.registered()}
         for name, members in declared_members(self.name).items():
-            family, star, _ = name.partition("*")
-            names.update(f"{family}{entry}" for entry in members[0].table()) if star else names.add(
-                name
-            )
+            family, is_family, _ = name.partition("*")
+            if is_family:
+                names.update(f"{family}{entry}" for entry in members[0].table())
+            else:
+                names.add(name)
         return sorted(names)
 
     def load(self, name: str) -> Callable[..., Any]:
@@ -233,29 +260,34 @@ class Kind:
             plugin: Callable[..., Any]
             plugin = importlib.import_module(f"{PACKAGES[self.name]}.{name}").plugin
             return plugin
-        members, where = self._declared(name), f"{self.title} {name!r}"
+        return self._load_declared(name)
+
+    def _load_declared(self, name: str) -> Callable[..., Any]:
+        members = self._declared(name)
         if not members:
-            problem = f"There is no {self.title} named {name!r}."
-            raise ConfigError(problem, _broken(self.name, name) or nearest(name, self.names()))
+            raise self._unknown(name, _broken(self.name, name) or nearest(name, self.names()))
         packages = " and ".join(sorted(member.package for member in members))
         if len({(member.module, member.attribute) for member in members}) > 1:
-            problem = f"There are two plug-ins for the {where}: from {packages}."
+            problem = f"There are two plug-ins for the {self.title} {name!r}: from {packages}."
             raise ConfigError(problem, "Uninstall one.")
         try:
             plugin = members[0].load()
         except KeyError:
-            names = [one for one in self.names() if one.startswith(name.partition(":")[0])]
-            problem = f"There is no {self.title} named {name!r}."
-            raise ConfigError(problem, nearest(name, names)) from None
+            family = name.partition(":")[0]
+            names = [candidate for candidate in self.names() if candidate.startswith(family)]
+            raise self._unknown(name, nearest(name, names)) from None
         except ExtraMissing:
             raise
         except Exception as error:  # a third party's module may raise anything on import
-            said = f"({type(error).__name__}: {error})"
-            problem = f"The {where} from {packages} cannot be loaded {said}."
+            problem = f"The {self.title} {name!r} from {packages} cannot be loaded"
+            problem += f" ({type(error).__name__}: {error})."
             raise ConfigError(problem, "Fix or uninstall that package.") from error
         if members[0].entry or self.name != "checkers" or not inspect.isfunction(plugin):
             return plugin
         return checker_of(plugin, name)
+
+    def _unknown(self, name: str, remedy: str) -> ConfigError:
+        return ConfigError(f"There is no {self.title} named {name!r}.", remedy)
 
     def origin(self, name: str) -> dict[str, str]:
         """Return a plug-in's ``package`` (or file), ``version``, and the ``sha256`` of its code.
@@ -263,23 +295,19 @@ class Kind:
         An unknown value is "".
         """
         plugin = self.load(name)
-        files: Sequence[Path] = ()
         if (self.name, name) in _registered:
             return {"package": "", "version": "", "sha256": _hashes[self.name, name]}
-        elif name.endswith(FILE):
-            package, release = name, ""
-            files = self.files(name)
-        elif name in self._builtins():
-            package, release = "harness", harness.__version__
-            files = [Path(inspect.getfile(plugin))]
-        else:
+        if name.endswith(FILE):
+            return {"package": name, "version": "", "sha256": files_sha256(self.files(name))}
+        version = harness.__version__
+        if name not in self._builtins():
             member = self._declared(name)[0]
-            package, release = member.package, member.version
-            if package == DISTRIBUTION:
-                package, files = "harness", [Path(inspect.getfile(plugin))]
-            else:
-                files = _code(member.module)
-        return {"package": package, "version": release, "sha256": files_sha256(files)}
+            version = member.version
+            if member.package != DISTRIBUTION:
+                digest = files_sha256(_code(member.module))
+                return {"package": member.package, "version": version, "sha256": digest}
+        digest = files_sha256([Path(inspect.getfile(plugin))])
+        return {"package": "harness", "version": version, "sha256": digest}
 
     def files(self, name: str) -> list[Path]:
         """Return the files of a plug-in that is named by its path, or else []."""
@@ -311,71 +339,76 @@ class Kind:
         """
         from pydantic import ValidationError
 
-        where = f"{self.title} {name!r}"
         plugin = self.load(name)
-        own = parameters(plugin, given=False)
+        option_names = parameters(plugin, given=False).keys()
         for key in options:
-            if key not in own:
-                remedy = nearest(key, {*own, *SECTION_KEYS.get(self.name, ("name",))})
-                if self.name == "backends" and key in PARAMETERS:
-                    right = key if key == "seed" else f"decoding.{key}"
-                    remedy = f"Did you mean {right!r}? It is not a key of the model."
-                if f"{name}.{key}" in _removed():
-                    remedy = "It is gone: remove it (CHANGELOG.md)."
-                raise ConfigError(f"The {where} has no option {key!r}.", remedy)
+            if key not in option_names:
+                raise self._unknown_option(name, key, option_names)
         try:
             return options_model(plugin)(**options)
         except ValidationError as error:
-            first = error.errors()[0]
-            parts = [str(part) for part in first["loc"]]
-            # Pydantic also names the types of a union, as in target.str.
-            option = ".".join([parts[0], *(one for one in parts[1:] if not _TYPE.fullmatch(one))])
-            said = first["msg"].removeprefix("Value error, ")
-            if first["type"] == "string_type":
-                said = "must be text: put it in quotes"
-            said = f"Option {option!r} of the {where}: {said[:1].lower()}{said[1:]}."
-            remedy = ""
-            if first["type"] == "string_type" and isinstance(first["input"], dict):
-                value = f"{next(iter(first['input']), '')}: …"
+            raise self._invalid_option(name, error.errors()[0]) from None
+
+    def _unknown_option(self, name: str, key: str, option_names: Collection[str]) -> ConfigError:
+        remedy = nearest(key, {*option_names, *SECTION_KEYS.get(self.name, ("name",))})
+        if self.name == "backends" and key in PARAMETERS:
+            right_key = key if key == "seed" else f"decoding.{key}"
+            remedy = f"Did you mean {right_key!r}? It is not a key of the model."
+        if f"{name}.{key}" in _removed():
+            remedy = "It is gone: remove it (CHANGELOG.md)."
+        return ConfigError(f"The {self.title} {name!r} has no option {key!r}.", remedy)
+
+    def _invalid_option(self, name: str, error: ErrorDetails) -> ConfigError:
+        kind = error["type"]
+        # Pydantic also names the types of a union, as in target.str.
+        first, *location = map(str, error["loc"])
+        option = ".".join([first, *(part for part in location if not _TYPE.fullmatch(part))])
+        reason = error["msg"].removeprefix("Value error, ")
+        remedy = ""
+        if kind == "string_type":
+            reason = "must be text: put it in quotes"
+            if isinstance(error["input"], dict):
+                value = f"{next(iter(error['input']), '')}: …"
                 section = {"tasks": "task.", "backends": "model."}.get(self.name, "")
                 remedy = f"Within the shell's quotes, too: -o '{section}{option}=\"{value}\"'."
-            if option in SUPPLIED.get(self.name, ()):
-                remedy = "The harness supplies a parameter of this name only if it is keyword-only."
-            elif first["type"] == "missing":
-                said = f"The {where} needs the option {option!r}."
-                if self.name == "checkers":
-                    remedy = f"For a field of the row: {{{name}: {{{option}: {{field: NAME}}}}}}."
-                if self.name == "backends":
-                    remedy = (
-                        f"In a run file: model.{option}. On the command line: -o model.{option}=…"
-                    )
-            raise ConfigError(said, remedy) from None
+        problem = f"Option {option!r} of the {self.title} {name!r}: "
+        problem += f"{reason[:1].lower()}{reason[1:]}."
+        if option in SUPPLIED.get(self.name, ()):
+            remedy = "The harness supplies a parameter of this name only if it is keyword-only."
+        elif kind == "missing":
+            problem = f"The {self.title} {name!r} needs the option {option!r}."
+            if self.name == "checkers":
+                remedy = f"For a field of the row: {{{name}: {{{option}: {{field: NAME}}}}}}."
+            if self.name == "backends":
+                remedy = f"In a run file: model.{option}. On the command line: -o model.{option}=…"
+        return ConfigError(problem, remedy)
 
-    def build(self, name: str, options: Mapping[str, Any], **given: Any) -> Any:
+    def build(self, name: str, options: Mapping[str, Any], **objects: Any) -> Any:
         """Build a plug-in from its options.
 
-        The plug-in gets those of the objects in ``given`` for which it has parameters.
+        The plug-in gets those of the ``objects`` for which it has parameters.
 
         Raises:
             ConfigError: If an option is invalid, or the plug-in fails or does not fit its
                 interface.
             HarnessError: If the plug-in raises one.
         """
-        checked, where = self.options(name, options), f"The {self.title} {name!r}"
+        validated = self.options(name, options)
+        where = f"The {self.title} {name!r}"
         plugin = self.load(name)
-        wanted = parameters(plugin, given=True)
-        supplied = {*SUPPLIED.get(self.name, {}), *given}
-        for key, parameter in wanted.items():
-            if parameter.default is parameter.empty and key not in supplied:
+        supplied = parameters(plugin, given=True)
+        suppliable = {*SUPPLIED.get(self.name, {}), *objects}
+        for key, parameter in supplied.items():
+            if parameter.default is parameter.empty and key not in suppliable:
                 problem = f"{where} has a keyword-only parameter {key!r}, which the harness does"
-                remedy = f"{nearest(key, supplied)} An option must be a positional parameter."
+                remedy = f"{nearest(key, suppliable)} An option must be a positional parameter."
                 raise ConfigError(f"{problem} not supply.", remedy.strip())
-        offered = {key: given[key] for key in wanted if key in given}
         if missing := sorted(getattr(plugin, "__abstractmethods__", ())):
             faults = [f"It has no {' and no '.join(map(repr, missing))}."]
         else:
+            arguments = {key: objects[key] for key in supplied if key in objects}
             with calling(where):
-                built = plugin(**dict(checked), **offered)
+                built = plugin(**dict(validated), **arguments)
             faults = problems(self.name, built)
         if faults:
             remedy = "'harness docs plugins' lists all members, and says how to move a plug-in."
@@ -428,13 +461,13 @@ def _code(module: str) -> list[Path]:
 
 def external() -> list[str]:
     """Return the loaded third-party plug-ins in the form "task 'NAME' (PACKAGE)"."""
-    return sorted(
-        f"{Kind(kind).title} {name!r} ({member.package})"
-        for kind in PACKAGES
-        for name, members in declared_members(kind).items()
-        for member in members
-        if member.package != DISTRIBUTION and member.module in sys.modules
-    )
+    loaded = []
+    for kind_name in PACKAGES:
+        for name, members in declared_members(kind_name).items():
+            for member in members:
+                if member.package != DISTRIBUTION and member.module in sys.modules:
+                    loaded.append(f"{Kind(kind_name).title} {name!r} ({member.package})")
+    return sorted(loaded)
 
 
 def kind(name: str) -> Kind:

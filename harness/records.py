@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, cast, get_args
 
@@ -94,7 +95,7 @@ class DecodingConstraint:
 MOST_LOGPROBS = 20  # tokens per position that can be requested (OpenAI's limit)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Decoding:
     """Decoding parameters. If a parameter is None or empty, the provider's default applies."""
 
@@ -116,14 +117,18 @@ class Decoding:
 
     def given(self) -> dict[str, Any]:
         """Return the fields that are set and not False, by name. A constraint becomes a dict."""
-        found: dict[str, Any] = {}
-        for name in self.__dataclass_fields__:  # several times per call
+        return self._given.copy()
+
+    @cached_property
+    def _given(self) -> dict[str, Any]:  # needed several times per call
+        fields: dict[str, Any] = {}
+        for name in self.__dataclass_fields__:
             value = getattr(self, name)
             if value or (value == 0 and value is not False):
-                found[name] = value
+                fields[name] = value
         if isinstance(self.constraint, DecodingConstraint):
-            found["constraint"] = self.constraint.given()
-        return found
+            fields["constraint"] = self.constraint.given()
+        return fields
 
 
 class Instance(Struct, Generic[D], frozen=True):

@@ -37,24 +37,27 @@ def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         problem = f"The check {name!r} is an async function."
         raise ConfigError(problem, "Define it with def, not with async def.")
     parameters = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-    own = [one.replace(kind=one.POSITIONAL_OR_KEYWORD) for one in parameters]
-    takes_instance = any(one.name == "instance" for one in own)
+    options = []
+    for parameter in parameters:
+        if parameter.name != "instance":
+            options.append(parameter.replace(kind=parameter.POSITIONAL_OR_KEYWORD))
+    takes_instance = len(options) < len(parameters)
 
     class FunctionChecker(Checker):
         def __init__(self, **options: Any) -> None:
             self._options = options
 
         def check(self, text: str, instance: Instance[Any]) -> Score:
-            given = {"instance": instance} if takes_instance else {}
-            call = functools.partial(function, text, **given, **self._options)
+            supplied = {"instance": instance} if takes_instance else {}
+            call = functools.partial(function, text, **supplied, **self._options)
             return checked(call, name, text, instance)
 
     def build(**options: Any) -> FunctionChecker:
         return FunctionChecker(**options)
 
-    options = [one for one in own if one.name != "instance"]
     build.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-    build.__doc__, build.__name__ = function.__doc__, function.__name__
+    build.__doc__ = function.__doc__
+    build.__name__ = function.__name__
     build.__wrapped__ = function  # type: ignore[attr-defined]
     return build
 
@@ -88,21 +91,21 @@ def checked(check: Callable[[], object], name: str, text: str, instance: Instanc
     raise ConfigError(problem, f"{remedy} {rescore_remedy()}")
 
 
-def _score(found: Any) -> Score | None:
+def _score(returned: Any) -> Score | None:
     """Return the score that a check's return value stands for, or None if it has another type."""
-    if isinstance(found, Score):
-        return found
-    found = without_arrays(found)
-    if isinstance(found, bool):
-        return Score(found, found)
-    if isinstance(found, str):
-        return Score(not found, not found, found)
-    if isinstance(found, int) and abs(found) <= LARGEST:
-        return Score(float(found))
-    if isinstance(found, Decimal) and found.is_finite() and abs(found) <= LARGEST:
-        return Score(float(found))
-    if isinstance(found, int | float):
-        return Score(found)
+    if isinstance(returned, Score):
+        return returned
+    returned = without_arrays(returned)
+    if isinstance(returned, bool):
+        return Score(returned, returned)
+    if isinstance(returned, str):
+        return Score(not returned, not returned, returned)
+    if isinstance(returned, int) and abs(returned) <= LARGEST:
+        return Score(float(returned))
+    if isinstance(returned, Decimal) and returned.is_finite() and abs(returned) <= LARGEST:
+        return Score(float(returned))
+    if isinstance(returned, int | float):
+        return Score(returned)
     return None
 
 
@@ -113,10 +116,14 @@ def rescore_remedy() -> str:
 
 def _raised(error: BaseException, name: str, instance: str, text: str) -> str:
     frames = traceback.extract_tb(error.__traceback__)[1:]
-    own = [frame for frame in frames if frame.filename == frames[0].filename]
-    place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
-    said = f"The check {name!r} raised {type(error).__name__} on instance {instance!r:.60}"
-    return f"{said}: {str(error)[:200]}{place}. The answer begins: {text[:60]!r}."
+    own_frames = [frame for frame in frames if frame.filename == frames[0].filename]
+    place = (
+        f" ({Path(own_frames[-1].filename).name}, line {own_frames[-1].lineno})"
+        if own_frames
+        else ""
+    )
+    problem = f"The check {name!r} raised {type(error).__name__} on instance {instance!r:.60}"
+    return f"{problem}: {str(error)[:200]}{place}. The answer begins: {text[:60]!r}."
 
 
 def source_sha256(plugin: Callable[..., Any]) -> str:
@@ -193,10 +200,10 @@ def is_local(file: str | None) -> bool:
         return False
     path = Path(file).absolute()
     libraries = [
-        *(Path(sysconfig.get_path(one)) for one in ("stdlib", "platstdlib")),
+        *(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")),
         Path(__file__).parent,
     ]
-    inside = any(path.is_relative_to(one) for one in libraries)
+    inside = any(path.is_relative_to(name) for name in libraries)
     return not inside and not {"site-packages", "dist-packages"} & {*path.parts}
 
 
@@ -241,14 +248,16 @@ def load_file(path: Path) -> ModuleType:
     loader = SourceLoader(path.stem, str(path))
     spec = spec_from_file_location(path.stem, path, loader=loader)
     assert spec is not None
-    module, finder, hooks = module_from_spec(spec), _beside(path.absolute().parent), sys.meta_path
-    hooks[:] = [finder, *(one for one in hooks if one is not finder)]
+    module = module_from_spec(spec)
+    finder = _beside(path.absolute().parent)
+    hooks = sys.meta_path
+    hooks[:] = [finder, *(hook for hook in hooks if hook is not finder)]
     finder.names.clear()
     invalidate_caches()
     try:
         loader.exec_module(module)
     finally:
-        hooks[:] = [*(one for one in hooks if one is not finder), finder]  # for later imports
+        hooks[:] = [*(hook for hook in hooks if hook is not finder), finder]  # for later imports
         for name in [*sys.modules]:
             if name.partition(".")[0] in finder.names:
                 del sys.modules[name]

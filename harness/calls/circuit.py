@@ -170,7 +170,7 @@ class Circuit:
         while True:
             if self._given_up is not None:
                 raise self._given_up
-            last = self._last_try(failures)
+            last = self._last_try(failures) if failures else None
             if self._outage is not None:
                 reply = await self._outlast(self._outage, request)
                 if reply is not None:

@@ -38,29 +38,42 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
 
     An added or removed judge or panel counts as one key.
     """
-    trees = [by_name(run) for run in (before, now)]
-    old, new = map(flatten, trees)
+    old_tree = by_name(before)
+    new_tree = by_name(now)
     with executing("refused"):  # only the new run file's code may be executed
-        free = free_keys(trees[0])
-    free += free_keys(trees[1])
-    names = [{*tree["judges"], *tree["panels"]} for tree in trees]
+        free = free_keys(old_tree)
+    free += free_keys(new_tree)
+    only_in_one = _names(old_tree) ^ _names(new_tree)
+    old = flatten(old_tree)
+    new = flatten(new_tree)
     differing: dict[str, None] = {}
     for key in sorted(old.keys() | new.keys()):
-        was, is_now = old.get(key), new.get(key)
-        # null means no limit
-        grew = key in GROWING and (is_now is None or (was is not None and is_now >= was))
-        counts_now = key == ON_ERROR and (was != "fail" or is_now is None)
-        if was == is_now or grew or counts_now or is_below(key, free):
+        if is_below(key, free) or _may_become(key, old.get(key), new.get(key)):
             continue
-        parts = key.split(".")
-        renamed = parts[0] in NAMED and parts[1:2] and parts[1] in names[0] ^ names[1]
-        differing[".".join(parts[:2]) if renamed else key] = None
+        section, *path = key.split(".")
+        if section in NAMED and path and path[0] in only_in_one:
+            key = f"{section}.{path[0]}"
+        differing[key] = None
     return [key for key in differing if not is_below(key, differing.keys() - {key})]
+
+
+def _names(tree: Mapping[str, Any]) -> set[str]:
+    """Return the names of all judges and panels."""
+    return {*tree["judges"], *tree["panels"]}
+
+
+def _may_become(key: str, old: Any, new: Any) -> bool:
+    """Return whether a key may have a new value when a run is resumed."""
+    if key in GROWING and (new is None or (old is not None and new >= old)):  # null means no limit
+        return True
+    if key == ON_ERROR and (old != "fail" or new is None):
+        return True
+    return bool(old == new)
 
 
 def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
     """Return the dotted keys of a judge's section that must not change but have."""
-    old, new = (flatten(one.model_dump(mode="json")) for one in (before, now))
+    old, new = (flatten(section.model_dump(mode="json")) for section in (before, now))
     free = _free_of_model("model", now.model.model_dump())
     changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
     return [key for key in changed if not is_below(key, free)]
@@ -70,9 +83,14 @@ def free_keys(tree: Mapping[str, Any]) -> list[str]:
     """Return the dotted keys of a run file (`by_name`) that may change freely in a resumed run."""
     models = {"model": tree.get("model"), "polish": tree.get("polish")}
     models["user.model"] = (tree.get("user") or {}).get("model")
-    models |= {f"judges.{name}.model": one["model"] for name, one in tree.get("judges", {}).items()}
-    free = [_free_of_model(place, model) for place, model in models.items() if model]
-    return [*MAY_CHANGE, *(key for keys in free for key in keys)]
+    models |= {
+        f"judges.{name}.model": judge["model"] for name, judge in tree.get("judges", {}).items()
+    }
+    free = list(MAY_CHANGE)
+    for place, model in models.items():
+        if model:
+            free += _free_of_model(place, model)
+    return free
 
 
 def _free_of_model(place: str, model: Mapping[str, Any]) -> list[str]:
@@ -86,12 +104,14 @@ def _free_of_model(place: str, model: Mapping[str, Any]) -> list[str]:
 def by_name(run: RunFile) -> dict[str, Any]:
     """Return a run file as nested mappings, with judges and panels by name."""
     tree = run.model_dump(mode="json")
-    return tree | {section: {one["as"]: one for one in tree[section]} for section in NAMED}
+    return tree | {
+        section: {element["as"]: element for element in tree[section]} for section in NAMED
+    }
 
 
 def value(run: RunFile, key: str) -> Any:
     """Return the value of a dotted key in a run file, or None if there is no such key."""
-    found: Any = by_name(run)
+    node: Any = by_name(run)
     for part in key.split("."):
-        found = found.get(part) if isinstance(found, dict) else None
-    return found
+        node = node.get(part) if isinstance(node, dict) else None
+    return node

@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,44 +26,53 @@ def override(tree: dict[str, Any], key: str, value: Any) -> None:
             element.
     """
     *sections, last = key.split(".")
-    at: dict[str, Any] | list[Any] = tree
+    place: dict[str, Any] | list[Any] = tree
     for section in sections:
-        below = at.setdefault(section, {}) if isinstance(at, dict) else _element(at, section)
+        if isinstance(place, dict):
+            below = place.setdefault(section, {})
+        else:
+            below = _element(place, section)
         if not isinstance(below, dict | list):
             problem = f"{key_only(key)!r} cannot be set: {section!r} is a value, not a section."
             raise ConfigError(problem, "Check the key's path.")
-        at = below
-    if isinstance(at, list):
-        named = _named(at)
-        if last not in named:
-            problem = (
-                f"{key_only(key)!r} names no element of the list {key_only('.'.join(sections))!r}."
-            )
-            forms = [key_only(f"{'.'.join(sections)}.{name}.{last}") for name in named]
+        place = below
+    if isinstance(place, list):
+        by_name = _by_name(place)
+        if last not in by_name:
+            list_key = ".".join(sections)
+            problem = f"{key_only(key)!r} names no element of the list {key_only(list_key)!r}."
+            forms = [key_only(f"{list_key}.{name}.{last}") for name in by_name]
             remedy = f"Name the element: {', '.join(forms)}." if forms else "The list is empty."
             raise ConfigError(problem, remedy)
         problem = f"{key_only(key)!r} cannot be set as a whole: it is an element of a list."
         raise ConfigError(problem, "Set its keys one by one.")
-    at[last] = value
+    place[last] = value
 
 
-def _named(elements: list[Any]) -> dict[str, Any]:
-    sections = [one for one in elements if isinstance(one, dict)]
-    return {str(own): one for one in sections if (own := one.get("as") or one.get("name"))}
+def _by_name(elements: list[Any]) -> dict[str, Any]:
+    """Return those of a list's elements that are sections with a name."""
+    by_name = {}
+    for section in elements:
+        name = isinstance(section, dict) and (section.get("as") or section.get("name"))
+        if name:
+            by_name[str(name)] = section
+    return by_name
 
 
 def _element(elements: list[Any], name: str) -> Any:
-    named = _named(elements)
-    if name not in named:
-        remedy = nearest(name, named) or "Elements are found by their 'as' or 'name'."
-        if name.isdecimal() and named:
-            remedy = f"Write an element's name, not its number: {', '.join(map(key_only, named))}."
+    by_name = _by_name(elements)
+    if name not in by_name:
+        remedy = nearest(name, by_name) or "Elements are found by their 'as' or 'name'."
+        if name.isdecimal() and by_name:
+            remedy = (
+                f"Write an element's name, not its number: {', '.join(map(key_only, by_name))}."
+            )
         elif name.isdecimal() and elements:
             remedy = (
                 "Elements are found by name: give them 'as' in the file, or set the whole list."
             )
         raise ConfigError(f"The list has no element {key_only(name)!r}.", remedy)
-    return named[name]
+    return by_name[name]
 
 
 def parse_override(text: str) -> tuple[str, Any]:
@@ -78,20 +87,19 @@ def parse_override(text: str) -> tuple[str, Any]:
         begin = "".join(re.findall(r"\A[\w.]*", text))
         begin = begin if begin == text else f"{begin}…"
         raise ConfigError(f"-o {begin!r} is not an override.", "Write -o key.path=value.")
-    problem, remedy = (
-        "the value is not valid YAML",
-        f"Quote it: -o '{key_only(key)}=\"…\"'.",
-    )
+    keys = key.split(".")
+    problem = "the value is not valid YAML"
+    remedy = f"Quote it: -o '{key_only(key)}=\"…\"'."
     try:
-        keys = key.split(".")
         parsed = parse_yaml(value, keys)
         return key, value if is_plain_text(value, keys) else parsed
     except RefusedYaml as error:
-        problem, remedy = str(error.problem), error.remedy
+        problem = str(error.problem)
+        remedy = error.remedy
     except yaml.YAMLError as error:
-        said = str(getattr(error, "problem", ""))
-        if "escape character" in said:  # other messages may contain part of a secret
-            problem += f" ({said})"
+        yaml_problem = str(getattr(error, "problem", ""))
+        if "escape character" in yaml_problem:  # other messages may contain part of a secret
+            problem += f" ({yaml_problem})"
             remedy = "Use single quotes: in double quotes, a backslash begins an escape."
     if re.search("{{|{%", value):
         return key, value
@@ -99,61 +107,80 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 
 def load(
-    path: str | Path, overrides: Iterable[str] = (), further: Mapping[str, Any] | None = None
+    path: str | Path, overrides: Iterable[str] = (), values: Mapping[str, Any] | None = None
 ) -> dict[str, RunFile]:
     """Return the runs of a run file by variant. A file without variants has one run, named "".
 
-    ``overrides`` have the form ``key.path=value``; ``further`` has values by dotted key.
+    ``overrides`` have the form ``key.path=value``; ``values`` has values by dotted key.
     """
-    return expand(read(Path(path)), str(path), overrides, further)
+    return expand(read(Path(path)), str(path), overrides, values)
 
 
 def expand(
     raw: dict[str, Any],
     path: str,
     overrides: Iterable[str] = (),
-    further: Mapping[str, Any] | None = None,
-    named: Callable[[str], dict[str, Any]] | None = None,
+    values: Mapping[str, Any] | None = None,
+    model_section: Callable[[str], dict[str, Any]] | None = None,
 ) -> dict[str, RunFile]:
     """Return the runs by variant, like `load`, given a run file's content (``raw``).
 
-    ``path`` names the file in messages. ``named`` returns a model's section by the model's name.
+    ``path`` names the file in messages. ``model_section`` returns a model's section by its name.
     """
-    fixed = [*map(parse_override, overrides), *(further or {}).items()]
-    whole = _changed(raw, fixed, path, named)
-    for section, key in (("task", "name"), ("model", "backend")):
-        own = section not in raw and (whole.get("variants") or whole.get("matrix"))
-        if own and isinstance(options := whole.get(section, {}), dict):
-            whole[section] = {key: "", **options}  # each variant is validated with its own
-    _refuse_no_backend(whole, path)
-    base = validated(RunFile, whole, path)
+    fixed = [*map(parse_override, overrides), *(values or {}).items()]
+    common = _changed(raw, fixed, path, model_section)
+    if common.get("variants") or common.get("matrix"):
+        for section, key in (("task", "name"), ("model", "backend")):
+            options = common.get(section, {})
+            if section not in raw and isinstance(options, dict):
+                common[section] = {key: "", **options}  # each variant is validated with its own
+    _refuse_no_backend(common, path)
+    base = validated(RunFile, common, path)
     runs: dict[str, RunFile] = {}
     same: dict[str, str] = {}
     for name, changes in base.combinations().items():
         where = f"{path}, variant {name!r}"
-        models = {k: v for k, v in changes.items() if _MODEL.fullmatch(k)}
-        sections = {k: named(v) if named and isinstance(v, str) else v for k, v in models.items()}
-        taken = flatten(sections)
-        # A model option, such as the server, also applies to a variant's model that leaves it out.
-        own = [
-            (k, v)
-            for k, v in fixed
-            if is_below(k, models) and not any(is_below(k, [t]) or is_below(t, [k]) for t in taken)
-        ]
-        others = {k: v for k, v in fixed if (k, v) not in own}
+        model_keys = [key for key in changes if _MODEL.fullmatch(key)]
+        of_models = _of_models(changes, model_keys, fixed, model_section)
+        others = {key: value for key, value in fixed if (key, value) not in of_models}
         if lost := [key for key in flatten(others) if is_below(key, changes)]:
             problem = f"{where}: it sets {', '.join(lost)}, so an override has no effect."
             raise ConfigError(problem, "Change the run file, or remove the override.")
-        tree = _changed(raw, [*others.items(), *changes.items(), *own], where, named)
+        tree = _changed(raw, [*others.items(), *changes.items(), *of_models], where, model_section)
         tree.pop("variants", None)
         tree.pop("matrix", None)
-        for key in models:
-            _refuse_other_address(_section(whole, key), _section(tree, key), key, where)
+        for key in model_keys:
+            _refuse_other_address(_section(common, key), _section(tree, key), key, where)
         runs[name] = validated(RunFile, tree, where)
         twin = same.setdefault(repr(runs[name]), name)
         if twin != name:
             raise ConfigError(f"{where}: it is identical to {twin!r}.", "Remove one of them.")
     return runs or {"": base}
+
+
+def _of_models(
+    changes: Mapping[str, Any],
+    model_keys: Sequence[str],
+    overrides: Iterable[tuple[str, Any]],
+    model_section: Callable[[str], dict[str, Any]] | None,
+) -> list[tuple[str, Any]]:
+    """Return the overrides of a variant's models that the variant itself leaves out.
+
+    An option of the file's model, such as the server, also applies to a variant's model.
+    """
+    sections = {key: changes[key] for key in model_keys}
+    for key, section in sections.items():
+        if model_section and isinstance(section, str):
+            sections[key] = model_section(section)
+    stated_keys = flatten(sections)
+    of_models = []
+    for key, value in overrides:
+        is_stated = any(
+            is_below(key, [stated]) or is_below(stated, [key]) for stated in stated_keys
+        )
+        if is_below(key, model_keys) and not is_stated:
+            of_models.append((key, value))
+    return of_models
 
 
 def _refuse_no_backend(tree: Mapping[str, Any], where: str) -> None:
@@ -166,21 +193,23 @@ def _refuse_no_backend(tree: Mapping[str, Any], where: str) -> None:
 
 
 def _refuse_other_address(
-    base: Mapping[str, Any], own: Mapping[str, Any], key: str, where: str
+    base: Mapping[str, Any], variant: Mapping[str, Any], key: str, where: str
 ) -> None:
     """Raise ConfigError if a variant's model has lost the address that the file sets.
 
-    The variant replaces the file's section ``base`` by ``own``. A model of another provider has
+    The variant replaces the file's section ``base`` by ``variant``. A model of another provider has
     another address anyway.
     """
-    url, provider = base.get("base_url"), base.get("preset") or base.get("backend")
-    if url and "base_url" not in own and provider == (own.get("preset") or own.get("backend")):
-        name = own.get("name") or own.get("backend")
+    url = base.get("base_url")
+    provider = base.get("preset") or base.get("backend")
+    is_same = provider == (variant.get("preset") or variant.get("backend"))
+    if url and is_same and "base_url" not in variant:
+        name = variant.get("name") or variant.get("backend")
         raise ConfigError(
             f"{where}: the file sends its calls to {url}, and the variant's model {name!r} would "
             "be called elsewhere.",
             f"To keep the address: {key}.name instead of {key}, as in matrix: {{{key}.name: "
-            f"[A, B]}}. To use the provider's own: {key}: {{backend: {own.get('backend')}, "
+            f"[A, B]}}. To use the provider's own: {key}: {{backend: {variant.get('backend')}, "
             f"name: {name}, base_url: null}}.",
         )
 
@@ -188,8 +217,8 @@ def _refuse_other_address(
 def _section(tree: Any, key: str) -> Mapping[str, Any]:
     """Return the section at a dotted key, or {} if there is none."""
     for part in key.split("."):
-        found = _named(tree) if isinstance(tree, list) else tree
-        tree = found.get(part) if isinstance(found, dict) else None
+        mapping = _by_name(tree) if isinstance(tree, list) else tree
+        tree = mapping.get(part) if isinstance(mapping, dict) else None
     return tree if isinstance(tree, dict) else {}
 
 
@@ -199,16 +228,16 @@ _MODEL = re.compile(r"model|polish|user\.model|judges\.[^.]+\.model")  # keys of
 def refuse_secrets(tree: object, where: str) -> None:
     """Raise ConfigError, naming ``where``, if mappings contain a configured secret."""
     texts = list(_texts(tree, ""))
-    named = {text for place, text in texts if place.endswith("api_key_env")}
+    variables = {text for place, text in texts if place.endswith("api_key_env")}
     for place, text in texts:
-        named |= {*VARIABLE.findall(text)} if ".headers." in f".{place}" else set()
-    secrets = configured_secrets(named)
+        variables |= {*VARIABLE.findall(text)} if ".headers." in f".{place}" else set()
+    secrets = configured_secrets(variables)
     for place, text in texts:
         for variable, value in secrets.items():
             if value in text:
-                said = f"{place or 'it'} contains the value of {variable}, a secret"
+                problem = f"{place or 'it'} contains the value of {variable}, a secret"
                 remedy = "Remove it. Backends read keys from the environment (model.api_key_env)."
-                raise ConfigError(f"{where}: {said}.", remedy)
+                raise ConfigError(f"{where}: {problem}.", remedy)
 
 
 def _texts(tree: object, place: str) -> Iterator[tuple[str, str]]:
@@ -231,19 +260,19 @@ def _changed(
     raw: dict[str, Any],
     changes: Iterable[tuple[str, Any]],
     where: str,
-    named: Callable[[str], dict[str, Any]] | None = None,
+    model_section: Callable[[str], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     tree = copy.deepcopy(raw)
     judges = tree.get("judges")
-    second = [*(judges if isinstance(judges, list) else ()), tree.get("user")]
-    of_second = [(one, "model") for one in second if isinstance(one, dict)]
-    for section, key in [(tree, "model"), (tree, "polish"), *of_second]:
-        if named and isinstance(section.get(key), str):
-            section[key] = named(section[key])
+    holders = [*(judges if isinstance(judges, list) else ()), tree.get("user")]
+    models = [(holder, "model") for holder in holders if isinstance(holder, dict)]
+    for section, key in [(tree, "model"), (tree, "polish"), *models]:
+        if model_section and isinstance(section.get(key), str):
+            section[key] = model_section(section[key])
     for key, value in changes:
         try:
-            if named and isinstance(value, str) and _MODEL.fullmatch(key):
-                value = named(value)
+            if model_section and isinstance(value, str) and _MODEL.fullmatch(key):
+                value = model_section(value)
             override(tree, key, value)
         except ConfigError as error:
             raise ConfigError(f"{where}: {error.message}", error.remedy) from None

@@ -51,8 +51,8 @@ class Prices(BaseModel):
 
     def share_in_batches(self, factor: float) -> dict[str, float]:
         """Return the unset batch prices, by key, as the ordinary prices times ``factor``."""
-        found = {"batch_input": self.input * factor, "batch_output": self.output * factor}
-        return {name: usd for name, usd in found.items() if getattr(self, name) is None}
+        shares = {"batch_input": self.input * factor, "batch_output": self.output * factor}
+        return {name: usd for name, usd in shares.items() if getattr(self, name) is None}
 
     def _batch(self) -> dict[str, float]:
         read = self.input if self.batch_input is None else self.batch_input
@@ -163,7 +163,8 @@ class PriceList:
 
     def entry(self, host: str, model: str) -> PriceEntry | None:
         """Return a model's price and source, or None. A dated name defaults to the undated name."""
-        host, undated = host.lower(), _undated(model) or model
+        host = host.lower()
+        undated = _undated(model) or model
         return self._entries.get((host, model)) or self._entries.get((host, undated))
 
     def nearest(self, host: str, model: str) -> str:
@@ -199,14 +200,21 @@ class _Provider(Section):
     batch_factor: Annotated[float, Field(gt=0, le=1)] | None = None  # for prices not listed
     models: dict[str, _Listed]
 
-    def entries(self, host: str, *, own: bool = False) -> Iterator[PriceEntry]:
+    def entries(self, host: str, *, is_own: bool = False) -> Iterator[PriceEntry]:
         for model, listed in self.models.items():
             price = Price(**{name: getattr(listed, name) for name in Price.model_fields})
             if self.batch_factor is not None:
                 price = price.in_batches(self.batch_factor)
-            source, as_of = listed.source or self.source, listed.as_of or self.as_of
-            about = source, as_of, listed.until, listed.note
-            yield PriceEntry(host.lower(), model, price, *about, own)
+            yield PriceEntry(
+                host=host.lower(),
+                model=model,
+                price=price,
+                source=listed.source or self.source,
+                as_of=listed.as_of or self.as_of,
+                until=listed.until,
+                note=listed.note,
+                own=is_own,
+            )
 
 
 def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
@@ -222,7 +230,7 @@ def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
 def _builtin() -> tuple[PriceEntry, ...]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # Ten times as fast, if available.
     tree = yaml.load(BUILTIN.read_text(encoding="utf-8"), loader)  # noqa: S506 (a SafeLoader)
-    listed = [_Provider.model_validate(one).entries(host) for host, one in tree.items()]
+    listed = [_Provider.model_validate(section).entries(host) for host, section in tree.items()]
     return tuple(chain.from_iterable(listed))
 
 
@@ -238,4 +246,4 @@ def _own(path: Path) -> Iterator[PriceEntry]:
         if not re.fullmatch(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:]+", host):
             remedy = "Write the API's host, such as api.openai.com."
             raise ConfigError(f"{path}: {host!r} is not a host name.", remedy)
-        yield from validated(_Provider, listed, f"{path}: {host}", _FORM).entries(host, own=True)
+        yield from validated(_Provider, listed, f"{path}: {host}", _FORM).entries(host, is_own=True)

@@ -42,8 +42,8 @@ def of_k(score: str) -> tuple[str, int]:
 
     For any other name, return ("", 0).
     """
-    found = re.fullmatch(r"(pass@|pass\^|any@)([1-9][0-9]{0,5})", score)
-    return (found[1], int(found[2])) if found else ("", 0)
+    match = re.fullmatch(r"(pass@|pass\^|any@)([1-9][0-9]{0,5})", score)
+    return (match[1], int(match[2])) if match else ("", 0)
 
 
 TOOLS = ("tools", "functions", "toolConfig", "tool_config")  # fields of providers' requests
@@ -58,9 +58,9 @@ class Shard(NamedTuple):
     def __str__(self) -> str:
         return f"{self.number}/{self.of}"
 
-    def part(self, whole: int) -> int:
-        """Return the shard's part of a whole number."""
-        return whole // self.of + (self.number <= whole % self.of)
+    def part(self, total: int) -> int:
+        """Return the shard's part of a number."""
+        return total // self.of + (self.number <= total % self.of)
 
 
 MOST_SHARDS = 10_000
@@ -99,8 +99,10 @@ class RunFile(Section):
     @property
     def budget_usd(self) -> float | None:
         """The budget (US dollars), if any. A shard has an equal part, unless a team shares it."""
-        usd, part = self.budget.usd, self.part
-        return usd if usd is None or part is None or self.budget.shared else usd / part.of
+        usd = self.budget.usd
+        if usd is None or self.part is None or self.budget.shared:
+            return usd
+        return usd / self.part.of
 
     def in_batches(self, *, detach: bool = False) -> RunFile:
         """Return a copy of the run file that sets ``limits.batch``."""
@@ -135,8 +137,8 @@ class RunFile(Section):
     @classmethod
     def _shard_exists(cls, shard: str | None) -> str | None:
         if shard is not None:
-            found = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", shard)
-            if not found or not 1 <= int(found[1]) <= int(found[2]) <= MOST_SHARDS:
+            match = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", shard)
+            if not match or not 1 <= int(match[1]) <= int(match[2]) <= MOST_SHARDS:
                 raise ValueError(
                     f"{key_only(shard)!r} is not a shard: write NUMBER/COUNT, as in 3/16"
                 )
@@ -158,7 +160,8 @@ class RunFile(Section):
     @field_validator("decoding")
     @classmethod
     def _decoding_is_possible(cls, decoding: Decoding) -> Decoding:
-        temperature, top_p = decoding.temperature, decoding.top_p
+        temperature = decoding.temperature
+        top_p = decoding.top_p
         if temperature is not None and not (math.isfinite(temperature) and temperature >= 0):
             raise ValueError(f"temperature must be 0 or more, not {temperature}")
         if top_p is not None and not 0 < top_p <= 1:
@@ -250,17 +253,19 @@ def expand_matrix(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
     axes = [_named(key, axis) for key, axis in matrix.items()]
     if math.prod(map(len, axes)) > MAX_COMBINATIONS:
         raise ValueError(f"matrix has more than {MAX_COMBINATIONS:,} combinations")
-    made: dict[str, dict[str, Any]] = {}
-    for chosen in product(*(axis.items() for axis in axes)) if axes else ():
-        name = ".".join(name for name, _ in chosen)
-        if name in made:
+    variants: dict[str, dict[str, Any]] = {}
+    if not axes:
+        return variants
+    for values in product(*(axis.items() for axis in axes)):
+        name = ".".join(name for name, _ in values)
+        if name in variants:
             raise ValueError(f"matrix makes the name {name!r} twice: name the values of an axis")
-        made[name] = {}
-        for _, part in chosen:
-            if twice := made[name].keys() & part.keys():
-                raise ValueError(f"matrix sets {min(twice)} by two axes: remove it from one")
-            made[name] |= part
-    return made
+        variants[name] = {}
+        for _, changes in values:
+            if repeated := variants[name].keys() & changes.keys():
+                raise ValueError(f"matrix sets {min(repeated)} by two axes: remove it from one")
+            variants[name] |= changes
+    return variants
 
 
 def _named(key: str, axis: Axis) -> Mapping[str, Mapping[str, Any]]:
@@ -273,10 +278,10 @@ def _named(key: str, axis: Axis) -> Mapping[str, Mapping[str, Any]]:
         }
     if names_a_secret(key.rpartition(".")[2]):  # before a value becomes a variant's name
         raise ValueError(f"matrix: {key!r} would contain a secret: put it into the environment")
-    named = {_name(key, value): {key: value} for value in axis}
-    if len(named) < len(axis):
+    changes_by_name = {_name(key, value): {key: value} for value in axis}
+    if len(changes_by_name) < len(axis):
         raise ValueError(f"matrix.{key} has a value twice")
-    return named
+    return changes_by_name
 
 
 def _called(key: str, name: str, value: Any) -> Any:
@@ -289,9 +294,9 @@ def _is_changes(key: str, value: Any) -> bool:
     if not isinstance(value, Mapping) or not value:
         return isinstance(value, Mapping)
     keys = RunFile.model_fields
-    dotted = any("." in one for one in value)
+    dotted = any("." in name for name in value)
     # Sections have some keys of run files too, such as the seed of task.shots.
-    return key.split(".")[0] not in keys or dotted or all(one in keys for one in value)
+    return key.split(".")[0] not in keys or dotted or all(name in keys for name in value)
 
 
 def _name(key: str, value: Any) -> str:

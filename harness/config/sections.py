@@ -117,18 +117,18 @@ class ShotsSection(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _a_number_is_n(cls, given: Any) -> Any:
-        if type(given) is int:
-            return {"n": given}
-        if not isinstance(given, dict | ShotsSection):
+    def _a_number_is_n(cls, section: Any) -> Any:
+        if type(section) is int:
+            return {"n": section}
+        if not isinstance(section, dict | ShotsSection):
             raise ValueError("must be a whole number, or a section with n and other keys")
-        return given
+        return section
 
     @model_validator(mode="after")
     def _keys_belong_together(self) -> ShotsSection:
-        twice = next((name for name in self.ids if self.ids.count(name) > 1), None)
-        if twice is not None:
-            raise ValueError(f"ids contains {twice!r} twice")
+        repeated = next((name for name in self.ids if self.ids.count(name) > 1), None)
+        if repeated is not None:
+            raise ValueError(f"ids contains {repeated!r} twice")
         if (self.select == "ids") != bool(self.ids):
             raise ValueError("ids and 'select: ids' need each other: set both or neither")
         if (self.select == "errors") != bool(self.run):
@@ -177,7 +177,9 @@ class TaskSection(PluginSection):
     @model_serializer(mode="wrap")
     def _without_an_empty_name(self, write: SerializerFunctionWrapHandler) -> Any:
         tree = write(self)
-        return tree if self.as_ else {key: tree[key] for key in tree if key != "as"}
+        if not self.as_:
+            del tree["as"]
+        return tree
 
     @property
     def label(self) -> str:
@@ -186,8 +188,8 @@ class TaskSection(PluginSection):
 
     def with_options(self, options: Mapping[str, Any], **fields: Any) -> TaskSection:
         """Return a copy with other options and, if given, other fields."""
-        own = {"name": self.name, "as": self.as_, "shots": self.shots}
-        return TaskSection(**{**options, **own, **fields})
+        unchanged = {"name": self.name, "as": self.as_, "shots": self.shots}
+        return TaskSection(**{**options, **unchanged, **fields})
 
 
 class PlacementSection(Section):
@@ -220,11 +222,11 @@ class ModelSection(PluginSection):
     @model_validator(mode="before")
     @classmethod
     def _with_name(cls, tree: Any) -> Any:
-        found = tree.get("backend") if isinstance(tree, dict) else None
-        if not isinstance(found, str) or tree.get("name"):
+        backend = tree.get("backend") if isinstance(tree, dict) else None
+        if not isinstance(backend, str) or tree.get("name"):
             return tree
-        own = found.endswith(FILE) or found in kind("backends").registered()
-        return {**tree, "name": Path(found).stem} if own else tree
+        is_own_code = backend.endswith(FILE) or backend in kind("backends").registered()
+        return {**tree, "name": Path(backend).stem} if is_own_code else tree
 
     @field_validator("headers")
     @classmethod
@@ -263,8 +265,8 @@ class ModelSection(PluginSection):
         ``version``, it gets the key's value.
         """
         both = {key: getattr(self, key) for key in ("name", "cache", "version")}
-        named = {key: value for key, value in both.items() if key in parameters}
-        return self.options | {key: value for key, value in named.items() if value is not None}
+        passed = {key: value for key, value in both.items() if key in parameters}
+        return self.options | {key: value for key, value in passed.items() if value is not None}
 
 
 class EvaluatedModelSection(ModelSection):
@@ -344,7 +346,8 @@ class BudgetSection(Section):
         return self
 
 
-COST, COST_PER_SAMPLE = "cost", "cost_per_sample"  # in US dollars, judges included
+COST = "cost"  # in US dollars, judges included
+COST_PER_SAMPLE = "cost_per_sample"
 LATENCY = re.compile(r"latency_p([1-9]\d?)")  # a percentile of the calls' durations in seconds
 
 
@@ -378,8 +381,8 @@ class CheckSection(Section):
     def scores(self) -> list[str]:
         """The names of the scores that have bounds or are compared with the baseline."""
         compared = [self.score] if self.baseline else []
-        most = (one for one in self.max if one not in (COST, COST_PER_SAMPLE))
-        return [*self.min, *(one for one in most if not LATENCY.fullmatch(one)), *compared]
+        bounded = (score for score in self.max if score not in (COST, COST_PER_SAMPLE))
+        return [*self.min, *(score for score in bounded if not LATENCY.fullmatch(score)), *compared]
 
 
 def _is_rate(score: str) -> bool:
@@ -424,7 +427,8 @@ class JudgeSection(PluginSection):
         if tree.get("as") is None:
             name = tree.get("name", "unnamed")
             tree["as"] = Path(name).stem if str(name).endswith(".py") else name
-        limits, model = tree.pop("limits", None), tree.get("model")
+        limits = tree.pop("limits", None)
+        model = tree.get("model")
         if limits is not None and isinstance(model, dict):
             if model.get("limits") is not None:
                 raise ValueError("limits is inside model and beside it: remove one of them")
@@ -459,5 +463,5 @@ class PanelSection(Section):
         """Raise ValueError unless all members of the panel are among the run's judges."""
         for name in self.of:
             if name not in judges:
-                said = f"the panel {self.as_!r}: there is no judge {name!r:.60}."
-                raise ValueError(f"{said} {nearest(name, judges)}".rstrip())
+                problem = f"the panel {self.as_!r}: there is no judge {name!r:.60}."
+                raise ValueError(f"{problem} {nearest(name, judges)}".rstrip())

@@ -54,9 +54,9 @@ class Settings(BaseSettings):
     observe_content: bool = False  # observers may send prompts and answers elsewhere
     ask_above_usd: float = 1.0  # a run that may cost more asks first, on a terminal
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **values: Any) -> None:
         with _reading_dotenv():
-            super().__init__(**given)
+            super().__init__(**values)
 
     @field_validator("runs_dir", "cache_dir", "data_dir", "prices")
     @classmethod
@@ -79,10 +79,10 @@ def variable(name: str) -> str:
 
 def visible_gpus() -> tuple[str, ...] | None:
     """Return the GPU ids in ``CUDA_VISIBLE_DEVICES``: () if it hides all, None if it is not set."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")  # Slurm sets it; CUDA reads no .env
-    if named is None:
+    ids = os.environ.get("CUDA_VISIBLE_DEVICES")  # Slurm sets it; CUDA reads no .env
+    if ids is None:
         return None
-    parts = [part.strip() for part in named.split(",")]
+    parts = [part.strip() for part in ids.split(",")]
     return () if parts[0] in ("", "-1") else tuple(part for part in parts if part)
 
 
@@ -93,10 +93,10 @@ def environment(variable: str) -> str | None:
 
 def nltk_folders() -> list[Path]:
     """Return the folders in which NLTK looks for data, without importing NLTK, which is slow."""
-    named = [Path(name) for name in os.environ.get("NLTK_DATA", "").split(":") if name]
-    own = [Path(sys.prefix, folder, "nltk_data") for folder in ("", "share", "lib")]
+    configured = [Path(name) for name in os.environ.get("NLTK_DATA", "").split(":") if name]
+    installed = [Path(sys.prefix, folder, "nltk_data") for folder in ("", "share", "lib")]
     shared = [Path("/usr", folder, "nltk_data") for folder in ("share", "local/share", "lib")]
-    return [*named, Path("~/nltk_data").expanduser(), *own, *shared]
+    return [*configured, Path("~/nltk_data").expanduser(), *installed, *shared]
 
 
 def has_display() -> bool:
@@ -141,18 +141,18 @@ SECRET_NAME = re.compile(
 SECRET_LENGTH = 8  # minimum characters of a secret: a shorter text may be a word in any file
 
 
-def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
+def configured_secrets(names: Collection[str] = ()) -> Mapping[str, str]:
     """Return the secrets in the environment and ``.env``, by variable.
 
-    These are the variables ``named`` and those with names such as ``…_API_KEY``. Values shorter
+    These are the variables ``names`` and those with names such as ``…_API_KEY``. Values shorter
     than `SECRET_LENGTH` are left out.
     """
-    found = {
-        name: value.strip()
-        for name, value in _variables().items()
-        if name in named or SECRET_NAME.fullmatch(name)
-    }
-    return {name: value for name, value in found.items() if len(value) >= SECRET_LENGTH}
+    secrets = {}
+    for name, value in _variables().items():
+        is_secret = name in names or SECRET_NAME.fullmatch(name) is not None
+        if is_secret and len(value.strip()) >= SECRET_LENGTH:
+            secrets[name] = value.strip()
+    return secrets
 
 
 def without_secrets(text: str) -> str:
@@ -198,11 +198,11 @@ def url_keys(url: str) -> list[str]:
 
 def variables(names: Iterable[str]) -> dict[str, str]:
     """Return variables of the environment or ``.env``, by name, or raise ConfigError if unset."""
-    found = _variables()
-    if missing := sorted({*names} - found.keys()):
+    values = _variables()
+    if missing := sorted({*names} - values.keys()):
         problem = f"The environment variables {', '.join(missing)} are not set."
         raise ConfigError(problem, "Set them, or remove them from placement.env.")
-    return {name: found[name] for name in names}
+    return {name: values[name] for name in names}
 
 
 def secret(variable: str) -> str:
@@ -223,8 +223,8 @@ def secret(variable: str) -> str:
         remedy = f"Set it, or add a line '{variable}=…' to the file .env in this folder."
         raise SecretMissing(f"The environment variable {variable} is not set.", remedy)
     if not (text.isascii() and text.isprintable()):
-        said = f"The environment variable {variable} contains a line break or a character"
-        raise ConfigError(f"{said} that keys do not contain.", "Copy the key again.")
+        beginning = f"The environment variable {variable} contains a line break or a character"
+        raise ConfigError(f"{beginning} that keys do not contain.", "Copy the key again.")
     return text
 
 
@@ -245,12 +245,12 @@ def cloud_credentials() -> dict[str, str | None]:
     A source is an environment variable or a path. Other sources, such as the role of a virtual
     machine, are not found.
     """
-    found: dict[str, str | None] = {}
+    sources: dict[str, str | None] = {}
     for cloud, (variables, file) in _CLOUD_CREDENTIALS.items():
-        named = next((name for name in variables if os.environ.get(name)), None)
+        variable = next((name for name in variables if os.environ.get(name)), None)
         path = Path.home() / file
-        found[cloud] = named or (f"~/{file}" if path.is_file() else None)
-    return found
+        sources[cloud] = variable or (f"~/{file}" if path.is_file() else None)
+    return sources
 
 
 def key_state(variable: str) -> str:

@@ -37,28 +37,28 @@ def find(name: str) -> Path:
     short = Path(name).stem if name.startswith("configs/") else name
     path = Path(name)
     if path.suffix in DATA_FILES:
-        said = (
+        remedy = (
             f"Evaluate it with harness eval {name} --model MODEL, or set task.path in a run file; "
             "'harness init' writes a run file (harness docs jsonl)."
         )
-        raise ConfigError(f"{name} is a data file, not a run file.", said)
-    for found in (path, *(root / "configs" / f"{short}.yaml" for root in ROOTS)):
-        if found.is_file():
-            return found
+        raise ConfigError(f"{name} is a data file, not a run file.", remedy)
+    for candidate in (path, *(root / "configs" / f"{short}.yaml" for root in ROOTS)):
+        if candidate.is_file():
+            return candidate
     if path.suffix in (".yaml", ".yml"):
         local = [file.name for file in path.parent.glob("*.y*ml")]
         close = get_close_matches(path.stem, names(), n=1)
         if path.exists() or not close or get_close_matches(path.name, local, n=1):
             return path  # reading it says what is wrong
-        said = f"Did you mean the shipped {close[0]!r}?"
-        raise ConfigError(f"There is no run file {name!r}.", said)
-    said = nearest(short, names())
+        remedy = f"Did you mean the shipped {close[0]!r}?"
+        raise ConfigError(f"There is no run file {name!r}.", remedy)
+    remedy = nearest(short, names())
     if not get_close_matches(short, names(), n=1):
-        said = (
+        remedy = (
             "'harness configs' lists run files, 'harness tasks' lists tasks, and 'harness init' "
             "writes a run file."
         )
-    raise ConfigError(f"There is no run file {name!r}.", said)
+    raise ConfigError(f"There is no run file {name!r}.", remedy)
 
 
 def summary(path: Path) -> str:

@@ -4,7 +4,7 @@ The messages name keys. They quote only values that cannot be secret, such as nu
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import is_dataclass
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -57,7 +57,8 @@ class Declared:
     """
 
     def __init__(self, key: str, docs: str) -> None:
-        self.key, self.docs = key, docs
+        self.key = key
+        self.docs = docs
 
     def type(self) -> Any:
         """Return the declared type, or None if no plug-in declares the key."""
@@ -113,35 +114,38 @@ def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
 
 def problems(error: ValidationError, model: type[BaseModel]) -> list[str]:
     """Describe each validation error in a phrase that names the key."""
-    return [_explain(found, model) for found in error.errors()]
+    return [_explain(details, model) for details in error.errors()]
 
 
-def _explain(found: ErrorDetails, model: type[BaseModel]) -> str:
+def _explain(details: ErrorDetails, model: type[BaseModel]) -> str:
     # Pydantic names the types of a union in the location: `DecodingConstraint | Literal["task"]`.
-    loc = [str(part) for part in found["loc"]]
+    loc = [str(part) for part in details["loc"]]
     loc = [part for part in loc if not re.match(r"literal\[|DecodingConstraint$", part)]
-    key, kind = ".".join(map(key_only, loc)), found["type"]
+    key = ".".join(map(key_only, loc))
+    kind = details["type"]
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         hint = _hint(loc[-1], loc[:-1], model).rstrip(".")
         return f"unknown key {key!r:.80} ({hint[:1].lower()}{hint[1:]})"
     if kind in MUST:
-        said = f"{key} {MUST[kind]}".lstrip()
-        return f"{said}, such as {EXAMPLES[said]}" if said in EXAMPLES else said
-    message = found["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
+        message = f"{key} {MUST[kind]}".lstrip()
+        if message in EXAMPLES:
+            message += f", such as {EXAMPLES[message]}"
+        return message
+    message = details["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
     return f"{key}: {message[:1].lower()}{message[1:]}" if key else message
 
 
-def _hint(key: str, section: Iterable[str], model: type[BaseModel]) -> str:
+def _hint(key: str, section: Sequence[str], model: type[BaseModel]) -> str:
     if ":" in key:
         return "A space is missing after its colon"
-    for other in model.model_fields if not section else ():
-        if key in _valid_keys(model, (other,)):
-            return f"Did you mean {f'{other}.{key}'!r}?"
-    section = list(section)
+    if not section:
+        for name in model.model_fields:
+            if key in _valid_keys(model, [name]):
+                return f"Did you mean {f'{name}.{key}'!r}?"
     return nearest(key, _valid_keys(model, section), "".join(f"{part}." for part in section))
 
 
-def _valid_keys(model: Any, section: Iterable[str]) -> list[str]:
+def _valid_keys(model: Any, section: Sequence[str]) -> list[str]:
     for part in section:
         if is_dataclass(model):
             model = get_type_hints(model).get(part)

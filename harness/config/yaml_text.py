@@ -116,7 +116,8 @@ class _Loader(yaml.SafeLoader):
         try:
             return super().construct_object(node, deep=deep)
         except UnicodeDecodeError:
-            problem, remedy = "a text contains a lone surrogate", "Write the character itself."
+            problem = "a text contains a lone surrogate"
+            remedy = "Write the character itself."
         except (ValueError, OverflowError):
             problem = "a value looks like a number or a date but is not valid"
             remedy = "Put it in quotes."
@@ -257,8 +258,8 @@ def read(
 def _siblings(path: Path) -> str:
     files: dict[str, Path] = {}
     with contextlib.suppress(OSError):  # the name may be too long for the file system
-        found = (path if path.is_dir() else path.parent).glob("*.y*ml")
-        files = {one.stem: one for one in found}  # their suffixes are alike
+        paths = (path if path.is_dir() else path.parent).glob("*.y*ml")
+        files = {sibling.stem: sibling for sibling in paths}  # their suffixes are alike
     if close := get_close_matches(path.stem, files, n=1):
         return f"Did you mean {str(files[close[0]])!r}?"
-    return nearest("", [one.name for one in files.values()]) or "Check the path."
+    return nearest("", [sibling.name for sibling in files.values()]) or "Check the path."

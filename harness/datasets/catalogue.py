@@ -88,7 +88,7 @@ def _catalogue() -> dict[str, DataSet]:
     for declaration in declarations():
         if name := declaration.plugin.data_sets:
             data_sets += _read(declaration.file(name), declaration.home)
-    return {data_set.name: data_set for data_set in sorted(data_sets, key=lambda one: one.name)}
+    return {data_set.name: data_set for data_set in sorted(data_sets, key=lambda entry: entry.name)}
 
 
 # Every hash was computed from the file itself. An original that was not available has none; the

@@ -10,6 +10,7 @@ import os.path
 import re
 import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -75,39 +76,41 @@ class DataFolder:
         return str(places[0])  # an equal file elsewhere may have other files beside it
 
     def _own(self, name: str) -> list[Path]:
-        beside = [] if self.beside is None else [self.beside / own_path(name)]
-        return [*beside, own_path(name)]
+        beside_run_file = [] if self.beside is None else [self.beside / own_path(name)]
+        return [*beside_run_file, own_path(name)]
 
     def _found(self, names: list[str], suits: Callable[[Path], bool], what: str) -> Path:
         for name in names:
-            if found := list(filter(suits, [self.root / name, *self._own(name)])):
-                if self.beside is not None and self.beside / own_path(name) in found:
-                    _refuse_others(name, list(filter(os.path.isfile, found)))
-                return found[0]
+            if paths := list(filter(suits, [self.root / name, *self._own(name)])):
+                if self.beside is not None and self.beside / own_path(name) in paths:
+                    _refuse_others(name, list(filter(os.path.isfile, paths)))
+                return paths[0]
         remedy = _remedy(own_path(names[0]), self._own(names[0]))
-        beside = "" if self.beside is None else f"next to the run file in {self.beside}, "
-        places = f"{beside}in the data folder {self.root} or in {Path.cwd()}"
+        run_file_folder = "" if self.beside is None else f"next to the run file in {self.beside}, "
+        places = f"{run_file_folder}in the data folder {self.root} or in {Path.cwd()}"
         problem = f"There is no {what} {names[0]!r} {places}."
         raise DataMissing(problem, remedy)
 
 
-def _remedy(own: Path, tried: Sequence[Path]) -> str:
-    """Return how to get the missing file ``own``, or a file's name that is close to it."""
+def _remedy(missing: Path, tried: Sequence[Path]) -> str:
+    """Return how to get the missing file ``missing``, or a file's name that is close to it."""
     from harness.datasets.catalogue import CATALOGUE  # reading it takes 30 ms
 
-    name = own.parts[0] if own.parts else ""
-    if found := CATALOGUE.get(name):
-        if any(PurePath(product.path).is_relative_to(own) for product in found.products):
+    name = missing.parts[0] if missing.parts else ""
+    if dataset := CATALOGUE.get(name):
+        if any(PurePath(product.path).is_relative_to(missing) for product in dataset.products):
             return f"Run 'harness data fetch {name}', or set HARNESS_DATA_DIR."
         return f"'harness data fetch {name}' does not install it: see 'harness docs {name}'."
-    ours = (one.name for one in declarations() if one.package == DISTRIBUTION)
+    ours = (
+        declaration.name for declaration in declarations() if declaration.package == DISTRIBUTION
+    )
     if name in ours:  # published without a licence, or on request only
         return f"The harness cannot fetch it: 'harness docs {name}' says where to get it."
     for path in tried:
         with contextlib.suppress(OSError, ValueError):
-            beside = [other.name for other in path.parent.iterdir()]
-            if close := get_close_matches(own.name, beside, n=1, cutoff=0.75):
-                return f"Did you mean {str(own.with_name(close[0]))!r}?"
+            neighbours = [neighbour.name for neighbour in path.parent.iterdir()]
+            if close := get_close_matches(missing.name, neighbours, n=1, cutoff=0.75):
+                return f"Did you mean {str(missing.with_name(close[0]))!r}?"
     return "Check the path."
 
 
@@ -141,11 +144,11 @@ def prompt_files(name: str, root: Path) -> dict[str, Path]:
 
 def _refuse_others(name: str, places: Sequence[Path]) -> None:
     """Raise ConfigError unless all places are one file or folder, or equal files."""
-    for other in places[1:]:
+    for place in places[1:]:
         first = places[0]
-        both = first.is_file() and other.is_file()
-        if not (first.samefile(other) or (both and filecmp.cmp(first, other, shallow=False))):
-            problem = f"There are two different files {name!r}: {first} and {other}."
+        both = first.is_file() and place.is_file()
+        if not (first.samefile(place) or (both and filecmp.cmp(first, place, shallow=False))):
+            problem = f"There are two different files {name!r}: {first} and {place}."
             raise ConfigError(problem, "Write the whole path of the one that is meant.")
 
 
@@ -174,7 +177,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     for number, line in numbered_lines(path):
         try:
             with raised_as(DataInvalid, f"{path}, line {number}: "):
-                found = decode_json(line, dict[str, Any])
+                row = decode_json(line, dict[str, Any])
         except UnicodeDecodeError:
             raise not_utf8(path, line, number) from None
         except (msgspec.MsgspecError, RecursionError) as error:
@@ -183,7 +186,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
             remedy = "Write a list into a .json file." if line.lstrip().startswith(b"[") else ""
             problem = f"{path}, line {number}: not a JSON object ({error})."
             raise DataInvalid(problem, remedy) from None
-        yield found
+        yield row
 
 
 def decode_json(content: bytes, kind: type[T]) -> T:
@@ -213,9 +216,9 @@ def _keys(value: object) -> int:
 
 
 def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
-    keys = [key for key, _ in pairs]
-    if len(set(keys)) < len(keys):
-        repeated = next(key for key in keys if keys.count(key) > 1)
+    counts = Counter(key for key, _ in pairs)
+    if len(counts) < len(pairs):
+        repeated = next(key for key, count in counts.items() if count > 1)
         problem = f"the key {encodable(repeated)!r:.60} occurs twice."
         raise DataInvalid(problem, "Remove one of them.")
 
@@ -268,9 +271,9 @@ def parquet_rows(path: Path, query: str, **values: Any) -> Iterator[dict[str, An
     pattern = glob.escape(str(path.absolute()))  # DuckDB takes a file name for a pattern
     try:
         with duckdb.connect(":memory:", config=DUCKDB) as connection:
-            found = connection.execute(query, {"file": pattern, **values})
-            columns = [column[0] for column in found.description]
-            while some := found.fetchmany(1_000):
+            result_set = connection.execute(query, {"file": pattern, **values})
+            columns = [column[0] for column in result_set.description]
+            while some := result_set.fetchmany(1_000):
                 yield from (dict(zip(columns, row, strict=True)) for row in some)
     except duckdb.Error as error:
         why = " ".join(str(error).split())[:160]
@@ -282,9 +285,11 @@ UTF_16 = (BOM_UTF16_LE, BOM_UTF16_BE)
 
 def not_utf8(path: Path, content: bytes, line: int = 1) -> DataInvalid:
     """Return the error for a file whose content, from line ``line`` on, is not UTF-8."""
-    encoding, problem = "WINDOWS-1252", f"{path} is not UTF-8 text."
+    encoding = "WINDOWS-1252"
+    problem = f"{path} is not UTF-8 text."
     if content.startswith(UTF_16):
-        encoding, problem = "UTF-16", f"{path} is UTF-16 text, not UTF-8."
+        encoding = "UTF-16"
+        problem = f"{path} is UTF-16 text, not UTF-8."
     else:
         try:
             content.decode()

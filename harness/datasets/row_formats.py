@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from functools import partial
+from io import StringIO
 from math import isnan
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
@@ -155,6 +157,7 @@ def _time_text(value: Any, field: str) -> str | None:
 
 
 MAX_EXPANDED_BYTES = 1 << 28  # of a decompressed file that is read as a whole
+csv.field_size_limit(MAX_EXPANDED_BYTES)  # of the whole process; by default 131,072
 MAX_EXACT_INTEGER = 1 << 53  # the largest up to which Excel's numbers are exact
 
 _TABLE = "Write the names of the columns in the first line, and one item in each line below it."
@@ -297,46 +300,23 @@ def _is_empty(cells: list[Any]) -> bool:
 
 
 def _records(path: Path, delimiter: str) -> Records:
-    """Yield the cells of each line of a CSV file (RFC 4180). Empty lines are left out.
-
-    The module ``csv`` refuses long cells, unless its limit is changed for the whole process.
-    """
+    """Yield the cells of each line of a CSV file (RFC 4180). Empty lines are left out."""
     text = _text(path)
     if "\0" in text:
         problem = f"{path}: it contains NUL characters; perhaps it is UTF-16."
         raise DataInvalid(problem, "Save the file as UTF-8.")
-    pattern = re.compile(
-        rf'(?:"((?:[^"]++|"")*+)"|([^"{delimiter}\r\n][^{delimiter}\r\n]*+)?)'
-        rf"({delimiter}|\r\n|\r|\n|\Z)"
-    )
-    values: list[str] = []
-    line = 1
-    first_line = 1  # of the record
-    position = 0
-    while position < len(text) or values:
-        match = pattern.match(text, position)
-        if match is None:
-            problem = f"{path}, line {line}: a cell begins with a quote, but does not end in one."
-            raise DataInvalid(problem, 'Write a quote within a quoted cell as "".')
-        quoted, unquoted, end = match.groups()
-        position = match.end()
-        if quoted is None:
-            values.append(unquoted or "")
-        else:
-            values.append(quoted.replace('""', '"'))
-            line += len(_BREAK.findall(quoted))
-        if end == delimiter:
-            continue
-        line += 1
-        if len(values) > 1 or match[0] != end:
-            if first_line == 1 and len(values) == 1:
+    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    line = 1  # the first of a record
+    try:
+        for values in reader:
+            if line == 1 and len(values) == 1:
                 _refuse_delimiter(path, values[0], delimiter)
-            yield first_line, values
-        values = []
-        first_line = line
-
-
-_BREAK = re.compile(r"\r\n|\r|\n")
+            if values:
+                yield line, values
+            line = reader.line_num + 1
+    except csv.Error:
+        problem = f"{path}, line {line}: a cell begins with a quote, but does not end in one."
+        raise DataInvalid(problem, 'Write a quote within a quoted cell as "".') from None
 
 
 def _refuse_delimiter(path: Path, header: str, delimiter: str) -> None:
@@ -369,19 +349,21 @@ def _sheet(path: Path) -> Records:
             if (damaged := archive.testzip()) is not None:  # also if a stated size is false
                 raise DataInvalid(f"{path}: {damaged} is damaged.", "Save it again.")
         book = calamine.load_workbook(str(path))
-        sheets = {name: book.get_sheet_by_name(name) for name in book.sheet_names}
-        tables = {name: sheet.to_python() for name, sheet in sheets.items()}
+        filled = {}
+        for name in book.sheet_names:
+            sheet = book.get_sheet_by_name(name)
+            if table := sheet.to_python():
+                filled[name] = sheet.start, table
     except OSError as error:
         raise cannot_read(path, error) from None
     except (BadZipFile, calamine.CalamineError) as error:
         raise DataInvalid(f"{path}: not readable as Excel ({str(error)[:160]}).") from None
-    filled = [name for name, table in tables.items() if table]
     if len(filled) > 1:
         remedy = "Keep one, or save the one that is meant as .csv."
         raise DataInvalid(f"{path} has {len(filled)} sheets: {', '.join(filled)}.", remedy)
-    for name in filled:
-        first = (sheets[name].start or (0, 0))[0] + 1
-        for line, values in enumerate(tables[name], start=first):
+    for start, table in filled.values():
+        first_line = (start or (0, 0))[0] + 1
+        for line, values in enumerate(table, start=first_line):
             with raised_as(DataInvalid, f"{path}, line {line}: "):
                 cells = [_excel_cell(value) for value in values]
             if not _is_empty(cells):

@@ -249,9 +249,9 @@ def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | No
     try:
         return msgspec.convert(row, kind)
     except msgspec.ValidationError as error:
-        said = encodable(str(error))
-        remedy = "Put it in quotes." if _NOT_TEXT.match(said) else ""
-        raise DataInvalid(f"{where}: {said}.", remedy) from None
+        problem = encodable(str(error))
+        remedy = "Put it in quotes." if _NOT_TEXT.match(problem) else ""
+        raise DataInvalid(f"{where}: {problem}.", remedy) from None
 
 
 SUMMARY = ("n", "mean", "s.d.", "min", "median", "max")

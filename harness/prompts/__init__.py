@@ -62,7 +62,8 @@ class Template:
     def __init__(self, text: str, name: str) -> None:
         from jinja2 import TemplateError, meta
 
-        self.text, self.name = text, name
+        self.text = text
+        self.name = name
         if len(text) > LONGEST_TEMPLATE:
             raise ConfigError(f"{name} has more than {LONGEST_TEMPLATE:,} characters.")
         self._first_header = _HEADER.search(text)
@@ -75,8 +76,8 @@ class Template:
         except TemplateError as error:
             line = getattr(error, "lineno", None)
             place = f", line {line}" if line else ""
-            said = f"{name}{place}: {str(error.message).rstrip('.')}."
-            raise ConfigError(said, "Fields are written {{ question }}.") from None
+            problem = f"{name}{place}: {str(error.message).rstrip('.')}."
+            raise ConfigError(problem, "Fields are written {{ question }}.") from None
         except RecursionError:
             raise ConfigError(f"{name} is nested too deeply.") from None
 
@@ -96,10 +97,14 @@ class Template:
 
     def refuse_single_braces(self, fields: Collection[str]) -> None:
         """Raise DataInvalid if no field is used, but ``{NAME}`` names one of ``fields``."""
-        named = () if self.names else re.findall(r"\{(\w+)\}", self.text)
-        for name in (one for one in named if one in fields):
-            said = f"{self.name} uses no field of the row: {{{name}}} would be sent as it is."
-            raise DataInvalid(said, f"Write {{{{ {name} }}}}.")
+        if self.names:
+            return
+        for name in re.findall(r"\{(\w+)\}", self.text):
+            if name in fields:
+                problem = (
+                    f"{self.name} uses no field of the row: {{{name}}} would be sent as it is."
+                )
+                raise DataInvalid(problem, f"Write {{{{ {name} }}}}.")
 
     def render(self, row: Mapping[str, Any]) -> str:
         """Return the prompt for a row.
@@ -127,12 +132,11 @@ class Template:
                 if length > LONGEST_PROMPT:
                     raise _TooLong(f"a prompt of more than {LONGEST_PROMPT:,} characters")
         except UndefinedError as error:
-            lacking = sorted(self.names - row.keys())
-            named = next((name for name in lacking if repr(name) in str(error)), None)
-            if named is None:
-                raise DataInvalid(f"{self.name}: {error.message}.") from None
-            said = f"{self.name} needs the field {named!r}, which the row does not have."
-            raise DataInvalid(said, nearest(named, map(str, row))) from None
+            for field in sorted(self.names - row.keys()):
+                if repr(field) in str(error):
+                    problem = f"{self.name} needs the field {field!r}, which the row does not have."
+                    raise DataInvalid(problem, nearest(field, map(str, row))) from None
+            raise DataInvalid(f"{self.name}: {error.message}.") from None
         except (_TooLong, TemplateError, RecursionError) as error:
             problem = str(error).rstrip(".") or type(error).__name__
             raise DataInvalid(f"{self.name}: {problem}.") from None
@@ -196,11 +200,11 @@ def _restrict(tree: Any, where: str) -> None:
 
 
 def _counted(values: Iterable[Any], steps: list[int]) -> list[Any]:
-    found = list(islice(values, MOST_STEPS - steps[0] + 1))
-    steps[0] += len(found) + 1  # an empty loop within another is a step too
+    items = list(islice(values, MOST_STEPS - steps[0] + 1))
+    steps[0] += len(items) + 1  # an empty loop within another is a step too
     if steps[0] > MOST_STEPS:
         raise _TooLong(f"more than {MOST_STEPS:,} steps of loops")
-    return found
+    return items
 
 
 def _bounded(length: int) -> None:
@@ -209,7 +213,9 @@ def _bounded(length: int) -> None:
 
 
 def _replace(text: str, old: str, new: str) -> str:
-    text, old, new = str(text), str(old), str(new)
+    text = str(text)
+    old = str(old)
+    new = str(new)
     _bounded(len(text) + text.count(old) * len(new))
     return text.replace(old, new)
 
@@ -262,8 +268,8 @@ def _environment() -> ImmutableSandboxedEnvironment:
 
     environment = Environment(undefined=StrictUndefined, finalize=_data_only, cache_size=0)
     environment.globals.clear()
-    kept = {name: environment.filters[name] for name in FILTERS}
-    environment.filters = {**kept, **_OWN, "counted": _counted}
+    allowed = {name: environment.filters[name] for name in FILTERS}
+    environment.filters = {**allowed, **_OWN, "counted": _counted}
     return environment
 
 
@@ -279,12 +285,12 @@ def is_path(prompt: str) -> bool:
 
 def named(folder: str = "") -> list[str]:
     """Return the sorted names of all built-in prompts, or of those in one folder."""
-    found = {
+    names = {
         path.relative_to(root).with_suffix("").as_posix()
         for root in FOLDERS
         for path in root.glob(f"{folder or '**'}/*{ENDING}")
     }
-    return sorted(found)
+    return sorted(names)
 
 
 def read(name: str) -> Template:
@@ -340,6 +346,6 @@ def _text(path: Path) -> str:
             text = file.read(LONGEST_TEMPLATE + 2)
     except (OSError, UnicodeDecodeError) as error:
         problem = getattr(error, "strerror", None) or "it is not UTF-8"
-        said = f"The prompt {path} cannot be read: {problem}."
-        raise ConfigError(said, "Check the path and its permissions.") from None
+        message = f"The prompt {path} cannot be read: {problem}."
+        raise ConfigError(message, "Check the path and its permissions.") from None
     return text.replace("\r\n", "\n")

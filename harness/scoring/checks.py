@@ -9,12 +9,11 @@ checks that it names, or drops those whose value is null, as in ``{"short": {"at
 from __future__ import annotations
 
 import contextlib
-import inspect
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache, partial
-from itertools import chain, count
+from inspect import Parameter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.errors import ConfigError, DataInvalid, nearest, raised_as
+from harness.plugin_interface import parameters
 from harness.plugin_loader import FILE, kind
 from harness.ports import Checker
 from harness.records import Instance, Score
@@ -36,10 +36,6 @@ FROM_ROW = ("target", "targets")
 field ``target``, or ``targets`` if the row has no ``target``."""
 EXPECTED = (*FROM_ROW, "pattern")  # options with an expected text
 BLANK_REFUSED = ("contains", "exact_match", "regex_match")
-MAY_NAME_A_FILE = {"json_schema": "schema"}
-"""Maps a checker to the option that can name a file. A string is taken for the file's path."""
-_DROP = 'Write the answer, or drop the check in this row: "checks": {{"{}": null}}.'
-_FIELD = " For another field: {{{}: {{target: {{field: NAME}}}}}}."
 MOST_CACHED = 4_096  # maximum number of cached checkers, which feedback needs again
 
 
@@ -64,11 +60,11 @@ def read_checks(raw: object, where: str, judges: Collection[str] = ()) -> list[C
     """
     if not isinstance(raw, list):
         raise ConfigError(f"{where} must be a list.", "Write '- exact_match', one per line.")
-    found: list[Check] = []
+    checks: list[Check] = []
     for number, entry in enumerate(raw, start=1):
         with raised_as(ConfigError, f"{where}.{number}"):
-            found.append(_entry(entry, [check.name for check in found], judges))
-    return found
+            checks.append(_entry(entry, [check.name for check in checks], judges))
+    return checks
 
 
 def checks_of(
@@ -81,21 +77,22 @@ def checks_of(
     raw = row.get("checks")
     if isinstance(raw, list):
         with raised_as(DataInvalid):
-            found: Sequence[Check] = read_checks(raw, "'checks'")
-        if files := [one.checker for one in found if is_file(one.checker)]:
-            problem = f"'checks' names a Python file, {files[0]!r:.60}."
-            raise DataInvalid(problem, "Name it in the run file: rows may be untrusted.")
+            checks: Sequence[Check] = read_checks(raw, "'checks'")
+        for check in checks:
+            if is_file(check.checker):
+                problem = f"'checks' names a Python file, {check.checker!r:.60}."
+                raise DataInvalid(problem, "Name it in the run file: rows may be untrusted.")
     elif raw is None or isinstance(raw, Mapping):
-        found = _changed(shared, raw) if raw else shared
+        checks = _changed(shared, raw) if raw else shared
     else:
         raise DataInvalid("'checks' must be a list, or a mapping of check names.")
-    if not found:
+    if not checks:
         remedy = "Write 'checks' in the row, or task.checks, such as -o task.checks=exact_match."
         if judges:
-            check = f"checks: [{{judge: {next(iter(judges))}}}]"
-            remedy = f"If only a judge decides, name it in task.checks or in the row: {check}."
+            entry = f"checks: [{{judge: {next(iter(judges))}}}]"
+            remedy = f"If only a judge decides, name it in task.checks or in the row: {entry}."
         raise DataInvalid("there are no checks.", remedy)
-    return found
+    return checks
 
 
 def field_of(value: object) -> str | None:
@@ -105,28 +102,31 @@ def field_of(value: object) -> str | None:
     return None
 
 
-def located(checks: object, own: Callable[[str], str]) -> object:
-    """Return a list of checks, with the paths of checkers and schemas converted by ``own``.
+def located(checks: object, locate: Callable[[str], str]) -> object:
+    """Return a list of checks, with the paths of checkers and schemas converted by ``locate``.
 
     Anything but a list is returned unchanged.
     """
     if not isinstance(checks, list):
         return checks
+    return [_located(entry, locate) for entry in checks]
 
-    def placed(checker: Any) -> Any:
-        return own(checker) if is_file(checker) else checker
 
-    def with_file(checker: Any, options: Any) -> Any:
-        option = MAY_NAME_A_FILE.get(checker)
-        named = options.get(option) if option and isinstance(options, Mapping) else None
-        return {**options, option: own(named)} if isinstance(named, str) else options
+def _located(entry: Any, locate: Callable[[str], str]) -> Any:
+    if not isinstance(entry, Mapping):
+        return locate(entry) if is_file(entry) else entry
+    located_entry = {}
+    for checker, options in entry.items():
+        if isinstance(options, Mapping) and (path := _schema_file(checker, options)) is not None:
+            options = {**options, "schema": locate(path)}
+        located_entry[locate(checker) if is_file(checker) else checker] = options
+    return located_entry
 
-    return [
-        {placed(key): with_file(key, options) for key, options in entry.items()}
-        if isinstance(entry, Mapping)
-        else placed(entry)
-        for entry in checks
-    ]
+
+def _schema_file(checker: object, options: Mapping[str, Any]) -> str | None:
+    """Return the path of the file that a check reads, if any, instead of the schema itself."""
+    schema = options.get("schema") if checker == "json_schema" else None
+    return schema if isinstance(schema, str) else None
 
 
 def is_file(checker: object) -> bool:
@@ -137,10 +137,11 @@ def is_file(checker: object) -> bool:
 def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
     """Return a row's field. Raise DataInvalid if it is missing."""
     if name not in row:
-        raise DataInvalid(
-            f"the check {check!r} needs the field {name!r:.60}, which the row does not have.",
-            f"{nearest(name, map(str, row))}{_FIELD.format(check) if name == 'target' else ''}",
-        )
+        problem = f"the check {check!r} needs the field {name!r:.60}, which the row does not have."
+        remedy = nearest(name, map(str, row))
+        if name == "target":
+            remedy += f" For another field: {{{check}: {{target: {{field: NAME}}}}}}."
+        raise DataInvalid(problem, remedy)
     return row[name]
 
 
@@ -151,11 +152,11 @@ def _default_field(row: Mapping[str, Any], check: Check) -> str | None:
         DataInvalid: If both are.
     """
     names = [name for name in FROM_ROW if name in row]
-    filled = [name for name in names if row[name] is not None and not _blank(row[name])]
+    filled = [name for name in names if not (row[name] is None or _blank(row[name]))]
     if len(filled) > 1:
-        field = f"{{{check.checker}: {{target: {{field: NAME}}}}}}"
+        option = f"{{{check.checker}: {{target: {{field: NAME}}}}}}"
         problem = f"the row has both 'target' and 'targets' for the check {check.name!r}."
-        raise DataInvalid(problem, f"Keep one, or name the field that counts: {field}.")
+        raise DataInvalid(problem, f"Keep one, or name the field that counts: {option}.")
     return next(iter(filled or names), None)
 
 
@@ -164,20 +165,23 @@ def _refuse_blank(check: Check, option: str, value: object, field: str | None) -
 
     In a run file, white space may be what ``contains`` and ``regex_match`` look for.
     """
+    blank = _blank(value) if check.checker in BLANK_REFUSED else ""
     if field is not None and value is None:
-        problem = f"the check {check.name!r} needs a target, but {field!r} is null or NaN."
-        raise DataInvalid(problem, _DROP.format(check.name))
-    if check.checker not in BLANK_REFUSED or not (what := _blank(value)):
+        blank = "null or NaN"
+    if not blank:
         return
     if field is not None:
-        problem = f"the check {check.name!r} needs a target, but {field!r} is {what}."
-        raise DataInvalid(problem, _DROP.format(check.name))
+        problem = f"the check {check.name!r} needs a target, but {field!r} is {blank}."
+        raise DataInvalid(
+            problem,
+            f'Write the answer, or drop the check in this row: "checks": {{"{check.name}": null}}.',
+        )
     refused = check.checker == "exact_match" or value == ""
     if check.checker == "contains":  # which itself refuses an empty text
         in_list = isinstance(value, list) and "" not in value
         refused = in_list and check.options.get("mode") != "none"
     if refused:
-        raise ConfigError(f"the {option} of the check {check.name!r} is {what}.", "Write a text.")
+        raise ConfigError(f"the {option} of the check {check.name!r} is {blank}.", "Write a text.")
 
 
 def _blank(value: object) -> str:
@@ -189,79 +193,93 @@ def _blank(value: object) -> str:
     return "blank" if isinstance(value, str) and is_blank(value) else ""
 
 
-def _entry(raw: object, taken: Sequence[str], judges: Collection[str]) -> Check:
+def _entry(raw: object, earlier: Sequence[str], judges: Collection[str]) -> Check:
+    """Return the check in an entry of a list, given the names of the checks before it."""
     entry = {raw: {}} if isinstance(raw, str) else raw
     if not isinstance(entry, Mapping):
         raise ConfigError(" must be a checker's name, or the name with its options.")
     if JUDGE in entry:
-        return _judge_entry(entry, taken)
-    named = [key for key in entry if key not in ("as", "of")]
-    if len(named) != 1:
+        return _judge_entry(entry, earlier)
+    checkers = [key for key in entry if key not in ("as", "of")]
+    if len(checkers) != 1:
         remedy = "Begin each check with a dash, and indent its options below its name."
-        raise ConfigError(f" must name one checker, not {len(named)}.", remedy)
-    (checker,), names = named, kind("checkers").names()
-    if not (checker in names or is_file(checker)):
-        _refuse_unknown(str(checker), names, {*judges, *kind("judges").names()})
+        raise ConfigError(f" must name one checker, not {len(checkers)}.", remedy)
+    [checker] = checkers
+    if not is_file(checker) and checker not in kind("checkers").names():
+        _refuse_unknown(str(checker), judges)
     options = {} if entry[checker] is None else entry[checker]
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
         raise ConfigError(f": the options of {checker!r} must be a mapping.")
-    if (of := entry.get("of", "answer")) not in ("answer", "text"):
-        raise ConfigError(f": of must be answer or text, not {of!r:.40}.")
-    first = Path(checker).stem if is_file(checker) else checker
-    numbered = (f"{first}_{number}" for number in count(2))
-    name = entry.get("as", next(one for one in chain([first], numbered) if one not in taken))
-    if not isinstance(name, str) or not name or name in taken:
+    part = entry.get("of", "answer")
+    if part not in ("answer", "text"):
+        raise ConfigError(f": of must be answer or text, not {part!r:.40}.")
+    name = entry.get("as", _unused_name(checker, earlier))
+    if not isinstance(name, str) or not name or name in earlier:
         raise ConfigError(": as must be a name that no other check has.")
-    return Check(name, checker, of, dict(options))
+    return Check(name, checker, part, dict(options))
 
 
-def _refuse_unknown(checker: str, names: Sequence[str], judges: Collection[str]) -> None:
-    if checker in judges:
-        said = f"Put it under judges: (harness docs judges); for some rows: '- judge: {checker}'."
-        raise ConfigError(f": {checker!r} is a judge, not a checker.", said)
+def _unused_name(checker: str, names: Sequence[str]) -> str:
+    first = Path(checker).stem if is_file(checker) else checker
+    name = first
+    number = 1
+    while name in names:
+        number += 1
+        name = f"{first}_{number}"
+    return name
+
+
+def _refuse_unknown(checker: str, judges: Collection[str]) -> None:
+    if checker in judges or checker in kind("judges").names():
+        remedy = f"Put it under judges: (harness docs judges); for some rows: '- judge: {checker}'."
+        raise ConfigError(f": {checker!r} is a judge, not a checker.", remedy)
     if "," in checker:
         raise ConfigError(f": {checker!r:.60} is not one name.", f"Write [{checker}].")
-    short = {name for name in names if ":" not in name}
-    known = names if get_close_matches(checker, names, n=1) else short
-    said = nearest(checker, {*known, "as", "of", JUDGE})
-    if known is short:
-        said += " 'harness checkers' lists all."
-    raise ConfigError(f": there is no checker {checker!r:.60}.", said)
+    names = kind("checkers").names()
+    is_close = bool(get_close_matches(checker, names, n=1))
+    if not is_close:
+        names = [name for name in names if ":" not in name]
+    remedy = nearest(checker, {*names, "as", "of", JUDGE})
+    if not is_close:
+        remedy += " 'harness checkers' lists all."
+    raise ConfigError(f": there is no checker {checker!r:.60}.", remedy)
 
 
-def _judge_entry(entry: Mapping[Any, Any], taken: Sequence[str]) -> Check:
+def _judge_entry(entry: Mapping[Any, Any], earlier: Sequence[str]) -> Check:
     judge = entry[JUDGE]
     if not isinstance(judge, str) or not judge:
         raise ConfigError(": judge must be the name of a judge in the run file.")
-    if judge in taken:
+    if judge in earlier:
         remedy = "Write all criteria of a judge into one check, and give every check a unique name."
         raise ConfigError(f": there is already a check named {judge!r:.60}.", remedy)
     options = {key: entry[key] for key in entry if key != JUDGE}
-    if wrong := [key for key in options if key != "criteria"]:
-        remedy = nearest(str(wrong[0]), [JUDGE, "criteria"])
-        raise ConfigError(f": a check by a judge has no key {wrong[0]!r:.60}.", remedy)
+    for key in options:
+        if key != "criteria":
+            remedy = nearest(str(key), [JUDGE, "criteria"])
+            raise ConfigError(f": a check by a judge has no key {key!r:.60}.", remedy)
     return Check(judge, JUDGE, "text", options)
 
 
 def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]:
     """Return the checks with a row's ``changes``, by name (None drops a check)."""
-    found = {check.name: check for check in checks}
+    by_name = {check.name: check for check in checks}
     for name, change in changes.items():
-        if name not in found:
+        if name not in by_name:
             problem = f"'checks' changes {name!r:.60}, but there is no such check."
-            raise DataInvalid(problem, nearest(str(name), found))
+            raise DataInvalid(problem, nearest(str(name), by_name))
         if change is None:
-            del found[name]
+            del by_name[name]
         elif isinstance(change, Mapping):
-            found[name] = replace(found[name], options={**found[name].options, **change})
+            by_name[name] = replace(by_name[name], options={**by_name[name].options, **change})
         else:
             raise DataInvalid(f"'checks', {name}: must be options, or null to drop it.")
-    return list(found.values())
+    return list(by_name.values())
 
 
 def files(checks: Sequence[Check]) -> set[str]:
     """Return the paths of the files that the options of checks name."""
-    return {path for check in checks if (path := _file(check))}
+    paths = [_schema_file(check.checker, check.options) for check in checks]
+    return set(filter(None, paths))
 
 
 class Rules:
@@ -273,7 +291,7 @@ class Rules:
 
     def __init__(self, shared: Sequence[Check]) -> None:
         self._checkers: dict[tuple[str, bytes], Checker] = {}
-        self._files = [_file(check) for check in shared]
+        self._files = files(shared)
         for check in shared:
             if check.checker == JUDGE:
                 continue
@@ -289,21 +307,19 @@ class Rules:
 
     def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[Check, ...]:
         """Return the checks that need no judge, with the row's values in their options."""
-        found = []
+        rules = []
         for check in checks:
             if check.checker == JUDGE:
                 continue
             rule = _resolved(check, row)
-            if (named := _file(rule)) and named not in self._files:  # rows may be untrusted
-                option = MAY_NAME_A_FILE[rule.checker]
-                raise DataInvalid(
-                    f"the check {rule.name!r} would read a file that the row names.",
-                    f"Write the {option} itself into the row, or the path into the run file.",
-                )
+            if not files([rule]) <= self._files:  # rows may be untrusted
+                problem = f"the check {rule.name!r} would read a file that the row names."
+                remedy = "Write the schema itself into the row, or the path into the run file."
+                raise DataInvalid(problem, remedy)
             with raised_as(DataInvalid, f"{check.name}: "):
                 self.checker(rule)
-            found.append(rule)
-        return tuple(found)
+            rules.append(rule)
+        return tuple(rules)
 
     def checker(self, rule: Check) -> Checker:
         """Return the checker for a check. Checks with equal options share a checker."""
@@ -323,12 +339,6 @@ class Rules:
         """
         check = partial(self.checker(rule).check, text, instance)
         return checked(check, rule.checker, text, instance)
-
-
-def _file(check: Check) -> str | None:
-    """Return the path of the file that a check reads, if any."""
-    named = check.options.get(MAY_NAME_A_FILE.get(check.checker, ""))
-    return named if isinstance(named, str) else None
 
 
 def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
@@ -353,10 +363,11 @@ _TEMPLATE = re.compile(r"{{\s*(\w+)[^{}]*}}")
 
 def _refuse_templates(check: Check) -> None:
     """Raise ConfigError if the expected text of a run file's check is a template."""
-    for option in (*FROM_ROW, "pattern"):
-        for text in _as_list(check.options.get(option)):
-            if isinstance(text, str) and (found := _TEMPLATE.search(text)):
-                form = f"{{{check.checker}: {{{option}: {{field: {found[1]}}}}}}}"
+    for option in EXPECTED:
+        value = check.options.get(option)
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and (template := _TEMPLATE.search(text)):
+                form = f"{{{check.checker}: {{{option}: {{field: {template[1]}}}}}}}"
                 problem = f"{option} is {text!r:.60}, but the options of checks are not templates."
                 raise ConfigError(problem, f"For a field of the row: {form}.")
 
@@ -374,26 +385,23 @@ def named_like_fields(checks: Sequence[Check], row: Mapping[str, Any]) -> Iterat
                 )
 
 
-def _as_list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
 def target_fields(check: Check) -> list[str]:
     """Return the fields of a row that a check's options name as its target."""
     if check.checker == JUDGE:
         return []
     names, principal, _ = _parameters(check.checker)
-    named = [field_of(check.options.get(option)) for option in FROM_ROW]
+    fields = [field_of(check.options.get(option)) for option in FROM_ROW]
     if "field" not in names and principal in FROM_ROW:
-        named.append(check.options.get("field"))
-    return [name for name in named if isinstance(name, str)]
+        fields.append(check.options.get("field"))
+    return [field for field in fields if isinstance(field, str)]
 
 
 @lru_cache
 def _parameters(checker: str) -> tuple[list[str], str, list[str]]:
     """Return a checker's options, its main option, and its required ones in `FROM_ROW`."""
-    parameters = inspect.signature(kind("checkers").load(checker)).parameters.values()
-    own = {one.name: one.default for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD}
-    principal = next((name for name in (*FROM_ROW, *own) if name in own), "")
-    required = [name for name in FROM_ROW if own.get(name, 0) is inspect.Parameter.empty]
-    return list(own), principal, required
+    options = parameters(kind("checkers").load(checker), given=False)
+    principal = next((name for name in (*FROM_ROW, *options) if name in options), "")
+    required = [
+        name for name in FROM_ROW if name in options and options[name].default is Parameter.empty
+    ]
+    return list(options), principal, required

@@ -6,6 +6,8 @@ An earlier statement never stands in for a last one that is not valid.
 
 >>> [statement.text for statement in statements("The answer is A. Correction: B")]
 ['A', 'B']
+>>> unquoted('It says "Answer: yes". Answer: `no`')
+'It says  … . Answer: no'
 """
 
 from __future__ import annotations
@@ -15,8 +17,6 @@ import unicodedata
 from collections.abc import Callable
 from typing import NamedTuple
 
-from harness.errors import Unparseable
-
 LONGEST_INTRODUCTION = 100  # characters before a quotation that may introduce it
 LONGEST_CLAUSE = 60  # characters before an announcement that may withdraw it
 LONGEST_SENTENCE = 200  # characters of a statement
@@ -24,6 +24,7 @@ LONGEST_SENTENCE = 200  # characters of a statement
 # Full-width signs, letters in circles and mathematical letters.
 _FORMS = [*range(0xFF01, 0xFF5F), 0x3000, *range(0x24B6, 0x24EA), *range(0x1D400, 0x1D800)]
 ASCII_FORMS = {code: unicodedata.normalize("NFKC", chr(code)) for code in _FORMS}
+_UNMARKED = ASCII_FORMS | dict.fromkeys(map(ord, "*_`"), " ")
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{|<(?:final_?)?answer>", re.I)
 _MARKUP = re.compile(
     r"\\(?:text|textbf|textit|mathrm|mathbf)\s*\{|\\[()\[\]]|</?(?:[a-z]|\w\w{1,20})>|<\|\w{1,30}\|>|[*_`\"“”„«»「」$}]"
@@ -42,6 +43,13 @@ def plain(text: str, boxed: str = "") -> str:
     # Long runs of line breaks, which models repeat endlessly, would make searches quadratic.
     return _SPACES.sub(lambda run: "\n" * min(run[0].count("\n"), 2) or " ", bare).strip()
 
+
+def unmarked(text: str) -> str:
+    """Return text with spaces for the signs of emphasis, and ASCII letters, at the same offsets."""
+    return text.translate(_UNMARKED)
+
+
+# What announces an answer
 
 _NOUN = (
     r"(?:\b(?:answer|verdict|conclusion|decision|judge?ment|correction|(?:right|correct|actual)\s+one|final(?=\s*:)|(?P<aside>option|choice"
@@ -84,6 +92,9 @@ _CONCLUDED = re.compile(
     + _FILL,
     re.I | re.M,
 )
+
+# What withdraws an announcement, before it or around it
+
 _WITHDRAWN = re.compile(
     r"(?:\b(?:for|of|behind|about)\s+(?:(?:the|my|this|that|your|correct|right|final)\s+){0,3}\Z"
     r"|(?:\b(?:if|whether|why|unless|doubt|disagree|dispute|object|refuse|deny|reject|no\s+way|hardly|thought|says|claims|may|might|could"
@@ -128,6 +139,7 @@ _CONDITIONALLY = re.compile(r"\b(?:would|might|may|could)\b|['\u2019]d\b", re.I)
 _WITHDRAWN_CONCLUSION = re.compile(
     r"\b(?:because|since|although|though|while|when|as|that|than)\s+\Z", re.I
 )
+
 _NO_ANSWER = re.compile(
     r"n(?:one|othing|either)\b|un(?:known|clear|decided|determined)|impossible|n/a|all\b|both\b"
     r"|not\s+(?:listed|among|given|here|in|known|clear|possible|available|any|one)\b",
@@ -148,6 +160,102 @@ _UNDECIDED = re.compile(
     re.I,
 )
 _SENTENCE = re.compile(r"(?:[^.!?\n。]|\.(?=\w))*")
+
+
+class Statement(NamedTuple):
+    """What a reply announces as its answer.
+
+    A ``binding`` statement decides even if it is not valid, as in "Final answer: unknown".
+    """
+
+    start: int
+    text: str  # the rest of the sentence
+    named: bool  # by a noun, such as "answer"
+    binding: bool
+
+
+def statements(text: str, announced: re.Pattern[str] = ANSWER) -> list[Statement]:
+    """Return the statements of a `plain` text in their order.
+
+    ``announced`` matches what announces them: `ANSWER` or `SCORE`.
+    """
+    in_order = []
+    for match in announced.finditer(text):
+        if is_aside(text, match):
+            continue
+        stated = _sentence(text, match.end())
+        binding = bool(_LETTER.fullmatch(stated) or _NO_ANSWER.match(stated))
+        if match["of"] is None and not binding:
+            has_colon = match["aside"] is None and not set(":=→").isdisjoint(match[0])
+            binding = has_colon or _NAME.match(stated) is not None
+        in_order.append(Statement(match.end(), stated, True, binding))
+    for match in _CONCLUDED.finditer(text):
+        clause = _before(text, match.start())
+        if _WITHDRAWN.search(clause) or _WITHDRAWN_CONCLUSION.search(clause):
+            continue
+        if _CONDITIONALLY.search(match[0]) and _hypothesis(text, match.start()):
+            continue  # as in "If it were red, I would pick B"
+        stated = _sentence(text, match.end())
+        binding = _LETTER.fullmatch(stated) is not None
+        in_order.append(Statement(match.end(), stated, False, binding))
+    return sorted(in_order)
+
+
+def is_aside(text: str, announcement: re.Match[str]) -> bool:
+    """Return whether an announcement is of an answer that the reply does not give."""
+    start = announcement.start()
+    clause = _before(text, start)
+    if _WITHDRAWN.search(clause) or ASIDE.search(clause) or is_quoted(text, start):
+        return True
+    if ":" not in announcement[0] and _YOURS.search(clause):
+        return True
+    hypothesis = _hypothesis(text, start)
+    if hypothesis is None:
+        return False
+    return bool(_WOULD.search(announcement[0]) or _WERE.search(hypothesis[0]))
+
+
+def is_withdrawn(text: str, start: int) -> bool:
+    """Return whether the words before an offset say that what follows is not (or no more) meant."""
+    return _WITHDRAWN.search(_before(text, start)) is not None
+
+
+def is_quoted(text: str, start: int) -> bool:
+    """Return whether the words before an offset say that another text states what follows."""
+    return _QUOTED.search(text, max(0, start - LONGEST_INTRODUCTION), start) is not None
+
+
+def is_conditional(text: str, start: int) -> bool:
+    """Return whether the sentence at an offset states something under a condition only."""
+    before = _before(text, start, LONGEST_SENTENCE)
+    begin = max(before.rfind(end) for end in (". ", "! ", "? ", "\n")) + 1
+    return _CONDITIONAL.search(before[begin:] + _sentence(text, start)) is not None
+
+
+def undecided(text: str) -> list[int]:
+    """Return the offsets of sentences such as "I don't know." and "None of the above."."""
+    return [match.start() for match in _UNDECIDED.finditer(text)]
+
+
+def _hypothesis(text: str, start: int) -> re.Match[str] | None:
+    """Return the condition before an offset that makes what follows an answer to another question.
+
+    An example is "If it were red, …".
+    """
+    return _HYPOTHETICAL.search(_before(text, start, LONGEST_SENTENCE))
+
+
+def _before(text: str, end: int, length: int = LONGEST_CLAUSE) -> str:
+    return text[max(0, end - length) : end]
+
+
+def _sentence(text: str, start: int) -> str:
+    match = _SENTENCE.match(text, start, start + LONGEST_SENTENCE)
+    return match[0].strip() if match else ""
+
+
+# What denies an answer or takes it back, after it
+
 _RETRACTION = re.compile(  # at the beginning of a sentence
     r"(?:(?<=[.!?\n。\uff01\uff1f।…;)}])|\A)[\s*_—\u2013-]{0,10}"
     r"(?:(?:oh|oops|ups|wait|hold\s+on|hmm+|sorry|no|nein|non|нет|well|but|actually|(?:u[nm]\s+)?moment[oi]?(?:\s+mal)?|halt|stopp?"
@@ -196,8 +304,6 @@ _RETRACTION = re.compile(  # at the beginning of a sentence
     r"[^\s.!?。]{1,20}(?:[.!。]|\Z))",  # No, fifteen.
     re.I,
 )
-
-
 _TAKEN_BACK = re.compile(  # anywhere after the answer, in languages whose sentences are not parsed
     r"\b(?:perdón|perdona|disculp[ae]\w*|lo\s+siento|equivoqu[eé]|equivocad[oa]|mejor\s+dicho|scusa(?:te|mi)?"
     r"|mi\s+dispiace|(?:ho|mi\s+sono)\s+sbagliat[oa]|anzi|desculp[ae]\w*|errei|enganei|aliás|quer\s+dizer"
@@ -210,153 +316,12 @@ _TAKEN_BACK = re.compile(  # anywhere after the answer, in languages whose sente
     re.I,
 )
 _IN_DOUBT = re.compile(r"\W{0,4}(?:or\s+is\s+it\b|I\s+(?:guess|think|suppose)\s+not\b)", re.I)
-
-
-class Statement(NamedTuple):
-    """What a reply announces as its answer.
-
-    A ``binding`` statement decides even if it is not valid, as in "Final answer: unknown".
-    """
-
-    start: int
-    text: str  # the rest of the sentence
-    named: bool  # by a noun, such as "answer"
-    binding: bool
-
-
-def statements(text: str, announced: re.Pattern[str] = ANSWER) -> list[Statement]:
-    """Return the statements of a `plain` text in their order.
-
-    ``announced`` matches what announces them: `ANSWER` or `SCORE`.
-    """
-    announced_texts = []
-    for match in announced.finditer(text):
-        if not _is_aside(text, match):
-            stated = _sentence(text, match.end())
-            colon = match["aside"] is None and not set(":=→").isdisjoint(match[0])
-            binding = bool(_LETTER.fullmatch(stated) or _NO_ANSWER.match(stated))
-            if match["of"] is None:
-                binding = binding or colon or _NAME.match(stated) is not None
-            announced_texts.append(Statement(match.end(), stated, True, binding))
-    for match in _CONCLUDED.finditer(text):
-        clause = _clause_before(text, match)
-        if not (
-            _WITHDRAWN.search(clause)
-            or _WITHDRAWN_CONCLUSION.search(clause)
-            or _is_hypothetical(text, match)
-        ):
-            stated = _sentence(text, match.end())
-            announced_texts.append(
-                Statement(match.end(), stated, False, bool(_LETTER.fullmatch(stated)))
-            )
-    return sorted(announced_texts)
-
-
-def is_withdrawn(text: str, start: int) -> bool:
-    """Return whether the words before an offset say that what follows is not (or no more) meant."""
-    return _WITHDRAWN.search(text[max(0, start - LONGEST_CLAUSE) : start]) is not None
-
-
-def is_conditional(text: str, start: int) -> bool:
-    """Return whether the sentence at an offset states something under a condition only."""
-    before = text[max(0, start - LONGEST_SENTENCE) : start]
-    begin = max(before.rfind(end) for end in (". ", "! ", "? ", "\n")) + 1
-    return _CONDITIONAL.search(before[begin:] + _sentence(text, start)) is not None
-
-
-def undecided(text: str) -> list[int]:
-    """Return the offsets of sentences such as "I don't know." and "None of the above."."""
-    return [match.start() for match in _UNDECIDED.finditer(text)]
-
-
-_DIGIT = re.compile(r"\d")
-_BOXED_NUMBER = re.compile(
-    r"\\(?:boxed|fbox)\s?(?P<boxed>\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})(?=(?P<rest>[^\d\n]*+))"
-    r"|^####[^\S\n]*(?P<number>\S+)[^\S\n]*$",  # the latter as in GSM8K
-    re.M,
-)
-_BETWEEN_BOXES = re.compile(
-    r"[^\w\n\\]*(?:\\[a-z]+\{ *)?(?:or|and|oder|und|ou|et|o|y|e)? *\}?[^\w\n\\]*"
-    r"(?:\w *= *)?[^\w\n\\]*",
-    re.I,
-)
-_UNMARKED = ASCII_FORMS | dict.fromkeys(map(ord, "*_`"), " ")
-_CONFIDENCE = re.compile(
-    r"(?<=[\d.)])[\s,;*(]{1,4}(?:with\s+|I['\u2019]?a?m\s+)?(?:about\s+|over\s+)?"
-    r"\d{1,3}\s?%\s+(?:confiden\w+|sure|certain\w*)[.!)*\s]*\Z",
-    re.I,
-)
-_FOOTER = re.compile(  # what a reply says last about itself, or asks
-    r"(?:^|(?<=[.!?]\s))[*_(#>\- ]{0,8}(?:(?:confidence|certainty)\b[\w ]{0,20}[*_]{0,2}:"
-    r"|(?:please\s+)?(?:let\s+me\s+know|feel\s+free)\b|(?:I\s+)?hope\b|if\s+you\b"
-    r"|(?:would|do|shall|should|can|is)\s+(?:I|you|there)\b(?=[^\n]*\?))[^\n]*\s*\Z",
-    re.I | re.M,
-)
-_ANNOUNCED_NUMBER = re.compile(
-    rf"(?:{ANSWER.pattern}|^[#\t ]{{0,8}}(?:(?:the|my|final|correct)\s+){{0,3}}answer\s*\n\s*)"
-    r"(?P<stated>(?![,;])(?:[^.!?\n。(\[【]|[.](?=\d))*+)",
-    re.I | re.M,
-)
-_NUMBER_WORD = (
-    r"(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
-    r"|(?:thir|four|fif|six|seven|eigh|nine)teen|(?:twen|thir|for|fif|six|seven|eigh|nine)ty"
-    r"(?:[-\s]\w+)?|(?:an?\s+)?(?:hundred|thousand|million|dozen))"
-)
-_NO_NUMBER = re.compile(  # the beginning of a statement that is an answer, and no number
-    r"\W*(?:none|nothing|neither|nope|yes|nan|infinit\w+|undefined|impossible|indeterminate|inconclusive"
-    r"|unknown|uncertain|undetermined|insufficient|n/a|can\s?not|can['\u2019]t|does\s+not"
-    r"|no(?=\W*\Z|\s*[,;:!—(]|\s+(?:solutions?|answers?|such|values?|numbers?|real|integer|roots?|one|way)\b)"
-    r"|not\s+(?!(?:only|obvious|clear|hard|difficult|trivial)\b)[^\W\d]\w*"
-    r"|aucun\w*|kein\w*|geen|ningun\w*|ningún|nessun\w*|nenhum\w*|нет|imposs[ií]\w+|unmöglich|невозможно"
-    r"|没有|不可能|なし)(?!\w)",
-    re.I,
-)
-_NUMBER_IN_WORDS = re.compile(
-    rf"\W*{_NUMBER_WORD}(?=\s*(?:[,;:.!—(]|-\s|\Z|(?:because|since|as)\b))", re.I
-)
-_ABOUT_ANSWER = re.compile(  # words that describe an answer or lead to it
-    r"\W*(?:as|at|below|above|here|given|shown|found|obtained|computed|calculated|verified|confirmed|checked"
-    r"|reasonable|valid|consistent|plausible|exact|rounded|expressed|in|to|by|on|let\w*|we|this|these|first"
-    r"|step\w*|using|based|clear|obvious|supported|explanation|solution|reasoning|integer|number|positive|negative|even|odd|wrong|incorrect"
-    r"|true|known|unique|required|not|follow\w*|如下|以下|次の|下)(?!\w)|\W*(?:如下|以下|次の|下)",
-    re.I,
-)
-_SHORT = re.compile(r"[^\w\n]*(?:[^\W\d]|[^\W\d\s][^\s\d]*(?:\s+[^\s\d]+)?)[^\w\n]*")
-_WITHOUT_SPACES = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\u0e00-\u0e7f]")
-LONGEST_WORD = 5  # characters of a short statement in a script without spaces
-_IN_DIGITS_TOO = re.compile(  # after a statement in words: seventy (72), B. 72
-    r"[\s(\[]*[^\w\s(]?\d[\d.,]*\W*(?:\Z|\n|[)\]])|[.)]\s+[^\w\s]?\d[\d.,]*\W*(?:\Z|\n)"
-)
-_COMMAND = re.compile(r"\\(?:[A-Za-z]+|.)")
-_OF_A_PART = re.compile(r"\d|\b(?:part|step|first|second|third|each|every)\b", re.I)
-_BEFORE_NUMBER = re.compile(  # between a colon and the number that it announces
-    r"(?:[^\w\n]|\\[a-z]+|[A-Z]{2,3}\b|[A-Za-z] ?="
-    r"|(?:about|approximately|around|exactly|only)\b)*+",
-)
-_DERIVED = re.compile(r"\b(?:by|as|from|in|if|when|because)\b", re.I)
-_EQUATION = re.compile(  # before the last number
-    r"(?:[=≈]|\bwhich\s+is\b|\bnot\b.{1,40}\bbut\b)[^\w=]*\d(?:[\d.,]*\d)?\D*\Z"
-)
-_REMARK = re.compile(  # the beginning of a remark, which continues to the end of the reply
-    r"(?:^|(?<=[.!?]\s)|(?<=。))[#>\- ]{0,8}(?:(?:explanation|reason\w*|rationale|steps?"
-    r"|calculation|breakdown|sources?|references?|confidence|certainty|probability|erklärung|explication"
-    r"|explicación|解释|説明|설명|(?P<check>(?:double[\s-]?)?check|verif\w*|v[eé]rification|notes?"
-    r"|prob[ea]|comprobación|проверка|验证|驗證|验算|驗算|検算|검산))\b[\w ]{0,20}(?::|\n)"
-    r"|here\s+(?:is|are)\b|(?:please\s+)?note\s+that\b"
-    r"|(?:let\s+me|to|we\s+can|let['\u2019]?s)\s+(?:double[\s-]?)?(?:check|verify)\b)",
-    re.I | re.M,
-)
-_DOUBTFUL = re.compile(
-    r"\b(?:wrong|incorrect|mistake|error|actually|wait|correct(?:ion|ed)|instead)\b|[≠✗✘✖❌]", re.I
-)
-_ASIDES = re.compile(
-    r"\n\s*\[\^?\d{1,3}\][^\n]*"
-    r"|\[(?:\^?\d{1,3}|[a-z][^\[\]\n]{0,60})\]|【[^【】\n]{0,60}】"  # citations
-    r"|\((?!(?:or|and|oder|und|ou|et|o|y|e)\b)[^()=\n]{1,200}\)",
-    re.I,
-)
-_SEVERAL_EQUATIONS = re.compile(
-    r"=[^=,;]{0,40}\d[^=]{0,40}(?:[,;]|\\quad|\b(?:and|or)\b)[^=]{0,40}="
+_RECONSIDERED = re.compile(  # at the beginning of a sentence after the answer
+    r"(?:(?<=[.!?\n。)}*…])|\A)[^\w\n]{0,10}(?:wait|hold\s+on|edit|update|hmm+"
+    r"|actually(?!,?\s+it\s+is\s+(?:\w{1,6}\s+)?(?:easy|simple|clear|obvious|trivial)))"
+    r"(?:\s*[,.:;!…\u2014\u2013-]|\s+(?:I|that|it|this|the|no|not|we|let)\b)"
+    r"(?!.{0,300}\b(?:yes|checks?\s+out|confirm\w*|is\s+(?:right|correct|fine|good))\b)",
+    re.I | re.S,
 )
 _WRONG = r"(?:wrong|incorrect|false|untrue|invalid|mistaken|impossible(?!\s+to\b))"
 _DENIED_AFTER = re.compile(  # directly after a number
@@ -380,186 +345,12 @@ _DENIED_BEFORE = re.compile(  # the label of a number
     rf"|[{CROSSES}])[^\w\n]*(?:\n+```\w*\s*)?\Z",
     re.I,
 )
-_RECONSIDERED = re.compile(  # at the beginning of a sentence after the answer
-    r"(?:(?<=[.!?\n。)}*…])|\A)[^\w\n]{0,10}(?:wait|hold\s+on|edit|update|hmm+"
-    r"|actually(?!,?\s+it\s+is\s+(?:\w{1,6}\s+)?(?:easy|simple|clear|obvious|trivial)))"
-    r"(?:\s*[,.:;!…\u2014\u2013-]|\s+(?:I|that|it|this|the|no|not|we|let)\b)"
-    r"(?!.{0,300}\b(?:yes|checks?\s+out|confirm\w*|is\s+(?:right|correct|fine|good))\b)",
-    re.I | re.S,
-)
-_OPENING_NUMBER = re.compile(  # 8, and below it "Explanation: …"
-    r"\s*+[^\w\n]*+\d[\d.,]*+[^\w\n]*(?:[^\W\d_]+[^\w\n]*)?\n\s*\n"
-    r"(?=[#*_>\- ]{0,8}(?:explanation|reason(?:ing)?|rationale|erklärung|begründung|explication"
-    r"|explicación|解释|説明|설명)[*_]{0,2}[ ]?[:\uff1a\n])",
-    re.I,
-)
-_RESULT = re.compile(r"=([^=\d\n]{0,10}\d[\d.,]*)(?![^\n=]{0,40}=)")
-_BOLD = re.compile(r"__|</?(?:b|strong)>", re.I)
-_LONGEST_END = 400  # characters of the end of a reply in which rivals are looked for
-_RIVALS = (  # numbers that a reader takes for the answer, although another one is the last
-    # 72, before an explanation
-    re.compile(r"\A\s*+([^\w\n]*+\d[\d.,]*+[^\w\n]*)\n\s*\n(?=[^\n]*[^\W\d_]{2})"),
-    re.compile(  # Pay **$64** for 16 glasses
-        r"\*\*((?:[^\w\s*]|[A-Z]{3} )?[-\u2212]?\d[\d,]*(?:\.\d+)?(?: ?[^\W\d_]+){0,3}"
-        r"(?: ?[%$€£¥₹₩₽₺])?)\*\*"
-        r"[^*=]*\d[^*=]*\Z"
-    ),
-    re.compile(  # 2.5 hours (150 minutes)
-        r"([^\w\s(]?\d(?:[^\s():.]|\.\d)*)(?:[^\d():\n.!?]|[.!?](?=\W*\())*+"
-        r"(?<!\\)\([^()\n]*\d[^()\n]*\)[^\w\n]*\Z"
-    ),
-    re.compile(r"([^\w\s(]?\d[^\s()]*)\D*\Z"),  # the number before a check
-    re.compile(  # 45 is the answer
-        r"(?:\A|[\n.!?]\s)\W*?([^\w\s(]?\d[\d,]*(?:\.\d+)?)\s+is\s+(?:the|my)\s+(?:\w+\s+)?answer\b",
-        re.I,
-    ),
-)
-
-
-class Conclusion(NamedTuple):
-    """A reply, the end of its final number, and texts in which no other number may be."""
-
-    text: str
-    end: int
-    equal: list[str]
-    announced: bool
-    equation: str = ""
-
-
-def conclusion(text: str) -> Conclusion:
-    r"""Return the end of the statement of a reply's final number, without remarks.
-
-    That number is in the last ``\boxed{…}`` or ``#### 72``, or announced ("The answer is 72"), or
-    the last one of the text. It is uncertain if ``equal`` has another number: in what follows an
-    announced number, or where a reader would look for the answer. An announced equation is
-    returned as ``equation``.
-
-    Raises:
-        Unparseable: If the last box or announcement has no number, or if the text boxes
-            alternatives.
-    """
-    text = _without_footer(_without_footer(_CONFIDENCE.sub("", text)))
-    unmarked = text.translate(_UNMARKED)
-    announcements = _announcements(unmarked)
-    in_words = [match for match in announcements if _is_in_words(match)]
-    announcements = [match for match in announcements if _DIGIT.search(match["stated"])]
-    direct = [match for match in announcements if _is_direct(match)]
-    boxes = list(_BOXED_NUMBER.finditer(text))
-    last_numbers = [match.start() for match in (*direct[-1:], *boxes[-1:])]
-    if in_words and in_words[-1].start() >= max(last_numbers, default=0):
-        raise Unparseable("The answer concludes with words instead of a number.")
-    if boxes and not (direct and direct[-1].start() >= boxes[-1].end()):
-        last = boxes[-1]
-        if len(boxes) > 1 and _BETWEEN_BOXES.fullmatch(text, boxes[-2].end(), last.start()):
-            raise Unparseable("The answer boxes several numbers.")
-        if not _DIGIT.search(last["boxed"] or last["number"]):
-            raise Unparseable("The last box of the answer contains no number.")
-        content = _COMMAND.sub(" ", last["boxed"] or "")
-        if _NO_NUMBER.match(content) or _SEVERAL_EQUATIONS.search(last["boxed"] or ""):
-            raise Unparseable("The last box of the answer contains more than a number.")
-        end = last.end("rest") if last["boxed"] else last.end()
-        return Conclusion(text[:end], end, [], True)
-    if not direct and (opening := _OPENING_NUMBER.match(text)):
-        explanation = text[opening.end() :]
-        if _DOUBTFUL.search(explanation) is None:
-            results = [match[1] for match in _RESULT.finditer(explanation)]
-            return Conclusion(text, opening.end(), results[-1:], True)
-    if not direct:
-        start = announcements[-1].end() if announcements else 0
-        remarks = [
-            match.start()
-            for match in _REMARK.finditer(unmarked, start)
-            if match["check"] or announcements
-        ]
-        return Conclusion(text, len(text), _rivals(text, remarks), False)
-    end = direct[-1].end()
-    stated = direct[-1]["stated"]
-    if (boxes or len(direct) > 1) and is_conditional(unmarked, direct[-1].start("stated")):
-        raise Unparseable("The reply states another number under a condition.")
-    remark = _REMARK.search(unmarked, end)
-    is_remark = remark is not None and not _DOUBTFUL.search(unmarked, remark.start())
-    rest = text[end : remark.start()] if remark is not None and is_remark else text[end:]
-    equal = [_ASIDES.sub(" ", rest)]
-    if _EQUATION.search(stated):
-        return Conclusion(text, end, equal, True, stated)
-    return Conclusion(text, end, [*equal, stated], True)
-
-
-def _without_footer(text: str) -> str:
-    footer = _FOOTER.search(text)
-    return text[: footer.start()] if footer and _DIGIT.search(text, 0, footer.start()) else text
-
-
-def _announcements(unmarked: str) -> list[re.Match[str]]:
-    """Return the announcements of numbers, with the rest of their sentences as ``stated``."""
-    announcements = []
-    for match in _ANNOUNCED_NUMBER.finditer(unmarked):
-        is_of_part = match["of"] and _OF_A_PART.search(match["of"])
-        is_heading = match["aside"] and ":" in match[0]  # Solution: First, …
-        if not (is_of_part or is_heading or _is_aside(unmarked, match)):
-            announcements.append(match)
-    return announcements
-
-
-def _is_in_words(announcement: re.Match[str]) -> bool:
-    """Return whether an announcement leads to an answer in words, such as "none of the 72"."""
-    stated = _COMMAND.sub(" ", announcement["stated"]).strip()
-    if _NO_NUMBER.match(stated):
-        return True
-    if _IN_DIGITS_TOO.match(announcement.string, announcement.end("stated")):
-        return False
-    if _NUMBER_IN_WORDS.match(stated):
-        return True
-    if _DIGIT.search(stated) or _ABOUT_ANSWER.match(stated) or not _SHORT.fullmatch(stated):
-        return False
-    return len(stated) <= LONGEST_WORD or _WITHOUT_SPACES.search(stated) is None
-
-
-def is_denied(text: str, start: int, end: int) -> bool:
-    """Return whether the words around a number or a JSON object deny it.
-
-    Examples are "72 is not the answer", "72? No." and "Incorrect answer: 72".
-    """
-    before = text[max(0, start - LONGEST_SENTENCE) : start]
-    return bool(_DENIED_AFTER.match(text, end) or _DENIED_BEFORE.search(before))
-
-
-def _is_direct(announcement: re.Match[str]) -> bool:
-    """Return whether an announcement leads to a number at once, rather than to a calculation."""
-    before = _DIGIT.split(announcement["stated"], maxsplit=1)[0]
-    introduction = announcement[0][: announcement.start("stated") - announcement.start()]
-    if set(":=→\n").isdisjoint(introduction):
-        return not _DERIVED.search(before)
-    return _BEFORE_NUMBER.fullmatch(before) is not None
-
-
-def _rivals(text: str, remarks: list[int]) -> list[str]:
-    """Return what a reader may take for the answer of a text that does not announce a number."""
-    is_last = bool(remarks) and "\n\n" not in text[remarks[-1] :].strip()
-    before = text[: remarks[-1]] if is_last else ""
-    end = text[-_LONGEST_END:]
-    texts = (text, _BOLD.sub("**", end), end, before[-_LONGEST_END:], end)
-    matches = [pattern.search(part) for pattern, part in zip(_RIVALS, texts, strict=True)]
-    return [match[1] for match in matches if match]
-
-
 _NEXT_TURN = re.compile(
     r"^[ \t#*]*+(?:(?:next|new)[ \t]+)?(?:question|q|problem|exercise|frage|pregunta|问题|問題|질문"
     r"|вопрос|human|user|instruction)[ \t]*+\d*+[ \t*]*+[:\uff1a]"
     r"|<\|(?:endoftext|end_of_text|im_end|eot_id)\|>",
     re.I | re.M,
 )
-
-
-def first_turn(text: str, has_answer: Callable[[str], bool]) -> str:
-    """Return a reply without a further question or turn that the model has made up.
-
-    A reply that has no answer before the question, such as one that repeats it, is returned whole.
-    """
-    match = _NEXT_TURN.search(text)
-    if match is None or not has_answer(text[: match.start()]):
-        return text
-    return text[: match.start()]
 
 
 def is_retracted(text: str, end: int) -> bool:
@@ -573,59 +364,36 @@ def is_retracted(text: str, end: int) -> bool:
     return any(pattern.search(text, end) for pattern in patterns)
 
 
-def announces(text: str) -> bool:
-    """Return whether a text announces an answer: "Answer: Paris", "#### 72"."""
-    return _ANNOUNCES.search(text.translate(_UNMARKED)) is not None
+def is_denied(text: str, start: int, end: int) -> bool:
+    """Return whether the words around a number or a JSON object deny it.
 
-
-def is_mentioned(text: str, start: int, end: int) -> bool:
-    """Return whether an announcement is one that the reply does not make.
-
-    Examples are quotations, asides in parentheses and wrong answers.
+    Examples are "72 is not the answer", "72? No." and "Incorrect answer: 72".
     """
-    line_start = text.rfind("\n", 0, start) + 1
-    line_end = text.find("\n", end)
-    line_end = len(text) if line_end < 0 else line_end
-    for match in _ENCLOSED.finditer(text, line_start, line_end):
-        is_whole_line = not re.search(
-            r"\w", text[line_start : match.start()] + text[match.end() : line_end]
-        )
-        if match.start() < start and end <= match.end() and not is_whole_line:
-            return True
-    return ASIDE.search(_unmarked_clause(text, start)) is not None
+    if _DENIED_AFTER.match(text, end):
+        return True
+    return _DENIED_BEFORE.search(_before(text, start, LONGEST_SENTENCE)) is not None
 
 
-def is_superseded(text: str, start: int, end: int, answer: str) -> bool:
-    """Return whether an announced answer is a first thought, taken back, or followed by another.
+def first_turn(text: str, has_answer: Callable[[str], bool]) -> str:
+    """Return a reply without a further question or turn that the model has made up.
 
-    Args:
-        text: The reply.
-        start: The start of the announcement of the answer.
-        end: The end of the announcement of the answer.
-        answer: The answer. An announcement that repeats it does not supersede it.
+    A reply that has no answer before the question, such as one that repeats it, is returned whole.
     """
-    clause = _unmarked_clause(text, start)
-    if is_quoted(text, start) or _WITHDRAWN.search(clause) or _MENTIONING.search(clause):
-        return True
-    if is_retracted(text, end) or _IN_QUESTION.match(text, end) or _REVISED.search(text, end):
-        return True
-    unmarked = text.translate(_UNMARKED)
-    for match in _LATER.finditer(unmarked, end):
-        stated = _sentence(unmarked, match.end()).strip(" \t\r\"'([{$\\:\uff1a")
-        if not stated and match.end() < len(unmarked):
-            stated = unmarked[match.end() :].lstrip()[:LONGEST_SENTENCE]
-        is_repeated = stated.casefold().startswith(answer.casefold()) and answer
-        if not stated or is_repeated or _ABOUT_ANSWER.match(stated):
-            continue
-        if not is_mentioned(text, match.start(), match.end()):
-            return True
-    return False
+    match = _NEXT_TURN.search(text)
+    if match is None or not has_answer(text[: match.start()]):
+        return text
+    return text[: match.start()]
 
 
-def _unmarked_clause(text: str, end: int) -> str:
-    return text[max(0, end - LONGEST_CLAUSE) : end].translate(_UNMARKED)
+# Announcements that a user's pattern matches
 
-
+ABOUT_ANSWER = re.compile(  # words that describe an answer or lead to it
+    r"\W*(?:as|at|below|above|here|given|shown|found|obtained|computed|calculated|verified|confirmed|checked"
+    r"|reasonable|valid|consistent|plausible|exact|rounded|expressed|in|to|by|on|let\w*|we|this|these|first"
+    r"|step\w*|using|based|clear|obvious|supported|explanation|solution|reasoning|integer|number|positive|negative|even|odd|wrong|incorrect"
+    r"|true|known|unique|required|not|follow\w*|如下|以下|次の|下)(?!\w)|\W*(?:如下|以下|次の|下)",
+    re.I,
+)
 _ANNOUNCES = re.compile(rf"{ANSWER.pattern}|(?<![</_\w])answers?\b(?!>)|####|答案", re.I)
 _LATER = re.compile(
     rf"{ANSWER.pattern}|\banswer\s+-\s|\\boxed\s*\{{|^[#\t ]{{0,8}}(?:(?:the|my|final"
@@ -651,37 +419,140 @@ _REVISED = re.compile(
 )
 
 
-def is_quoted(text: str, start: int) -> bool:
-    """Return whether the words before an offset say that another text states what follows."""
-    return _QUOTED.search(text, max(0, start - LONGEST_INTRODUCTION), start) is not None
+def announces(text: str) -> bool:
+    """Return whether a text announces an answer: "Answer: Paris", "#### 72"."""
+    return _ANNOUNCES.search(unmarked(text)) is not None
 
 
-def _is_hypothetical(text: str, conclusion: re.Match[str]) -> bool:
-    """Return whether a conclusion is of another question: "If it were red, I would pick B"."""
-    if _CONDITIONALLY.search(conclusion[0]) is None:
-        return False
-    before = text[max(0, conclusion.start() - LONGEST_SENTENCE) : conclusion.start()]
-    return _HYPOTHETICAL.search(before) is not None
+def is_mentioned(text: str, start: int, end: int) -> bool:
+    """Return whether an announcement is one that the reply does not make.
+
+    Examples are quotations, asides in parentheses and wrong answers.
+    """
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = end + len(text[end:].partition("\n")[0])
+    for match in _ENCLOSED.finditer(text, line_start, line_end):
+        rest_of_line = text[line_start : match.start()] + text[match.end() : line_end]
+        if match.start() < start and end <= match.end() and re.search(r"\w", rest_of_line):
+            return True
+    return ASIDE.search(unmarked(_before(text, start))) is not None
 
 
-def _is_aside(text: str, announcement: re.Match[str]) -> bool:
-    """Return whether an announcement is of an answer that the reply does not give."""
-    clause = _clause_before(text, announcement)
-    if _WITHDRAWN.search(clause) or ASIDE.search(clause) or is_quoted(text, announcement.start()):
+def is_superseded(text: str, start: int, end: int, answer: str) -> bool:
+    """Return whether an announced answer is a first thought, taken back, or followed by another.
+
+    Args:
+        text: The reply.
+        start: The start of the announcement of the answer.
+        end: The end of the announcement of the answer.
+        answer: The answer. An announcement that repeats it does not supersede it.
+    """
+    clause = unmarked(_before(text, start))
+    if is_quoted(text, start) or _WITHDRAWN.search(clause) or _MENTIONING.search(clause):
         return True
-    if ":" not in announcement[0] and _YOURS.search(clause):
+    if is_retracted(text, end) or _IN_QUESTION.match(text, end) or _REVISED.search(text, end):
         return True
-    before = text[max(0, announcement.start() - LONGEST_SENTENCE) : announcement.start()]
-    hypothesis = _HYPOTHETICAL.search(before)
-    if hypothesis is None:
+    plain_text = unmarked(text)
+    for match in _LATER.finditer(plain_text, end):
+        stated = _sentence(plain_text, match.end()).strip(" \t\r\"'([{$\\:\uff1a")
+        stated = stated or plain_text[match.end() :].lstrip()[:LONGEST_SENTENCE]
+        is_repeated = stated.casefold().startswith(answer.casefold()) and answer
+        if not stated or is_repeated or ABOUT_ANSWER.match(stated):
+            continue
+        if not is_mentioned(text, match.start(), match.end()):
+            return True
+    return False
+
+
+# Quotations: which texts a reply quotes, and which it states itself
+
+MOST_QUOTATIONS = 1_000  # any further quotations in a reply are not its own statements
+
+_QUOTATION = re.compile(
+    r"(?P<block>^[ \t]*>[^\n]*(?:\n[ \t]*>[^\n]*)*)"
+    r"|(?P<fence>`{3,}+(?P<fenced>.*?)(?:`{3,}+|\Z))"
+    r"|[\[(][^\[\]()\n:]{0,400}[\])]|\{\s*\"[^{}]*\}|\[[^\[\].:]{0,400}(?:\]|\Z)"  # lists and JSON
+    r"|(?P<inline>``[^`\n]+?''|(?P<ticks>`{1,2})[^`]+(?P=ticks)"
+    r"|(?<!\w)\"[^\"]+\"(?!\w)|(?<!\w)[“”„‟](?=\S)[^“”„‟]+[“”‟]|(?<!\w)[«»][^«»]+[«»]"
+    r"|(?<!\w)[\u2039\u203a][^\u2039\u203a]+[\u2039\u203a]"
+    r"|「[^「」]+」|『[^『』]+』|《[^《》]+》"
+    r"|(?<!\w)[\u2018\u201a'](?!\s)(?:[^'\u2019\u2018\n]|(?<=\w)['\u2019](?=\w))+['\u2019](?!\w))",
+    re.M | re.S,
+)
+_INFO = re.compile(r"\w*[ \t]*\n")  # the language after an opening fence
+_QUOTE_MARK = re.compile(r"^[ \t]*>[ \t]?", re.M)
+_QUOTING = re.compile(
+    r"\b(?:sa(?:y|ys|id|ying)|claim\w*|stat(?:es|ed|ing)|contain\w*|includ\w*|read(?:s|ing)?"
+    r"|w(?:rites?|rote|ritten)|quot\w+|has|had|having|with|ends?|ended|ending|beg[iau]n\w*|start\w*"
+    r"|t(?:ells?|old)|asks?|asked|instruct\w*|tr(?:y|ies|ied)|attempt\w*|inject\w*|add(?:s|ed)?"
+    r"|insert\w*|append\w*|print\w*|repeat\w*|requir\w*|demand\w*|want\w*|expect\w*|phrase\w*"
+    r"|example|such|format|e\.g|instead|than|dit|sagt|dice|contient|enthält|contiene)\b"
+    r"|说|写|包含|言",
+    re.I,
+)
+_CLAUSE_END = re.compile(r"[.;!?,]\s|[。\uff0c\uff1b]|\b(?:and|so|but)\b")
+_LINE_END = re.compile(r"[\s.,;!?*_)。]*(?:\n|\Z)")
+_HEADING = re.compile(
+    r"(?:^|[.!?]\s)(?:my\s+|the\s+)?(?:final|result|list|output|conclusion|evaluation|assessment)"
+    r"[\w ]{0,20}:\Z",
+    re.I,
+)
+_COMPLETE = (":", "\uff1a", ".", "!", "?", "。")
+
+
+def unquoted(text: str) -> str:
+    """Return text with "…" in place of quotations: in quotation marks, code or block quotes.
+
+    Marks around what the text itself states are dropped instead, as around a whole line or after
+    "the answer is".
+    """
+    pieces = []
+    end = 0
+    for number, match in enumerate(_QUOTATION.finditer(text)):
+        if match["block"]:
+            content = _QUOTE_MARK.sub("", match[0])
+        elif match["fence"]:
+            content = _INFO.sub("", match["fenced"], count=1).strip("\n")
+        elif match["inline"]:
+            content = match[0].strip("`") if match["ticks"] else match[0][1:-1]
+        else:
+            continue
+        pieces.append(text[end : match.start()])
+        stated = number < MOST_QUOTATIONS and _states_quotation(text, match, content)
+        pieces.append(content if stated else " … ")
+        end = match.end()
+    return "".join([*pieces, text[end:]])
+
+
+def _states_quotation(text: str, quotation: re.Match[str], content: str) -> bool:
+    """Return whether the text states what a quotation contains, rather than quoting it."""
+    before = _before(text, quotation.start(), LONGEST_INTRODUCTION)
+    line = before.rpartition("\n")[2]
+    starts_line = not line.strip(" \t*_#-")
+    introduction = line
+    if starts_line:
+        introduction = before[: len(before) - len(line)].strip().rpartition("\n")[2]
+    introduction = introduction.strip(" \t*_")
+    last_clause = _CLAUSE_END.split(introduction.rstrip(":\uff1a,.;!? "))[-1]
+    if _QUOTING.search(last_clause):
         return False
-    return bool(_WOULD.search(announcement[0]) or _WERE.search(hypothesis[0]))
+    if _introduces(introduction) and not _all_statements(content):
+        return True
+    if not starts_line or _LINE_END.match(text, quotation.end()) is None:
+        return False
+    if not introduction and not text[quotation.end() :].strip():
+        return True
+    if quotation["block"] or (introduction and not introduction.endswith(_COMPLETE)):
+        return False
+    return not quotation["fence"] or not _all_statements(content)
 
 
-def _clause_before(text: str, match: re.Match[str]) -> str:
-    return text[max(0, match.start() - LONGEST_CLAUSE) : match.start()]
+def _introduces(introduction: str) -> bool:
+    """Return whether a text ends in words such as "the answer is" or "final list:"."""
+    if _HEADING.search(introduction):
+        return True
+    return any(statement.start == len(introduction) for statement in _all_statements(introduction))
 
 
-def _sentence(text: str, start: int) -> str:
-    match = _SENTENCE.match(text, start, start + LONGEST_SENTENCE)
-    return match[0].strip() if match else ""
+def _all_statements(text: str) -> list[Statement]:
+    return [*statements(text), *statements(text, SCORE)]

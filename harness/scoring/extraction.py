@@ -18,9 +18,10 @@ from itertools import islice
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from harness.errors import ConfigError, Unparseable, nearest
+from harness.records import encodable
 from harness.scoring.conclusions import announces, first_turn, is_mentioned, is_superseded
+from harness.scoring.final_numbers import read_number
 from harness.scoring.json_objects import json_object
-from harness.scoring.numbers import read_number
 from harness.scoring.patterns import Pattern, PatternTooSlow, Take, around_group
 from harness.scoring.reasoning import without_reasoning
 from harness.wording import truncated
@@ -33,8 +34,8 @@ class NoAnswerBlock(Unparseable):
 
     kind: Literal["no answer block"] = "no answer block"
 
-    def __init__(self, wanted: str) -> None:
-        super().__init__(f"no answer block: {wanted}")
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"no answer block: {problem}")
 
 
 class BlockExtraction:
@@ -62,8 +63,8 @@ class BlockExtraction:
         if not self._tags:
             return _BLOCKS[self._kind](text)
         start, end = self._tags
-        _, found, rest = text.partition(start)
-        if not found:
+        _, opening, rest = text.partition(start)
+        if not opening:
             raise NoAnswerBlock(f"there is no {start}")
         return rest.partition(end)[0]
 
@@ -123,7 +124,7 @@ def _first_json(text: str) -> str:
     stripped = text.strip()
     if _json_end(stripped, 0) == len(stripped):
         return stripped
-    starts = [found.start() for found in islice(re.finditer(r"[{\[]", text), MOST_JSON_STARTS)]
+    starts = [bracket.start() for bracket in islice(re.finditer(r"[{\[]", text), MOST_JSON_STARTS)]
     for start in starts:
         if end := _json_end(text, start):
             return text[start:end]
@@ -160,6 +161,16 @@ class Found(NamedTuple):
     start: int
     end: int
 
+    def is_mentioned(self, text: str) -> bool:
+        """Return whether the match announces an answer that the reply only mentions."""
+        return announces(text[self.start : self.end]) and is_mentioned(text, self.start, self.end)
+
+    def is_superseded(self, text: str) -> bool:
+        """Return whether the match announces an answer that the reply replaces or takes back."""
+        if not announces(text[self.start : self.end]):
+            return False
+        return is_superseded(text, self.start, self.end, self.answer)
+
 
 def answer_in(match: Any) -> str:
     """Return the first group that took part in a match, or "" if none did.
@@ -168,17 +179,6 @@ def answer_in(match: Any) -> str:
     """
     groups = match.groups() or (match[0],)
     return str(next((group for group in groups if group is not None), ""))
-
-
-def _is_mentioned(text: str, match: Found) -> bool:
-    """Return whether a match announces an answer that the reply only mentions."""
-    is_announced = announces(text[match.start : match.end])
-    return is_announced and is_mentioned(text, match.start, match.end)
-
-
-def _is_superseded(text: str, match: Found) -> bool:
-    is_announced = announces(text[match.start : match.end])
-    return is_announced and is_superseded(text, match.start, match.end, match.answer)
 
 
 class RegexExtraction:
@@ -196,9 +196,11 @@ class RegexExtraction:
     @property
     def expects(self) -> tuple[str, ...]:
         """The literal text before each pattern's group, or () if any pattern has no such text."""
-        around = [around_group(pattern.pattern) for pattern in self.patterns]
-        before = tuple(found[0].strip() if found else "" for found in around)
-        return before if all(before) else ()
+        before = []
+        for pattern in self.patterns:
+            around = around_group(pattern.pattern)
+            before.append(around[0].strip() if around else "")
+        return tuple(before) if all(before) else ()
 
     def find(self, text: str) -> Found | None:
         """Return the answer and where it was found, or None if no pattern matches.
@@ -211,7 +213,7 @@ class RegexExtraction:
         text = self._first_turn(text)
         match = self._last(text)
         # What the reply only mentions is no announcement of its own.
-        while match is not None and _is_mentioned(text, match):
+        while match is not None and match.is_mentioned(text):
             match = self._last(text[: match.start])
         return match
 
@@ -222,11 +224,12 @@ class RegexExtraction:
         return min(self._matches(text), key=lambda match: -match.start, default=None)
 
     def _matches(self, text: str) -> list[Found]:
-        return [
-            Found(answer_in(match).strip(), number, match.start(), match.end())
-            for number, pattern in enumerate(self.patterns)
-            if (match := pattern.find(text, self.take)) is not None
-        ]
+        matches = []
+        for number, pattern in enumerate(self.patterns):
+            match = pattern.find(text, self.take)
+            if match is not None:
+                matches.append(Found(answer_in(match).strip(), number, *match.span()))
+        return matches
 
     def read(self, text: str) -> str:
         """Return the answer that `find` returns.
@@ -235,12 +238,11 @@ class RegexExtraction:
             Unparseable: If there is no answer, or it is empty.
             PatternTooSlow, ConfigError: As in `Pattern.search`.
         """
-        found = self.find(text)
-        is_last = found is not None and self.take == "last"
-        if found is not None and is_last and _is_superseded(self._first_turn(text), found):
+        match = self.find(text)
+        if match and self.take == "last" and match.is_superseded(self._first_turn(text)):
             raise Unparseable("The reply takes back what the pattern matches, or answers again.")
-        if found is not None and found.answer:
-            return found.answer
+        if match and match.answer:
+            return match.answer
         patterns = ", ".join(f"{pattern.pattern!r:.60}" for pattern in self.patterns)
         hint = f"after {self.expects[0]!r}" if self.expects else f"by {patterns}"
         raise Unparseable(f"No answer was found {hint}.")
@@ -248,8 +250,8 @@ class RegexExtraction:
     def write(self, answer: str) -> str | None:
         """Return the result of `filled`, or None if `read` would not find the answer in it."""
         text = self.filled(answer)
-        found = self.find(text) if text is not None else None
-        return text if found is not None and found.answer == answer.strip() else None
+        match = self.find(text) if text is not None else None
+        return text if match is not None and match.answer == answer.strip() else None
 
     def filled(self, answer: str) -> str | None:
         """Return the answer inside the first pattern's literal text (`around_group`), or None."""
@@ -295,6 +297,7 @@ class JsonExtraction:
     """
 
     def __init__(self, key: str, take: Take = "last") -> None:
+        self._key = key
         self._path = key.split(".")
         self._take: Take = take
         self.expects: tuple[str, ...] = (self._path[-1],)
@@ -308,27 +311,27 @@ class JsonExtraction:
             Unparseable: As in `json_object`, or if the value is missing, null, too large or deep.
         """
         text = first_turn(without_reasoning(text), lambda before: "{" in before)
-        found: Any = json_object(text, self._take)
+        value: Any = json_object(text, self._take)
         for key in self._path:
-            if not isinstance(found, dict) or key not in found:
-                raise Unparseable(f"The JSON object has no {'.'.join(self._path)!r:.80}.")
-            found = found[key]
-        if found is None:
-            raise Unparseable(f"{'.'.join(self._path)!r:.80} is null in the JSON object.")
-        if isinstance(found, str):
-            return found
+            if not isinstance(value, dict) or key not in value:
+                raise Unparseable(f"The JSON object has no {self._key!r:.80}.")
+            value = value[key]
+        if value is None:
+            raise Unparseable(f"{self._key!r:.80} is null in the JSON object.")
+        if isinstance(value, str):
+            return encodable(value)  # JSON can escape half of a surrogate pair
         try:
-            json_text = json.dumps(found, ensure_ascii=False)
+            json_text = encodable(json.dumps(value, ensure_ascii=False))
         except (ValueError, RecursionError):
             raise Unparseable("The JSON object's value is too large or too deep.") from None
-        return JsonCollection(json_text) if isinstance(found, (list, dict)) else json_text
+        return JsonCollection(json_text) if isinstance(value, (list, dict)) else json_text
 
     def write(self, answer: str) -> str | None:
         """Return a JSON object in which the key has the answer as its value."""
-        found: Any = answer
+        tree: Any = answer
         for key in reversed(self._path):
-            found = {key: found}
-        return json.dumps(found, ensure_ascii=False)
+            tree = {key: tree}
+        return json.dumps(tree, ensure_ascii=False)
 
 
 Extraction: TypeAlias = BlockExtraction | RegexExtraction | NumberExtraction | JsonExtraction
@@ -356,9 +359,9 @@ def extraction(raw: Mapping[str, Any], where: str) -> Extraction:
     [kind] = kinds
     for key in raw:
         if key not in (kind, *_KEYS[kind]):
-            known = (*_KEYS, *_KEYS[kind])
-            raise ConfigError(f"{where}: {kind} has no {key!r:.60}.", nearest(str(key), known))
-    value, ignore_case = raw[kind], raw.get("ignore_case", False)
+            valid_keys = (*_KEYS, *_KEYS[kind])
+            raise ConfigError(f"{where}: {kind} has no {key!r:.60}.", nearest(str(key), valid_keys))
+    value = raw[kind]
     if kind == "json" and not (isinstance(value, str) and all(value.split("."))):
         raise ConfigError(f"{where}.json must be the name of a key.", "Write {json: answer}.")
     place = "number" if kind == "number" else "take"
@@ -373,6 +376,7 @@ def extraction(raw: Mapping[str, Any], where: str) -> Extraction:
     patterns = [value] if isinstance(value, str) else value
     if not (isinstance(patterns, list) and patterns and all(isinstance(p, str) for p in patterns)):
         raise ConfigError(f"{where}.regex must be a pattern or a list of them.")
+    ignore_case = raw.get("ignore_case", False)
     if not isinstance(ignore_case, bool):
         raise ConfigError(f"{where}.ignore_case must be true or false.")
     return RegexExtraction(patterns, f"{where}.regex", take, ignore_case)
@@ -393,24 +397,25 @@ def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) 
 
     ``answers`` are those in the prompt's worked examples.
     """
-    unread = [answer for answer in answers if not reads(parser, answer)]
-    found = [f"The parser reads no answer in the prompt's example {one!r:.80}." for one in unread]
-    expected = parser.expects
-    contexts = [
-        text[match.start() : match.end() + NEAR]
-        for text in (*messages, *answers)
-        for prefix in expected
-        for match in re.finditer(re.escape(prefix), text, re.IGNORECASE)
-    ]
-    if expected and not contexts:
-        wanted = " or ".join(map(repr, expected))
-        found.append(f"The prompt does not ask for what its parser looks for: {wanted}.")
-    for line in (context.split("\n")[0] for context in contexts):
-        said = f"The prompt says {truncated(line, 40)!r} where its parser would read no answer."
-        by_pattern = isinstance(parser, RegexExtraction)
-        if by_pattern and not reads(parser, line) and not _stands_for_an_answer(line, expected):
-            found.append(said)
-    return list(dict.fromkeys(found))
+    warnings: dict[str, None] = {}
+    for answer in answers:
+        if not reads(parser, answer):
+            warnings[f"The parser reads no answer in the prompt's example {answer!r:.80}."] = None
+    lines = []
+    for text in (*messages, *answers):
+        for prefix in parser.expects:
+            for match in re.finditer(re.escape(prefix), text, re.IGNORECASE):
+                context = text[match.start() : match.end() + NEAR]
+                lines.append(context.partition("\n")[0])
+    if parser.expects and not lines:
+        prefixes = " or ".join(map(repr, parser.expects))
+        warnings[f"The prompt does not ask for what its parser looks for: {prefixes}."] = None
+    if isinstance(parser, RegexExtraction):
+        for line in lines:
+            if not reads(parser, line) and not _stands_for_an_answer(line, parser.expects):
+                place = truncated(line, 40)
+                warnings[f"The prompt says {place!r} where its parser would read no answer."] = None
+    return list(warnings)
 
 
 def garbled(parser: Extraction, answer: str) -> str | None:
@@ -421,12 +426,12 @@ def garbled(parser: Extraction, answer: str) -> str | None:
     """
     text = parser.filled(answer) if isinstance(parser, RegexExtraction) else None
     try:
-        found = None if text is None else parser.read(text)
+        read_answer = None if text is None else parser.read(text)
     except Unparseable:
         return ""
     except PatternTooSlow:
         return None
-    return found if found != answer.strip() else None
+    return read_answer if read_answer != answer.strip() else None
 
 
 def reads(parser: Extraction, text: str) -> bool:
@@ -438,6 +443,9 @@ def reads(parser: Extraction, text: str) -> bool:
 
 
 def _stands_for_an_answer(line: str, expected: Sequence[str]) -> bool:
-    after = [line[len(prefix) :] for prefix in expected if line.lower().startswith(prefix.lower())]
-    rest = min(after, key=len, default=line).strip()
+    rest = line
+    for prefix in expected:
+        if line.lower().startswith(prefix.lower()):
+            rest = min(rest, line[len(prefix) :], key=len)
+    rest = rest.strip()
     return not rest.strip(""":"'`*.""") or PLACEHOLDER.match(rest) is not None

@@ -1,8 +1,16 @@
-"""Whether a reply's last number is its answer, if the reply neither announces nor boxes a number.
+r"""Reads the number with which a reply concludes.
 
-A reply with a single value states it. Among several, the last one counts only if something
-positive says that it is the result: an equation, a word such as "so" or "total", emphasis, or a
-line of its own. Otherwise, as in "She has 4 left after giving away 8", no number decides.
+That number is in the last ``\boxed{…}`` or ``#### 72``, or announced ("The answer is 72"), or the
+last one of the reply. It is read only if nothing in the reply speaks against it: no other number
+where a reader would look for the answer, and no sentence that denies it or takes it back.
+
+If the reply neither announces nor boxes a number, and has several, the last one counts only if
+something positive says that it is the result: an equation, a word such as "so" or "total",
+emphasis, or a line of its own. Otherwise, as in "She has 4 left after giving away 8", no number
+decides.
+
+>>> str(read_number("5 + 5 = 10. The answer is 10 apples.", "last"))
+'10'
 """
 
 # ruff: noqa: RUF001 (letters of many scripts)
@@ -14,16 +22,318 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
+from harness.errors import Unparseable
+from harness.scoring.conclusions import (
+    ABOUT_ANSWER,
+    ANSWER,
+    LONGEST_CLAUSE,
+    LONGEST_SENTENCE,
+    first_turn,
+    is_aside,
+    is_conditional,
+    is_denied,
+    is_retracted,
+    unmarked,
+)
+from harness.scoring.numbers import (
+    Numeral,
+    first_or_last,
+    numerals,
+    numerals_in_place,
+    without_list_marks,
+)
+from harness.scoring.patterns import Take
+
 ROUNDING = Decimal("0.01")  # maximum relative difference between a value and its rounding
+LONGEST_WORD = 5  # characters of a short statement in a script without spaces
+MOST_EARLIER = 100  # numbers of a reply among which the result of an equation is looked for
+LONGEST_END = 400  # characters of the end of a reply in which rivals are looked for
+
+_DIGIT = re.compile(r"\d")
+_WORD = re.compile(r"[^\W\d_]{2}")
 
 
-class Value(NamedTuple):
-    """A number in a text, with its offsets, and its value, which is None if it is not certain."""
+def read_number(text: str, take: Take) -> Decimal:
+    """Return the first or last number in the text. See docs/jsonl.md for the notations.
 
-    start: int
-    end: int
-    value: Decimal | None
+    Raises:
+        Unparseable: If the text has no number, or if its first or last number is unreadable or part
+            of an expression, such as ``72 / 100`` and ``70 or 72``, or if the last number is not
+            certain to be the final one.
+    """
+    if take == "first":
+        return first_or_last(without_list_marks(text), take)
+    turn = first_turn(text, lambda before: _DIGIT.search(before) is not None)
+    is_continued = len(turn) < len(text)
+    conclusion = _conclusion(turn)
+    text = conclusion.text
+    end = conclusion.end
+    if is_continued and not conclusion.is_announced and _WORD.search(turn):
+        raise Unparseable("The answer continues with another question, without a final number.")
+    value = first_or_last(text[:end], take)
+    for rival in conclusion.rivals:
+        if any(numeral.value != value for numeral in numerals(rival)):
+            raise Unparseable("It is uncertain which of the answer's numbers is final.")
+    if conclusion.calculation and not _is_result(conclusion.calculation):
+        raise Unparseable("The answer has several numbers, and none is stated as its result.")
+    last_digit = max((digit.end() for digit in _DIGIT.finditer(text, 0, end)), default=end)
+    first_digit = len(text[:last_digit].rstrip("0123456789.,"))
+    if is_retracted(text, last_digit) or is_denied(text, first_digit, last_digit):
+        raise Unparseable("The answer denies its last number, or takes it back.")
+    return value
 
+
+# Where a reply states its final number
+
+_BOXED_NUMBER = re.compile(
+    r"\\(?:boxed|fbox)\s?(?P<boxed>\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})(?=(?P<rest>[^\d\n]*+))"
+    r"|^####[^\S\n]*(?P<number>\S+)[^\S\n]*$",  # the latter as in GSM8K
+    re.M,
+)
+_BETWEEN_BOXES = re.compile(
+    r"[^\w\n\\]*(?:\\[a-z]+\{ *)?(?:or|and|oder|und|ou|et|o|y|e)? *\}?[^\w\n\\]*"
+    r"(?:\w *= *)?[^\w\n\\]*",
+    re.I,
+)
+_CONFIDENCE = re.compile(
+    r"(?<=[\d.)])[\s,;*(]{1,4}(?:with\s+|I['\u2019]?a?m\s+)?(?:about\s+|over\s+)?"
+    r"\d{1,3}\s?%\s+(?:confiden\w+|sure|certain\w*)[.!)*\s]*\Z",
+    re.I,
+)
+_FOOTER = re.compile(  # what a reply says last about itself, or asks
+    r"(?:^|(?<=[.!?]\s))[*_(#>\- ]{0,8}(?:(?:confidence|certainty)\b[\w ]{0,20}[*_]{0,2}:"
+    r"|(?:please\s+)?(?:let\s+me\s+know|feel\s+free)\b|(?:I\s+)?hope\b|if\s+you\b"
+    r"|(?:would|do|shall|should|can|is)\s+(?:I|you|there)\b(?=[^\n]*\?))[^\n]*\s*\Z",
+    re.I | re.M,
+)
+_ANNOUNCED_NUMBER = re.compile(
+    rf"(?:{ANSWER.pattern}|^[#\t ]{{0,8}}(?:(?:the|my|final|correct)\s+){{0,3}}answer\s*\n\s*)"
+    r"(?P<stated>(?![,;])(?:[^.!?\n。(\[【]|[.](?=\d))*+)",
+    re.I | re.M,
+)
+_NUMBER_WORD = (
+    r"(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+    r"|(?:thir|four|fif|six|seven|eigh|nine)teen|(?:twen|thir|for|fif|six|seven|eigh|nine)ty"
+    r"(?:[-\s]\w+)?|(?:an?\s+)?(?:hundred|thousand|million|dozen))"
+)
+_NO_NUMBER = re.compile(  # the beginning of a statement that is an answer, and no number
+    r"\W*(?:none|nothing|neither|nope|yes|nan|infinit\w+|undefined|impossible|indeterminate|inconclusive"
+    r"|unknown|uncertain|undetermined|insufficient|n/a|can\s?not|can['\u2019]t|does\s+not"
+    r"|no(?=\W*\Z|\s*[,;:!—(]|\s+(?:solutions?|answers?|such|values?|numbers?|real|integer|roots?|one|way)\b)"
+    r"|not\s+(?!(?:only|obvious|clear|hard|difficult|trivial)\b)[^\W\d]\w*"
+    r"|aucun\w*|kein\w*|geen|ningun\w*|ningún|nessun\w*|nenhum\w*|нет|imposs[ií]\w+|unmöglich|невозможно"
+    r"|没有|不可能|なし)(?!\w)",
+    re.I,
+)
+_NUMBER_IN_WORDS = re.compile(
+    rf"\W*{_NUMBER_WORD}(?=\s*(?:[,;:.!—(]|-\s|\Z|(?:because|since|as)\b))", re.I
+)
+_SHORT = re.compile(r"[^\w\n]*(?:[^\W\d]|[^\W\d\s][^\s\d]*(?:\s+[^\s\d]+)?)[^\w\n]*")
+_WITHOUT_SPACES = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\u0e00-\u0e7f]")
+_IN_DIGITS_TOO = re.compile(  # after a statement in words: seventy (72), B. 72
+    r"[\s(\[]*[^\w\s(]?\d[\d.,]*\W*(?:\Z|\n|[)\]])|[.)]\s+[^\w\s]?\d[\d.,]*\W*(?:\Z|\n)"
+)
+_COMMAND = re.compile(r"\\(?:[A-Za-z]+|.)")
+_OF_A_PART = re.compile(r"\d|\b(?:part|step|first|second|third|each|every)\b", re.I)
+_BEFORE_NUMBER = re.compile(  # between a colon and the number that it announces
+    r"(?:[^\w\n]|\\[a-z]+|[A-Z]{2,3}\b|[A-Za-z] ?="
+    r"|(?:about|approximately|around|exactly|only)\b)*+",
+)
+_DERIVED = re.compile(r"\b(?:by|as|from|in|if|when|because)\b", re.I)
+_EQUATION = re.compile(  # before the last number
+    r"(?:[=≈]|\bwhich\s+is\b|\bnot\b.{1,40}\bbut\b)[^\w=]*\d(?:[\d.,]*\d)?\D*\Z"
+)
+_REMARK = re.compile(  # the beginning of a remark, which continues to the end of the reply
+    r"(?:^|(?<=[.!?]\s)|(?<=。))[#>\- ]{0,8}(?:(?:explanation|reason\w*|rationale|steps?"
+    r"|calculation|breakdown|sources?|references?|confidence|certainty|probability|erklärung|explication"
+    r"|explicación|解释|説明|설명|(?P<check>(?:double[\s-]?)?check|verif\w*|v[eé]rification|notes?"
+    r"|prob[ea]|comprobación|проверка|验证|驗證|验算|驗算|検算|검산))\b[\w ]{0,20}(?::|\n)"
+    r"|here\s+(?:is|are)\b|(?:please\s+)?note\s+that\b"
+    r"|(?:let\s+me|to|we\s+can|let['\u2019]?s)\s+(?:double[\s-]?)?(?:check|verify)\b)",
+    re.I | re.M,
+)
+_DOUBTFUL = re.compile(
+    r"\b(?:wrong|incorrect|mistake|error|actually|wait|correct(?:ion|ed)|instead)\b|[≠✗✘✖❌]", re.I
+)
+_ASIDES = re.compile(
+    r"\n\s*\[\^?\d{1,3}\][^\n]*"
+    r"|\[(?:\^?\d{1,3}|[a-z][^\[\]\n]{0,60})\]|【[^【】\n]{0,60}】"  # citations
+    r"|\((?!(?:or|and|oder|und|ou|et|o|y|e)\b)[^()=\n]{1,200}\)",
+    re.I,
+)
+_SEVERAL_EQUATIONS = re.compile(
+    r"=[^=,;]{0,40}\d[^=]{0,40}(?:[,;]|\\quad|\b(?:and|or)\b)[^=]{0,40}="
+)
+_OPENING_NUMBER = re.compile(  # 8, and below it "Explanation: …"
+    r"\s*+[^\w\n]*+\d[\d.,]*+[^\w\n]*(?:[^\W\d_]+[^\w\n]*)?\n\s*\n"
+    r"(?=[#*_>\- ]{0,8}(?:explanation|reason(?:ing)?|rationale|erklärung|begründung|explication"
+    r"|explicación|解释|説明|설명)[*_]{0,2}[ ]?[:\uff1a\n])",
+    re.I,
+)
+_RESULT = re.compile(r"=([^=\d\n]{0,10}\d[\d.,]*)(?![^\n=]{0,40}=)")
+
+
+class _Conclusion(NamedTuple):
+    """The place of a reply's final number, and what must hold for it to be the answer.
+
+    ``rivals`` are texts in which no other number may be. The last number of ``calculation``, if
+    there is one, must be stated as its result.
+    """
+
+    text: str  # the reply without remarks about itself
+    end: int  # of the final number's statement
+    rivals: Sequence[str]
+    is_announced: bool = True  # or boxed
+    calculation: str = ""
+
+
+def _conclusion(text: str) -> _Conclusion:
+    """Return the place of a reply's final number.
+
+    Raises:
+        Unparseable: If the last box or announcement has no number, or if the text boxes
+            alternatives.
+    """
+    text = _without_footer(_without_footer(_CONFIDENCE.sub("", text)))
+    plain_text = unmarked(text)
+    announcements = _announcements(plain_text)
+    in_words = [match for match in announcements if _is_in_words(match)]
+    announcements = [match for match in announcements if _DIGIT.search(match["stated"])]
+    direct = [match for match in announcements if _is_direct(match)]
+    boxes = list(_BOXED_NUMBER.finditer(text))
+    last_numbers = [match.start() for match in (*direct[-1:], *boxes[-1:])]
+    if in_words and in_words[-1].start() >= max(last_numbers, default=0):
+        raise Unparseable("The answer concludes with words instead of a number.")
+    if boxes and not (direct and direct[-1].start() >= boxes[-1].end()):
+        return _boxed(text, boxes)
+    if direct:
+        if (boxes or len(direct) > 1) and is_conditional(plain_text, direct[-1].start("stated")):
+            raise Unparseable("The reply states another number under a condition.")
+        return _announced(text, direct[-1])
+    opening = _OPENING_NUMBER.match(text)
+    if opening is not None and _DOUBTFUL.search(text, opening.end()) is None:
+        results = _RESULT.findall(text, opening.end())
+        return _Conclusion(text, opening.end(), results[-1:])
+    start = announcements[-1].end() if announcements else 0
+    remarks = [
+        match.start()
+        for match in _REMARK.finditer(plain_text, start)
+        if match["check"] or announcements
+    ]
+    rivals = _rivals(text, remarks[-1] if remarks else len(text))
+    text = without_list_marks(text)
+    return _Conclusion(text, len(text), rivals, is_announced=False, calculation=text)
+
+
+def _boxed(text: str, boxes: Sequence[re.Match[str]]) -> _Conclusion:
+    last = boxes[-1]
+    boxed = last["boxed"]
+    if len(boxes) > 1 and _BETWEEN_BOXES.fullmatch(text, boxes[-2].end(), last.start()):
+        raise Unparseable("The answer boxes several numbers.")
+    if not _DIGIT.search(boxed or last["number"]):
+        raise Unparseable("The last box of the answer contains no number.")
+    if not boxed:
+        return _Conclusion(text[: last.end()], last.end(), ())
+    if _NO_NUMBER.match(_COMMAND.sub(" ", boxed)) or _SEVERAL_EQUATIONS.search(boxed):
+        raise Unparseable("The last box of the answer contains more than a number.")
+    end = last.end("rest")
+    return _Conclusion(text[:end], end, ())
+
+
+def _announced(text: str, announcement: re.Match[str]) -> _Conclusion:
+    plain_text = announcement.string
+    end = announcement.end()
+    stated = announcement["stated"]
+    remark = _REMARK.search(plain_text, end)
+    rest = text[end:]
+    if remark is not None and not _DOUBTFUL.search(plain_text, remark.start()):
+        rest = text[end : remark.start()]
+    rest = _ASIDES.sub(" ", rest)
+    if _EQUATION.search(stated):
+        return _Conclusion(text, end, [rest], calculation=without_list_marks(stated))
+    return _Conclusion(text, end, [rest, stated])
+
+
+def _without_footer(text: str) -> str:
+    footer = _FOOTER.search(text)
+    return text[: footer.start()] if footer and _DIGIT.search(text, 0, footer.start()) else text
+
+
+def _announcements(unmarked: str) -> list[re.Match[str]]:
+    """Return the announcements of numbers, with the rest of their sentences as ``stated``."""
+    announcements = []
+    for match in _ANNOUNCED_NUMBER.finditer(unmarked):
+        is_of_part = match["of"] and _OF_A_PART.search(match["of"])
+        is_heading = match["aside"] and ":" in match[0]  # Solution: First, …
+        if not (is_of_part or is_heading or is_aside(unmarked, match)):
+            announcements.append(match)
+    return announcements
+
+
+def _is_in_words(announcement: re.Match[str]) -> bool:
+    """Return whether an announcement leads to an answer in words, such as "none of the 72"."""
+    stated = _COMMAND.sub(" ", announcement["stated"]).strip()
+    if _NO_NUMBER.match(stated):
+        return True
+    if _IN_DIGITS_TOO.match(announcement.string, announcement.end("stated")):
+        return False
+    if _NUMBER_IN_WORDS.match(stated):
+        return True
+    if _DIGIT.search(stated) or ABOUT_ANSWER.match(stated) or not _SHORT.fullmatch(stated):
+        return False
+    return len(stated) <= LONGEST_WORD or _WITHOUT_SPACES.search(stated) is None
+
+
+def _is_direct(announcement: re.Match[str]) -> bool:
+    """Return whether an announcement leads to a number at once, rather than to a calculation."""
+    before = _DIGIT.split(announcement["stated"], maxsplit=1)[0]
+    introduction = announcement[0][: announcement.start("stated") - announcement.start()]
+    if set(":=→\n").isdisjoint(introduction):
+        return not _DERIVED.search(before)
+    return _BEFORE_NUMBER.fullmatch(before) is not None
+
+
+# Numbers that a reader takes for the answer, although another one is the last
+_FIRST_LINE = re.compile(  # 72, before an explanation
+    r"\A\s*+([^\w\n]*+\d[\d.,]*+[^\w\n]*)\n\s*\n(?=[^\n]*[^\W\d_]{2})"
+)
+_IN_BOLD = re.compile(  # Pay **$64** for 16 glasses
+    r"\*\*((?:[^\w\s*]|[A-Z]{3} )?[-\u2212]?\d[\d,]*(?:\.\d+)?(?: ?[^\W\d_]+){0,3}"
+    r"(?: ?[%$€£¥₹₩₽₺])?)\*\*"
+    r"[^*=]*\d[^*=]*\Z"
+)
+_BEFORE_PARENTHESES = re.compile(  # 2.5 hours (150 minutes)
+    r"([^\w\s(]?\d(?:[^\s():.]|\.\d)*)(?:[^\d():\n.!?]|[.!?](?=\W*\())*+"
+    r"(?<!\\)\([^()\n]*\d[^()\n]*\)[^\w\n]*\Z"
+)
+_BEFORE_CHECK = re.compile(r"([^\w\s(]?\d[^\s()]*)\D*\Z")
+_IS_THE_ANSWER = re.compile(  # 45 is the answer
+    r"(?:\A|[\n.!?]\s)\W*?([^\w\s(]?\d[\d,]*(?:\.\d+)?)\s+is\s+(?:the|my)\s+(?:\w+\s+)?answer\b",
+    re.I,
+)
+_BOLD_TAG = re.compile(r"__|</?(?:b|strong)>", re.I)
+
+
+def _rivals(text: str, remark: int) -> list[str]:
+    """Return what a reader may take for the answer of a text that does not announce a number.
+
+    Args:
+        text: The text.
+        remark: Where its last remark begins.
+    """
+    end = text[-LONGEST_END:]
+    searches = [
+        _FIRST_LINE.search(text),
+        _IN_BOLD.search(_BOLD_TAG.sub("**", end)),
+        _BEFORE_PARENTHESES.search(end),
+        _IS_THE_ANSWER.search(end),
+    ]
+    if remark < len(text) and "\n\n" not in text[remark:].strip():  # it ends the text
+        searches.append(_BEFORE_CHECK.search(text[:remark][-LONGEST_END:]))
+    return [match[1] for match in searches if match]
+
+
+# Whether the last of several numbers is the result
 
 _SENTENCE_END = re.compile(r"(?:[.!?](?=[\s*_)\"'])|[。।؟])[*_)\"' ]*|\n")
 _LABEL = re.compile(  # the number of a step or of a part, before which nothing else stands
@@ -104,73 +414,89 @@ _BOLD = re.compile(r"(\*{1,2}|__)[^\w*\n]{0,3}\Z")
 _BOLD_END = re.compile(r"[^\w*\n]*(?:[^\W\d_]+[^\w*\n]*){0,4}(?:\*|__)")
 
 
-def is_concluded(text: str, numbers: Sequence[Value]) -> bool:
-    """Return whether the last number of a text is its only value, or stated as the result.
-
-    Args:
-        text: The text in which the numbers are.
-        numbers: All numbers of the text, in their order.
-    """
+def _is_result(text: str) -> bool:
+    """Return whether the last number of a text is its only value, or stated as the result."""
+    text, numbers = numerals_in_place(text)
+    if not numbers:  # as in "version = 5G"
+        return False
     last = numbers[-1]
-    numbers = [number for number in numbers if not _LABEL.search(text[: number.start])] or [last]
+    numbers = [number for number in numbers if not _has_before(_LABEL, text, number)] or [last]
     if numbers[-1] != last:
         return False
     if all(number.value == last.value for number in numbers):
         return True
     start = max((end.end() for end in _SENTENCE_END.finditer(text, 0, last.start)), default=0)
-    ending = _SENTENCE_END.search(text, last.end)
-    end = ending.start() if ending else len(text)
-    others = [number for number in numbers if number.start >= start and number.value != last.value]
-    before = text[max([start, *(number.end for number in others)]) : last.start]
+    in_sentence = [number for number in numbers if number.start >= start]
+    others = [number for number in in_sentence if number.value != last.value]
     if not others and _is_bare_line(text, last):
         return True
     head = text[start : last.start]
     subordinate = _subordinate(head)
     if subordinate is not None and not _SO.search(head, subordinate):
-        main = [number for number in others if number.start < start + subordinate]
-        agreed = [number for number in numbers if start <= number.start < start + subordinate]
-        return bool(agreed) and not main
+        in_main_clause = [n for n in in_sentence if n.start < start + subordinate]
+        return bool(in_main_clause) and all(n.value == last.value for n in in_main_clause)
     if _is_equation(text, start, numbers):
         return True
-    is_result = last.value == _last_result(text, numbers)
-    if is_result and not _BETWEEN.search(before):
+    before = text[others[-1].end if others else start : last.start]
+    if last.value == _last_result(text, numbers) and not _BETWEEN.search(before):
         return True
-    return _is_stated(text[last.end : end], head, before, text, others, last)
+    return _is_stated(text, last, head, before, others)
 
 
-def _is_stated(
-    after: str, head: str, before: str, text: str, others: Sequence[Value], last: Value
-) -> bool:
-    """Return whether the words around the last number say that it is the result."""
+def _is_stated(text: str, last: Numeral, head: str, before: str, others: Sequence[Numeral]) -> bool:
+    """Return whether the words around the last number say that it is the result.
+
+    Args:
+        text: The text in which the numbers are.
+        last: The number.
+        head: The sentence before it.
+        before: The part of ``head`` after another number.
+        others: The other numbers of the sentence.
+    """
     if _APPROXIMATELY.search(before) and others:
         return False
     if _NOT_BUT.search(head):
         return True
-    so = max((match.end() for match in _SO.finditer(before)), default=-1)
-    if so >= 0:
+    so = _last_end(_SO, before)
+    if so is not None:
         return _BETWEEN.search(before, so) is None
     if _BOLD.search(before) and _BOLD_END.match(text, last.end):
-        return not any(_BOLD.search(text[: other.start]) for other in others)
-    if _FORMER.search(head if not others else before) or _POINTS.search(before):
+        return not any(_has_before(_BOLD, text, number) for number in others)
+    if _FORMER.search(before if others else head) or _POINTS.search(before):
         return False
-    if _LEFT.match(after):
-        return not any(_LEFT.match(text, other.end) for other in others)
+    if _LEFT.match(_rest_of_sentence(text, last.end)):
+        return not any(_LEFT.match(text, number.end) for number in others)
     if others and _ALSO.search(before) and not _TOTAL.search(before):
         return False
-    total = max((match.end() for match in _TOTAL.finditer(before)), default=-1)
-    if total >= 0:
+    total = _last_end(_TOTAL, before)
+    if total is not None:
         return _BETWEEN.search(before, total) is None
     return _IS.search(before) is not None
 
 
-def _is_bare_line(text: str, number: Value) -> bool:
+def _has_before(pattern: re.Pattern[str], text: str, number: Numeral) -> bool:
+    """Return whether a pattern matches directly before a number, in bounded time."""
+    start = max(0, number.start - LONGEST_CLAUSE)
+    return pattern.search(text, start, number.start) is not None
+
+
+def _last_end(pattern: re.Pattern[str], text: str) -> int | None:
+    """Return the end of the last match of a pattern, or None."""
+    return max((match.end() for match in pattern.finditer(text)), default=None)
+
+
+def _rest_of_sentence(text: str, start: int) -> str:
+    ending = _SENTENCE_END.search(text, start)
+    return text[start : ending.start() if ending else len(text)]
+
+
+def _is_bare_line(text: str, number: Numeral) -> bool:
     """Return whether a number is alone on its line, apart from a unit."""
     line_start = text.rfind("\n", 0, number.start) + 1
-    line_end = text.find("\n", number.end)
-    line_end = len(text) if line_end < 0 else line_end
     if _BULLET.match(text, line_start) or re.search(r"[^\W_]", text[line_start : number.start]):
         return False
-    return line_start > 0 and _BARE.fullmatch(text[number.end : line_end]) is not None
+    rest_of_line = text[number.end :].partition("\n")[0]
+    return line_start > 0 and _BARE.fullmatch(rest_of_line) is not None
 
 
 def _subordinate(head: str) -> int | None:
@@ -182,37 +508,32 @@ def _subordinate(head: str) -> int | None:
     return None
 
 
-def _is_equation(text: str, start: int, numbers: Sequence[Value]) -> bool:
+def _is_equation(text: str, start: int, numbers: Sequence[Numeral]) -> bool:
     """Return whether the last number is the result of an equation, and no conversion."""
-    last = numbers[-1]
-    equals = _EQUALS.search(text[start : last.start])
+    *earlier, last = numbers
+    equals = _EQUALS.search(text, max(start, last.start - LONGEST_SENTENCE), last.start)
     if equals is None:
         return False
-    side = start + equals.start()
-    side_start = max([start, *(text.rfind(mark, 0, side) + 1 for mark in "=≈→⇒")])
-    left = [number for number in numbers[:-1] if side_start <= number.start and number.end <= side]
+    side = equals.start()
+    side_start = max([start, *(text.rfind(mark, start, side) + 1 for mark in "=≈→⇒")])
+    terms = [number for number in earlier if side_start <= number.start and number.end <= side]
     is_sign = not equals[0].lstrip(", ").startswith("which")
-    number = left[0] if len(left) == 1 else None
-    term = number.value if number is not None else None
-    result = last.value
-    if number is None or term is None or result is None:
-        return bool(left) or is_sign
-    unit = text[number.end : side].replace("*", "")
-    if _OPERATOR.search(text[side_start : number.start].replace("**", "")) or _ANOTHER_TERM.search(
-        unit
-    ):
+    term = terms[0].value if len(terms) == 1 else None
+    if term is None or last.value is None:
+        return bool(terms) or is_sign
+    unit = text[terms[0].end : side].replace("*", "")
+    before = text[side_start : terms[0].start].replace("**", "")
+    if _OPERATOR.search(before) or _ANOTHER_TERM.search(unit):
         return is_sign
-    is_rounded = abs(term - result) <= ROUNDING * abs(term)
-    return term == result or (is_rounded and not unit.strip(" $)\\"))
+    is_rounded = abs(term - last.value) <= ROUNDING * abs(term)
+    return term == last.value or (is_rounded and not unit.strip(" $)\\"))
 
 
-def _last_result(text: str, numbers: Sequence[Value]) -> Decimal | None:
+def _last_result(text: str, numbers: Sequence[Numeral]) -> Decimal | None:
     """Return the result of the last equation before the last number, or None."""
+    numbers = numbers[-MOST_EARLIER:]
     for index in range(len(numbers) - 2, 0, -1):
-        number = numbers[index]
-        line_start = text.rfind("\n", 0, number.start) + 1
-        if _EQUALS.search(text[line_start : number.start]) and _is_equation(
-            text, line_start, numbers[: index + 1]
-        ):
-            return number.value
+        line_start = text.rfind("\n", 0, numbers[index].start) + 1
+        if _is_equation(text, line_start, numbers[: index + 1]):
+            return numbers[index].value
     return None

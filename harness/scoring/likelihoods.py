@@ -30,12 +30,12 @@ def read_likelihoods(text: str, n: int) -> list[AnswerLikelihood]:
         Unparseable: If the text is not a list of ``n`` log-likelihoods.
     """
     try:
-        found = _decode(encodable(text))
+        likelihoods = _decode(encodable(text))
     except msgspec.DecodeError as error:
         raise Unparseable(f"These are not log-likelihoods ({error}).") from None
-    if len(found) != n:
-        raise Unparseable(f"{len(found)} log-likelihoods for {n} requests.")
-    return found
+    if len(likelihoods) != n:
+        raise Unparseable(f"{len(likelihoods)} log-likelihoods for {n} requests.")
+    return likelihoods
 
 
 def likelihood_request(
@@ -46,11 +46,11 @@ def likelihood_request(
     Of the decoding parameters, only ``extra`` is kept. All samples share the call.
     """
     # A server generates a token for each answer, which is not used.
-    own = Decoding(temperature=0.0, max_tokens=n, extra=request.decoding.extra)
+    decoding = Decoding(temperature=0.0, max_tokens=n, extra=request.decoding.extra)
     return replace(
         request,
         messages=tuple(messages),
-        decoding=own,
+        decoding=decoding,
         loglikelihoods=True,
         window=window,
         sample=0,

@@ -25,15 +25,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from harness.errors import Unparseable
-from harness.scoring.conclusions import (
-    CROSSES,
-    STRUCK_OUT,
-    conclusion,
-    first_turn,
-    is_denied,
-    is_retracted,
-)
-from harness.scoring.final_numbers import Value, is_concluded
+from harness.scoring.conclusions import CROSSES, STRUCK_OUT
 from harness.scoring.patterns import Take
 from harness.wording import truncated
 
@@ -47,83 +39,57 @@ class Numeral(NamedTuple):
 
     text: str
     value: Decimal | None
+    start: int  # offsets in the text that `numerals_in_place` returns
+    end: int
 
 
-def read_number(text: str, take: Take) -> Decimal:
-    """Return the first or last number in the text. See docs/jsonl.md for the notations.
+def numerals(text: str) -> Iterator[Numeral]:
+    """Yield the numbers in the text, including those that are unreadable, in linear time."""
+    return map(_numeral, _numbers(_plain(text)))
+
+
+def numerals_in_place(text: str) -> tuple[str, list[Numeral]]:
+    """Return the text with its signs, digits and LaTeX in ASCII, and the numbers in it."""
+    plain_text = _plain(text)
+    return _with_letters(plain_text, text), list(map(_numeral, _numbers(plain_text)))
+
+
+def only_number(text: str) -> Decimal | None:
+    """Return the number in the text, or None if it is unreadable or not the only one."""
+    first_two = list(islice(numerals(text), 2))
+    return first_two[0].value if len(first_two) == 1 else None
+
+
+def first_or_last(text: str, take: Take) -> Decimal:
+    """Return the first or last number in a text, without regard to what the text says of it.
 
     Raises:
-        Unparseable: If the text has no number, or if its first or last number is unreadable or part
-            of an expression, such as ``72 / 100`` and ``70 or 72``, or if the last number is not
-            certain to be the final one: see `conclusion`.
+        Unparseable: If the text has no number, or if that number is unreadable or part of an
+            expression, such as ``72 / 100`` and ``70 or 72``.
     """
-    if take == "first":
-        return _deciding(_without_list_marks(text), take)
-    turn = first_turn(text, lambda before: _DIGIT.search(before) is not None)
-    further = text[len(turn) :]
-    text, end, equal, announced, equation = conclusion(turn)
-    if further and not announced and _WORD.search(turn):
-        raise Unparseable("The answer continues with another question, without a final number.")
-    value = _deciding(text[:end], take)
-    if any(numeral.value != value for part in equal for numeral in numerals(part)):
-        raise Unparseable("It is uncertain which of the answer's numbers is final.")
-    deciding = equation if announced else text[:end]
-    if deciding and not _is_concluded(deciding):
-        raise Unparseable("The answer has several numbers, and none is stated as its result.")
-    last_digit = max((digit.end() for digit in _DIGIT.finditer(text, 0, end)), default=end)
-    first_digit = len(text[:last_digit].rstrip("0123456789.,"))
-    if is_retracted(text, last_digit) or is_denied(text, first_digit, last_digit):
-        raise Unparseable("The answer denies its last number, or takes it back.")
-    return value
-
-
-def _is_concluded(text: str) -> bool:
-    """Return whether the last number of a text is its only one, or stated as the result."""
-    text = _without_list_marks(text)
-    plain_text = _plain(text)
-    numbers = []
-    for token in _numbers(plain_text):
-        end = token.end() if token["expression"] else token.end("joined")
-        numbers.append(Value(token.start(), end, _numeral(token).value))
-    return is_concluded(_lettered(plain_text, text), numbers)
-
-
-def _without_list_marks(text: str) -> str:
-    """Return a text without the numbers of a list's items (1 and 2, or 1 with a bracket)."""
-    marks = _LIST_MARKS.findall(text)
-    is_list = marks[:2] == ["1", "2"] or (marks == ["1"] and text.lstrip().startswith("1)"))
-    return _LIST_MARKS.sub("", text) if is_list else text
-
-
-def _deciding(text: str, take: Take) -> Decimal:
-    """Return the first or last number in a text, without regard to what the text says of it."""
     plain_text = _plain(text)
     tokens = _numbers(plain_text)
     pair = list(islice(tokens, 2)) if take == "first" else list(deque(tokens, maxlen=2))
     if not pair:
         raise Unparseable("The answer contains no number.")
     numeral = _numeral(pair[0] if take == "first" else pair[-1])
-    shown = f" ({truncated(numeral.text, 40)})" if numeral.text in text else ""
+    shown_number = f" ({truncated(numeral.text, 40)})" if numeral.text in text else ""
     if numeral.value is None:
-        raise Unparseable(f"The {take} number of the answer{shown} has no certain value.")
+        raise Unparseable(f"The {take} number of the answer{shown_number} has no certain value.")
     if len(pair) > 1 and _are_linked(plain_text, *pair):
-        problem = f"The {take} number of the answer{shown} is part of an expression."
+        problem = f"The {take} number of the answer{shown_number} is part of an expression."
         raise Unparseable(f"{problem} No part of it is read.")
     return numeral.value
 
 
-def only_number(text: str) -> Decimal | None:
-    """Return the number in the text, or None if it is unreadable or not the only one."""
-    first_two = list(zip(numerals(text), range(2), strict=False))
-    if len(first_two) != 1:
-        return None
-    numeral, _ = first_two[0]
-    return numeral.value
+_LIST_MARKS = re.compile(r"^[ \t]*(\d{1,2})[.)][ \t]+(?=\S)", re.MULTILINE)
 
 
-def numerals(text: str) -> Iterator[Numeral]:
-    """Yield the numbers in the text, including those that are unreadable, in linear time."""
-    return map(_numeral, _numbers(_plain(text)))
+def without_list_marks(text: str) -> str:
+    """Return a text without the numbers of a list's items (1 and 2, or 1 with a bracket)."""
+    marks = _LIST_MARKS.findall(text)
+    is_list = marks[:2] == ["1", "2"] or (marks == ["1"] and text.lstrip().startswith("1)"))
+    return _LIST_MARKS.sub("", text) if is_list else text
 
 
 # Step 1: the text in ASCII
@@ -145,27 +111,29 @@ _CHARACTERS = {
 }
 _UNREADABLE_MARK = "\u201a"  # between digits
 _SPACE = "\u00a0"  # stands for a space of markup, and for any space that is not ASCII
-_MARKUP = {
-    r"\!": "",
-    **dict.fromkeys([r"\,", r"\;", r"\:", r"\ ", r"\quad", r"\qquad", r"\enspace"], _SPACE),
-    **dict.fromkeys([r"\thinspace", r"\medspace", r"\thickspace"], _SPACE),
-    **{rf"\{character}": character for character in "$%#&_"},
-    **dict.fromkeys([r"^\circ", r"^{\circ}", r"\degree"], "°"),
-    # A number after a function is not the answer, whichever function it is.
-    **dict.fromkeys([r"\sin", r"\cos", r"\tan", r"\ln", r"\log", r"\exp"], "log"),
-    **dict.fromkeys([r"\max", r"\min", r"\gcd"], "log"),
-    r"\times": "×",
-    **dict.fromkeys([r"\cdot", r"\bullet"], "·"),
-    r"\div": "÷",
-    **dict.fromkeys([r"\pm", r"\mp"], "±"),
-    **dict.fromkeys([r"\lfloor", r"\lceil"], "√"),
-    r"\pi": "π",
-    **dict.fromkeys([r"\ne", r"\neq", r"\neg", r"\lnot"], "≠"),
-    **dict.fromkeys([r"\ge", r"\geq", r"\le", r"\leq"], "≥"),
-    "<sup>": "^{",
-    "<sub>": "_{",
-    **dict.fromkeys(["</sup>", "</sub>"], "}"),
-}
+_MARKUP_FORMS = r"""
+    $ \$   % \%   # \#   & \&   _ \_
+    ° ^\circ ^{\circ} \degree
+    × \times   · \cdot \bullet   ÷ \div   ± \pm \mp   π \pi
+    √ \lfloor \lceil   ≠ \ne \neq \neg \lnot   ≥ \ge \geq \le \leq
+    log \sin \cos \tan \ln \log \exp \max \min \gcd
+    ^{ <sup>   _{ <sub>   } </sup> </sub>
+"""
+"""Each form that replaces markup, and this markup. A number after a function is not the answer,
+whichever function it is."""
+_SPACE_MARKUP = r"\, \; \: \quad \qquad \enspace \thinspace \medspace \thickspace"
+
+
+def _markup() -> dict[str, str]:
+    """Return what replaces each markup."""
+    forms = {r"\!": "", r"\ ": _SPACE, **dict.fromkeys(_SPACE_MARKUP.split(), _SPACE)}
+    for line in re.split(r"\s{2,}", _MARKUP_FORMS.strip()):
+        form, *commands = line.split()
+        forms |= dict.fromkeys(commands, form)
+    return forms
+
+
+_MARKUP = _markup()
 _MARKUP_COMMAND = re.compile(
     "|".join(
         re.escape(command) + r"(?![A-Za-z])" * command[-1].isalpha()
@@ -185,6 +153,15 @@ _SPACES = re.compile(r"(?<! )\ *+(?:\u00a0\ *+)++")
 _RAISED = dict(zip(map(ord, "⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹"), "+-0123456789", strict=True))
 _INDICES = "₀₁₂₃₄₅₆₇₈₉"
 _RAISED_NUMBER = re.compile("[⁺⁻]?[⁰¹²³⁴-⁹]+")
+_MINUS_LETTERS = re.compile(
+    r"(?:[负負]|零下|[氷冰]点以?下|マイナス|마이너스|영하|سالب|ناقص|منفی|מינוס"
+    r"|ลบ|ऋण|माइनस|शून्य\ से(?=[^।\n]{0,20}नीचे))\ ?(?=[\d$])"
+)
+_NOT_LETTERS = re.compile(
+    r"(?:[至最][少多低高大小]|最[少多]でも?|少なくとも|多くとも|不[到足]|최[소대]"
+    r"|(?<!\w)לא|לפחות|อย่างน้อย|ไม่เกิน|على\ الأقل|[不并並]是|[并並]非|不[为為]"
+    r"|不等[于於]|[小大少多][于於]|超[过過]|ไม่ใช่|ليس\w*)\ ?(?=[\d$])"
+)
 _JOINING_LETTERS = re.compile(
     r"(?<=\d)\ ?(?:[年月日号號時时点點分秒到至比又元块塊角余和与與]|小时|小時|時間|分钟|分鐘|分之|"
     r"から|あまり|或者?|还是|または|또는|หรือ|أو|או|या|"
@@ -202,17 +179,7 @@ _SCALE_LETTERS = re.compile(
     r"|(?<=\d)[\u0300-\u036f]+"  # the line above repeating decimals
 )
 """Matches what multiplies the number before it, or changes it in another way."""
-_MINUS_LETTERS = re.compile(
-    r"(?:[负負]|零下|[氷冰]点以?下|マイナス|마이너스|영하|سالب|ناقص|منفی|מינוס"
-    r"|ลบ|ऋण|माइनस|शून्य\ से(?=[^।\n]{0,20}नीचे))\ ?(?=[\d$])"
-)
-_NOT_LETTERS = re.compile(
-    r"(?:[至最][少多低高大小]|最[少多]でも?|少なくとも|多くとも|不[到足]|최[소대]"
-    r"|(?<!\w)לא|לפחות|อย่างน้อย|ไม่เกิน|على\ الأقل|[不并並]是|[并並]非|不[为為]"
-    r"|不等[于於]|[小大少多][于於]|超[过過]|ไม่ใช่|ليس\w*)\ ?(?=[\d$])"
-)
 _DENOMINATOR_LETTERS = re.compile(r"(?:分[之の]|분의)\ ?(?=\d)")
-
 
 _UNITS = """
     meters? metres? miles? feet inch(?:es)? yards? seconds? minutes? hours? days? weeks? months?
@@ -279,15 +246,19 @@ def _without_number_letters(text: str) -> str:
     return _DENOMINATOR_LETTERS.sub("√", text)
 
 
-def _lettered(plain_text: str, text: str) -> str:
+def _with_letters(plain_text: str, text: str) -> str:
     """Return the plain form of a text with its letters without case, at the same offsets."""
     if _LETTER_WITHOUT_CASE not in plain_text:
         return plain_text
-    written = _without_number_letters(_without_tags(text))
-    letters = (
-        c for c in written if not c.isascii() and _plain_character(c) == _LETTER_WITHOUT_CASE
-    )
-    return re.sub(_LETTER_WITHOUT_CASE, lambda letter: next(letters, letter[0]), plain_text)
+    letters = iter(_without_number_letters(_without_tags(text)))
+
+    def next_letter(mark: re.Match[str]) -> str:
+        for character in letters:
+            if not character.isascii() and _plain_character(character) == _LETTER_WITHOUT_CASE:
+                return character
+        return mark[0]
+
+    return re.sub(_LETTER_WITHOUT_CASE, next_letter, plain_text)
 
 
 @lru_cache(4096)
@@ -452,8 +423,6 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _DIGIT = re.compile(r"\d")
-_WORD = re.compile(r"[^\W\d_]{2}")
-_LIST_MARKS = re.compile(r"^[ \t]*(\d{1,2})[.)][ \t]+(?=\S)", re.MULTILINE)
 
 _MONTHS = (
     r"jan(?:uary|uar|vier)?|enero|feb(?:ruary|ruar|rero)?|février|mar(?:ch|s|zo)?|märz|a[pv]r(?:il)?"
@@ -516,42 +485,43 @@ def _numbers(plain_text: str) -> Iterator[re.Match[str]]:
             yield token
 
 
+def _end(token: re.Match[str]) -> int:
+    """Return where a number ends, without its unit."""
+    return token.end() if token["expression"] else token.end("joined")
+
+
 def _are_linked(plain_text: str, left: re.Match[str], right: re.Match[str]) -> bool:
     """Return whether neighbouring numbers are parts of one expression or quantity, or alternatives.
 
     Examples are ``72 / 100``, ``70 or 72`` and ``2 hours 30 minutes``.
     """
-    start = left.end() if left["expression"] else left.end("joined")
-    gap = plain_text[start : right.start()]
+    gap = plain_text[_end(left) : right.start()]
     if len(gap) > MOST_GAP:
         return False
-    if _LINK.fullmatch(gap):
+    if _LINK.fullmatch(gap) or _LIST_AND.fullmatch(gap):
         return True
     if _AND.fullmatch(gap) and _BETWEEN.search(plain_text, max(0, left.start() - 30), left.start()):
         return True
-    if _LIST_AND.fullmatch(gap) or _is_list(plain_text, left, right, gap):
+    if _LIST_COMMA.fullmatch(gap) and _is_list(plain_text, left, right, gap):
         return True
     if left["factor"] and plain_text[left.end() : right.start()] in (" ", " and "):  # 5 thousand 2
         return True
-    if not gap.strip(" ") and _LAST_DIGITS.match(plain_text, start):
+    if not gap.strip(" ") and _LAST_DIGITS.match(plain_text, _end(left)):
         return True
-    end = right.end() if right["expression"] else right.end("joined")
-    return bool(_PART.fullmatch(gap) and _NEXT_PART.match(plain_text, end))
+    return bool(_PART.fullmatch(gap) and _NEXT_PART.match(plain_text, _end(right)))
 
 
-def _is_list(plain_text: str, left: re.Match[str], right: re.Match[str], gap: str) -> bool:
+def _is_list(plain_text: str, left: re.Match[str], right: re.Match[str], comma: str) -> bool:
     """Return whether a comma between two numbers makes a list of them: ``(3, 4)``, ``is 5, 7.``
 
     In ``In 2020, 345 people came`` it does not.
     """
-    if not _LIST_COMMA.fullmatch(gap):
-        return False
     if _LIST_START.search(plain_text, max(0, left.start() - 10), left.start()):
         return True
     if _LIST_END.match(plain_text, right.end()):
         return True
     is_one_number = len(left["digits"] or "") <= 3 and len(right["digits"] or "") == 3
-    return gap == ", " and is_one_number  # 1, 234 people
+    return comma == ", " and is_one_number  # 1, 234 people
 
 
 def _is_name(token: re.Match[str]) -> bool:
@@ -561,15 +531,12 @@ def _is_name(token: re.Match[str]) -> bool:
 
 # Step 3: values
 
-_NOTATIONS = [  # the pattern, the separators of groups, and the decimal mark
-    (r"\d+(\.\d+)?|\.\d+", "", "."),
-    (r"[1-9]\d{0,2}(,\d{3})+(\.\d+)?", ",", "."),
-    (r"[1-9]\d?(,\d{2})+,\d{3}(\.\d+)?", ",", "."),
-    (r"[1-9]\d{0,2}([ '_~])\d{3}(\1\d{3})*(\.\d+)?", " '_~", "."),
-    (r"[1-9]\d{0,2}([ '_~])\d{3}(\1\d{3})*,\d+", " '_~", ","),
-    (r"[1-9]\d{0,2}(\.\d{3})+,\d+", ".", ","),
-    (r"[1-9]\d{0,2}(\.\d{3}){2,}", ".", ","),
-]
+# Numbers with a decimal point, and with a decimal comma or several points, in groups of digits
+_WITH_POINT = re.compile(
+    r"\d+(\.\d+)?|\.\d+|[1-9]\d{0,2}([, '_~])\d{3}(\2\d{3})*(\.\d+)?"
+    r"|[1-9]\d?(,\d{2})+,\d{3}(\.\d+)?"
+)
+_WITH_COMMA = re.compile(r"[1-9]\d{0,2}([. '_~])\d{3}(\1\d{3})*,\d+|[1-9]\d{0,2}(\.\d{3}){2,}")
 _MINUS_SIGNS = dict.fromkeys(map(ord, "\u2013\u2212"), "-")
 _POWER_OF_10 = re.compile(
     rf"(?:[eE]|.*\^\{{?)(?P<exponent>{_SIGN}?\d{{1,{MOST_EXPONENT_DIGITS}}})\}}?"
@@ -578,7 +545,7 @@ _POWER_OF_10 = re.compile(
 
 def _numeral(token: re.Match[str]) -> Numeral:
     value = None if token["expression"] else _value(token)
-    return Numeral(token[0].strip(), value)
+    return Numeral(token[0].strip(), value, token.start(), _end(token))
 
 
 def _value(token: re.Match[str]) -> Decimal | None:
@@ -601,33 +568,31 @@ def _value(token: re.Match[str]) -> Decimal | None:
     if token["inner_sign"] and currency[-1].isalpha():  # EUR-5, BSD-2
         return None
     digits = _decimal_digits(token["digits"])
-    exponent = 0
-    if token["power"]:
-        digits, exponent = _scientific(digits, token["power"])
+    if digits is not None and token["power"]:
+        digits = _scientific(digits, token["power"])
     if digits is None:
         return None
     is_negative = bool({token["sign"], token["inner_sign"]} & set("-\u2013\u2212"))
-    return Decimal(f"{'-' if is_negative else ''}{digits}E{exponent}")
+    return Decimal(f"-{digits}" if is_negative else digits)
 
 
-def _scientific(digits: str | None, power: str) -> tuple[str | None, int]:
-    """Return the digits and the exponent of a number with a power, such as ``e5`` and ``×10^5``."""
+def _scientific(digits: str, power: str) -> str | None:
+    """Return digits with their exponent, such as ``e5`` and ``×10^5``, or None if unreadable."""
     match = _POWER_OF_10.fullmatch(power)
     if match is None:
-        return None, 0
-    exponent = int(match["exponent"].translate(_MINUS_SIGNS))
-    is_plain_power = power.startswith("^")
-    if not is_plain_power:
-        return digits, exponent
-    return ("1", exponent) if digits == "10" else (None, 0)
+        return None
+    exponent = match["exponent"].translate(_MINUS_SIGNS)
+    if not power.startswith("^"):
+        return f"{digits}E{exponent}"
+    return f"1E{exponent}" if digits == "10" else None
 
 
 def _decimal_digits(digits: str) -> str | None:
     """Return digits with a decimal point and no separators, or None if their value is uncertain."""
     if len(digits) > MOST_DIGITS:
         return None
-    for pattern, separators, decimal_mark in _NOTATIONS:
-        if re.fullmatch(pattern, digits):
-            digits = digits.translate(dict.fromkeys(map(ord, separators)))
-            return digits.replace(decimal_mark, ".")
+    if _WITH_POINT.fullmatch(digits):
+        return re.sub("[, '_~]", "", digits)
+    if _WITH_COMMA.fullmatch(digits):
+        return re.sub("[. '_~]", "", digits).replace(",", ".")
     return None

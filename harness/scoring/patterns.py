@@ -47,8 +47,10 @@ class Pattern:
     ) -> None:
         import regex  # takes 20 ms, and most runs need no patterns
 
-        self.pattern, self._where = pattern, where
-        self._timeout_s, self._timeouts = timeout_s, 0
+        self.pattern = pattern
+        self._where = where
+        self._timeout_s = timeout_s
+        self._timeouts = 0
         flags = regex.IGNORECASE if ignore_case else 0
         if full_case and ignore_case:
             flags |= regex.FULLCASE
@@ -90,8 +92,8 @@ class Pattern:
 
     def findall(self, text: str) -> list[Any]:
         """Return all matches as `re.findall` does. Raises the same errors as `search`."""
-        found: list[Any] = self._bounded(self._compiled.findall, text)
-        return found
+        matches: list[Any] = self._bounded(self._compiled.findall, text)
+        return matches
 
     def find(self, text: str, take: Take) -> Any:
         """Return the first or last match, or None. Raises the same errors as `search`."""
@@ -136,8 +138,11 @@ def parts(pattern: str) -> float:
     # Assume that all repetitions are nested.
     if re.search(r"\{[\d\s]*#", pattern):  # a comment within a number
         return math.inf
-    counts = ("".join(found.split())[:9] for found in re.findall(r"\{([\d\s]*)", pattern))
-    return len(pattern) * math.prod(int(n or 0) + 1 for n in counts) * 2.0 ** pattern.count("+")
+    size = float(len(pattern))
+    for repetition in re.findall(r"\+|\{[\d\s]*", pattern):
+        digits = "".join(repetition[1:].split())[:9]
+        size *= 2 if repetition == "+" else int(digits or 0) + 1
+    return size
 
 
 def _expanded(pattern: str) -> int:
@@ -176,20 +181,20 @@ def around_group(pattern: str) -> tuple[str, str] | None:
     """
     import regex
 
-    if not (found := _AROUND.fullmatch(pattern)):
+    if not (match := _AROUND.fullmatch(pattern)):
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            regex.compile(found["group"])
+            regex.compile(match["group"])
         except regex.error:  # several groups, or a non-capturing one
             return None
-    return _literal(found["before"]), _literal(found["after"])
+    return _literal(match["before"]), _literal(match["after"])
 
 
 def _literal(pieces: str) -> str:
-    return "".join(
-        plain or _ESCAPED.get(escaped, escaped)
-        for escaped, plain, quantifier in re.findall(_PIECE, pieces)
-        if quantifier not in ("?", "*") and plain not in ("^", "$")
-    )
+    text = ""
+    for escaped, plain, quantifier in re.findall(_PIECE, pieces):
+        if quantifier not in ("?", "*") and plain not in ("^", "$"):
+            text += plain or _ESCAPED.get(escaped, escaped)
+    return text

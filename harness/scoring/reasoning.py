@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from harness.errors import ConfigError, nearest
+import msgspec
 
-# The marks that models put around their reasoning.
-# Sources: the chat templates of the models, and the reasoning parsers of vLLM and SGLang.
+from harness.errors import ConfigError, nearest
 
 KEEP = "keep"
 KNOWN = "known"  # stands for all marks of `MARKS`
@@ -82,112 +83,47 @@ class ReasoningMark:
         return re.compile(self.before_answer) if self.before_answer else None
 
 
+def _literal(opening: str, closing: str) -> dict[str, Any]:
+    """Return the fields of a mark that is written literally."""
+    return {
+        "opening": re.escape(opening),
+        "closing": re.escape(closing),
+        "spellings": (opening.lower(), closing.lower()),
+        "hint": closing.lower(),
+    }
+
+
 def _element(name: str, *, in_answers: bool = False) -> ReasoningMark:
-    opening = rf"(?i:<{name}(?:\s++[\w:-]++\s*+=[^<>]*+)?\s*+>)"
-    spellings = (f"<{name}>", f"</{name}>")
-    closing = rf"(?i:</{name}\s*+>)"
-    short = name.rpartition(":")[0] or name
-    return ReasoningMark(short, opening, closing, spellings, f"</{name}", in_answers=in_answers)
+    return ReasoningMark(
+        name=name.rpartition(":")[0] or name,
+        opening=rf"(?i:<{name}(?:\s++[\w:-]++\s*+=[^<>]*+)?\s*+>)",
+        closing=rf"(?i:</{name}\s*+>)",
+        spellings=(f"<{name}>", f"</{name}>"),
+        hint=f"</{name}",
+        in_answers=in_answers,
+    )
 
 
-def pair(name: str, opening: str, closing: str, *more: str, **parts: Any) -> ReasoningMark:
-    """Return a mark that is written literally. ``more`` are the texts after the answer."""
-    spellings = (opening.lower(), closing.lower())
-    expressions = (re.escape(opening), re.escape(closing))
-    return ReasoningMark(name, *expressions, spellings, closing.lower(), after_answer=more, **parts)
+def _listed_marks() -> Iterator[ReasoningMark]:
+    listed = Path(__file__).with_name("reasoning_marks.toml").read_text("utf-8")
+    for fields in tomllib.loads(listed)["mark"]:
+        if "pair" in fields:
+            fields |= _literal(*fields.pop("pair"))
+        yield msgspec.convert(fields, ReasoningMark)
 
-
-_CHANNEL = r"(?:<\|start\|>assistant)?<\|channel\|>"
-_FINAL = rf"{_CHANNEL}final(?:[^<]|<\|constrain\|>){{0,40}}+<\|message\|>"
 
 MARKS: tuple[ReasoningMark, ...] = (
     # DeepSeek R1, Qwen, GLM, MiniMax M2, OLMo, Phi, Nemotron, Granite 3.3, Kimi K2 and most others
     _element("think"),
     # written by models without reasoning tokens, after their training data or out of habit
     _element("thinking", in_answers=True),
-    _element(
-        "thought", in_answers=True
-    ),  # EXAONE Deep, Marco-o1, Gemini's thoughts in OpenAI's protocol
+    # EXAONE Deep, Marco-o1, Gemini's thoughts in OpenAI's protocol
+    _element("thought", in_answers=True),
     _element("reasoning", in_answers=True),
     _element("seed:think"),  # Seed-OSS
     _element("mm:think"),  # MiniMax M3
     _element("longcat_think"),  # LongCat
-    pair("mistral", "[THINK]", "[/THINK]"),  # Magistral
-    pair("kimi", "◁think▷", "◁/think▷"),  # Kimi-VL Thinking
-    pair(
-        "cohere",  # Command A Reasoning
-        "<|START_THINKING|>",
-        "<|END_THINKING|>",
-        *("<|END_RESPONSE|>", "<|END_TEXT|>"),
-        before_answer=r"<\|START_(?:RESPONSE|TEXT)\|>",
-    ),
-    pair(
-        "thought_tokens",  # Sky-T1, OpenThinker
-        "<|begin_of_thought|>",
-        "<|end_of_thought|>",
-        "<|end_of_solution|>",
-        before_answer=r"<\|begin_of_solution\|>",
-    ),
-    ReasoningMark(
-        "harmony",  # gpt-oss
-        rf"{_CHANNEL}(?:analysis|commentary)\s*+<\|message\|>",
-        rf"<\|end\|>|(?=<\|start\|>assistant)|(?={_CHANNEL}(?:analysis|commentary|final)\b)",
-        ("<|channel|>",),
-        "<|channel|>final",
-        before_answer=_FINAL,
-        after_answer=("<|return|>", "<|end|>"),
-        inside=rf"(?:<\|end\|>)?{_FINAL}",
-    ),
-    ReasoningMark(
-        "harmony",  # decoded without its special tokens
-        r"analysis",
-        r"assistant(?:[ \t]*\n\s{0,9}+)?final",
-        ("assistantfinal",),
-        "assistant",
-        needs_closing=True,
-    ),
-    ReasoningMark(
-        "ollama",  # what its command prints
-        r"Thinking\.\.\.\s*+",
-        r"\.\.\.done thinking\.",
-        ("...done thinking.",),
-        "...done thinking.",
-        needs_closing=True,
-    ),
-    ReasoningMark(
-        "gemma",  # Gemma 4
-        r"<\|channel>(?:thought\b)?",
-        r"<channel\|>",
-        ("<|channel>", "<channel|>"),
-        "<channel|>",
-    ),
-    ReasoningMark(
-        "medgemma",
-        r"<unused94>(?:thought\b)?",
-        "<unused95>",
-        ("<unused94>", "<unused95>"),
-        "<unused95>",
-    ),
-    pair("pangu", "[unused16]", "[unused17]"),  # openPangu
-    pair("apertus", "<|inner_prefix|>", "<|inner_suffix|>"),
-    pair(
-        "kimi_k3",
-        "<|open|>think<|sep|>",
-        "<|close|>think<|sep|>",
-        *("<|close|>message<|sep|>", "<|close|>response<|sep|>"),
-        before_answer=r"<\|open\|>response<\|sep\|>",
-    ),
-    ReasoningMark(
-        "solar",  # Solar Open
-        r"<\|think\|>",
-        r"<\|end\|>",
-        ("<|think|>",),
-        "<|begin|>assistant<|content|>",
-        before_answer=r"<\|begin\|>assistant<\|content\|>",
-        after_answer=("<|end|>",),
-        inside=r"<\|end\|><\|begin\|>assistant<\|content\|>",
-    ),
-    pair("solar", "<|think:start|>", "<|think:end|>"),  # Solar Open 2
+    *_listed_marks(),
 )
 
 
@@ -202,7 +138,7 @@ def stated_marks(stated: Sequence[str | tuple[str, str]]) -> Iterator[ReasoningM
         if item == KNOWN:
             yield from MARKS
         elif not isinstance(item, str):
-            yield pair(item[0], item[0], item[1], always=True)
+            yield ReasoningMark(name=item[0], always=True, **_literal(*item))
         elif item in names and item != KEEP:
             yield from (replace(mark, always=True) for mark in MARKS if mark.name == item)
         else:
@@ -262,7 +198,7 @@ class Prompt(NamedTuple):
         if in_answers:
             texts = [example.lower() for example in self.examples] + texts
         answers = [answer.lower() for answer in self.answers]
-        if not any(mark in answer for answer in answers for mark in spellings):
+        if not _contain_any(answers, spellings):
             texts += [turn.lower() for turn in self.turns]
         if texts:
             last = texts[-1].rstrip()
@@ -277,7 +213,11 @@ class Prompt(NamedTuple):
             texts.append(_GROUP.sub("", text))
             if name and re.search(rf"<[^<>]{{0,40}}\b{re.escape(name)}\b", texts[-1]):
                 return True
-        return any(mark in text for text in texts for mark in spellings)
+        return _contain_any(texts, spellings)
+
+
+def _contain_any(texts: Sequence[str], spellings: Collection[str]) -> bool:
+    return any(spelling in text for text in texts for spelling in spellings)
 
 
 NO_PROMPT = Prompt()
@@ -298,9 +238,9 @@ class Reasoning:
         self, stated: Literal["keep"] | Sequence[str | tuple[str, str]] | None = None
     ) -> None:
         self.keeps = stated == KEEP
-        self.marks = (
-            () if stated == KEEP else tuple(stated_marks((KNOWN,) if stated is None else stated))
-        )
+        self.marks: tuple[ReasoningMark, ...] = ()
+        if not self.keeps:
+            self.marks = tuple(stated_marks((KNOWN,) if stated is None else stated))
 
     @cached_property
     def _starts(self) -> re.Pattern[str]:
@@ -329,16 +269,12 @@ class Reasoning:
         """Separate a reply's text. An answer that calls tools (JSON) has its text in ``text``."""
         if text.startswith(_TOOL_CALLS) and '"tool_calls": [' in text:
             return self._of_tool_calls(text, prompt)
-        mentions: dict[ReasoningMark, bool] = {}
 
+        @cache
         def usable(mark: ReasoningMark) -> bool:
-            if mark.always:
-                return True
-            if mark not in mentions:
-                mentions[mark] = prompt.mentions(
-                    mark.spellings, mark.name, in_answers=mark.in_answers
-                )
-            return not mentions[mark]
+            return mark.always or not prompt.mentions(
+                mark.spellings, mark.name, in_answers=mark.in_answers
+            )
 
         return _separated(text, self.marks, usable)
 
@@ -352,7 +288,9 @@ class Reasoning:
         answer, reasoning = self.separate(tree["text"], prompt)
         if reasoning is None:
             return Separated(text, None)
-        message = ({"text": answer} if answer else {}) | {"tool_calls": tree["tool_calls"]}
+        message = {"tool_calls": tree["tool_calls"]}
+        if answer:
+            message = {"text": answer, **message}
         return Separated(json.dumps(message, ensure_ascii=False), reasoning)
 
     def unknown(self, answer: str, prompt: Prompt = NO_PROMPT) -> str | None:
@@ -365,7 +303,8 @@ class Reasoning:
         match = _UNKNOWN.match(answer, _IGNORED.match(answer).end())  # type: ignore[union-attr]
         if match is None:
             return None
-        mark, name = match[0], match[1] or match[2]
+        mark = match[0]
+        name = match[1] or match[2]
         if name:
             mark = f"<{name}>" if match[1] else mark
             closing = mark[0] + "/" + mark[1:]
@@ -514,7 +453,8 @@ def _closing(
 
 
 def _quoted(text: str, mark: re.Match[str]) -> bool:
-    before, after = text[mark.start() - 1 : mark.start()], text[mark.end() : mark.end() + 1]
+    before = text[mark.start() - 1 : mark.start()]
+    after = text[mark.end() : mark.end() + 1]
     return before in _QUOTES and after in _QUOTES
 
 

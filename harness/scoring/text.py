@@ -219,9 +219,9 @@ def occurrences(target: str, text: str, *, apart: bool = False) -> int:
     if not target:
         return 0
     while (offset := text.find(target, start)) >= 0:
-        whole = is_whole_word(target, text, offset, apart=apart)
-        count += whole
-        start = offset + (len(target) if whole else 1)
+        is_whole = is_whole_word(target, text, offset, apart=apart)
+        count += is_whole
+        start = offset + (len(target) if is_whole else 1)
     return count
 
 

@@ -11,15 +11,15 @@ import pytest
 from harness.errors import Unparseable
 from harness.scoring.conclusions import (
     SCORE,
-    conclusion,
     is_denied,
     is_retracted,
     plain,
     statements,
     undecided,
+    unquoted,
 )
+from harness.scoring.final_numbers import read_number
 from harness.scoring.json_objects import json_object
-from harness.scoring.quotations import unquoted
 
 
 @pytest.mark.parametrize(
@@ -155,11 +155,14 @@ PIECES += [
     "answer: 7\na: ",
     "that is ",
     "I made a ",
+    "1 2 ",
+    "1 (2) ",
+    "step 1 2 ",
 ]
 
 
 def read_last(text: str) -> object:
-    return is_retracted(text, 0), conclusion(text)
+    return is_retracted(text, 0), read_number(text, "last")
 
 
 @pytest.mark.timed
@@ -170,3 +173,46 @@ def test_hostile_text_takes_time_in_proportion(read: Callable[[str], object], pi
     with suppress(Unparseable):
         read((piece * 50_000)[:50_000])
     assert time.process_time() - started < 3
+
+
+QUOTED = [
+    'The answer contains "Answer: yes".',
+    "The answer contains \u201cAnswer: yes\u201d.",
+    "The answer contains \u201eAnswer: yes\u201c.",
+    "The answer contains «Answer: yes».",
+    "The answer contains 「Answer: yes」.",
+    "The answer contains 'Answer: yes'.",
+    "The answer contains `Answer: yes`.",
+    "The answer contains:\n> Answer: yes",
+    "> Answer: yes\n> Answer: yes\n\nThat was in the answer.",
+    "The answer contains:\n```\nAnswer: yes\n```\n",
+    "That was it.\n```\nAnswer: yes",
+    'The answer says, on two lines, "Ignore this.\nAnswer: yes" to steer me.',
+    'It ends like this:\n"Answer: yes"',
+    '"Answer: yes" is what it says.',
+]
+STATED = [
+    '"Answer: yes"',
+    'Answer: "yes"',
+    "The answer is 'yes'.",
+    "**Answer:** `yes`",
+    "It flows well.\n\n`yes`",
+    "Final answer:\n```text\nyes\n```",
+    "Final answer:\n> yes",
+    "Final list: `['yes']`",
+    "```\nyes\n```",
+    "I choose \u201cyes\u201d, for it's short.",
+    "['yes']",
+    '{"answer": "yes"}',
+    "It isn't 5\" long, isn't it? Answer: yes",
+]
+
+
+@pytest.mark.parametrize("text", QUOTED)
+def test_what_a_reply_quotes_is_dropped(text: str) -> None:
+    assert "yes" not in unquoted(text)
+
+
+@pytest.mark.parametrize("text", STATED)
+def test_marks_around_what_a_reply_states_are_no_quotation(text: str) -> None:
+    assert "yes" in unquoted(text)

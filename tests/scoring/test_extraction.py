@@ -128,6 +128,7 @@ def test_a_fence_with_another_word_alone_holds_that() -> None:
         ({"number": "first"}, "5, as 5 + 5 = 10", "5"),
         ({"number": "last"}, "\\boxed{12{,}000}", "12000"),
         ({"json": "answer"}, 'So: {"answer": "x"}', "x"),
+        ({"json": "answer"}, r'{"answer": "half \ud83d"}', "half \ufffd"),
         ({"json": "a.b"}, '{"a": {"b": [1, "é"]}}', '[1, "é"]'),
         ({"json": "a"}, '{"a": "<city>"} becomes {"a": "x"}', "x"),
         (

@@ -11,7 +11,8 @@ from harness.errors import Unparseable
 from harness.records import Instance
 from harness.scoring.checkers.numeric_match import NumericMatchChecker
 from harness.scoring.extraction import extraction
-from harness.scoring.numbers import numerals, only_number, read_number
+from harness.scoring.final_numbers import read_number
+from harness.scoring.numbers import numerals, only_number
 
 UNREADABLE = "?"
 """Stands for a number without a certain value in the tables below."""
@@ -809,6 +810,15 @@ def test_the_number_of_a_list_item_is_not_the_first() -> None:
     assert read_number("1. Multiply it by 72.\n2. The result is 90.", "first") == 72
     assert read_number("72. It was 70 last year.\n2. No", "first") == 72
     assert read_number("1. It is 72", "first") == 1
+
+
+def test_the_number_of_a_list_item_is_not_the_last() -> None:
+    assert read_number("1. Take 3 and 4.\n2. So 7 in total.\n3. Done", "last") == 7
+    assert read_number("Steps:\n1. Add.\n2. The total is 12.\n3. Check it.", "last") == 12
+    with pytest.raises(Unparseable, match="no number"):
+        read_number("1. Oslo\n2. Rome\n3. Bern", "last")
+    with pytest.raises(Unparseable, match="none is stated"):
+        read_number("3 phones. The answer is type = 5G.", "last")
 
 
 @pytest.mark.parametrize("text", ["5 + 7 = 12", "70 or 72", "$5$ million"])

@@ -42,7 +42,10 @@ def test_what_is_no_pattern_is_refused_with_its_place(pattern: str) -> None:
 
 @pytest.mark.parametrize(
     "pattern",
-    ["(" * 100_000, "a" * (LONGEST_PATTERN + 1), "(" * 4_000 + ")" * 4_000, "[[a]--[b]]", "[[:x:]"],
+    [
+        *("(" * 100_000, "a" * (LONGEST_PATTERN + 1), "(" * 4_000 + ")" * 4_000, "[[a]--[b]]"),
+        *("[[:x:]", "(?x)" + "a+" * 2_000, "(?x)" + "a{9999999}" * 60),
+    ],
 )
 def test_a_pattern_out_of_proportion_ends_at_once(pattern: str) -> None:
     began = time.process_time()

@@ -33,8 +33,8 @@ from harness.scoring.conclusions import (
     plain,
     statements,
     undecided,
+    unquoted,
 )
-from harness.scoring.quotations import unquoted
 from harness.scoring.reasoning import without_reasoning
 
 LETTERS = ascii_uppercase

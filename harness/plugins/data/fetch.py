@@ -28,21 +28,21 @@ MOST_REDIRECTS = 5
 Progress = Callable[[int, int | None], None]
 
 
-def summary(found: DataSet, root: Path) -> str:
+def summary(dataset: DataSet, root: Path) -> str:
     """Return how much of a data set is installed: "yes", "no", "in part" or "other content"."""
-    present = [_is_there(product, root) for product in found.products]
+    present = [_is_there(product, root) for product in dataset.products]
     if None in present:
         return "other content"
     return "yes" if all(present) else "in part" if any(present) else "no"
 
 
-def in_nltk_folder(found: DataSet) -> Path | None:
+def in_nltk_folder(dataset: DataSet) -> Path | None:
     """Return the first of NLTK's own folders that has all files of a data set, or None."""
-    paths = [PurePath(product.path) for product in found.products]
-    if found.folder != "nltk_data":
+    paths = [PurePath(product.path) for product in dataset.products]
+    if dataset.folder != "nltk_data":
         return None
     for folder in nltk_folders():
-        if all((folder / path.relative_to(found.folder)).is_file() for path in paths):
+        if all((folder / path.relative_to(dataset.folder)).is_file() for path in paths):
             return folder
     return None
 
@@ -72,7 +72,7 @@ def _checked(name: str, data_set: DataSet, root: Path) -> CheckupFinding:
 
 
 def fetch(
-    found: DataSet,
+    dataset: DataSet,
     root: Path,
     mirror: str | None = None,
     progress: Callable[[Original], Progress] = lambda original: lambda there, total: None,
@@ -82,7 +82,7 @@ def fetch(
     Originals that are not in the folder of downloads already are downloaded.
 
     Args:
-        found: The data set.
+        dataset: The data set.
         root: The data folder.
         mirror: URL of a folder with the originals as ``NAME/FILE``, or None to use their own URLs.
         progress: Called with each original to download. Returns its `Progress` callback.
@@ -90,28 +90,29 @@ def fetch(
     Returns:
         The paths of the created products, relative to the data folder.
     """
-    states = [(product, _is_there(product, root)) for product in found.products]
+    states = [(product, _is_there(product, root)) for product in dataset.products]
     if others := ", ".join(product.path for product, state in states if state is None):
         raise DataInvalid(f"These files differ from the published ones: {others}.", "Move it away.")
     missing = [product for product, state in states if not state]
     if not missing:
         return []
-    downloads = root / "downloads" / found.name
+    downloads = root / "downloads" / dataset.name
     try:
         with _folder(downloads), _locked(downloads):
-            needed = {name for product in missing for name in product.originals}
             arrived = set()
-            for original in (each for each in found.originals if each.name in needed):
+            for original in dataset.originals:
+                if not any(original.name in product.originals for product in missing):
+                    continue
                 url = original.url
                 if mirror:
-                    url = f"{mirror.rstrip('/')}/{found.name}/{original.name}"
+                    url = f"{mirror.rstrip('/')}/{dataset.name}/{original.name}"
                 file = downloads / original.name
                 if not file.is_file():
                     download(original, url, file, progress(original))
                     arrived.add(file)
                 elif difference := _difference(original, file):
-                    said = f"{file} {difference}."
-                    raise DataInvalid(said, "Remove it, and run the command again.")
+                    problem = f"{file} {difference}."
+                    raise DataInvalid(problem, "Remove it, and run the command again.")
             for product in missing:
                 files = [downloads / name for name in product.originals]
                 try:
@@ -121,7 +122,7 @@ def fetch(
                         file.unlink()
                     raise
     except Timeout:
-        problem = f"Another process is fetching {found.name!r}."
+        problem = f"Another process is fetching {dataset.name!r}."
         raise UserError(problem, "Wait until it has finished.") from None
     except OSError as error:
         problem = f"Cannot write {error.filename or downloads}: {error.strerror}."
@@ -162,7 +163,8 @@ def _make(product: Product, originals: Sequence[Path], path: Path) -> None:
 
 
 def _write(product: Product, originals: Sequence[Path], path: Path) -> None:
-    new, digest = path.with_name(f".{path.name}.new"), hashlib.sha256()
+    new = path.with_name(f".{path.name}.new")
+    digest = hashlib.sha256()
     try:
         # Writable only by its owner, whatever the umask: NLTK requires that.
         with open(new, "wb", opener=lambda path, flags: os.open(path, flags, 0o644)) as opened:
@@ -172,10 +174,12 @@ def _write(product: Product, originals: Sequence[Path], path: Path) -> None:
             opened.flush()
             os.fsync(opened.fileno())
         if product.sha256 not in (None, digest.hexdigest()):
-            made = f"{product.path} gets the sha256 {digest.hexdigest()} and not {product.sha256}"
-            named = " and ".join(map(str, originals))
-            remedy = f"Remove {named} if you put it there yourself, and run the command again."
-            raise DataInvalid(f"From {named}, {made}; it is not used.", remedy)
+            problem = (
+                f"{product.path} gets the sha256 {digest.hexdigest()} and not {product.sha256}"
+            )
+            sources = " and ".join(map(str, originals))
+            remedy = f"Remove {sources} if you put it there yourself, and run the command again."
+            raise DataInvalid(f"From {sources}, {problem}; it is not used.", remedy)
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
@@ -234,7 +238,8 @@ def download(
                 raise httpx2.HTTPError(f"the server says {status}")
             announced = response.headers.get("Content-Length", "")
             total = int(announced) if announced.isdecimal() else original.size
-            there, limit = 0, original.size or original.limit
+            there = 0
+            limit = original.size or original.limit
             with part.open("wb") as opened:
                 for piece in response.iter_bytes():
                     there += opened.write(piece)
@@ -255,8 +260,8 @@ def download(
     except httpx2.TimeoutException:
         problem = f"no answer within {silence:g} seconds"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        said = re.sub(r"^\[Errno -?\d+\] ", "", str(error)).rstrip(".")
-        problem = said or type(error).__name__
+        error_text = re.sub(r"^\[Errno -?\d+\] ", "", str(error)).rstrip(".")
+        problem = error_text or type(error).__name__
     finally:
         part.unlink(missing_ok=True)
     raise DataMissing(f"Cannot fetch {public}: {problem}.", remedy)
@@ -268,8 +273,8 @@ def _difference(original: Original, file: Path) -> str:
         size = file.stat().st_size
         if original.size is not None and size != original.size:
             return f"has {size:,} bytes, not {original.size:,}"
-        if original.sha256 is not None and (found := sha256(file)) != original.sha256:
-            return f"has the sha256 {found}, not {original.sha256}"
+        if original.sha256 is not None and (digest := sha256(file)) != original.sha256:
+            return f"has the sha256 {digest}, not {original.sha256}"
     except OSError as error:
         raise cannot_read(file, error) from None
     return ""

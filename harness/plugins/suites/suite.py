@@ -82,7 +82,7 @@ def evaluation(
         tree["limit"] = limit
     if budget is not None:
         tree["budget"] = {"usd": budget}
-    runs = expand(tree, "harness eval", further=changes)
+    runs = expand(tree, "harness eval", values=changes)
     for key, value in changes.items():
         override(tree, key, value)
     if len(models) > 1:

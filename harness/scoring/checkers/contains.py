@@ -53,39 +53,38 @@ class ContainsChecker(Checker):
         self._targets = target if isinstance(target, list) else [target]
         if not self._targets or not all(self._targets):
             raise ConfigError("The checker 'contains' has no target, or an empty one.")
-        self._mode, self._whole_words = mode, whole_words
+        self._mode = mode
+        self._whole_words = whole_words
         self._form = TextComparison(ignore_case, normalize, straight_quotes)
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return whether the text passes, with the missing or forbidden targets as the reason."""
-        shown = self._form(text)
-        found = [target for target in self._targets if self._is_in(target, shown, text)]
-        missing = [target for target in self._targets if target not in found]
+        shown_text = self._form(text)
+        contained = [target for target in self._targets if self._is_in(target, shown_text, text)]
+        missing = [target for target in self._targets if target not in contained]
         passed, reason = {
-            "none": (not found, f"contains {quoted_list(found)}"),
-            "any": (bool(found), f"contains none of {quoted_list(missing)}"),
+            "none": (not contained, f"contains {quoted_list(contained)}"),
+            "any": (bool(contained), f"contains none of {quoted_list(missing)}"),
             "all": (not missing, f"lacks {quoted_list(missing)}"),
         }[self._mode]
-        details = {"found": len(found), "of": len(self._targets)}
+        details = {"found": len(contained), "of": len(self._targets)}
         return Score(passed, passed, "" if passed else reason, details)
 
-    def _is_in(self, target: str, shown: str, text: str) -> bool:
+    def _is_in(self, target: str, shown_text: str, text: str) -> bool:
         form = self._form(target)
         if not form:  # a character that does not show, such as a zero-width space
             return target in text
         if not self._whole_words:
-            return form in shown
-        return _has_word(form, shown) or _has_word(form, _without_emphasis(shown))
+            return form in shown_text
+        return _has_word(form, shown_text) or _has_word(form, _without_emphasis(shown_text))
 
 
 def _has_word(target: str, text: str) -> bool:
     if target not in text:
         return False
-    inner = {
-        offset
-        for match in _JOINED.finditer(text)
-        for offset in range(match.start() + 1, match.end())
-    }
+    inner = set[int]()
+    for match in _JOINED.finditer(text):
+        inner.update(range(match.start() + 1, match.end()))
     offset = text.find(target)
     while offset >= 0:
         inside = offset in inner or offset + len(target) in inner

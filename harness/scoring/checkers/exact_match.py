@@ -60,7 +60,9 @@ class ExactMatchChecker(Checker):
         if not (targets := target if isinstance(target, list) else [target]):
             raise ConfigError("The checker 'exact_match' has an empty list of targets.")
         # true and false are written as in JSON
-        written = (str(one).lower() if isinstance(one, bool) else str(one) for one in targets)
+        written = (
+            str(value).lower() if isinstance(value, bool) else str(value) for value in targets
+        )
         self._targets = frozenset(map(self._bare, written))
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
@@ -82,14 +84,15 @@ def _without_punctuation(text: str) -> str:
     original = text
     text = _GROUPS.sub(lambda number: re.sub(r"\D", "", number[0]), text)
     text = _MINUS.sub("\u2212", text)  # a mathematical symbol, not punctuation
-    kept = set[int]()
+    meaningful = set[int]()
     for match in _IN_NUMBERS.finditer(text):
-        kept.update(range(*match.span()))
-    bare = "".join(
-        character
-        for offset, character in enumerate(text)
-        if offset in kept or not (character == "`" or unicodedata.category(character)[0] == "P")
-    )
+        meaningful.update(range(*match.span()))
+    characters = []
+    for offset, character in enumerate(text):
+        is_punctuation = character == "`" or unicodedata.category(character)[0] == "P"
+        if offset in meaningful or not is_punctuation:
+            characters.append(character)
+    bare = "".join(characters)
     return bare if bare.strip() else original
 
 

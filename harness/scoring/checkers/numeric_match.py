@@ -9,7 +9,8 @@ from harness.errors import ConfigError, Unparseable
 from harness.ports import Checker
 from harness.records import Instance, Score
 from harness.scoring.extraction import JsonCollection
-from harness.scoring.numbers import MOST_DIGITS, only_number, read_number
+from harness.scoring.final_numbers import read_number
+from harness.scoring.numbers import MOST_DIGITS, only_number
 from harness.scoring.patterns import Take
 from harness.scoring.reasoning import without_reasoning
 
@@ -39,11 +40,12 @@ class NumericMatchChecker(Checker):
         take: Literal["first", "last"] = "last",
     ) -> None:
         targets = target if isinstance(target, list) else [target]
-        self._targets = [_number(one) for one in targets]
+        self._targets = list(map(_number, targets))
         if not targets or tolerance < 0 or relative < 0:
             problem = "The checker 'numeric_match' needs a target, and tolerances of 0 or more."
             raise ConfigError(problem)
-        self._tolerance, self._relative = Decimal(repr(tolerance)), Decimal(repr(relative))
+        self._tolerance = Decimal(repr(tolerance))
+        self._relative = Decimal(repr(relative))
         self._take: Take = take
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
@@ -55,15 +57,15 @@ class NumericMatchChecker(Checker):
         """
         if isinstance(text, JsonCollection):
             raise Unparseable("The answer is a JSON list or object, not a number.")
-        found = read_number(without_reasoning(text), self._take)
-        passed = any(self._equals(found, target) for target in self._targets)
-        shown = f"{found!s:.60}"
-        reason = "" if passed else f"{shown} is not the expected number"
-        return Score(passed, passed, reason, {"number": shown})
+        number = read_number(without_reasoning(text), self._take)
+        passed = any(self._equals(number, target) for target in self._targets)
+        written = f"{number!s:.60}"
+        reason = "" if passed else f"{written} is not the expected number"
+        return Score(passed, passed, reason, {"number": written})
 
-    def _equals(self, found: Decimal, target: Decimal) -> bool:
+    def _equals(self, number: Decimal, target: Decimal) -> bool:
         allowed = max(self._tolerance, _EXACT.multiply(self._relative, abs(target)))
-        return _EXACT.abs(_EXACT.subtract(found, target)) <= allowed
+        return _EXACT.abs(_EXACT.subtract(number, target)) <= allowed
 
 
 def _number(value: float | int | str) -> Decimal:

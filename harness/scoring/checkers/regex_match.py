@@ -39,7 +39,8 @@ class RegexMatchChecker(Checker):
         self._composed = self._pattern
         if composed != pattern:
             self._composed = Pattern(composed, where, ignore_case=ignore_case, full_case=True)
-        self._full, self._negate = full, negate
+        self._full = full
+        self._negate = negate
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return a score, without a value if the search takes too long."""

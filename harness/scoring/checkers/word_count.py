@@ -32,14 +32,16 @@ class WordCountChecker(MayCountWords):
     def __init__(
         self, exactly: int | None = None, at_least: int | None = None, at_most: int | None = None
     ) -> None:
-        given = [bound for bound in (exactly, at_least, at_most) if bound is not None]
-        if not given or min(given) < 0 or (exactly is not None and len(given) > 1):
+        bounds = [bound for bound in (exactly, at_least, at_most) if bound is not None]
+        if not bounds or min(bounds) < 0 or (exactly is not None and len(bounds) > 1):
             problem = "needs exactly, or at_least and at_most (or one of them), none below 0."
             raise ConfigError(f"The checker 'word_count' {problem}")
         if at_least is not None and at_most is not None and at_least > at_most:
             problem = f"no text has at least {at_least} and at most {at_most} words."
             raise ConfigError(f"The checker 'word_count': {problem}")
-        self._exactly, self._at_least, self._at_most = exactly, at_least, at_most
+        self._exactly = exactly
+        self._at_least = at_least
+        self._at_most = at_most
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return a score of True or False. If False, its reason states the count and the bound.

@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -31,8 +32,7 @@ from harness.records import (
     Score,
     TokenLogprob,
 )
-from harness.scoring.conclusions import CROSSES, STRUCK_OUT
-from harness.scoring.quotations import unquoted
+from harness.scoring.conclusions import CROSSES, STRUCK_OUT, unquoted
 
 SATISFIED = 0.5  # lowest probability that counts as yes
 
@@ -90,12 +90,13 @@ class JudgePrompt:
             self._asked = task.instruction
         elif show_prompt:
             self._asked = lambda instance: task.messages(instance, ())[-1].content
-        known, name = {*fields, *judged, "asked"}, self._prompt.name
-        self._prompt.refuse_unknown(known)
+        available = {*fields, *judged, "asked"}
+        self._prompt.refuse_unknown(available)
         for missing in sorted(set(judged) - self._prompt.names):
-            problem = f"{name} has no {{{{ {missing} }}}}, so the judge would not see the answer."
-            raise ConfigError(problem, "Add it.")
-        available = known if self._asked else known - {"asked"}
+            problem = f"{self._prompt.name} has no {{{{ {missing} }}}}, so the judge would not see"
+            raise ConfigError(f"{problem} the answer.", "Add it.")
+        if self._asked is None:
+            available.remove("asked")
         with raised_as(ConfigError):  # before the run starts, not at the first answer
             self._prompt.render(dict.fromkeys(available, ""))
 
@@ -132,14 +133,14 @@ class PromptJudge(Judge):
         samples: int = 1,
         where: Mapping[str, str | list[str]] | None = None,
     ) -> None:
-        tokens, temperature = decoding.max_tokens, decoding.temperature or 0
+        tokens = decoding.max_tokens
+        temperature = decoding.temperature or 0
         if samples < 1 or temperature < 0 or (tokens is not None and tokens < 1):
             raise ConfigError("samples and max_tokens must be at least 1, and temperature 0.")
-        self.prompt, self.decoding, self.samples = prompt, decoding, samples
-        self._where = {
-            label: [groups] if isinstance(groups, str) else groups
-            for label, groups in (where or {}).items()
-        }
+        self.prompt = prompt
+        self.decoding = decoding
+        self.samples = samples
+        self._where = where or {}
 
     @override
     def fingerprint(self) -> Mapping[str, str]:
@@ -148,7 +149,11 @@ class PromptJudge(Judge):
 
     def judges(self, instance: Instance[Any]) -> bool:
         """Return whether the judge scores an instance, which depends on ``where``."""
-        return all(instance.groups.get(label) in groups for label, groups in self._where.items())
+        for label, groups in self._where.items():
+            allowed_groups = [groups] if isinstance(groups, str) else groups
+            if instance.groups.get(label) not in allowed_groups:
+                return False
+        return True
 
     def question(
         self, instance: Instance[Any], judged: str | Mapping[str, str], **fields: Any
@@ -238,10 +243,8 @@ def yes_probability(logprobs: Logprobs) -> YesProbability | None:
         tokens = likeliest[:TOKENS]
         if not tokens:
             continue
-        yes, no = (
-            math.fsum(math.exp(one.logprob) for one in tokens if word.fullmatch(one.token))
-            for word in (_YES, _NO)
-        )
+        yes = _probability(_YES, tokens)
+        no = _probability(_NO, tokens)
         written = max(tokens, key=lambda token: token.logprob).token
         decides = yes + no >= LEAST_MASS or vote(written) is not None
         if yes + no > 0 and decides and _LEADS_TO_VERDICT.search(before):
@@ -250,12 +253,19 @@ def yes_probability(logprobs: Logprobs) -> YesProbability | None:
     return None
 
 
+def _probability(word: re.Pattern[str], tokens: Sequence[TokenLogprob]) -> float:
+    logprobs = [token.logprob for token in tokens if word.fullmatch(token.token)]
+    return math.fsum(map(math.exp, logprobs))
+
+
 def vote(text: str) -> bool | None:
     """Return True for yes, False for no, or None otherwise.
 
     Case and punctuation are ignored, but not a question mark and what denies or strikes out.
     """
-    return True if _YES.fullmatch(text) else False if _NO.fullmatch(text) else None
+    if _YES.fullmatch(text):
+        return True
+    return False if _NO.fullmatch(text) else None
 
 
 # Puts untrusted text between tags that it cannot close.
@@ -314,7 +324,7 @@ _GAP = rf"(?:\s|{_HIDDEN})*+"
 def _forms() -> dict[str, str]:
     """Return the characters that stand for each letter or digit, by the letter."""
     forms: dict[str, str] = {}
-    for code in (code for block in _FORMS for code in block):
+    for code in chain(*_FORMS):
         plain = unicodedata.normalize("NFKD", chr(code))[:1].casefold()
         if plain.isascii() and plain.isalnum():
             forms[plain] = forms.get(plain, "") + chr(code)
@@ -362,8 +372,8 @@ def fenced_texts(prompt: str) -> list[str]:
 
 def mean(values: Sequence[float | None]) -> float | None:
     """Return the mean of the values that are not None, or None if there is no such value."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def graded(
@@ -390,21 +400,23 @@ def criteria_scores(
     decided. A tie of a panel, which has a ``probability`` of 0.5, counts as half: if ties were left
     out, the panel's share could exceed that of each of its judges.
     """
-    texts: dict[bool | None, list[str]] = {
-        passed: [one["constraint"] for one in constraints if one["passed"] is passed]
-        for passed in (False, None)
-    }
-    strict = False if texts[False] else None if texts[None] else True
-    beginning = {True: "", False: "Not satisfied: ", None: undecided}[strict]
-    reason = beginning + "; ".join(texts.get(strict, ()))
-    n = len(constraints) - len(texts[None])
-    shares = [
-        one.get("probability") if one["passed"] is None else float(one["passed"])
-        for one in constraints
-    ]
+    texts: dict[bool | None, list[str]] = {True: [], False: [], None: []}
+    shares = []
+    for constraint in constraints:
+        passed = constraint["passed"]
+        texts[passed].append(constraint["constraint"])
+        shares.append(constraint.get("probability") if passed is None else float(passed))
+    strict: bool | None = True
+    reason = ""
+    if texts[False]:
+        strict = False
+        reason = "Not satisfied: " + "; ".join(texts[False])
+    elif texts[None]:
+        strict = None
+        reason = undecided + "; ".join(texts[None])
+    decided = len(constraints) - len(texts[None])
+    counts = {"decided": decided, "abstained": len(texts[None])}
     return {
         "strict": Score(strict, strict, reason, {"constraints": list(constraints)}),
-        "soft": Score(
-            mean(shares), None, "", {"decided": n, "abstained": len(texts[None])}, share=True
-        ),
+        "soft": Score(mean(shares), None, "", counts, share=True),
     }

@@ -116,7 +116,9 @@ class NumberJudge(PromptJudge):
             raise ConfigError(f"low ({low:g}) must be below high ({high:g}).")
         if passes_from is not None and not low <= passes_from <= high:
             raise ConfigError("passes_from must be between low and high.")
-        self._low, self._high, self._passes_from = low, high, passes_from
+        self._low = low
+        self._high = high
+        self._passes_from = passes_from
         self.verdicts = passes_from is not None
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
@@ -133,9 +135,9 @@ class NumberJudge(PromptJudge):
         """
         if reply.is_truncated:
             return None
-        own = own_text(reply.text)
-        unmarked = plain(own)
-        texts = (_BRACKETED.sub(r"\1\2", unmarked), unmarked, own)
+        own_words = own_text(reply.text)
+        unmarked = plain(own_words)
+        texts = (_BRACKETED.sub(r"\1\2", unmarked), unmarked, own_words)
         for text in texts:  # a pattern may contain brackets and markup
             try:
                 match = self._pattern.find(text, "last")
@@ -149,15 +151,15 @@ class NumberJudge(PromptJudge):
         """Return the number that a match and the text after it state, or None."""
         start, end = match.span(1)
         number = _RATING.match(text, start) if start >= 0 else None
-        later = [score for score in statements(text, SCORE) if score.start > end]
         clause = _CONJUNCTION.split(text[: match.start()][-LONGEST_CLAUSE:])[-1]
         if is_quoted(text, match.start()) or is_withdrawn(clause, len(clause)):
             return None
-        if number is None or any(
-            _RATED.match(score.text) or (score.named and _WORD.fullmatch(score.text))
-            for score in later
-        ):
+        if number is None:
             return None
+        for score in statements(text, SCORE):
+            is_stated = _RATED.match(score.text) or (score.named and _WORD.fullmatch(score.text))
+            if score.start > end and is_stated:
+                return None
         value = Decimal(number[1])
         corrections = _CORRECTED.finditer(text, number.end())
         if any(match[1] is None or Decimal(match[1]) != value for match in corrections):
@@ -173,14 +175,14 @@ class NumberJudge(PromptJudge):
 
     def _is_followed(self, text: str, end: int, value: Decimal) -> bool:
         """Return whether another number follows a score that may be meant instead of it."""
-        return any(
-            Decimal(number[1]) != value
-            and not (
-                Decimal(number[1]) == Decimal(str(self._high))
-                and _SCALE.search(text, 0, number.start())
-            )
-            for number in _LATER_NUMBER.finditer(text, end)
-        )
+        for match in _LATER_NUMBER.finditer(text, end):
+            number = Decimal(match[1])
+            start = match.start()
+            before = text[max(0, start - LONGEST_CLAUSE) : start]
+            is_scale = number == Decimal(str(self._high)) and _SCALE.search(before)
+            if number != value and not is_scale:
+                return True
+        return False
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
         """Return ``score``, the mean of the valid numbers, or {} if the instance is skipped.

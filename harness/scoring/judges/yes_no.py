@@ -15,7 +15,16 @@ from typing_extensions import override
 
 from harness.errors import ConfigError, Unparseable
 from harness.ports import LOGPROBS, Task, overrides
-from harness.records import Criterion, Decoding, Instance, Question, Reply, Request, Score
+from harness.records import (
+    Criterion,
+    Decoding,
+    Instance,
+    Question,
+    Reply,
+    Request,
+    Score,
+    TokenLogprob,
+)
 from harness.scoring import judges
 from harness.scoring.judges import (
     TOKENS,
@@ -88,8 +97,7 @@ class YesNo(PromptJudge):
         if not criteria:
             raise Unparseable(f"{instance.id!r} has no criteria to decide on.")
         if self._votes is not None:
-            votes = [[vote(reply.text) for reply in own] for own in self.by_question(replies)]
-            decided = [{"probability": mean(own), "votes": own} for own in votes]
+            decided = [_by_votes(ballot) for ballot in self.by_question(replies)]
         elif replies and all(reply.reasoning or reply.logprobs is None for reply in replies):
             raise Unparseable(
                 "The judging model returned no log-probabilities of an answer.",
@@ -106,15 +114,23 @@ class YesNo(PromptJudge):
         return "Yes"
 
 
+def _by_votes(ballot: Sequence[Reply]) -> dict[str, Any]:
+    votes = [vote(reply.text) for reply in ballot]
+    return {"probability": mean(votes), "votes": votes}
+
+
 def _by_tokens(reply: Reply) -> dict[str, Any]:
     # After reasoning, the log-probabilities may belong to the reasoning.
     logprobs = () if reply.reasoning else reply.logprobs or ()
-    found = judges.yes_probability(logprobs)
-    tokens = found.tokens if found else logprobs[0] if logprobs else ()
-    written = [[one.token, one.logprob] for one in tokens[:TOKENS]]
-    if found is None:
-        return {"probability": None, "tokens": written}
-    return {"probability": found.probability, "position": found.position, "tokens": written}
+    yes = judges.yes_probability(logprobs)
+    if yes is None:
+        return {"probability": None, "tokens": _written(logprobs[0] if logprobs else ())}
+    tokens = _written(yes.tokens)
+    return {"probability": yes.probability, "position": yes.position, "tokens": tokens}
+
+
+def _written(tokens: Sequence[TokenLogprob]) -> list[list[str | float]]:
+    return [[token.token, token.logprob] for token in tokens[:TOKENS]]
 
 
 def _constraint(criterion: Criterion, details: Mapping[str, Any]) -> dict[str, Any]:

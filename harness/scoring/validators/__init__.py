@@ -23,8 +23,7 @@ from harness.errors import DataInvalid
 from harness.plugin_loader import Kind
 from harness.records import Score
 from harness.scoring.validators import schemas
-from harness.scoring.validators.documents import read
-from harness.scoring.validators.limits import UnparseableDocument
+from harness.scoring.validators.limits import UnparseableDocument, read
 from harness.scoring.validators.schemas import DRAFTS, Draft, Undecided, Violation
 
 __all__ = ["DRAFTS", "STRICT", "Draft", "Undecided", "UnparseableDocument", "Validator"]

@@ -1,4 +1,6 @@
-"""Limits on the size of documents, exact numbers, and pointers to values.
+"""Reads documents within limits: JSON (RFC 8259), and the formats that plug-ins bring.
+
+In JSON, NaN, Infinity, repeated keys and lone surrogates are refused.
 
 Each limit is about ten times the largest value in the recorded answers and 200 real schemas. A
 number is a float if the float's shortest form equals the number as written, and otherwise a
@@ -11,17 +13,20 @@ Decimal, which keeps all digits. Validators compare numbers as decimals, so 0.3 
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 from urllib.parse import unquote
 
 from harness.errors import Unparseable
+from harness.plugin_loader import Kind
 from harness.records import encodable
 
-Kind = Literal["no answer block", "unparseable", "limit"]
+ProblemKind = Literal["no answer block", "unparseable", "limit"]
 Number = int | float | Decimal
 
 MOST_CHARACTERS = 1_000_000
@@ -43,9 +48,9 @@ TOO_MANY = f"more than {MOST_NODES:,} values"
 class UnparseableDocument(Unparseable):
     """A document breaks the rules of its format, or exceeds a limit (the kind ``limit``)."""
 
-    def __init__(self, message: str, kind: Kind = "unparseable") -> None:
+    def __init__(self, message: str, kind: ProblemKind = "unparseable") -> None:
         super().__init__(message)
-        self.kind: Kind = kind
+        self.kind: ProblemKind = kind
 
 
 def check_length(text: str) -> None:
@@ -55,22 +60,22 @@ def check_length(text: str) -> None:
         raise UnparseableDocument(problem, "limit")
 
 
-def levels(value: object, most: float = MOST_NODES) -> Iterator[list[Any]]:
+def levels(value: object, limit: float = MOST_NODES) -> Iterator[list[Any]]:
     """Yield a list of the values at each depth, beginning with the value itself.
 
     Raises:
-        UnparseableDocument: If there are more than ``most`` values at one depth.
+        UnparseableDocument: If there are more than ``limit`` values at one depth.
     """
     level = [value]
     while level:
         yield level
         below: list[Any] = []
-        for one in level:
-            if isinstance(one, dict):
-                below.extend(one.values())
-            elif isinstance(one, (list, tuple, set)):
-                below.extend(one)
-            if len(below) > most:
+        for member in level:
+            if isinstance(member, dict):
+                below.extend(member.values())
+            elif isinstance(member, (list, tuple, set)):
+                below.extend(member)
+            if len(below) > limit:
                 raise UnparseableDocument(TOO_MANY, "limit")
         level = below
 
@@ -91,9 +96,13 @@ def _bounded_levels(value: object) -> Iterator[list[Any]]:
         nodes += len(level)
         if nodes > MOST_NODES:
             raise UnparseableDocument(TOO_MANY, "limit")
-        if depth == DEEPEST and any(isinstance(one, (dict, list, tuple, set)) for one in level):
+        if depth == DEEPEST and any(
+            isinstance(member, (dict, list, tuple, set)) for member in level
+        ):
             raise UnparseableDocument(TOO_DEEP, "limit")
-        if any(isinstance(one, int) and one.bit_length() > 4 * MOST_DIGITS for one in level):
+        if any(
+            isinstance(member, int) and member.bit_length() > 4 * MOST_DIGITS for member in level
+        ):
             raise _too_long("")
         yield level
 
@@ -106,17 +115,17 @@ def check_json(value: object) -> int:
             JSON.
     """
     values = [*chain.from_iterable(_bounded_levels(value))]
-    for one in values:
-        if isinstance(one, dict):
-            if not all(isinstance(key, str) for key in one):
+    for member in values:
+        if isinstance(member, dict):
+            if not all(isinstance(key, str) for key in member):
                 raise UnparseableDocument("it has a key that is not a string")
-        elif isinstance(one, (int, float, Decimal)):
-            if not (isinstance(one, int) or Decimal(one).is_finite()):
-                raise UnparseableDocument(f"{one} is not a number of JSON")
-            if _is_long(one):
+        elif isinstance(member, (int, float, Decimal)):
+            if not (isinstance(member, int) or Decimal(member).is_finite()):
+                raise UnparseableDocument(f"{member} is not a number of JSON")
+            if _is_long(member):
                 raise UnparseableDocument(f"it has a number of more than {MOST_DIGITS:,} digits")
-        elif one is not None and not isinstance(one, (str, list, tuple)):
-            raise UnparseableDocument(f"{type(one).__name__} is not a type of JSON")
+        elif member is not None and not isinstance(member, (str, list, tuple)):
+            raise UnparseableDocument(f"{type(member).__name__} is not a type of JSON")
     if not all(map(_is_encodable, strings(values))):
         raise UnparseableDocument(f"it has {HALF_PAIR}")
     return len(values)
@@ -130,7 +139,9 @@ def _is_long(number: Number) -> bool:
 
 def strings(values: Iterable[Any]) -> Iterator[str]:
     """Yield the strings in an iterable, and the keys of its objects."""
-    texts = chain.from_iterable(one if isinstance(one, dict) else (one,) for one in values)
+    texts = chain.from_iterable(
+        member if isinstance(member, dict) else (member,) for member in values
+    )
     return (text for text in texts if isinstance(text, str))
 
 
@@ -177,8 +188,8 @@ def exact(text: str) -> float | Decimal:
 
 
 def _too_long(text: str) -> UnparseableDocument:
-    shown = f" ({text[:20]}…)" if text else ""
-    return UnparseableDocument(f"a number of more than {MOST_DIGITS:,} digits{shown}", "limit")
+    beginning = f" ({text[:20]}…)" if text else ""
+    return UnparseableDocument(f"a number of more than {MOST_DIGITS:,} digits{beginning}", "limit")
 
 
 def pointer(path: Iterable[str | int]) -> str:
@@ -219,3 +230,71 @@ def resolve(fragment: str, schema: Any) -> tuple[tuple[str | int, ...], Any] | N
             return None
         schema = schema[path[-1]]
     return tuple(path), schema
+
+
+# Reading documents
+
+_HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+
+
+def read(text: str, format: str = "json", *, schema: Any = True) -> Any:
+    """Return the value of a document.
+
+    Args:
+        text: The document.
+        format: ``json``, or a format that a plug-in brings.
+        schema: The schema that the value should satisfy. In some formats, it determines types.
+
+    Raises:
+        ConfigError: If no plug-in brings the format.
+        UnparseableDocument: If the document is not in the format, or exceeds a limit.
+    """
+    if format == "json":
+        return read_json(text)
+    return Kind("document_formats").load(format)(text, schema)
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a JSON document.
+
+    Raises:
+        UnparseableDocument: If the text is not a valid document. For a syntax error, the message
+            states the line and the column.
+    """
+    check_length(text)
+    value = decoded(_DECODER, text)
+    # Skip the walk if the text alone shows that the value is neither too deep nor too large.
+    if len(text) > MOST_NODES or text.count("[") + text.count("{") > DEEPEST:
+        check_size(value)
+    if _HALF.search(text) and not is_encodable(value):
+        raise UnparseableDocument(HALF_PAIR)
+    return value
+
+
+def decoded(decoder: json.JSONDecoder, text: str) -> Any:
+    """Return what a decoder reads, with its error as `UnparseableDocument`."""
+    try:
+        return decoder.decode(text)
+    except json.JSONDecodeError as error:
+        problem = f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
+        place = f"(line {error.lineno}, column {error.colno})"
+        raise UnparseableDocument(f"{problem} {place}") from None
+    except RecursionError:
+        raise UnparseableDocument(TOO_DEEP, "limit") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        key = next(key for key, count in counts.items() if count > 1)
+        raise UnparseableDocument(f"the key {json.dumps(key)[:60]} occurs twice in one object")
+    return members
+
+
+def _constant(name: str) -> NoReturn:
+    raise UnparseableDocument(f"{name} is not a JSON number")
+
+
+_NUMBERS: Any = {"parse_float": exact, "parse_int": whole}
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, **_NUMBERS)

@@ -75,16 +75,16 @@ def check_schema(schema: Any) -> int:
         raise DataInvalid(f"This is not a JSON Schema: {error}.", "Fix the schema.") from None
 
 
-def check_work(values: int, value: Any, most: int) -> None:
+def check_work(values: int, value: Any, limit: int) -> None:
     """Raise Undecided if validating a document is too much work.
 
     The work is the number of ``values`` in the schema times that in the document, where 16
-    characters count as a value. ``most`` is the maximum.
+    characters count as a value. ``limit`` is the maximum.
     """
-    if values * (limits.MOST_NODES + limits.MOST_CHARACTERS // 16) <= most:  # any document is fine
+    if values * (limits.MOST_NODES + limits.MOST_CHARACTERS // 16) <= limit:  # any document is fine
         return
     nodes, characters, _ = measured(value)
-    if values * (nodes + characters // 16) > most:
+    if values * (nodes + characters // 16) > limit:
         size = f"{nodes:,} values and {characters:,} characters"
         raise Undecided(f"A document of {size} is too much for a schema of {values:,} values.")
 
@@ -116,12 +116,12 @@ def parts(schema: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Yield the path and the value of each object in a schema, including the root."""
     stack: list[tuple[Path, Any]] = [((), schema)]
     while stack:
-        path, one = stack.pop()
-        if isinstance(one, dict):
-            yield path, one
-            stack.extend(((*path, key), below) for key, below in one.items())
-        elif isinstance(one, list):
-            stack.extend(((*path, index), below) for index, below in enumerate(one))
+        path, part = stack.pop()
+        if isinstance(part, dict):
+            yield path, part
+            stack.extend(((*path, key), below) for key, below in part.items())
+        elif isinstance(part, list):
+            stack.extend(((*path, index), below) for index, below in enumerate(part))
 
 
 def features(schema: Any) -> tuple[str, ...]:
@@ -132,8 +132,8 @@ def features(schema: Any) -> tuple[str, ...]:
 
 def _keywords(schema: Any, depth: int) -> Iterator[str]:
     if isinstance(schema, list) and depth <= limits.DEEPEST:
-        for one in schema:
-            yield from _keywords(one, depth + 1)
+        for member in schema:
+            yield from _keywords(member, depth + 1)
     if not isinstance(schema, dict) or depth > limits.DEEPEST:
         return
     for keyword, value in schema.items():
@@ -172,13 +172,13 @@ def misspelt(schema: Any) -> dict[str, str]:
     >>> misspelt({"requird": ["a"], "properties": {"requird": {"minimun": 1, "x-unit": "m"}}})
     {'requird': 'required', 'minimun': 'minimum'}
     """
-    found: dict[str, str] = {}
-    for one in _schemas(schema, 0):
-        for keyword in one:
+    meanings: dict[str, str] = {}
+    for subschema in _schemas(schema, 0):
+        for keyword in subschema:
             unknown = keyword not in _ASSERTIONS | _ANNOTATIONS
             if unknown and (meant := _resembling(keyword)) in _ASSERTIONS:
-                found[keyword] = meant
-    return found
+                meanings[keyword] = meant
+    return meanings
 
 
 def _resembling(keyword: str) -> str:
@@ -187,7 +187,7 @@ def _resembling(keyword: str) -> str:
         return ""
     written = keyword.lower()
     close = get_close_matches(written, _KEYWORDS, n=1, cutoff=0.85)
-    close = close or [one for one in _KEYWORDS if sorted(one) == sorted(written)]
+    close = close or [word for word in _KEYWORDS if sorted(word) == sorted(written)]
     # Shorter keywords resemble other words: "note" is not "not".
     return _KEYWORDS[close[0]] if close and len(close[0]) > 3 else ""
 
@@ -195,8 +195,8 @@ def _resembling(keyword: str) -> str:
 def _schemas(schema: Any, depth: int) -> Iterator[dict[str, Any]]:
     """Yield a schema and those in it, except boolean ones."""
     if isinstance(schema, list) and depth <= limits.DEEPEST:
-        for one in schema:
-            yield from _schemas(one, depth + 1)
+        for member in schema:
+            yield from _schemas(member, depth + 1)
     if not isinstance(schema, dict) or depth > limits.DEEPEST:
         return
     yield schema
@@ -214,8 +214,8 @@ def last_name(uri: str) -> str:
 
 def embedded(schema: Any) -> list[tuple[Path, str]]:
     """Return the path and the last part of the id of each embedded schema."""
-    found = ((path, one.get("$id", one.get("id"))) for path, one in parts(schema) if path)
-    return [(path, last_name(uri)) for path, uri in found if isinstance(uri, str)]
+    ids = ((path, part.get("$id", part.get("id"))) for path, part in parts(schema) if path)
+    return [(path, last_name(uri)) for path, uri in ids if isinstance(uri, str)]
 
 
 def path_within(
@@ -227,10 +227,13 @@ def path_within(
     starts at the first schema in which it exists. A path that exists in none is returned unchanged.
     """
     name = last_name((uri or "").partition("#")[0])
-    starts = [start for start, own in inside if uri and own == name]
-    places = ((*start, *path) for start in (*starts, (), *(start for start, _ in inside)))
-    found = (one for one in places if follow(schema, one, missing=_NOTHING) is not _NOTHING)
-    return next(found, tuple(path))
+    identified = [start for start, embedded_name in inside if embedded_name == name]
+    starts = [*(identified if uri else ()), (), *(start for start, _ in inside)]
+    for start in starts:
+        whole_path = (*start, *path)
+        if follow(schema, whole_path, missing=_NOTHING) is not _NOTHING:
+            return whole_path
+    return tuple(path)
 
 
 LONGEST_VALUE = 120  # maximum characters of a value in a violation
@@ -269,14 +272,14 @@ def score(violations: Sequence[Violation]) -> Score:
     """Return a document's score, with the first violations as the reason."""
     if not violations:
         return Score(value=True, passed=True)
-    first = [one.message for one in violations[:MOST_IN_REASON]]
+    first = [violation.message for violation in violations[:MOST_IN_REASON]]
     if len(violations) > MOST_IN_REASON:
         first.append(f"and {len(violations) - MOST_IN_REASON:,} more")
     errors = [
-        {name: truncated(text, 200) for name, text in asdict(one).items()}
-        for one in violations[:MOST_IN_DETAILS]
+        {name: truncated(text, 200) for name, text in asdict(violation).items()}
+        for violation in violations[:MOST_IN_DETAILS]
     ]
-    keywords = dict(Counter(one.keyword[:60] for one in violations))
+    keywords = dict(Counter(violation.keyword[:60] for violation in violations))
     details = {"errors": errors, "keywords": keywords, "n_errors": len(violations)}
     return Score(False, False, truncated("; ".join(first), LONGEST_REASON), details)
 

@@ -15,7 +15,7 @@ import jsonschema_rs
 from msgspec.structs import replace
 
 from harness.errors import DataInvalid
-from harness.scoring.validators import documents, schemas
+from harness.scoring.validators import limits, schemas
 from harness.scoring.validators.limits import follow, pointer, resolve
 from harness.scoring.validators.schemas import Draft, Undecided, Violation, value_text
 
@@ -31,9 +31,10 @@ MOST_FINDINGS = 500_000
 """Maximum number of routes (see `Routes`) times number of values in the document, if all violations
 are to be listed. A product of 90,000 takes a second."""
 MOST_STEPS = 100_000  # maximum backtracks of a pattern that is not regular
-SMALL_PATTERN, LARGEST_PATTERN = 128 * 1024, 4 * 1024 * 1024
-"""Maximum size in bytes of a compiled pattern: to count as small, and to be accepted at all.
-Searching a million characters for a small pattern takes 4 s."""
+LARGEST_PATTERN = 4 * 1024 * 1024  # maximum size in bytes of a compiled pattern
+SMALL_PATTERN = 128 * 1024
+"""Maximum size in bytes of a compiled pattern that counts as small. Searching a million characters
+for it takes 4 s."""
 MOST_CHARACTERS_FOR_PATTERNS = 10_000
 """Maximum characters of a document if a pattern of the schema is large or not regular. Its search
 takes quadratic time: 0.1 s for this many characters."""
@@ -45,7 +46,8 @@ class StrictValidator:
     """A schema compiled by jsonschema-rs (see `harness.scoring.validators.Validator`)."""
 
     def __init__(self, schema: Any, draft: Draft) -> None:
-        self.schema, self.draft = schema, draft
+        self.schema = schema
+        self.draft = draft
         self._values = schemas.check_schema(schema)
         self._routes = Routes(schema)
         self._embedded = schemas.embedded(schema)
@@ -58,7 +60,7 @@ class StrictValidator:
         Raises:
             UnparseableDocument: If the document is not in the format, or exceeds a limit.
         """
-        return documents.read(text, format, schema=self.schema)
+        return limits.read(text, format, schema=self.schema)
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
         """Return a value's violations, or only one if listing all would take too long.
@@ -92,7 +94,8 @@ class StrictValidator:
             raise Undecided(f"{problem}, which are large or not regular.")
 
     def _violation(self, error: Any, value: Any) -> Violation:
-        kind, keyword = error.kind, str(error.kind.name)
+        kind = error.kind
+        keyword = str(kind.name)
         kinds: Any = jsonschema_rs.ValidationErrorKind
         if isinstance(kind, (kinds.BacktrackLimitExceeded, kinds.RegexEngineFailure)):
             place = pointer(error.instance_path) or "the root"
@@ -104,26 +107,27 @@ class StrictValidator:
         path = schemas.path_within(
             self.schema, error.schema_path, self._embedded, error.absolute_keyword_location
         )
-        found = follow(value, error.instance_path)
+        actual = follow(value, error.instance_path)
         extras = schemas.keyword_at(error.evaluation_path) == "additionalProperties"
         if keyword in ("contains", "required") and path:
             keyword = schemas.keyword_at(path) or keyword  # minContains, dependentRequired
-            if keyword == "maxContains" and self._has_none(path, found):
-                keyword, path = "contains", (*path[:-1], "contains")
-        elif keyword == "falseSchema" and extras and isinstance(found, dict):
+            if keyword == "maxContains" and self._has_none(path, actual):
+                keyword = "contains"
+                path = (*path[:-1], keyword)
+        elif keyword == "falseSchema" and extras and isinstance(actual, dict):
             # If no other keyword allows a member, the engine reports the object.
-            keyword, found = "additionalProperties", list(found)
-        asked = False if keyword == "falseSchema" else follow(self.schema, path)
-        expected, found = details.get("property", asked), details.get("unexpected", found)
+            keyword = "additionalProperties"
+            actual = list(actual)
+        keyword_value = False if keyword == "falseSchema" else follow(self.schema, path)
         return Violation(
-            pointer(error.instance_path),
-            keyword,
-            value_text(expected),
-            value_text(found),
-            pointer(path),
+            path=pointer(error.instance_path),
+            keyword=keyword,
+            expected=value_text(details.get("property", keyword_value)),
+            found=value_text(details.get("unexpected", actual)),
+            schema_path=pointer(path),
         )
 
-    def _has_none(self, path: Sequence[str | int], found: Any) -> bool:
+    def _has_none(self, path: Sequence[str | int], instance: Any) -> bool:
         """Return whether `contains` rather than `maxContains` is violated."""
         around = follow(self.schema, path[:-1])
         if not isinstance(around, dict) or "minContains" in around:
@@ -131,8 +135,8 @@ class StrictValidator:
         try:
             engine, _ = _compiled({"contains": around.get("contains")}, self.draft)
         except DataInvalid:  # a reference to another part of the schema
-            return isinstance(found, list) and not found
-        return not _guarded(lambda: engine.is_valid(found))
+            return isinstance(instance, list) and not instance
+        return not _guarded(lambda: engine.is_valid(instance))
 
 
 def _compiled(schema: Any, draft: Draft) -> tuple[Any, bool]:
@@ -158,7 +162,8 @@ def _compiled(schema: Any, draft: Draft) -> tuple[Any, bool]:
     remedy = "Fix it, or name its draft in $schema."
     where = pointer(error.instance_path) or "its root"
     if "Referencing" in type(error.kind).__name__:
-        problem, where = "A $ref of the schema points to nothing", "within it"
+        problem = "A $ref of the schema points to nothing"
+        where = "within it"
         remedy = "References are not fetched: copy what they name into $defs."
     raise DataInvalid(f"{problem} {where}: {' '.join(error.message.split())[:300]}.", remedy)
 
@@ -192,12 +197,12 @@ def _inside(schema: dict[str, Any], words: Sequence[str]) -> tuple[list[Any], li
     one_of: list[Any] = []
     others: list[Any] = []
     for word in words:
-        found = schema.get(word)
-        if isinstance(found, list):
-            one_of += found
-        elif isinstance(found, dict):
-            named = found.values() if word in schemas.MAPS else [found]
-            (one_of if word == "properties" else others).extend(named)
+        value = schema.get(word)
+        if isinstance(value, list):
+            one_of += value
+        elif isinstance(value, dict):
+            subschemas = value.values() if word in schemas.MAPS else [value]
+            (one_of if word == "properties" else others).extend(subschemas)
     return one_of, others
 
 
@@ -215,12 +220,12 @@ class Routes:
     @cached_property
     def _names(self) -> dict[str, Any]:
         """The subschema of each anchor, and of the last part of each id."""
-        return {
-            schemas.last_name(schema[word]).lstrip("#"): schema
-            for _, schema in reversed([*schemas.parts(self.schema)])  # the first of a name counts
-            for word in ("$dynamicAnchor", "$anchor", "id", "$id")
-            if isinstance(schema.get(word), str)
-        }
+        names: dict[str, Any] = {}
+        for _, schema in reversed([*schemas.parts(self.schema)]):  # the first of a name counts
+            for word in ("$dynamicAnchor", "$anchor", "id", "$id"):
+                if isinstance(schema.get(word), str):
+                    names[schemas.last_name(schema[word]).lstrip("#")] = schema
+        return names
 
     def at(self, depth: int) -> int:
         """Return the largest number of routes, up to `MOST_ROUTES`, in a document of this depth."""
@@ -241,13 +246,16 @@ class Routes:
         total = len(schema) + (len(required) if isinstance(required, list) else 0) or 1
         total += sum(self._count(part, depth, chain + 1) for part in self._in_place(schema))
         if depth:
-            total += max(
-                max((self._count(one, depth - 1, 0) for one in one_of), default=0)
-                + sum(self._count(one, depth - 1, 0) for one in others)
-                for one_of, others in (_inside(schema, _ITEMS), _inside(schema, _MEMBERS))
-            )
+            total += max(self._below(schema, depth, words) for words in (_ITEMS, _MEMBERS))
         self._counted[key] = min(total, MOST_ROUTES)
         return self._counted[key]
+
+    def _below(self, schema: dict[str, Any], depth: int, words: Sequence[str]) -> int:
+        """Return the number of routes at one item or member of a value."""
+        one_of, others = _inside(schema, words)
+        alternatives = [self._count(subschema, depth - 1, 0) for subschema in one_of]
+        common = [self._count(subschema, depth - 1, 0) for subschema in others]
+        return max(alternatives, default=0) + sum(common)
 
     def _in_place(self, schema: dict[str, Any]) -> list[Any]:
         """Return the subschemas that apply to the same value as the schema."""
@@ -261,5 +269,5 @@ class Routes:
         target = self._names.get(schemas.last_name(base), self.schema) if base else self.schema
         if fragment and not fragment.startswith("/"):
             return self._names.get(fragment, True)
-        found = resolve(fragment, target)
-        return found[1] if found else True
+        target_at = resolve(fragment, target)
+        return target_at[1] if target_at else True

@@ -64,16 +64,16 @@ class JsonlTask(RowsTask):
         judges: Mapping[str, bool] | None = None,
         panels: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        known = PRESETS[preset] if preset else {}
+        defaults = PRESETS[preset] if preset else {}
         builtin = choices.example if choices else EXAMPLE
         super().__init__(
             RowFile(builtin if path == "builtin" else data.file(path)),
             data,
-            prompt=prompt or known.get("prompt"),
-            system=system or known.get("system"),
-            extract=extract or known.get("extract"),
-            checks=checks or known.get("checks"),
-            gold=gold or known.get("gold"),
+            prompt=prompt or defaults.get("prompt"),
+            system=system or defaults.get("system"),
+            extract=extract or defaults.get("extract"),
+            checks=checks or defaults.get("checks"),
+            gold=gold or defaults.get("gold"),
             groups=groups,
             on_truncated=on_truncated,
             feedback=feedback,

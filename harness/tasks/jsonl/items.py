@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -22,12 +22,15 @@ from typing import Any, TypeAlias
 import yaml
 from msgspec import Struct
 from msgspec.structs import replace
+from typing_extensions import override
 
-from harness.datasets.rows import Row
+from harness.datasets.rows import Row, converted, refuse_tool_calls
 from harness.errors import ConfigError, DataInvalid, nearest, raised_as
-from harness.records import DecodingConstraint, Message, UserRole, encodable
+from harness.ports import Task
+from harness.prompts import Template
+from harness.records import DecodingConstraint, Instance, Message, UserRole, encodable
 from harness.scoring.checks import FROM_ROW, JUDGE, Check, field_of, from_row
-from harness.scoring.extraction import Extraction, garbled
+from harness.scoring.extraction import Extraction, faults, garbled
 from harness.scoring.numbers import only_number
 
 ByJudge: TypeAlias = Mapping[str, tuple[str, ...]]  # maps judges to the criteria of their checks
@@ -61,8 +64,8 @@ class JsonlItem(Struct, frozen=True):
         item = self
         for answer in answers:
             following, *_ = item.later
-            said = (*item.messages, Message("assistant", answer), *following.messages)
-            item = replace(following, messages=said)
+            messages = (*item.messages, Message("assistant", answer), *following.messages)
+            item = replace(following, messages=messages)
         return item
 
 
@@ -74,7 +77,16 @@ def written_checks(row: Row) -> Iterator[Any]:
         yield from checks if isinstance(checks, list) else ()
 
 
-def target_warnings(row: Row, parser: Extraction | None) -> Iterator[str]:
+def parser_warnings(item: JsonlItem, parser: Extraction | None) -> Iterator[str]:
+    """Yield warnings about a row's targets, and about a prompt that its parser does not fit."""
+    yield from _target_warnings(item.row, parser)
+    if parser is not None:
+        requests = [turn.content for turn in item.messages if turn.role != "assistant"]
+        answers = [turn.content for turn in item.messages if turn.role == "assistant"]
+        yield from faults(requests, answers, parser)
+
+
+def _target_warnings(row: Row, parser: Extraction | None) -> Iterator[str]:
     """Yield warnings about targets that look like lists, or that the parser would misread."""
     for field in FROM_ROW:
         text = row.get(field)
@@ -134,15 +146,15 @@ def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
 
     The mapping in the row's field ``groups`` takes precedence over the fields that ``labels`` name.
     """
-    own = row.get("groups", {})
-    if not isinstance(own, Mapping):
+    row_groups = row.get("groups", {})
+    if not isinstance(row_groups, Mapping):
         raise DataInvalid("'groups' must be a mapping of labels to names.")
     for label in labels:
         if label not in row:
-            said = f"task.groups names {label!r:.60}, which the row does not have."
-            raise DataInvalid(said, nearest(label, map(str, row)))
+            problem = f"task.groups names {label!r:.60}, which the row does not have."
+            raise DataInvalid(problem, nearest(label, map(str, row)))
     groups = {}
-    for label, value in {**{label: row[label] for label in labels}, **own}.items():
+    for label, value in {**{label: row[label] for label in labels}, **row_groups}.items():
         if not isinstance(value, str | int | float):
             raise DataInvalid(f"the group {label!r:.60} must be text, a number, true or false.")
         text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -152,8 +164,8 @@ def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
 
 def _gsm8k(row: Row) -> Row:
     answer = row.get("answer", row.get("target"))
-    said = re.search(r"####\s*(.+?)\s*$", answer) if isinstance(answer, str) else None
-    target = only_number(said[1]) if said else None
+    conclusion = re.search(r"####\s*(.+?)\s*$", answer) if isinstance(answer, str) else None
+    target = only_number(conclusion[1]) if conclusion else None
     if target is None:
         raise DataInvalid("'answer' must end in '#### ' and a number.")
     return {**row, "target": format(target, "f")}
@@ -189,25 +201,30 @@ class JudgeChecks:
         rows: Callable[[], Iterable[Row]] = tuple,
     ) -> None:
         self._shared = [check for check in shared if check.checker == JUDGE]
-        self._judges, self._panels, self._rows = judges, panels or {}, rows
+        self._judges = judges
+        self._panels = panels or {}
+        self._rows = rows
         for check in self._shared:
             with raised_as(ConfigError, "task.checks: "):
                 self._refuse(check)
 
     def of(self, checks: Sequence[Check], row: Row) -> ByJudge:
         """Return the criteria of each judge that a row's checks name."""
-        found: dict[str, tuple[str, ...]] = {}
-        for check in (one for one in checks if one.checker == JUDGE):
+        by_judge: dict[str, tuple[str, ...]] = {}
+        for check in checks:
+            if check.checker != JUDGE:
+                continue
             self._refuse(check)
             criteria = _criteria(check, row)
-            found |= {judge: found.get(judge) or criteria for judge in self._members(check.name)}
-        return found
+            for judge in self._members(check.name):
+                by_judge[judge] = by_judge.get(judge) or criteria
+        return by_judge
 
     def refuse_without_criteria(self, turns: Sequence[JsonlItem]) -> None:
         """Raise DataInvalid if a judge of these turns needs criteria but has none."""
         for judge, by_criteria in (self._judges or {}).items():
-            asked = [one for one in turns if self._scores(one, judge)]
-            if by_criteria and asked and not any(self.judged_by(one, judge) for one in asked):
+            judged = [item for item in turns if self._scores(item, judge)]
+            if by_criteria and judged and not any(self.judged_by(item, judge) for item in judged):
                 remedy = "Write criteria into its check or into the row."
                 raise DataInvalid(f"the judge {judge!r} has no criteria to decide on.", remedy)
 
@@ -221,17 +238,19 @@ class JudgeChecks:
     def _scores(self, item: JsonlItem, judge: str) -> bool:
         return judge in item.judges or judge not in self._named
 
-    def criteria(self, row: Row, found: ByJudge, judge: str | None) -> tuple[str, ...]:
+    def criteria(self, row: Row, by_judge: ByJudge, judge: str | None) -> tuple[str, ...]:
         """Return the criteria of a row for one judge, or for all judges (None).
 
-        ``found`` has the criteria in the row's checks, by judge.
+        ``by_judge`` has the criteria in the row's checks, by judge.
         """
-        if own := found.get(judge or ""):
-            return own
-        others = [] if judge in found else [text for own in found.values() for text in own]
-        of_row = _texts(row[CRITERIA], f"the field {CRITERIA!r}") if CRITERIA in row else []
-        # A repeated criterion would be paid for again.
-        return tuple(dict.fromkeys([*others, *of_row]))
+        if judge_criteria := by_judge.get(judge or ""):
+            return judge_criteria
+        criteria: list[str] = []
+        if judge not in by_judge:
+            criteria.extend(chain.from_iterable(by_judge.values()))
+        if CRITERIA in row:
+            criteria += _texts(row[CRITERIA], f"the field {CRITERIA!r}")
+        return tuple(dict.fromkeys(criteria))  # a repeated one would be paid for again
 
     def _members(self, name: str) -> Sequence[str]:
         return self._panels.get(name, (name,))
@@ -239,50 +258,183 @@ class JudgeChecks:
     @cached_property
     def _named(self) -> frozenset[str]:
         """The names of all judges that a check names."""
-        named = {judge for check in self._shared for judge in self._members(check.name)}
-        if self._judges is None or self._judges.keys() - named:
+        judges = set[str]()
+        for check in self._shared:
+            judges.update(self._members(check.name))
+        if self._judges is None or self._judges.keys() - judges:
             for entry in chain.from_iterable(map(written_checks, self._rows())):
                 judge = entry.get(JUDGE) if isinstance(entry, Mapping) else None
                 if isinstance(judge, str):
-                    named.update(self._members(judge))
-        return frozenset(named)
+                    judges.update(self._members(judge))
+        return frozenset(judges)
 
     def _refuse(self, check: Check) -> None:
         for option in check.options:
             if option != CRITERIA:
-                said = f"the check {check.name!r} by a judge has no option {option!r:.60}."
-                raise DataInvalid(said, nearest(option, [CRITERIA]))
+                problem = f"the check {check.name!r} by a judge has no option {option!r:.60}."
+                raise DataInvalid(problem, nearest(option, [CRITERIA]))
         if self._judges is None:
             return
         members = self._members(check.name)
         if not self._judges.keys() >= set(members):
             remedy = nearest(check.name, [*self._judges, *self._panels])
-            said = f"a check names the judge {check.name!r:.60}, which is not in the run file."
-            raise DataInvalid(said, remedy or "Add it to judges: (harness docs judges).")
+            problem = f"a check names the judge {check.name!r:.60}, which is not in the run file."
+            raise DataInvalid(problem, remedy or "Add it to judges: (harness docs judges).")
         without = [judge for judge in members if not self._judges[judge]]
         if CRITERIA in check.options and without:
-            said = f"the judge {without[0]!r} does not decide on criteria, but a check has some."
-            raise DataInvalid(said, "Remove them, or use a judge that does, such as yes_no.")
+            problem = f"the judge {without[0]!r} does not decide on criteria, but a check has some."
+            raise DataInvalid(problem, "Remove them, or use a judge that does, such as yes_no.")
 
 
 def _criteria(check: Check, row: Row) -> tuple[str, ...]:
     """Return the criteria that a check lists, with texts from the row."""
     if CRITERIA not in check.options:
         return ()
-    written, of = check.options[CRITERIA], f"of the check {check.name!r}"
-    found: list[str] = []
-    for one in written if isinstance(written, list) else [written]:
-        if (field := field_of(one)) is None:
-            found += _texts(one, f"criteria {of}")
+    stated = check.options[CRITERIA]
+    of_check = f"of the check {check.name!r}"
+    criteria: list[str] = []
+    for item in stated if isinstance(stated, list) else [stated]:
+        field = field_of(item)
+        if field is None:
+            criteria += _texts(item, f"criteria {of_check}")
         else:
-            found += _texts(from_row(row, field, check.name), f"the field {field!r:.60}, {of},")
-    if not found:
-        raise DataInvalid(f"criteria {of} must not be empty.")
-    return tuple(dict.fromkeys(found))
+            texts = from_row(row, field, check.name)
+            criteria += _texts(texts, f"the field {field!r:.60}, {of_check},")
+    if not criteria:
+        raise DataInvalid(f"criteria {of_check} must not be empty.")
+    return tuple(dict.fromkeys(criteria))
 
 
 def _texts(value: object, what: str) -> list[str]:
-    found = value if isinstance(value, list) else [value]
-    if not found or not all(isinstance(one, str) and one.strip() for one in found):
+    texts = value if isinstance(value, list) else [value]
+    if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
         raise DataInvalid(f"{what} must be text or a list of texts, none of them empty.")
-    return list(found)
+    return list(texts)
+
+
+# Conversations: the user's written turns, and users whom a model plays
+
+One: TypeAlias = Instance[JsonlItem]
+
+# Fields of a row with several turns that belong to the last one.
+OF_LAST = ("checks", CRITERIA, "gold", *FROM_ROW)
+_OF_USER = UserRole.__struct_fields__
+_TEMPLATES = ("goal", "persona")  # options of a task's user
+
+
+def turn_rows(row: Row) -> list[Row]:
+    """Return one row for each of a row's ``turns``, or just the row if it has none.
+
+    Each has the fields of the turn and of the row, but only the last has the row's `OF_LAST`.
+    """
+    if "turns" not in row:
+        return [row]
+    turns = row["turns"]
+    if not isinstance(turns, list) or not turns:
+        raise DataInvalid("'turns' must be a list of the user's turns.", "Begin with one.")
+    for key in ("messages", "prompt"):
+        if row.get(key) not in (None, ""):
+            raise DataInvalid(f"the row has 'turns' and {key!r}.", "Keep one.")
+    of_row = {key: value for key, value in row.items() if key != "turns"}
+    common = {key: value for key, value in of_row.items() if key not in OF_LAST}
+    rows = []
+    for number, turn in enumerate(turns, start=1):
+        refuse_tool_calls(turn, f"'turns', {number}")
+        fields = {"content": turn} if isinstance(turn, str) else turn
+        content = fields.get("content") if isinstance(fields, Mapping) else None
+        if not isinstance(content, str) or not content.strip():
+            remedy = "Write a text, or a mapping with the text as its 'content'."
+            raise DataInvalid(f"'turns', {number}: the user's turn has no text.", remedy)
+        role = fields.get("role", "user")
+        if role != "user":
+            problem = f"'turns', {number}: the role is {role!r:.40}, and all turns are the user's."
+            raise DataInvalid(problem, "The model answers each: leave its answers out.")
+        rows.append({**common, **fields})
+    for key in OF_LAST:
+        if key in of_row and key in fields:
+            problem = f"'turns', {len(turns)}: the last turn and the row both have {key!r}."
+            raise DataInvalid(problem, "Keep one: the row's own are those of the last turn.")
+    rows[-1] = {**of_row, **fields}
+    return rows
+
+
+def chained(turns: Sequence[JsonlItem]) -> JsonlItem:
+    """Return the item of a conversation's first turn, with the other turns' items in ``later``."""
+    *before, item = turns
+    for turn in reversed(before):
+        item = replace(turn, later=(item, *item.later))
+    return item
+
+
+class Users:
+    """The users that a model plays: those that rows describe, with defaults from ``task.user``."""
+
+    def __init__(self, shared: Mapping[str, Any] | None) -> None:
+        self._shared = dict(shared or {})
+        if self._shared:
+            with raised_as(ConfigError):
+                _role({"goal": "-", **self._shared}, "task.user")
+        self._templates: dict[str, Template] = {}
+        for name in _TEMPLATES:
+            text = self._shared.get(name)
+            if text is not None:
+                self._templates[name] = Template(text, f"task.user.{name}")
+
+    def of(self, row: Row) -> tuple[UserRole, Row] | None:
+        """Return a row's user and the row to use before the last answer, or None without a user.
+
+        A field ``user`` without any key of a played user is a field like any other.
+        """
+        description = row.get("user")
+        if not isinstance(description, Mapping) or description.keys().isdisjoint(_OF_USER):
+            description = {}
+        if not self._shared and not description:
+            return None
+        for key in ("turns", "choices"):
+            if key in row:
+                raise DataInvalid(f"the row has 'user' and {key!r}.", "Keep one.")
+        user = {**self._shared, **description}
+        for key, template in self._templates.items():
+            if key not in description:
+                user[key] = template.render(row)
+        before = {key: value for key, value in row.items() if key not in (*OF_LAST, "user")}
+        before |= {key: user[key] for key in OF_LAST if key in user}
+        return _role(user, "'user'"), before
+
+
+def _role(user: Mapping[str, Any], where: str) -> UserRole:
+    return converted(dict(user), UserRole, where, ignored=OF_LAST)
+
+
+class Conversations(Task[JsonlItem]):
+    """The members of a task that concern turns (`Scripted`, `Played` and `NamesScores`)."""
+
+    @override
+    def turns(self, instance: One) -> int:
+        """Return the number of the user's turns in a row's ``turns``, or 1 if it has none."""
+        return 1 + len(instance.data.later)
+
+    @override
+    def at_turn(self, instance: One, answers: Sequence[str]) -> One:
+        """Return a row as of the turn after ``answers``: the conversation and the turn's checks."""
+        return replace(instance, data=instance.data.after(answers))
+
+    @override
+    def score_names(self, instance: One) -> Collection[str]:
+        """Return the names of a row's checks in all turns."""
+        item = instance.data
+        rules = [*item.rules, *(item.before.rules if item.before else ())]
+        for turn in item.later:
+            rules += turn.rules
+        return {rule.name for rule in rules}
+
+    @override
+    def user_role(self, instance: One) -> UserRole | None:
+        """Return the user that a model plays in a row, or None if no model plays the user."""
+        return instance.data.role
+
+    @override
+    def at_played_turn(self, instance: One, messages: Sequence[Message], last: bool) -> One:
+        """Return a row as of a turn: the conversation so far, and the checks of the next answer."""
+        item = instance.data if last else instance.data.before or instance.data
+        return replace(instance, data=replace(item, messages=tuple(messages)))

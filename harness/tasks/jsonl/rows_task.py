@@ -8,9 +8,9 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import version
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from msgspec.structs import replace
 from typing_extensions import override
@@ -36,6 +36,7 @@ from harness.records import (
 from harness.scoring.checkers.json_schema import JsonSchemaChecker
 from harness.scoring.checks import (
     FROM_ROW,
+    Check,
     Rules,
     checks_of,
     files,
@@ -44,26 +45,28 @@ from harness.scoring.checks import (
     read_checks,
     target_fields,
 )
-from harness.scoring.extraction import extraction, faults
+from harness.scoring.extraction import extraction
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.text import NO_DICTIONARY, lacks_dictionary
-from harness.tasks.jsonl.conversations import Conversations, Users, chained, turn_rows
 from harness.tasks.jsonl.items import (
+    Conversations,
     JsonlItem,
     JudgeChecks,
+    One,
+    Users,
+    chained,
     first_of,
     groups_of,
+    parser_warnings,
     schema_constraint,
     target_forms,
-    target_warnings,
+    turn_rows,
     written_checks,
 )
 from harness.tasks.jsonl.question_form import QuestionForm, default_form
 from harness.wording import first_few
 
 LOOKED_AT = 200  # number of instances that `prompt_errors` examines
-
-One: TypeAlias = Instance[JsonlItem]
 
 
 class RowsTask(Conversations):
@@ -95,28 +98,29 @@ class RowsTask(Conversations):
         if choices is not None and choices.by_likelihood and (checks or extract or judges):
             problem = f"task.choices.by: {choices.by} compares log-likelihoods, which are not text."
             raise ConfigError(problem, "Remove checks, extract and judges, or choose by letter.")
-        self._source, self._asked_choices = source, choices
+        self._source = source
+        self._chosen_form = choices
         self._judge_names = tuple(judges or ())
         self._judge: str | None = None
         self._extraction = None if extract is None else extraction(extract, "task.extract")
-        self._gold = None if gold is None else Template(gold, "task.gold")
         self._written: dict[str, str] = {}  # files of checks, as the run file names them, by path
 
-        def own(name: str) -> str:
-            self._written[path := data.own(name)] = name
+        def locate(name: str) -> str:
+            path = data.own(name)
+            self._written[path] = name
             return path
 
-        self._shared = read_checks(located(checks or [], own), "task.checks", judges or ())
+        self._shared = read_checks(located(checks or [], locate), "task.checks", judges or ())
         self._rules = Rules(self._shared)
-        self._named = [name for check in self._shared for name in target_fields(check)]
-        self._judges = JudgeChecks(
-            self._shared, judges, panels, lambda: (row for _, row in source.rows())
-        )
-        self._prompt = None if prompt is None else Template(prompt, "task.prompt")
-        self._system = None if system is None else Template(system, "task.system")
-        self._feedback = None if feedback is None else Template(feedback, "task.feedback")
-        self._labels, self._adapt, self._users = groups or [], adapt, Users(user)
-        self._kept: list[One] | None = None
+        self._judges = JudgeChecks(self._shared, judges, panels, self._rows)
+        self._prompt = _template(prompt, "prompt")
+        self._system = _template(system, "system")
+        self._feedback = _template(feedback, "feedback")
+        self._gold = _template(gold, "gold")
+        self._labels = groups or []
+        self._adapt = adapt
+        self._users = Users(user)
+        self._instances: list[One] | None = None
         templates = [prompt, system, *([] if feedback is None else [feedback])]
         scored = [extract, checks, gold, *([] if user is None else [user])]
         self._hashes = {"template_sha256": _hash(templates), "checks_sha256": _hash(scored)}
@@ -127,25 +131,29 @@ class RowsTask(Conversations):
 
         By default, they have one if the first row has choices, and nothing else sets a prompt.
         """
-        if self._asked_choices is None and self._prompt is None:
-            return default_form(next((row for _, row in self._source.rows()), {}))
-        return self._asked_choices
+        if self._chosen_form is None and self._prompt is None:
+            return default_form(next(self._rows(), {}))
+        return self._chosen_form
 
     @cached_property
-    def _template(self) -> Template | None:
+    def _message_template(self) -> Template | None:
         """The template of the user's message, or None if rows have prompts."""
-        own = None if self._choices is None else self._choices.template()
-        return self._prompt or own
+        if self._prompt is not None or self._choices is None:
+            return self._prompt
+        return self._choices.template()
+
+    def _rows(self) -> Iterator[Row]:
+        return (row for _, row in self._source.rows())
 
     def instances(self) -> Iterator[One]:
         """Yield the rows in file order, each with its prompt and checks."""
-        if self._kept is None:
-            found = unique(self._read())
+        if self._instances is None:
+            instances = unique(self._read())
             if self._source.large:
-                yield from found
+                yield from instances
                 return
-            self._kept = list(found)
-        yield from self._kept
+            self._instances = list(instances)
+        yield from self._instances
 
     def _read(self) -> Iterator[tuple[str, One]]:
         for number, (where, row) in enumerate(self._source.rows(), start=1):
@@ -171,13 +179,12 @@ class RowsTask(Conversations):
             options = self._choices.asked(options, messages[-1].content)
         if self._feedback is not None:  # a missing field is an error before the first call
             self._feedback.render({**row, "reasons": [""]})
-        item, groups = self._item(turns, messages, options), groups_of(row, self._labels)
+        item = self._item(turns, messages, options)
+        groups = groups_of(row, self._labels)
         if (user := self._users.of(row)) is not None:
             role, before = user
-            checked = checks_of(before, ()) if "checks" in before else ()
-            rules, judges = self._rules.of(checked, before), self._judges.of(checked, before)
-            earlier = JsonlItem(before, messages, rules, judges)
-            item = replace(item, role=role, before=earlier)
+            checks = checks_of(before, ()) if "checks" in before else ()
+            item = replace(item, role=role, before=self._checked(before, messages, checks))
         if cluster is None and (item.later or item.role):
             # Conversations that begin with the same turn are still different prompts.
             cluster = content_hash((messages, [turn.messages for turn in item.later], item.role))
@@ -186,26 +193,40 @@ class RowsTask(Conversations):
     def _item(self, turns: Sequence[Row], messages: tuple[Message, ...], options: Any) -> JsonlItem:
         *before, last = turns
         checks = [checks_of(turn, self._shared) if "checks" in turn else () for turn in before]
-        own = "checks" in last or self._shared or not (any(checks) or options is not None)
-        checks.append(checks_of(last, self._shared, self._judge_names) if own else ())
+        is_unchecked = options is None and not any(checks)
+        if "checks" in last or self._shared or is_unchecked:
+            checks.append(checks_of(last, self._shared, self._judge_names))
+        else:
+            checks.append(())
         if any(checks) and self.needed_features:
             raise DataInvalid("'checks' cannot read log-likelihoods (task.choices).")
         items = list[JsonlItem]()
-        for turn, checked in zip(turns, checks, strict=True):
-            asked = (Message("user", turn["content"]),) if items else messages
-            rules, judges = self._rules.of(checked, turn), self._judges.of(checked, turn)
-            items.append(JsonlItem(turn, asked, rules, judges, options))
+        for turn, checks_of_turn in zip(turns, checks, strict=True):
+            if items:
+                messages = (Message("user", turn["content"]),)
+            items.append(self._checked(turn, messages, checks_of_turn, options))
         self._judges.refuse_without_criteria(items)
         return chained(items)
 
+    def _checked(
+        self, row: Row, messages: tuple[Message, ...], checks: Sequence[Check], options: Any = None
+    ) -> JsonlItem:
+        rules = self._rules.of(checks, row)
+        return JsonlItem(row, messages, rules, self._judges.of(checks, row), options)
+
     def _conversation(self, row: Row, first: Row) -> tuple[Message, ...]:
-        if self._template is not None and (own := {"messages", "turns"} & row.keys()):
-            raise DataInvalid(f"the row has {min(own)!r}, and task.prompt is set.", "Keep one.")
-        if self._template is None:
-            turns = (Message("user", first["content"]),) if "turns" in row else turns_of(row)
+        template = self._message_template
+        if template is not None:
+            for field in ("messages", "turns"):
+                if field in row:
+                    problem = f"the row has {field!r}, and task.prompt is set."
+                    raise DataInvalid(problem, "Keep one.")
+            turns: tuple[Message, ...] = (Message("user", template.render(row)),)
+            template.refuse_single_braces(row)
+        elif "turns" in row:
+            turns = (Message("user", first["content"]),)
         else:
-            turns = (Message("user", self._template.render(row)),)
-            self._template.refuse_single_braces(row)
+            turns = turns_of(row)
         if not turns[-1].content.strip():
             raise DataInvalid("the prompt is empty.")
         if self._system is None:
@@ -217,9 +238,9 @@ class RowsTask(Conversations):
     @override
     def row_fields(self) -> Iterator[tuple[str, Row]]:
         """Yield each row's id and fields, without those such as ``checks`` and ``messages``."""
-        known = {"id", "groups", "cluster", "checks", "messages", "turns", "user"}
+        reserved = {"id", "groups", "cluster", "checks", "messages", "turns", "user"}
         for number, (where, row) in enumerate(self._source.rows(), start=1):
-            fields = {name: value for name, value in row.items() if name not in known}
+            fields = {name: value for name, value in row.items() if name not in reserved}
             yield encodable(text_id(row, number, f"{where}: ")), fields
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -228,23 +249,28 @@ class RowsTask(Conversations):
         for name in self._checkers():
             if digest := kind("checkers").own_sha256(name):
                 hashes[f"{CODE}{self._written.get(name, name)}"] = digest
-        if self._choices is not None and self._template is not None:
-            hashes["choices"] = _hash([self._choices.settings(), self._template.text])
+        if self._choices is not None and self._message_template is not None:
+            hashes["choices"] = _hash([self._choices.settings(), self._message_template.text])
         return {
             **self._source.fingerprint(),
             **self._hashes,
             "regex": version("regex"),
-            **{f"{self._written.get(key, key)}_sha256": one for key, one in hashes.items()},
+            **{
+                f"{self._written.get(key, key)}_sha256": digest_of
+                for key, digest_of in hashes.items()
+            },
         }
 
     def _checkers(self) -> set[str]:
         """Return the checkers of the run file, and the registered checkers that rows name."""
-        found = {check.checker for check in self._shared}
-        if registered := {*kind("checkers").registered()} - found:
-            entries = chain.from_iterable(written_checks(row) for _, row in self._source.rows())
-            names = (map(str, one if isinstance(one, Mapping) else [one]) for one in entries)
-            found |= registered.intersection(chain.from_iterable(names))
-        return found
+        checkers = {check.checker for check in self._shared}
+        registered = {*kind("checkers").registered()} - checkers
+        if registered:
+            for row in self._rows():
+                for entry in written_checks(row):
+                    names = entry if isinstance(entry, Mapping) else [entry]
+                    checkers |= registered.intersection(map(str, names))
+        return checkers
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return the row's conversation. The harness adds the shots."""
@@ -254,16 +280,16 @@ class RowsTask(Conversations):
     @override
     def needed_features(self) -> frozenset[str]:
         """The feature ``loglikelihoods``, if ``choices`` compares log-likelihoods."""
-        own = self._asked_choices
-        return frozenset({LOGLIKELIHOODS} if own is not None and own.by_likelihood else ())
+        by_likelihood = self._chosen_form is not None and self._chosen_form.by_likelihood
+        return frozenset({LOGLIKELIHOODS} if by_likelihood else ())
 
     @override
     def adapted_request(self, instance: One, request: Request) -> Request:
         """Return the request, or one for the log-likelihoods of a row's choices."""
-        choices, options = self._choices, instance.data.options
-        if choices is None or options is None or not choices.by_likelihood:
+        options = instance.data.options
+        if self._choices is None or options is None or not self._choices.by_likelihood:
             return request
-        return choices.request(options, request)
+        return self._choices.request(options, request)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Return the scores of a choice and of each rule, without values if extraction times out.
@@ -272,18 +298,19 @@ class RowsTask(Conversations):
             Unparseable: If a reply has no answer that the option ``extract`` or a rule can read, or
                 chooses no option.
         """
-        item, of = instance.data, {"text": text, "answer": text}
+        item = instance.data
+        parts = {"text": text, "answer": text}
         if self._extraction is not None and (item.rules or self._choices is not None):
             try:
-                of["answer"] = self._extraction.read(text)
+                parts["answer"] = self._extraction.read(text)
             except PatternTooSlow as error:
                 names = [rule.name for rule in item.rules]
                 if self._choices is not None:
                     names.insert(0, self._choices.score_names[0])
                 return dict.fromkeys(names, Score(None, None, error.message))
         score = self._rules.score
-        rules = {rule.name: score(rule, of[rule.of], instance) for rule in item.rules}
-        return self._choice(instance, of["answer"]) | rules
+        rules = {rule.name: score(rule, parts[rule.of], instance) for rule in item.rules}
+        return self._choice(instance, parts["answer"]) | rules
 
     def _choice(self, instance: One, answer: str) -> dict[str, Score]:
         """Return the scores of the option that an answer chooses, or {} without options."""
@@ -302,11 +329,11 @@ class RowsTask(Conversations):
 
         Rules that check the whole reply give no score.
         """
-        found = self._choice(instance, answer)
+        scores = self._choice(instance, answer)
         for rule in instance.data.rules:
             if rule.of == "answer":
-                found[rule.name] = self._rules.score(rule, answer, instance)
-        return {name: replace(score, passed=None) for name, score in found.items()}
+                scores[rule.name] = self._rules.score(rule, answer, instance)
+        return {name: replace(score, passed=None) for name, score in scores.items()}
 
     @override
     def extracted(self, instance: One, text: str) -> str | None:
@@ -314,13 +341,14 @@ class RowsTask(Conversations):
 
         The result is None if the checks read the whole reply, or if the reply has no such part.
         """
-        found, options = self._extraction, instance.data.options
-        if found is None and options is None:
-            checkers = map(self._rules.checker, instance.data.rules)
-            own = (one.extraction for one in checkers if isinstance(one, JsonSchemaChecker))
-            found = next(own, None)
+        parser = self._extraction
+        options = instance.data.options
+        if parser is None and options is None:
+            for checker in map(self._rules.checker, instance.data.rules):
+                if parser is None and isinstance(checker, JsonSchemaChecker):
+                    parser = checker.extraction
         try:
-            part = None if found is None else found.read(text)
+            part = None if parser is None else parser.read(text)
             if self._choices is None:
                 return part
             return self._choices.chosen(options, text if part is None else part)
@@ -337,8 +365,8 @@ class RowsTask(Conversations):
         reasons = [score.reason or "not as asked" for score in failed]
         if self._feedback is not None:
             return self._feedback.render({**instance.data.row, "reasons": reasons})
-        listed = (f"- {reason}" for reason in reasons)
-        return "\n".join(["That is not right yet:", *listed, "Please answer again."])
+        listed = "".join(f"- {reason}\n" for reason in reasons)
+        return f"That is not right yet:\n{listed}Please answer again."
 
     def reference(self, instance: One) -> str | None:
         """Return a correct answer: the template ``gold`` rendered for the row.
@@ -346,30 +374,36 @@ class RowsTask(Conversations):
         Without a template, it is the row's field ``gold``, its target, or the field that a check
         names, in the first form that passes the checks (None if none passes).
         """
-        found = self._candidates(instance.data)
+        candidates = self._candidates(instance.data)
         if self._gold is not None and not instance.data.later:
-            return next(found)
-        return next((text for text in found if self._passes(instance, text)), None)
+            return next(candidates)
+        return next((text for text in candidates if self._passes(instance, text)), None)
 
     @override
     def wrong_answer(self, instance: One) -> str | None:
         """Return a wrong option's letter or text, or None without options."""
-        choices, options = self._choices, instance.data.options
-        return choices.wrong_answer(options, instance.id) if choices and options else None
+        options = instance.data.options
+        if self._choices is None or not options:
+            return None
+        return self._choices.wrong_answer(options, instance.id)
 
     @override
     def expected_answer(self, instance: One) -> str | None:
         """Return the reference, else a target, else None."""
-        found = list(self._candidates(instance.data))
-        readable = [text for text in found if self._scores(instance, text) is not None]
-        return self.reference(instance) or next(iter(readable or found), None)
+        candidates = list(self._candidates(instance.data))
+        readable = [text for text in candidates if self._scores(instance, text) is not None]
+        return self.reference(instance) or next(iter(readable or candidates), None)
 
     def _candidates(self, item: JsonlItem) -> Iterator[str]:
         row = item.row
         if self._gold is not None and not item.later:
-            yield self._gold.render({**row, **{f: first_of(row[f]) for f in FROM_ROW if f in row}})
+            targets = {field: first_of(row[field]) for field in FROM_ROW if field in row}
+            yield self._gold.render({**row, **targets})
             return
-        fields = ("gold", *FROM_ROW, *(() if item.later else self._named))
+        fields = ["gold", *FROM_ROW]
+        if not item.later:
+            for check in self._shared:
+                fields += target_fields(check)
         yield from filter(str.strip, target_forms(row, fields, self._extraction))
 
     @override
@@ -382,8 +416,9 @@ class RowsTask(Conversations):
     def instruction(self, instance: One) -> str:
         """Return the row's conversation as one string, for a judge."""
         turns = instance.data.messages
-        several = "\n\n".join(f"{turn.role}: {turn.content}" for turn in turns)
-        return several if len(turns) > 1 else turns[0].content
+        if len(turns) == 1:
+            return turns[0].content
+        return "\n\n".join(f"{turn.role}: {turn.content}" for turn in turns)
 
     @override
     def criteria(self, instance: One) -> Sequence[Criterion]:
@@ -411,20 +446,21 @@ class RowsTask(Conversations):
     def prompt_errors(self) -> list[str]:
         """Return warnings about the prompt, ``extract``, targets, and the schemas of rows."""
         if self._prompt is not None and not self._prompt.names:
-            first = [one.data for one in islice(self.instances(), 2)]
-            if first[0].role is None and first[0].messages == first[-1].messages and first[1:]:
-                said = "task.prompt uses no field of the rows, so that all have the same prompt."
-                return [f"{said} Fields are written {{{{ question }}}}."]
-        found: dict[str, list[str]] = {}
-        for row in islice(self.instances(), LOOKED_AT):
-            instance = self.at_turn(row, [""] * len(row.data.later))
+            items = [instance.data for instance in islice(self.instances(), 2)]
+            same = len(items) == 2 and items[0].messages == items[1].messages
+            if same and items[0].role is None:
+                problem = "task.prompt uses no field of the rows, so that all have the same prompt."
+                return [f"{problem} Fields are written {{{{ question }}}}."]
+        ids: dict[str, list[str]] = {}  # by problem
+        for first_turn in islice(self.instances(), LOOKED_AT):
+            instance = self.at_turn(first_turn, [""] * len(first_turn.data.later))
             for problem in self._problems(instance):
-                found.setdefault(problem, []).append(instance.id)
-        return [f"{problem} ({first_few(ids, 1)})" for problem, ids in found.items()]
+                ids.setdefault(problem, []).append(instance.id)
+        return [f"{problem} ({first_few(ids_of, 1)})" for problem, ids_of in ids.items()]
 
     def _problems(self, instance: One) -> Iterator[str]:
-        item, row = instance.data, instance.data.row
-        yield from named_like_fields(self._shared, row)
+        item = instance.data
+        yield from named_like_fields(self._shared, item.row)
         if self._choices is not None:
             yield from self._choices.problems(item.options, item.messages)
         for rule in item.rules:
@@ -433,13 +469,10 @@ class RowsTask(Conversations):
                 yield f"{rule.name}: {checker.misspelt}"
             if any(lacks_dictionary(checker, turn.content) for turn in item.messages):
                 yield f"{rule.name}: {NO_DICTIONARY}"
-        yield from target_warnings(row, self._extraction)
-        if (parser := self._extraction) is None:
+        yield from parser_warnings(item, self._extraction)
+        if self._extraction is None or self._gold is None:
             return
-        turns = item.messages
-        asked = [turn.content for turn in turns if turn.role != "assistant"]
-        yield from faults(asked, [t.content for t in turns if t.role == "assistant"], parser)
-        if self._gold is not None and not self._passes(instance, self.reference(instance) or ""):
+        if not self._passes(instance, self.reference(instance) or ""):
             yield "task.gold gives an answer that does not pass."
 
     def _passes(self, instance: One, text: str) -> bool:
@@ -451,6 +484,10 @@ class RowsTask(Conversations):
             return self.score(instance, text)
         except Unparseable:
             return None
+
+
+def _template(text: str | None, option: str) -> Template | None:
+    return None if text is None else Template(text, f"task.{option}")
 
 
 def _hash(value: Any) -> str:

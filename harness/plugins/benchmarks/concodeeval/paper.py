@@ -29,8 +29,7 @@ from harness.plugins.benchmarks.concodeeval import documents
 from harness.plugins.benchmarks.concodeeval.documents import FORMATS
 from harness.scoring.patterns import MOST_PARTS, parts
 from harness.scoring.validators import schemas
-from harness.scoring.validators.documents import read
-from harness.scoring.validators.limits import pointer, resolve
+from harness.scoring.validators.limits import pointer, read, resolve
 from harness.scoring.validators.schemas import Undecided, Violation, value_text
 
 MOST_WORK = 5_000_000

@@ -17,8 +17,8 @@ from typing_extensions import override
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Task
 from harness.records import Instance, Question, Reply, Request, Score
+from harness.scoring.conclusions import unquoted
 from harness.scoring.judges import PublishedJudge
-from harness.scoring.quotations import unquoted
 
 RULE = "rule"
 """Key of a rule's verdict in a score's details, if the judge was asked in addition to the rule."""

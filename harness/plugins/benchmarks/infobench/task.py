@@ -25,9 +25,8 @@ from harness.datasets.rows import Row, converted, read_all
 from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.ports import PaperTable, TableFigure, Task
 from harness.records import Criterion, Instance, Message, Question, Reply, Request, Score
-from harness.scoring.conclusions import plain, statements, undecided
+from harness.scoring.conclusions import plain, statements, undecided, unquoted
 from harness.scoring.judges import PublishedJudge, criteria_scores
-from harness.scoring.quotations import unquoted
 
 PUBLIC = "infobench/infobench.jsonl"  # your copy, in the data folder
 BUILTIN = Path(__file__).with_name("builtin.jsonl")

@@ -1,6 +1,6 @@
 """JSON: its types, numbers and documents as ConCodeEval's authors read them; positions of values.
 
-`harness.scoring.validators.documents` reads JSON strictly.
+`harness.scoring.validators.limits` reads JSON strictly.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from uuid import uuid4
 
 from harness.records import encodable
 from harness.scoring.validators import limits
-from harness.scoring.validators.documents import decoded, read_json
 from harness.scoring.validators.limits import (
     DEEPEST,
     Number,
     UnparseableDocument,
+    decoded,
     exact,
+    read_json,
     unescaped,
     whole,
 )
