@@ -70,7 +70,8 @@ def export(
         return
     (first, *_), path = exported, Path(file)
     rows = ExportedRows(exported, attempts=attempts or form == "inspect")
-    what, count = "attempts" if attempts or form == "inspect" else "samples", len(rows)
+    what = "attempts" if attempts or form == "inspect" else "samples"
+    count = len(rows)
     if form == "inspect":
         write_inspect(first, path)
     elif form == "hf-eval-results":

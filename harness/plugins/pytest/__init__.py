@@ -95,7 +95,8 @@ class RunFileCollector(pytest.File):
         except HarnessError as error:
             raise self.CollectError(str(error)) from None
         for variant, run in runs.items():
-            name, options = variant or base, {"variant": variant, "given": given}
+            name = variant or base
+            options = {"variant": variant, "given": given}
             yield RunItem.from_parent(self, name=name, base=base, run=run, **options)
 
 
@@ -106,7 +107,10 @@ class RunItem(pytest.Item):
         self, *, base: str, variant: str, run: RunFile, given: dict[str, Any], **more: Any
     ) -> None:
         super().__init__(**more)
-        self.base, self.variant, self.run, self.given = base, variant, run, given
+        self.base = base
+        self.variant = variant
+        self.run = run
+        self.given = given
 
     def runtest(self) -> None:
         """Execute or resume the run. If the check does not pass, raise Broken or skip the test."""

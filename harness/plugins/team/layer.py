@@ -35,7 +35,8 @@ class TeamLayer(CallLayer):
     shares_calls = True
 
     def __init__(self, url: str, key: str | None) -> None:
-        self._url, self._key = url, key
+        self._url = url
+        self._key = key
         self._database: TeamDatabase | None = None
 
     def open_cache(self, path: Path, notice: Report, restore: Restore) -> ReplyCache:

@@ -9,7 +9,7 @@ import pytest
 from harness.datasets.folder import DataFolder
 from harness.errors import DataMissing
 from harness.plugin_loader import kind
-from harness.plugins.builders.loaders import FEW, format_of
+from harness.plugins.builders.corpora import FEW, format_of
 from harness.ports import Loader
 
 

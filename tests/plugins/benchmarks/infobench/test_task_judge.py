@@ -11,8 +11,12 @@ import pytest
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError, Unparseable
 from harness.plugin_loader import kind
-from harness.plugins.benchmarks.infobench.judge import official_verdict, verdict
-from harness.plugins.benchmarks.infobench.task import InfoBenchItem, InfoBenchTask
+from harness.plugins.benchmarks.infobench.task import (
+    InfoBenchItem,
+    InfoBenchTask,
+    official_verdict,
+    verdict,
+)
 from harness.plugins.testing import check_judge
 from harness.records import Instance, Message, Reply, Score
 from tests.conftest import Sums

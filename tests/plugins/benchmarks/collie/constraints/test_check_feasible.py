@@ -5,9 +5,7 @@ from typing import Any
 import pytest
 
 from harness.errors import DataInvalid
-from harness.plugins.benchmarks.collie.constraints import feasible
-from harness.plugins.benchmarks.collie.constraints.check import Splitter, check
-from harness.plugins.benchmarks.collie.constraints.feasible import read
+from harness.plugins.benchmarks.collie.constraints.check import Splitter, check, problem, read
 from harness.plugins.benchmarks.collie.constraints.grammar import (
     Base,
     Specification,
@@ -150,4 +148,4 @@ def test_what_can_fail_and_pass_is_accepted(constraint: dict[str, Any], target: 
 def test_the_count_of_a_plug_in_may_be_negative() -> None:
     measured = read_constraint(base({"op": "measure", "name": "x"}), "c")
     assert isinstance(measured, Base)
-    assert feasible.problem(measured, 0) == ""
+    assert problem(measured, 0) == ""

@@ -12,7 +12,7 @@ import pytest
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugin_loader import kind
-from harness.plugins.builders.loaders import METADATA, body, json_object, running_text
+from harness.plugins.builders.corpora import METADATA, body, json_object, running_text
 from harness.ports import Loader
 from harness.records import Document
 

@@ -13,7 +13,7 @@ from harness.engine.assessment import assess
 from harness.errors import ConfigError, DataInvalid, DataMissing, Unparseable
 from harness.plugin_loader import kind
 from harness.plugins.benchmarks.concodeeval.setting import BUILTIN
-from harness.plugins.benchmarks.concodeeval.validation import ConCodeEvalValidation, yes_or_no
+from harness.plugins.benchmarks.concodeeval.tasks import ConCodeEvalValidation, yes_or_no
 from harness.plugins.builders.concodeeval import build
 from harness.plugins.few_shot.shots import Mistake, mistakes_of
 from harness.records import Reply

@@ -11,7 +11,7 @@ import pytest
 from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.folder import read_jsonl
 from harness.errors import DataInvalid
-from harness.plugins.benchmarks.followbench.conversion import CATEGORIES, write_instructions
+from harness.plugins.benchmarks.followbench.task import CATEGORIES, write_instructions
 from tests.datasets.archives import archive
 
 

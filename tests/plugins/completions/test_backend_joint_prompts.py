@@ -26,8 +26,7 @@ from harness.errors import (
     RequestRejected,
     TransientError,
 )
-from harness.plugins.completions.backend import OpenAICompletionsBackend
-from harness.plugins.completions.joint_prompts import JointPrompts
+from harness.plugins.completions.backend import JointPrompts, OpenAICompletionsBackend
 from harness.plugins.mock.server import MockServer
 from harness.plugins.mock.wire import MockRequest
 from harness.records import Attempt, Decoding, Message, Origin, Reply, Request, Usage

@@ -5,11 +5,11 @@ import json
 from rich.console import Console
 
 from harness.plugins.comparisons.judge_verdicts import JudgedAnswer, JudgeVerdict, Said
-from harness.plugins.judging.documents import validation_document
 from harness.plugins.judging.references import JUDGE, pair_verdicts
 from harness.plugins.judging.validation import (
     JudgeValidation,
     validate,
+    validation_document,
 )
 from harness.report.table import as_json
 from harness.report.terminal import terminal

@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import ConfigError, Unparseable
 from harness.plugin_loader import kind
-from harness.plugins.choice_judges.pairwise import Pairwise
+from harness.plugins.choice_judges.choice import Pairwise
 from harness.records import Decoding, Instance, Reply
 from harness.scoring.judges import TAG
 from tests.conftest import Sums

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import DataInvalid, DataMissing
-from harness.plugins.vllm.model_files import LARGE_BYTES, Hashes, files_identity, model_identity
+from harness.plugins.vllm.model import LARGE_BYTES, Hashes, files_identity, model_identity
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import ConfigError
 from harness.plugins.benchmarks.concodeeval.schema import keywords
-from harness.plugins.builders.concodeeval.schemas import BuiltSchema, generate
+from harness.plugins.builders.concodeeval import BuiltSchema, generate
 from harness.plugins.builders.concodeeval.values import FORMATS, valid
 from harness.plugins.builders.draws import Draws
 from harness.scoring.validators import validator

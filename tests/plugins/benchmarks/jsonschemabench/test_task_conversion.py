@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.errors import DataInvalid
-from harness.plugins.benchmarks.jsonschemabench.conversion import write_schemas
+from harness.plugins.benchmarks.jsonschemabench.task import write_schemas
 from tests.datasets.archives import archive
 
 

@@ -12,9 +12,9 @@ from harness.engine.assessment import assess
 from harness.errors import ConfigError, DataInvalid, DataMissing, Unparseable
 from harness.plugin_loader import kind
 from harness.plugins.benchmarks.concodeeval.documents import render
-from harness.plugins.benchmarks.concodeeval.generation import ConCodeEvalGeneration, GenerationItem
 from harness.plugins.benchmarks.concodeeval.representations import REPRESENTATIONS
 from harness.plugins.benchmarks.concodeeval.setting import BUILTIN
+from harness.plugins.benchmarks.concodeeval.tasks import ConCodeEvalGeneration, GenerationItem
 from harness.records import Instance, Reply, Score
 
 NOWHERE = DataFolder(Path("nowhere"))

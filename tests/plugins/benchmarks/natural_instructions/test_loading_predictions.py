@@ -12,7 +12,7 @@ import pytest
 from harness.datasets.catalogue import CATALOGUE
 from harness.datasets.folder import read_jsonl, sha256
 from harness.errors import DataInvalid
-from harness.plugins.benchmarks.natural_instructions.conversion import write_predictions
+from harness.plugins.benchmarks.natural_instructions.loading import write_predictions
 
 ROOT = "natural-instructions-v1-0749/predictions"
 
