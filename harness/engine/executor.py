@@ -139,9 +139,10 @@ async def _execute(job: Job, session: Session, listener: Listener | None) -> Res
         run_id=session.run_id,
     )
     check_splitter(job.fingerprint, job.settings.cache_dir, simulated=manifest.simulated)
+    was_killed = folder.begun() and folder.owed() is None
     manifest.begin(sorted(job.retried), rescored._asdict() if rescored else {}, lost)
     observers = Observers(job.observers, session.notices)
-    work = _SessionWork(job, session, manifest, judges, observers, lost)
+    work = _SessionWork(job, session, manifest, judges, observers, lost, was_killed=was_killed)
     try:
         ended = await work.do(listener, notes)
     except BaseException as error:
@@ -210,6 +211,7 @@ class _SessionWork:
         judges: Its judges, if it has any.
         observers: Learn of each attempt.
         lost: The files that had lost lines before the session.
+        was_killed: Whether the session before was killed. It may have lost its last lines.
     """
 
     def __init__(
@@ -220,6 +222,8 @@ class _SessionWork:
         judges: Judges | None,
         observers: Observers,
         lost: set[str],
+        *,
+        was_killed: bool,
     ) -> None:
         self._job = job
         self._session = session
@@ -228,6 +232,8 @@ class _SessionWork:
         self._observers = observers
         self._lost = lost
         self._unrestored = set(lost)  # those that may lack answers which were drawn again
+        if was_killed:
+            self._unrestored.add(ATTEMPTS)
         if not retried_outcomes(job.folder.read_manifest()):
             self._unrestored.discard(ATTEMPTS)
         if not job.judges:
