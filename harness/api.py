@@ -28,14 +28,15 @@ from harness.analysis.run_comparison import ComparisonOptions, compare_runs
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.executor import execute_all
+from harness.engine.infrastructure import set_copies_aside
 from harness.engine.models import Resources, ignored_urls
 from harness.engine.preparation import prepare_all, prepare_data
-from harness.engine.run_copies import set_copies_aside
 from harness.engine.run_files import read_runs, registered, run_named, runs_named
 from harness.errors import ConfigError, HarnessError, UserError, for_python, nearest
 from harness.execution import executing
 from harness.plugin_loader import register
 from harness.results import ComparisonResult, RunResult
+from harness.store.run_folder import RunFolder
 from harness.store.runs import set_aside
 from harness.terminal.console import say
 from harness.terminal.display import Display
@@ -66,44 +67,44 @@ def strict_options(options: Any) -> Callable[[F], F]:
     """
 
     def decorated(function: F) -> F:
-        own = inspect.signature(function)
-        fixed = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
-        names = [one.name for one in fixed]
+        signature = inspect.signature(function)
+        *fixed, _ = signature.parameters.values()  # without the options
+        names = {*options.__annotations__, *(parameter.name for parameter in fixed)}
 
-        def check(given: Mapping[str, Any]) -> None:
-            for name in given.keys() - {*names, *options.__annotations__}:
+        def check(keywords: Mapping[str, Any]) -> None:
+            for name in keywords.keys() - names:
                 hint = nearest(name, options.__annotations__)
                 raise TypeError(f"{function.__name__}() has no option {name!r}. {hint}")
 
         @wraps(function)
-        def blocking(*arguments: Any, **given: Any) -> Any:
-            check(given)
+        def blocking(*arguments: Any, **keywords: Any) -> Any:
+            check(keywords)
             with for_python():
                 try:
-                    return function(*arguments, **given)
+                    return function(*arguments, **keywords)
                 except KeyboardInterrupt as error:
                     raise KeyboardInterrupt(*error.args) from None  # without the frames inside
                 except UserError as error:
                     raise error.with_traceback(None)  # noqa: B904 (its own cause stays)
 
         @wraps(function)
-        async def awaited(*arguments: Any, **given: Any) -> Any:
-            check(given)
+        async def awaited(*arguments: Any, **keywords: Any) -> Any:
+            check(keywords)
             with for_python():
-                return await function(*arguments, **given)
+                return await function(*arguments, **keywords)
 
-        keywords = [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=_DEFAULTS.get(name),
-                annotation=kind.__forward_arg__ + ("" if name in _DEFAULTS else " | None"),
+        parameters = list(fixed)
+        for name, kind in options.__annotations__.items():
+            annotation = kind.__forward_arg__ + ("" if name in _DEFAULTS else " | None")
+            default = _DEFAULTS.get(name)
+            parameters.append(
+                inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+                )
             )
-            for name, kind in options.__annotations__.items()
-        ]
-        made: Any = awaited if inspect.iscoroutinefunction(function) else blocking
-        made.__signature__ = own.replace(parameters=[*fixed, *keywords])
-        return made  # type: ignore[no-any-return]
+        strict: Any = awaited if inspect.iscoroutinefunction(function) else blocking
+        strict.__signature__ = signature.replace(parameters=parameters)
+        return strict  # type: ignore[no-any-return]
 
     return decorated
 
@@ -170,7 +171,7 @@ def run_all(
             runs have ended, unless the error concerns them, too.
         KeyboardInterrupt: After Ctrl-C, once the calls in flight have ended.
     """
-    display = Display({}, shown=options.get("progress", True))
+    display = Display({}, visible=options.get("progress", True))
     return finished(display, partial(_run_all, display, file, **options))
 
 
@@ -184,16 +185,16 @@ def finished(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
         if not notebook:
             return asyncio.run(work())
         with ThreadPoolExecutor(1, "harness") as pool:  # next to the notebook's event loop
-            found = pool.submit(copy_context().run, lambda: asyncio.run(work()))
+            result = pool.submit(copy_context().run, lambda: asyncio.run(work()))
             try:
-                return found.result()
+                return result.result()
             except KeyboardInterrupt:
                 display.interrupt()
                 raise
     except (KeyboardInterrupt, asyncio.CancelledError):
         runs = ", ".join(display.tallies) or "none"
-        said = f"Interrupted. All finished answers are saved (runs: {runs})."
-        raise KeyboardInterrupt(f"{said} The same call continues.") from None
+        message = f"Interrupted. All finished answers are saved (runs: {runs})."
+        raise KeyboardInterrupt(f"{message} The same call continues.") from None
 
 
 @strict_options(RunOptions)
@@ -201,15 +202,19 @@ async def arun_all(
     file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]
 ) -> dict[str, RunResult]:
     """Do the same as `run_all`, without blocking the running event loop."""
-    return await _run_all(Display({}, shown=options.get("progress", True)), file, **options)
+    return await _run_all(Display({}, visible=options.get("progress", True)), file, **options)
 
 
 async def _run_all(
     display: Display, file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]
 ) -> dict[str, RunResult]:
-    model, further = options.get("model", ""), options.get("overrides", {})
     with executing():
-        base, runs = read_runs(file, model=model, further=further, limit=options.get("limit"))
+        base, runs = read_runs(
+            file,
+            model=options.get("model", ""),
+            further=options.get("overrides", {}),
+            limit=options.get("limit"),
+        )
     base = options.get("name") or base
     only = options.get("variant", "")
     refuse_unknown(only, runs, f"The run file has no variant {only!r}.")
@@ -244,19 +249,23 @@ async def execute_runs(
             if options.get("fresh"):
                 set_copies_aside(resources.settings, base, chosen)
             prepare_data(chosen, base, resources)
-            again = bool(options.get("rescore"))
-            evaluated = begin is not None
-            jobs = prepare_all(runs, base, resources, only=only, rescore=again, extends=evaluated)
-            for warning in dict.fromkeys(
-                w for job in jobs.values() for w in ignored_urls(job.models)
-            ):
+            jobs = prepare_all(
+                runs,
+                base,
+                resources,
+                only=only,
+                rescore=bool(options.get("rescore")),
+                extends=begin is not None,
+            )
+            warnings = chain.from_iterable(ignored_urls(job.models) for job in jobs.values())
+            for warning in dict.fromkeys(warnings):
                 say(warning, "yellow")
             if begin is not None:
                 begin()
         with display.of({job.folder.name: name for name, job in jobs.items()}):
             failed: HarnessError | None = None
-            listener, interrupted = display.watch, lambda: display.interrupted
-            async for job, _, error in execute_all([*jobs.values()], listener, interrupted):
+            executions = execute_all([*jobs.values()], display.watch, lambda: display.interrupted)
+            async for job, _, error in executions:
                 if error is not None and failed is None:
                     failed = error
                     failed.message = f"Variant {job.variant.name!r}: {error.message}"
@@ -321,17 +330,14 @@ def compare(
         ...
     """
     settings = Settings()
-    folders = [
-        *chain.from_iterable(
-            [one.folder] if isinstance(one, RunResult) else runs_named([one], settings)
-            for one in runs
-        )
-    ]
+    folders: list[RunFolder] = []
+    for run in runs:
+        folders += [run.folder] if isinstance(run, RunResult) else runs_named([run], settings)
     if len(folders) < 2:
         raise ConfigError("Fewer than two runs to compare.", "Pass two or more, or their names.")
-    asked = ComparisonOptions(score=score, round=round, by=by)
+    comparison = ComparisonOptions(score=score, round=round, by=by)
     with for_python():
-        return ComparisonResult(compare_runs([read_run(folder) for folder in folders], asked))
+        return ComparisonResult(compare_runs([read_run(folder) for folder in folders], comparison))
 
 
 def checker(function: Callable[..., Any] | None = None, *, version: str = "") -> Callable[..., Any]:

@@ -37,32 +37,33 @@ def backend_of(function: Callable[..., Any], digest: str, file: str = "") -> Cal
     """
     name = getattr(function, "__name__", "plugin")
     called = f"{file}'s {name}" if file else name
-    own = [*inspect.signature(function, eval_str=True).parameters.values()]
-    if not own or own[0].kind in (own[0].KEYWORD_ONLY, own[0].VAR_KEYWORD):
+    parameters = dict(inspect.signature(function, eval_str=True).parameters)
+    prompt = next(iter(parameters.values()), None)
+    if prompt is None or prompt.kind in (prompt.KEYWORD_ONLY, prompt.VAR_KEYWORD):
         problem = f"The first parameter of a backend's function is the prompt: {called} has none."
         raise ConfigError(problem, f"Define it as def {name}(prompt).")
-    whole = own.pop(0).name == "messages"
-    limit = next((one for one in own if one.name == "max_tokens"), None)
-    taken = {"conversation"} if whole else set[str]()
+    del parameters[prompt.name]
+    takes_messages = prompt.name == "messages"
+    limit = parameters.pop("max_tokens", None)
+    accepted = {"conversation"} if takes_messages else set[str]()
     if limit is not None:
-        taken.add("max_tokens")
+        accepted.add("max_tokens")
         if limit.default is limit.empty:
-            taken.add("max_tokens_required")
+            accepted.add("max_tokens_required")
 
     class FunctionBackend(Backend):
         # Estimates and budgets also use a limit that the function does not take.
-        features = frozenset(taken | {"max_tokens", APPLICATION})
+        features = frozenset(accepted | {"max_tokens", APPLICATION})
         endpoint = ""
         cacheable = bool(digest)
         function_name = called
 
-        def __init__(self, **given: Any) -> None:
-            self._given = given
-            options = {
-                key: str(value) if isinstance(value, Path) else value
-                for key, value in given.items()
-                if isinstance(value, OPTIONS)
-            }
+        def __init__(self, **arguments: Any) -> None:
+            self._arguments = arguments
+            options = {}
+            for key, value in arguments.items():
+                if isinstance(value, OPTIONS):
+                    options[key] = str(value) if isinstance(value, Path) else value
             self._key = content_hash([digest, options]) if options else digest
 
         @override
@@ -70,29 +71,30 @@ def backend_of(function: Callable[..., Any], digest: str, file: str = "") -> Cal
             return self._key
 
         async def generate(self, request: Request) -> Any:
-            turns = [{"role": one.role, "content": one.content} for one in request.messages]
-            asked = turns if whole else "\n\n".join(one["content"] for one in turns)
-            given, most = self._given, request.decoding.max_tokens
-            if limit is not None and most is not None:
-                given = {**given, "max_tokens": most}
-            call = functools.partial(function, asked, **given)
+            messages = [{"role": m.role, "content": m.content} for m in request.messages]
+            text = "\n\n".join(message["content"] for message in messages)
+            arguments = self._arguments
+            if limit is not None and request.decoding.max_tokens is not None:
+                arguments = {**arguments, "max_tokens": request.decoding.max_tokens}
+            call = functools.partial(function, messages if takes_messages else text, **arguments)
             if inspect.iscoroutinefunction(function):
-                found = await call()
+                answer = await call()
             else:
-                found, error = await _in_thread(call)
+                answer, error = await _in_thread(call)
                 if error is not None:
                     raise error
-                if inspect.isawaitable(found):  # of an object whose __call__ is async
-                    found = await found
-            return Reply(found, "stop") if isinstance(found, str) else found
+                if inspect.isawaitable(answer):  # of an object whose __call__ is async
+                    answer = await answer
+            return Reply(answer, "stop") if isinstance(answer, str) else answer
 
-    def build(**given: Any) -> FunctionBackend:
-        return FunctionBackend(**given)
+    def build(**arguments: Any) -> FunctionBackend:
+        return FunctionBackend(**arguments)
 
-    build.features = frozenset(taken)  # type: ignore[attr-defined]
-    options = [one for one in own if one is not limit]
-    build.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-    build.__doc__, build.__name__ = function.__doc__, name
+    build.features = frozenset(accepted)  # type: ignore[attr-defined]
+    signature = inspect.Signature([*parameters.values()])
+    build.__signature__ = signature  # type: ignore[attr-defined]
+    build.__doc__ = function.__doc__
+    build.__name__ = name
     build.__wrapped__ = function  # type: ignore[attr-defined]
     return build
 
@@ -109,11 +111,11 @@ async def _in_thread(call: Callable[[], Any]) -> _Ended:
     def work() -> None:
         result: _Ended
         try:
-            result = call(), None
+            result = (call(), None)
         except Exception as error:
-            result = None, error
+            result = (None, error)
         except BaseException as error:  # such as sys.exit(), which would end the whole run
-            result = None, RuntimeError(repr(error)).with_traceback(error.__traceback__)
+            result = (None, RuntimeError(repr(error)).with_traceback(error.__traceback__))
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(settle, result)
 

@@ -134,12 +134,12 @@ class Plugin:
             (`harness.engine.samples.Rewriter`), ``task.shots``
             (`harness.engine.plan.FewShotPrompts`), ``task.choices``
             (`harness.tasks.jsonl.question_form.QuestionForm`) and ``user``
-            (`harness.engine.next_turn.PlayedUser`).
+            (`harness.engine.job.PlayedUser`).
         table_figures: Kinds of figures in tables (`FigureKind`).
         suite_documents: A function that builds the table of models and benchmarks, which is shown
             of runs of several tasks (`harness.report.runs.suite_document`).
         call_layers: Functions that build what it changes in how calls are made, by name
-            (`harness.engine.call_layers`).
+            (`harness.engine.infrastructure`).
         sections: The types of keys of run files that the core leaves to plug-ins, by key.
         batches: Functions that build the batches of a backend's provider, by the backend's name
             (`harness.plugins.batches.provider`).

@@ -184,13 +184,14 @@ class Request(Struct, frozen=True):
 
         The context is the last message before it by another role, or "".
         """
-        found, context = [], ""
+        pairs = []
+        context = ""
         for message in self.messages:
             if message.role == "assistant":
-                found.append((context, message.content))
+                pairs.append((context, message.content))
             else:
                 context = message.content
-        return found
+        return pairs
 
     @property
     def sent(self) -> tuple[Message, ...]:
@@ -232,18 +233,39 @@ class Usage(Struct, frozen=True):
 
     def divided(self, weights: Sequence[int]) -> list[Usage]:
         """Divide the counts without a remainder: the input by weight, the output equally."""
-        upto, n = list(accumulate(weights, initial=0)), len(weights)
+        n = len(weights)
+        sums = list(accumulate(weights, initial=0))
 
         def weighted(total: int) -> list[int]:
-            return [total * b // upto[-1] - total * a // upto[-1] for a, b in pairwise(upto)]
+            return [total * b // sums[-1] - total * a // sums[-1] for a, b in pairwise(sums)]
 
         def equal(total: int) -> list[int]:
             return [total // n + (place < total % n) for place in range(n)]
 
-        read, cached = weighted(self.input_tokens), weighted(self.cached_input_tokens)
-        written, reasoning = equal(self.output_tokens), equal(self.reasoning_tokens)
-        kept = weighted(self.cache_write_tokens)
-        return [*map(Usage, read, written, cached, reasoning, kept)]
+        parts = map(
+            Usage,
+            weighted(self.input_tokens),
+            equal(self.output_tokens),
+            weighted(self.cached_input_tokens),
+            equal(self.reasoning_tokens),
+            weighted(self.cache_write_tokens),
+        )
+        return list(parts)
+
+
+class CallFigures(Struct, frozen=True, kw_only=True):
+    """The number, tokens and cost of some of a run's calls."""
+
+    n_calls: int = 0  # answered, superseded attempts' ones included; a shared call counts once
+    n_cached_calls: int = 0  # part of n_calls; made by other runs, replies came from the cache
+    n_crashed_calls: int = 0  # not part of n_calls; of the application; tokens and cost unknown
+    usage: Usage | None = None  # of the calls whose usage is known; null if there are none
+    n_calls_without_usage: int = 0
+    cost_usd: float | None = None  # null if any call's cost is unknown
+    known_cost_usd: float = 0.0
+    paid_usd: float = 0.0  # part of known_cost_usd; the rest came from the cache
+    computed_usd: float = 0.0  # part of known_cost_usd; priced after the calls, by their tokens
+    n_calls_without_cost: int = 0
 
 
 class Allowance(Struct, frozen=True):
@@ -431,10 +453,10 @@ class Attempt(Struct, frozen=True):
     def __repr__(self) -> str:
         """Return a short description: full values would fill pages in a list."""
         text = self.text or self.error or ""
-        said = repr(text[:60]) + "…" * (len(text) > 60)
+        beginning = repr(text[:60]) + "…" * (len(text) > 60)
         verdict = {True: "passed", False: "failed", None: "no verdict"}[self.passed]
         place = f"{self.instance!r}, sample={self.sample}, round={self.round}"
-        return f"Attempt({place}, {self.outcome}, {verdict}, {said})"
+        return f"Attempt({place}, {self.outcome}, {verdict}, {beginning})"
 
 
 EXAMPLE = ", such as: "  # separates an exception from the error of one of its calls

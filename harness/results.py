@@ -21,9 +21,8 @@ from harness.analysis.run_comparison import RunComparison
 from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.engine.gate_bounds import section
-from harness.engine.run_files import run_named
-from harness.engine.task_answers import row_fields
+from harness.engine.resolving import row_fields
+from harness.engine.run_files import check_section, run_named
 from harness.errors import ConfigError, nearest
 from harness.records import Attempt
 from harness.report.comparison import comparison_document
@@ -151,20 +150,32 @@ class RunResult:
             'too few to tell'
         """
         path = str(baseline.path) if isinstance(baseline, RunResult) else baseline
-        given: dict[str, Any] = {"min": dict(min or {}), "max": dict(max or {}), "baseline": path}
-        given |= {"max_drop": max_drop, "score": score, "by": by}
-        given |= {"max_unjudged": max_unjudged, "too_few": too_few}
-        asked = section(self.config, given, "min={'pass_rate': 0.9}")
-        [gate] = check_runs([(self.folder, asked)], partial(run_named, settings=Settings()))
+        arguments: dict[str, Any] = {
+            "min": dict(min or {}),
+            "max": dict(max or {}),
+            "baseline": path,
+            "max_drop": max_drop,
+            "score": score,
+            "by": by,
+            "max_unjudged": max_unjudged,
+            "too_few": too_few,
+        }
+        bounds = check_section(self.config, arguments, "min={'pass_rate': 0.9}")
+        [gate] = check_runs([(self.folder, bounds)], partial(run_named, settings=Settings()))
         return GateResult(gate)
 
     def __repr__(self) -> str:
-        found, name = self.metrics.primary(), self.metrics.measure or "pass rate"
-        value = with_error(found.mean, found.stderr)
-        value += f", 95% {interval(found.ci95)}" if found.ci95 else ""
-        begun = "" if self.metrics.complete else f", incomplete: {self.metrics.progress}"
-        simulated = ", simulated" if self.metrics.simulated else ""
-        return f"RunResult({self.name!r}, {name} {value}, n={found.n:,}{begun}{simulated})"
+        metrics = self.metrics
+        figure = metrics.primary()
+        text = f"{metrics.measure or 'pass rate'} {with_error(figure.mean, figure.stderr)}"
+        if figure.ci95:
+            text += f", 95% {interval(figure.ci95)}"
+        text += f", n={figure.n:,}"
+        if not metrics.complete:
+            text += f", incomplete: {metrics.progress}"
+        if metrics.simulated:
+            text += ", simulated"
+        return f"RunResult({self.name!r}, {text})"
 
     def _repr_html_(self) -> str:
         return _text(run_document(self.metrics), html=True)
@@ -246,7 +257,7 @@ class EvaluationResult(_TableResult):
     @cached_property
     def document(self) -> TableDocument:
         """The table of models and benchmarks, with its notes."""
-        return suite_document([read_run(one.folder) for one in self.runs.values()])
+        return suite_document([read_run(run.folder) for run in self.runs.values()])
 
     def to_frame(self, rows: EvaluationRows = "results") -> Any:
         """Return a pandas or polars data frame with one kind of row.
@@ -262,8 +273,8 @@ class EvaluationResult(_TableResult):
             DataMissing: If ``rows`` are samples or attempts, and a run has none.
         """
         if rows in ("samples", "attempts"):
-            found = _rows(self.runs.values(), rows == "attempts")
-            return _frame(list(found), found.columns)
+            exported = _rows(self.runs.values(), rows == "attempts")
+            return _frame(list(exported), exported.columns)
         if rows not in _SUITE_ROWS:
             problem = f"A data frame cannot have the rows {rows!r}."
             raise ConfigError(problem, nearest(str(rows), get_args(EvaluationRows)))
@@ -273,7 +284,7 @@ class EvaluationResult(_TableResult):
             problem = "No installed plug-in brings the table of models and benchmarks."
             raise ConfigError(problem, "Choose the rows 'samples' or 'attempts'.")
         records = [record for record in every_record if record["row"] == kind]
-        cells = [[one[column] for column in columns] for one in records]
+        cells = [[record[column] for column in columns] for record in records]
         return _frame(cells, dict.fromkeys(columns))
 
 
@@ -311,21 +322,24 @@ class GateResult:
 
 
 def _rows(runs: Iterable[RunResult], attempts: bool) -> ExportedRows:
-    found = [replace(exported_run(one.folder), rows=row_fields(one.folder, warn)) for one in runs]
-    return ExportedRows(found, attempts=attempts)
+    exported = []
+    for run in runs:
+        rows = row_fields(run.folder, warn)
+        exported.append(replace(exported_run(run.folder), rows=rows))
+    return ExportedRows(exported, attempts=attempts)
 
 
 def _frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> Any:
     """Return rows as a data frame. ``columns`` has SQL types."""
     cells = zip(*rows, strict=True) if rows else ([] for _ in columns)
-    found = dict(zip(columns, map(list, cells), strict=True))
+    frame = dict(zip(columns, map(list, cells), strict=True))
     with contextlib.suppress(ImportError):
         pandas = importlib.import_module("pandas")
         types = {"BIGINT": "Int64", "BOOLEAN": "boolean", "DOUBLE": "float64"}
-        wanted = {name: types[kind] for name, kind in columns.items() if kind in types}
-        return pandas.DataFrame(found).astype(wanted)
+        dtypes = {name: types[kind] for name, kind in columns.items() if kind in types}
+        return pandas.DataFrame(frame).astype(dtypes)
     with contextlib.suppress(ImportError):
-        return importlib.import_module("polars").DataFrame(found, strict=False)
+        return importlib.import_module("polars").DataFrame(frame, strict=False)
     raise ConfigError("A data frame needs pandas or polars.", "Install one: pip install pandas")
 
 

@@ -42,14 +42,19 @@ class Workers:
     """
 
     def __init__(self, jobs: int = 1, alone_s: float = 0.0) -> None:
-        self._alone, self._alone_s = jobs == 1, alone_s
-        self._processes = _Processes(jobs)
+        self._jobs = jobs
+        self._alone_s = alone_s
+        self._processes = [WorkerProcess() for _ in range(jobs)]
+        self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
 
     def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._processes.close()
+        if "_threads" in vars(self):
+            for process in self._processes:
+                process.kill()
+            self._threads.shutdown(cancel_futures=True)
 
     def in_order(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
         """Yield ``work(piece)`` for each piece, in the order of the pieces.
@@ -64,7 +69,7 @@ class Workers:
         first = list(islice(pieces, 2))
         pieces = chain(first, pieces)
         alone_until = monotonic() + self._alone_s
-        alone = self._alone or len(first) < 2
+        alone = self._jobs == 1 or len(first) < 2
         for piece in pieces if alone or self._alone_s else ():
             yield work(piece)
             if not alone and monotonic() >= alone_until:
@@ -72,33 +77,22 @@ class Workers:
         pending: deque[Future[Any]] = deque()
         try:
             for piece in pieces:
-                pending.append(self._submitted(work, piece))
-                while len(pending) >= self._processes.capacity:
+                pending.append(self._submit(work, piece))
+                while len(pending) >= self._jobs * PENDING:
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
         finally:
-            for one in pending:
-                one.cancel()
+            for future in pending:
+                future.cancel()
 
-    def _submitted(self, work: Callable[[T], R], piece: T) -> Future[Any]:
+    def _submit(self, work: Callable[[T], R], piece: T) -> Future[Any]:
         try:
-            return self._processes.submit(work, piece)
+            return self._threads.submit(self._answer, pickle.dumps((work, piece)))
         except (pickle.PicklingError, TypeError, AttributeError):
-            here: Future[R] = Future()
-            here.set_result(work(piece))
-            return here
-
-
-class _Processes:
-    def __init__(self, jobs: int) -> None:
-        self._jobs = jobs
-        self._processes = [WorkerProcess() for _ in range(jobs)]
-        self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
-
-    @property
-    def capacity(self) -> int:
-        return self._jobs * PENDING
+            future: Future[R] = Future()
+            future.set_result(work(piece))
+            return future
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:
@@ -106,21 +100,12 @@ class _Processes:
             self._idle.put(process)
         return ThreadPoolExecutor(self._jobs)
 
-    def submit(self, work: Callable[[Any], Any], piece: object) -> Future[Any]:
-        return self._threads.submit(self._answer, pickle.dumps((work, piece)))
-
     def _answer(self, question: bytes) -> Any:
         process = self._idle.get()
         try:
             return process.answer(question)
         finally:
             self._idle.put(process)
-
-    def close(self) -> None:
-        if "_threads" in vars(self):
-            for process in self._processes:
-                process.kill()
-            self._threads.shutdown(cancel_futures=True)
 
 
 class ProcessEnded(HarnessError):
@@ -217,10 +202,10 @@ def answer_of(work: Callable[[], Any]) -> Answer:
 
 def result_of(answer: Answer) -> Any:
     """Return the result in an answer, or raise its exception."""
-    found, error = answer
+    result, error = answer
     if error is not None:
         raise error
-    return found
+    return result
 
 
 def _read(questions: SimpleQueue[bytes]) -> None:
@@ -232,11 +217,11 @@ def _read(questions: SimpleQueue[bytes]) -> None:
 
 def _portable(error: Exception) -> Exception:
     """Return a copy of an error made by pickling, or a RuntimeError if it cannot be pickled."""
-    told = "".join(traceback.format_exception(error))
+    text = "".join(traceback.format_exception(error))
     try:
         error = pickle.loads(pickle.dumps(error))  # noqa: S301 (made here)
     except Exception:
-        return RuntimeError(told)
+        return RuntimeError(text)
     if not isinstance(error, HarnessError):
-        error.add_note(told)
+        error.add_note(text)
     return error

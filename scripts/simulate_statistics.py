@@ -40,14 +40,15 @@ from harness.analysis.clustered import (
     clustered_means,
     linearised_share,
     mean_of_groups,
+    percentile_interval,
     share_interval,
 )
 from harness.analysis.comparison import Comparison, Pairs, compare
-from harness.analysis.comparison import paired as paired_t
-from harness.analysis.gate import Decision, decided, percentile_interval
+from harness.analysis.gate import Decision, decided
 from harness.analysis.metrics import Interval
 from harness.analysis.p_values import ALPHA
 from harness.analysis.ratios import mean_of_ratios
+from harness.plugins.comparisons.group_differences import paired as paired_t
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int_]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.calls.code_errors import CodeErrors
+from harness.calls.backend_layers import CodeErrors
 from harness.errors import CallError, ConfigError
 from harness.function_backend import backend_of
 from harness.records import Decoding, Message, Origin, Request

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import json
 import os
+import pkgutil
 import re
 import shlex
 import threading
@@ -162,6 +163,17 @@ def test_its_tables_name_every_kind_parameter_and_optional_member() -> None:
         members = {*inspect.get_annotations(base), *dir(base)} if isinstance(base, type) else set()
         for member in members:
             assert member.startswith("_") or f"`{member}`" in PAGE, member
+
+
+def test_the_files_that_it_names_exist() -> None:
+    for file in re.findall(r"`((?:harness|tests)/[\w/.]+)`", PAGE):
+        assert (Path(__file__).parents[1] / file).exists(), file
+
+
+def test_the_names_of_the_harness_that_it_mentions_exist() -> None:
+    for name in re.findall(r"`(harness(?:\.\w+)+)`", PAGE):
+        if not name.isupper() and name != "harness.NAME":
+            pkgutil.resolve_name(name)
 
 
 def test_its_index_names_every_field_of_a_declaration() -> None:

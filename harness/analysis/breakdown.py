@@ -99,11 +99,12 @@ def scored(samples: AttemptTable, score: str) -> AttemptTable:
         return replace(samples, passed=np.nan_to_num(samples.scores[score], nan=NOT_JUDGED))
     rows = samples.take(changes(samples.instance))
     used = samples.take(samples.judged & ((samples.sample < k) | (kind != "any@")))
-    drawn, passed = (
-        np.bincount(of, minlength=len(samples.instances.digest))[rows.instance]
-        for of in (used.instance, used.instance[used.passed == 1])
-    )
-    enough, values = drawn >= k, np.full(len(rows), np.nan)
+    n_instances = len(samples.instances.digest)
+    drawn = np.bincount(used.instance, minlength=n_instances)[rows.instance]
+    passes = used.instance[used.passed == 1]
+    passed = np.bincount(passes, minlength=n_instances)[rows.instance]
+    enough = drawn >= k
+    values = np.full(len(rows), np.nan)
     estimates = pass_hat_k if kind == "pass^" else pass_at_k
     *_, values[enough] = estimates(drawn[enough], passed[enough], k)
     return replace(rows, passed=np.nan_to_num(values, nan=NOT_JUDGED), scores={score: values})
@@ -140,8 +141,8 @@ def pass_hat_k(
     if len(drawn) and k_max > drawn.min():
         raise ValueError(f"k = {k_max} needs {k_max} samples of each instance")
     chance = np.ones(len(drawn))
-    for taken in range(k_max):
-        chance = chance * (np.maximum(passed - taken, 0) / (drawn - taken))
+    for n_before in range(k_max):
+        chance = chance * (np.maximum(passed - n_before, 0) / (drawn - n_before))
         yield chance
 
 
@@ -158,13 +159,15 @@ class Groups:
     def by(cls, instances: InstanceTable, *labels: str) -> Groups:
         """Return instances grouped by labels, or as one group, ``()``, without labels."""
         if not labels:
-            unit, whole = instances.cluster, np.zeros(len(instances.cluster), np.int32)
-            return cls([()], whole, unit, np.zeros(unit.max(initial=-1) + 1, np.int32))
+            unit = instances.cluster
+            n_units = unit.max(initial=-1) + 1
+            return cls([()], np.zeros_like(unit), unit, np.zeros(n_units, np.int32))
         codes, names = group_codes(instances.groupings, labels)
         group = codes[instances.grouping] if len(codes) else codes
-        known, unit = group >= 0, np.full(len(group), -1, np.int32)
-        parts = group[known].astype(np.int64) << 32 | instances.cluster[known]
-        parts, unit[known] = np.unique(parts, return_inverse=True)
+        grouped = group >= 0
+        unit = np.full(len(group), -1, np.int32)
+        parts = group[grouped].astype(np.int64) << 32 | instances.cluster[grouped]
+        parts, unit[grouped] = np.unique(parts, return_inverse=True)
         return cls(names, group, unit, (parts >> 32).astype(np.int32))
 
     def sizes(self, rows: AttemptTable) -> list[int]:
@@ -175,18 +178,21 @@ class Groups:
 
     def estimates(self, samples: AttemptTable, score: str) -> dict[int, Estimate]:
         """Return the mean of a score (or `PASS_RATE`) in each group with values, by group index."""
-        known, values = values_of(samples, score)
-        unit = self.unit[samples.instance[known]]
-        return clustered_means(values[unit >= 0], unit[unit >= 0], self.of_unit)
+        values, unit = self._in_units(samples, score)
+        return clustered_means(values, unit, self.of_unit)
 
     def cluster_rates(self, samples: AttemptTable) -> dict[int, Estimate]:
         """Return the mean of clusters' pass rates in each group with verdicts, by group index."""
-        known, values = values_of(samples, PASS_RATE)
-        unit = self.unit[samples.instance[known]]
-        values, unit = values[unit >= 0], unit[unit >= 0]
+        values, unit = self._in_units(samples, PASS_RATE)
         n = np.bincount(unit, minlength=len(self.of_unit))
         (units,) = n.nonzero()
         return clustered_means(np.bincount(unit, values)[units] / n[units], units, self.of_unit)
+
+    def _in_units(self, samples: AttemptTable, score: str) -> tuple[NDArray[Any], Ints]:
+        """Return the values of a score in all groups, and the indices of their units."""
+        has_value, values = values_of(samples, score)
+        unit = self.unit[samples.instance[has_value]]
+        return values[unit >= 0], unit[unit >= 0]
 
     def means(self, samples: AttemptTable, score: str) -> dict[int, SampleStatistic]:
         """Return the mean of a score (or `PASS_RATE`) in each group with samples, by group index.
@@ -194,27 +200,31 @@ class Groups:
         The intervals are those of `Estimate.ci95` for shares (`is_share`), and otherwise t
         intervals.
         """
-        found = self.estimates(samples, score)
+        estimates = self.estimates(samples, score)
         fraction = is_share(samples, score)
         statistics = {}
         for number, n in enumerate(self.sizes(samples)):
             if n:
-                one = found.get(number, Estimate())
-                statistics[number] = over_samples(one.share() if fraction else one.number(), n)
+                estimate = estimates.get(number, Estimate())
+                statistic = estimate.share() if fraction else estimate.number()
+                statistics[number] = over_samples(statistic, n)
         return statistics
 
 
 def values_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleStatistic]:
     """Return the mean of a score by group of ``labels`` (without labels: the group ``()``)."""
     groups = Groups.by(samples.instances, *labels)
-    found = {groups.names[n]: one for n, one in groups.means(samples, score).items()}
-    return found if labels or found else {(): SampleStatistic()}
+    means = groups.means(samples, score)
+    if not (labels or means):
+        return {(): SampleStatistic()}
+    return {groups.names[number]: mean for number, mean in means.items()}
 
 
 def instances_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, int]:
     """Count instances with a value of a score, by group (without labels: the group ``()``)."""
-    groups, (known, _) = Groups.by(samples.instances, *labels), values_of(samples, score)
-    group = groups.of_instance[np.unique(samples.instance[known])]
+    groups = Groups.by(samples.instances, *labels)
+    has_value, _ = values_of(samples, score)
+    group = groups.of_instance[np.unique(samples.instance[has_value])]
     counts = np.bincount(group[group >= 0], minlength=len(groups.names)).tolist()
     return dict(zip(groups.names, counts, strict=True))
 
@@ -231,10 +241,10 @@ def group_codes(
 
     A grouping maps labels to groups. Its index is -1 if it lacks one of ``labels``.
     """
-    keys = [
-        tuple(groups[label] for label in labels) if all(label in groups for label in labels) else ()
-        for groups in groupings
-    ]
+    keys: list[Key] = []
+    for groups in groupings:
+        complete = all(label in groups for label in labels)
+        keys.append(tuple(groups[label] for label in labels) if complete else ())
     names = sorted({key for key in keys if key})
     number = {key: place for place, key in enumerate(names)}
     return np.array([number.get(key, -1) for key in keys], dtype=np.int32), names

@@ -7,9 +7,10 @@ on the recorded gpt-4 COLLIE answers). An unknown standard error is None.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import inf, sqrt
+from math import inf, isinf, sqrt
 from typing import Any
 
 import numpy as np
@@ -160,6 +161,34 @@ def share_interval(mean: float, size: float, comparisons: int = 1) -> Interval:
     return low, high
 
 
+def percentile_interval(
+    ordered: NDArray[np.float64], q: float, effective_n: float | None, decisions: int = 1
+) -> Interval | None:
+    """Return the interval of a percentile, between two order statistics, or None if there are few.
+
+    It consists of the bounds for which the share of values within them, by its exact interval, may
+    be ``q``, so that it contains a bound if and only if the decision on the bound is open.
+
+    Args:
+        ordered: (n,) The values in ascending order, infinite where only a lower bound is known.
+        q: The percentile as a share, from 0 to 1.
+        effective_n: The number of independent values that are as informative (`Estimate`).
+        decisions: The number of decisions made together, for which it is widened (Bonferroni).
+    """
+    if effective_n is None:
+        return None
+    n = len(ordered)
+
+    def ends(within: int) -> Interval:
+        return share_interval(within / n, effective_n, decisions)
+
+    first = bisect_left(range(n + 1), True, key=lambda within: ends(within)[1] >= q)
+    last = bisect_left(range(n + 1), True, key=lambda within: ends(within)[0] >= q)
+    if first == 0 or last > n or isinf(ordered[last - 1]):
+        return None
+    return float(ordered[first - 1]), float(ordered[last - 1])
+
+
 def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
     """Estimate the mean of (n,) values, given the (n,) indices of their clusters.
 
@@ -192,19 +221,21 @@ def clustered_means(
         return {}
     counts = np.bincount(units, minlength=len(group))
     (present,) = counts.nonzero()
-    sizes, group = counts[present], group[present]
+    sizes = counts[present]
+    group = group[present]
     starts = changes(group).nonzero()[0]
 
     mean_of = np.zeros(len(counts))  # the mean of the unit's group
 
     def totals(power: int) -> NDArray[Any]:
-        found = np.zeros(len(counts))
+        sums = np.zeros(len(counts))
         for start in range(0, len(values), _BLOCK):
             unit = units[start : start + _BLOCK].astype(np.intp)
-            np.add.at(found, unit, (values[start : start + _BLOCK] - mean_of[unit]) ** power)
-        return found[present]
+            np.add.at(sums, unit, (values[start : start + _BLOCK] - mean_of[unit]) ** power)
+        return sums[present]
 
-    n, n_units = np.add.reduceat(sizes, starts), np.diff(np.append(starts, len(sizes)))
+    n = np.add.reduceat(sizes, starts)
+    n_units = np.diff(np.append(starts, len(sizes)))
     means = np.add.reduceat(totals(1), starts) / n
     mean_of[present] = np.repeat(means, n_units)
     squared_totals = np.square(totals(1))
@@ -215,11 +246,11 @@ def clustered_means(
     kish = n**2 / np.add.reduceat(sizes.astype(np.float64) ** 2, starts)
     verdicts = squares >= n * means * (1 - means) * (1 - 1e-9)  # the largest spread in [0, 1]
     largest = np.where(verdicts, n, inf)
-    degrees = [units - 1.0 if units > 1 else None for units in n_units.tolist()]
+    degrees = [n - 1.0 if n > 1 else None for n in n_units.tolist()]
     unequal = np.minimum.reduceat(sizes, starts) < np.maximum.reduceat(sizes, starts)
     for place in unequal.nonzero()[0].tolist():
-        own = sizes[starts[place] : starts[place] + n_units[place]]
-        degrees[place] = _cached_degrees(np.bincount(own).tobytes())
+        unit_sizes = sizes[starts[place] : starts[place] + n_units[place]]
+        degrees[place] = _cached_degrees(np.bincount(unit_sizes).tobytes())
     columns = (
         *(means.tolist(), clustered, naive, n.tolist(), n_units.tolist(), degrees),
         *(informative.tolist(), kish.tolist(), largest.tolist()),
@@ -249,19 +280,21 @@ def mean_of_groups(
         clusters: (n,) The indices of the values' clusters.
         group: (n,) The indices of the values' groups.
     """
-    clusters, group = (np.unique(one, return_inverse=True)[1] for one in (clusters, group))
+    clusters = np.unique(clusters, return_inverse=True)[1]
+    group = np.unique(group, return_inverse=True)[1]
     keys, unit = np.unique(group << 32 | clusters, return_inverse=True)
-    found = list(clustered_means(values, unit, keys >> 32).values())
-    means = np.array([one.mean for one in found])
-    mean, n, n_clusters = float(means.mean()), len(values), int(clusters.max()) + 1
+    strata = list(clustered_means(values, unit, keys >> 32).values())
+    means = np.array([estimate.mean for estimate in strata])
+    mean = float(means.mean())
+    n = len(values)
+    n_clusters = int(clusters.max()) + 1
     if n_clusters < 2:
         return Estimate(mean, n=n, n_clusters=n_clusters)
-    single = np.array([one.n_clusters == 1 for one in found])
+    single = np.array([estimate.n_clusters == 1 for estimate in strata])
     pooled = single[group]
-    found.append(clustered_mean(means[single], (keys & 0xFFFFFFFF)[single[keys >> 32]]))
-    m, degrees = (
-        np.array([getattr(one, name) or 1 for one in found]) for name in ("n_clusters", "degrees")
-    )
+    strata.append(clustered_mean(means[single], (keys & 0xFFFFFFFF)[single[keys >> 32]]))
+    m = np.array([estimate.n_clusters or 1 for estimate in strata])
+    degrees = np.array([estimate.degrees or 1 for estimate in strata])
     stratum = np.where(pooled, len(single), group)
     influence = (values - np.where(pooled, mean, means[group])) / np.bincount(group)[group]
     influence *= np.sqrt(m / np.maximum(m - 1, 1))[stratum] / len(single)
@@ -302,8 +335,9 @@ def merged(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
 def _stderrs(
     squares: NDArray[Any], units: NDArray[np.integer], n: NDArray[np.integer]
 ) -> list[float | None]:
-    found = np.sqrt(units / np.maximum(units - 1, 1) * squares) / n
-    return [one if some > 1 else None for one, some in zip(found.tolist(), units, strict=True)]
+    stderrs = np.sqrt(units / np.maximum(units - 1, 1) * squares) / n
+    pairs = zip(stderrs.tolist(), units, strict=True)
+    return [stderr if n_units > 1 else None for stderr, n_units in pairs]
 
 
 def _informative_degrees(
@@ -386,16 +420,16 @@ def degrees_of_freedom(sizes: NDArray[Any]) -> float:
         return float(count[0]) - 1  # exact, unlike the sums below
     w = size / float((size * count).sum())
     # The other clusters' shares are summed, not subtracted: one cluster may hold nearly everything.
-    other = count * np.ones((len(w), 1)) - np.eye(len(w))
-    others, squares = other @ w, other @ w**2
-    own = w**2 * (others**2 + squares)
+    other_counts = count * np.ones((len(w), 1)) - np.eye(len(w))
+    others = other_counts @ w
+    squares = other_counts @ w**2
+    diagonal = w**2 * (others**2 + squares)
     less = squares - w * others  # q - w, for the larger of two clusters
-    large, small = np.maximum.outer(w, w), np.minimum.outer(w, w)
-    place = np.searchsorted(w, large)
-    pairs = np.outer(w, w) * (less[place] - small)
+    place = np.searchsorted(w, np.maximum.outer(w, w))
+    pairs = np.outer(w, w) * (less[place] - np.minimum.outer(w, w))
     n_pairs = np.outer(count, count) - np.diag(count)
-    trace = float((count * own).sum())
-    trace_of_square = float((count * own**2).sum() + (n_pairs * pairs**2).sum())
+    trace = float((count * diagonal).sum())
+    trace_of_square = float((count * diagonal**2).sum() + (n_pairs * pairs**2).sum())
     return float(min(max(trace**2 / trace_of_square, 1.0), count.sum() - 1))
 
 

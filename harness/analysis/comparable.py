@@ -59,8 +59,10 @@ class Variant:
     @property
     def dataset(self) -> Any:
         """The hash of the run's documents or data set, or else its name, or else None."""
-        known = (self.fingerprint.get(key) for key in (DOCUMENTS, "dataset_sha256", "dataset"))
-        return next(filter(None, known), None) or self.settings.get("task.dataset")
+        for key in (DOCUMENTS, "dataset_sha256", "dataset"):
+            if recorded := self.fingerprint.get(key):
+                return recorded
+        return self.settings.get("task.dataset")
 
     def replies(self) -> RunReplies:
         """Read the run's replies from its file. Without a file, there are none."""
@@ -69,12 +71,11 @@ class Variant:
     @property
     def marks(self) -> list[str]:
         """Warnings that every table must show next to the run."""
-        metrics = self.metrics
-        marks = ["SIMULATED"] if metrics.simulated else []
+        marks = ["SIMULATED"] if self.metrics.simulated else []
         if not self.begun:
             marks.append("NO ATTEMPTS")
-        elif not metrics.complete:
-            marks.append(f"INCOMPLETE {metrics.progress}")
+        elif not self.metrics.complete:
+            marks.append(f"INCOMPLETE {self.metrics.progress}")
         return marks
 
 
@@ -99,19 +100,22 @@ def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
 
     Its settings include those of judges added after the run.
     """
-    run, manifest = folder.read_config(), folder.read_manifest()
+    run = folder.read_config()
+    manifest = folder.read_manifest()
     fingerprint: dict[str, str] = dict(manifest.get("fingerprint", {}))
     later: dict[str, Any] = {}
     deciding = []
     if (folder.path / JUDGES).exists():
-        own = {*(one.as_ for one in run.judges), *(one.as_ for one in run.panels)}
-        for judge, known in read_register(folder.path).judges.items():
-            if known.decides:
-                deciding.append(judge)
-            if judge not in own:
-                kind = "judges" if "model" in known.section else "panels"
-                later |= settings({kind: {judge: dict(known.section)}})
-                fingerprint |= {f"judge_{judge}_{key}": v for key, v in known.fingerprint.items()}
+        in_run_file = {judge.as_ for judge in run.judges}
+        in_run_file |= {panel.as_ for panel in run.panels}
+        for judge_name, judge in read_register(folder.path).judges.items():
+            if judge.decides:
+                deciding.append(judge_name)
+            if judge_name not in in_run_file:
+                kind = "judges" if "model" in judge.section else "panels"
+                later |= settings({kind: {judge_name: dict(judge.section)}})
+                for key, value in judge.fingerprint.items():
+                    fingerprint[f"judge_{judge_name}_{key}"] = value
     return Variant(
         name or folder.name,
         metrics,
@@ -132,16 +136,17 @@ def settings(tree: dict[str, Any], free: Collection[str] = ()) -> dict[str, Any]
     The keys are those of `by_name`, shortened to two parts (``judges.NAME``). The value of a
     shortened key maps the full keys to their values.
     """
-    found: dict[str, Any] = {}
+    by_key: dict[str, Any] = {}
     free = [*free_keys(tree), *RECORDING, *free]
     for key, value in flatten(tree).items():
         if is_below(key, free) or key in NAMED:
             continue
-        if key == (short := section_of(key)):
-            found[key] = value
+        section = section_of(key)
+        if key == section:
+            by_key[key] = value
         else:
-            found.setdefault(short, {})[key] = value
-    return found
+            by_key.setdefault(section, {})[key] = value
+    return by_key
 
 
 def section_of(key: str) -> str:
@@ -177,30 +182,32 @@ def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[li
         RunConflict: If the runs' primary metrics cannot be compared (`common_score`).
     """
     refuse_unknown_round([table for _, table in runs], round_)
-    found = []
+    measured = []
     for run, table in runs:
-        one = replace(run, metrics=structs.replace(run.metrics, measure=score or run.score))
-        refuse_unknown_score(one, table, one.score)
-        found.append((one, scored(table.last_rounds(round_), one.score)))
-    return found, *common_score(variant for variant, _ in found)
+        measure = score or run.score
+        variant = replace(run, metrics=structs.replace(run.metrics, measure=measure))
+        refuse_unknown_score(variant, table, measure)
+        measured.append((variant, scored(table.last_rounds(round_), measure)))
+    return measured, *common_score(variant for variant, _ in measured)
 
 
-def refuse_unknown(name: str, known: Iterable[str], problem: str) -> None:
-    """Raise ConfigError, suggesting the nearest name, if ``name`` is neither empty nor known."""
-    if name and name not in (known := list(known)):
-        raise ConfigError(problem, nearest(name, known))
+def refuse_unknown(name: str, names: Collection[str], problem: str) -> None:
+    """Raise ConfigError, suggesting the nearest name, if ``name`` is not empty or in ``names``."""
+    if name and name not in names:
+        raise ConfigError(problem, nearest(name, names))
 
 
 def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:
     """Raise ConfigError if a run lacks a score, or has too few samples for it."""
-    if not has_score(table, score):
-        of_judge = [one for one in table.scores if one.startswith(f"{score}.")]
-        remedy = nearest(score, [PASS_RATE, *table.scores])
-        if of_judge:  # the verdict, if there is one
-            remedy = f"Did you mean {max(of_judge, key=partial(is_verdict, table))!r}?"
-        if k := of_k(score)[1]:
-            remedy = f"It needs {k:,} samples of an instance; this run has {most_samples(table):,}."
-        raise ConfigError(f"The run {run.name!r} has no score {score!r}.", remedy)
+    if has_score(table, score):
+        return
+    remedy = nearest(score, [PASS_RATE, *table.scores])
+    if by_judge := [name for name in table.scores if name.startswith(f"{score}.")]:
+        # The verdict, if there is one.
+        remedy = f"Did you mean {max(by_judge, key=partial(is_verdict, table))!r}?"
+    if k := of_k(score)[1]:
+        remedy = f"It needs {k:,} samples of an instance; this run has {most_samples(table):,}."
+    raise ConfigError(f"The run {run.name!r} has no score {score!r}.", remedy)
 
 
 def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> None:
@@ -224,8 +231,8 @@ def refuse_unknown_label(
     for name, table in tables.items():
         if label and label not in table.labels():
             problem = f"{option}: the run {name!r} has no label {label!r}."
-            known = [*table.labels(), *others]
-            raise ConfigError(problem, nearest(label, known) or "It has no labels: remove it.")
+            remedy = nearest(label, [*table.labels(), *others])
+            raise ConfigError(problem, remedy or "It has no labels: remove it.")
 
 
 def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: str = "") -> None:
@@ -234,18 +241,21 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
     If a task records a hash of each group's data, only the common groups must have the same data.
     If a label ``over`` is given, the groups must be those of this label.
     """
-    ours, task = _parts(baseline), plugin_of(baseline.metrics.task)
+    ours = _parts(baseline)
+    task = plugin_of(baseline.metrics.task)
     for variant in variants:
         names = f"{baseline.metrics.run!r} and {variant.metrics.run!r}"
         for metrics in (baseline.metrics, variant.metrics):
             if not metrics.task:
                 problem = f"The manifest of the run {metrics.run!r} is missing or names no task."
                 raise RunConflict(problem, "Restore its manifest.json, or run its file again.")
-        if (other := plugin_of(variant.metrics.task)) != task:
-            tasks, remedy = f"{task!r} and {other!r}", "Compare variants of one task."
-            if any(one.settings.get("model.backend") == IMPORTED for one in (baseline, variant)):
+        variant_task = plugin_of(variant.metrics.task)
+        if variant_task != task:
+            problem = f"{names} are runs of different tasks: {task!r} and {variant_task!r}."
+            remedy = "Compare variants of one task."
+            if any(run.settings.get("model.backend") == IMPORTED for run in (baseline, variant)):
                 remedy += " Imported results compare with other imported results of the same tool."
-            raise RunConflict(f"{names} are runs of different tasks: {tasks}.", remedy)
+            raise RunConflict(problem, remedy)
         if variant.dataset == baseline.dataset:
             continue
         theirs = _parts(variant)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as with_fields
 from math import asin, ceil, inf, sqrt
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from harness.analysis.breakdown import group_codes, is_share, is_verdict, values_of
 from harness.analysis.clustered import (
     ROUNDING,
-    Estimate,
     clustered_mean,
     mean_of_groups,
     merged,
@@ -90,10 +89,19 @@ class Pairs:
 
     def take(self, rows: Bools | Ints) -> Pairs:
         """Return the pairs selected by a mask or by row numbers."""
-        columns = ("digest", "first", "second", "samples", "cluster", "grouping", "shared")
-        taken = {name: getattr(self, name)[rows] for name in columns}
         return with_fields(
-            self, **taken, only_first=None, only_second=None, not_judged=None, bounds=None
+            self,
+            digest=self.digest[rows],
+            first=self.first[rows],
+            second=self.second[rows],
+            samples=self.samples[rows],
+            cluster=self.cluster[rows],
+            grouping=self.grouping[rows],
+            shared=self.shared[rows],
+            only_first=None,
+            only_second=None,
+            not_judged=None,
+            bounds=None,
         )
 
     def sharing(self, instances: NDArray[np.int64]) -> Pairs:
@@ -133,44 +141,36 @@ class Pairs:
 
 def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -> Pairs:
     """Pair two runs by instance. An instance's value is the mean over its samples' last rounds."""
-    total_first, n_first, missing_first = _by_instance(first, score)
-    total_second, n_second, missing_second = _by_instance(second, score)
-    both, at_first, at_second = np.intersect1d(
+    sums = _by_instance(first, score)
+    sums_second = _by_instance(second, score)
+    digest, rows, rows_second = np.intersect1d(
         first.instances.digest, second.instances.digest, assume_unique=True, return_indices=True
     )
-    present = [
-        np.bincount(table.instance, minlength=len(table.instances.digest)) > 0
-        for table in (first, second)
-    ]
-    common = present[0][at_first] & present[1][at_second]
-    judged = common & (n_first[at_first] > 0) & (n_second[at_second] > 0)
-    rows_first, rows_second = at_first[judged], at_second[judged]
-    not_judged = int(common.sum() - judged.sum())
+    common = (sums.n_samples[rows] > 0) & (sums_second.n_samples[rows_second] > 0)
+    judged = (sums.n[rows] > 0) & (sums_second.n[rows_second] > 0)
+    n_common = int(common.sum())
+    not_judged = n_common - int(judged.sum())
     # True and false values are verdicts, whichever score they come from.
     verdicts = is_verdict(first, score) and is_verdict(second, score)
     bounds: Interval | None = None
-    if verdicts and MOST_UNJUDGED * common.sum() <= not_judged and judged.any() and not_judged:
-        ends = [
-            [total[at] / (n + missing)[at], (total + missing)[at] / (n + missing)[at]]
-            for total, n, missing, at in (
-                (total_first, n_first, missing_first, at_first[common]),
-                (total_second, n_second, missing_second, at_second[common]),
-            )
-        ]
-        (low_first, high_first), (low_second, high_second) = ends
-        bounds = float((low_second - high_first).mean()), float((high_second - low_first).mean())
-    samples = np.stack([n_first[rows_first], n_second[rows_second]], axis=1).astype(np.int32)
+    if verdicts and MOST_UNJUDGED * n_common <= not_judged and judged.any() and not_judged:
+        low, high = sums.bounds(rows[common])
+        low_second, high_second = sums_second.bounds(rows_second[common])
+        bounds = float((low_second - high).mean()), float((high_second - low).mean())
+    rows = rows[judged]
+    rows_second = rows_second[judged]
+    samples = np.stack([sums.n[rows], sums_second.n[rows_second]], axis=1).astype(np.int32)
     return Pairs(
-        digest=both[judged],
-        first=total_first[rows_first] / samples[:, 0],
-        second=total_second[rows_second] / samples[:, 1],
+        digest=digest[judged],
+        first=sums.total[rows] / samples[:, 0],
+        second=sums_second.total[rows_second] / samples[:, 1],
         samples=samples,
-        cluster=merged(first.instances.cluster[rows_first], second.instances.cluster[rows_second]),
-        grouping=first.instances.grouping[rows_first],
+        cluster=merged(first.instances.cluster[rows], second.instances.cluster[rows_second]),
+        grouping=first.instances.grouping[rows],
         groupings=first.instances.groupings,
         verdicts=verdicts,
-        only_first=int(present[0].sum() - common.sum()),
-        only_second=int(present[1].sum() - common.sum()),
+        only_first=int((sums.n_samples > 0).sum()) - n_common,
+        only_second=int((sums_second.n_samples > 0).sum()) - n_common,
         not_judged=not_judged,
         shared=np.zeros(len(samples), np.bool_),
         bounds=bounds,
@@ -178,14 +178,28 @@ def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -
     )
 
 
-def _by_instance(table: AttemptTable, score: str) -> tuple[Floats, Counts, Counts]:
-    """Return each instance's sum of values, and its numbers of samples with and without a value."""
+class _Sums(NamedTuple):
+    """The m instances of a run, each with the sum of its samples' values."""
+
+    total: Floats
+    n: Counts  # samples with a value
+    n_samples: Counts
+
+    def bounds(self, rows: NDArray[np.integer]) -> tuple[Floats, Floats]:
+        """Return the means if all samples without a verdict had failed, and if all had passed."""
+        missing = (self.n_samples - self.n)[rows]
+        n_samples = self.n_samples[rows]
+        return self.total[rows] / n_samples, (self.total[rows] + missing) / n_samples
+
+
+def _by_instance(table: AttemptTable, score: str) -> _Sums:
     last = table.last_rounds()
-    known, values = values_of(last, score)
-    instance, m = last.instance[known], len(table.instances.digest)
+    has_value, values = values_of(last, score)
+    instance = last.instance[has_value]
+    m = len(table.instances.digest)
     total = np.bincount(instance, weights=values, minlength=m).astype(np.float64)
     n = np.bincount(instance, minlength=m)
-    return total, n, np.bincount(last.instance, minlength=m) - n
+    return _Sums(total, n, np.bincount(last.instance, minlength=m))
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
@@ -225,7 +239,9 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
     """
     if over:
         pairs = pairs.take(pairs.codes(over)[0] >= 0)
-    differences, rounding, n = pairs.difference, pairs.rounding, len(pairs)
+    differences = pairs.difference
+    rounding = pairs.rounding
+    n = len(pairs)
     weights = np.full(n, 1 / max(n, 1))
     estimate = clustered_mean(differences, pairs.cluster)
     if over and n:
@@ -238,55 +254,41 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
         value if value is None or abs(value) > rounding else 0.0
         for value in (estimate.mean, estimate.stderr)
     )
-    units, degrees = estimate.n_clusters, estimate.degrees
-    better, worse = int((differences > 0).sum()), int((differences < 0).sum())
-    method: Method = "none"
-    ci95 = p_value = detectable = needed = None
+    units = estimate.n_clusters
+    degrees = estimate.degrees
+    better = int((differences > 0).sum())
+    worse = int((differences < 0).sum())
+    test = _Test()
     if stderr is not None and difference is not None and degrees is not None:
         shares = np.bincount(pairs.cluster, weights).astype(np.float64)
         totals = np.bincount(pairs.cluster, weights * differences).astype(np.float64)
-        totals, shares = totals[shares > 0], shares[shares > 0]
+        totals = totals[shares > 0]
+        shares = shares[shares > 0]
         if pairs.verdicts and _all_or_none(totals, shares):
-            changed = int((totals > 0).sum()), int((totals < 0).sum())
-            method, p_value = "exact McNemar", mcnemar(*changed)
-            ci95 = _paired_interval(*changed, units, p_value)
+            test = _mcnemar_test(totals, n, varies=stderr > 0)
         elif stderr > 0:
-            method, p_value = "clustered paired t", 2 * t_tail(degrees, abs(difference / stderr))
-            ci95 = _interval(pairs, difference, t_quantile(degrees, 1 - ALPHA / 2) * stderr)
-            exact = sign_flips(totals) if pairs.verdicts else 0.0
-            if exact > p_value:
-                method, p_value = "sign flips", exact
-                if p_value >= ALPHA:
-                    ci95 = min(ci95[0], 0.0), max(ci95[1], 0.0)
+            test = _t_test(pairs, totals, difference, stderr, degrees)
         elif not better + worse:
-            method, p_value = "clustered paired t", 1.0
-            ci95 = _no_change(units) if pairs.verdicts else None
-        if method == "exact McNemar" and stderr > 0:
-            gains, losses = (count / units for count in changed)
-            detectable = detectable_change(units, gains + losses, gains - losses)
-            if difference:
-                needed = ceil(needed_pairs(gains, losses) * n / units)
-        elif stderr > 0:
-            smallest = reach(degrees) * stderr
-            detectable = smallest if smallest <= (1.0 if pairs.verdicts else inf) else None
-            if difference:
-                needed = needed_instances(n, units, degrees, stderr / abs(difference))
-    comparison = Comparison(
+            interval = _no_change(units) if pairs.verdicts else None
+            test = _Test("clustered paired t", 1.0, interval)
+    if not pairs.independent:  # if no value differs, a difference of 0 is certain
+        test = _Test("shared replies", ci95=test.ci95 if better + worse else None)
+    return Comparison(
         n=n,
         n_clusters=units,
         first=float(weights @ pairs.first) if n else None,
         second=float(weights @ pairs.second) if n else None,
         difference=difference,
         stderr=stderr,
-        ci95=ci95,
+        ci95=test.ci95,
         degrees=degrees,
-        p_value=p_value,
-        method=method,
+        p_value=test.p_value,
+        method=test.method,
         better=better,
         worse=worse,
         effect=_effect(pairs, differences),
-        detectable=detectable,
-        needed=needed,
+        detectable=test.detectable,
+        needed=test.needed,
         only_first=pairs.only_first,
         only_second=pairs.only_second,
         not_judged=pairs.not_judged,
@@ -294,18 +296,60 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
         verdicts=pairs.verdicts,
         shared=int(pairs.shared.sum()),
     )
-    return comparison if pairs.independent else _untested(comparison)
 
 
-def _untested(found: Comparison) -> Comparison:
-    """Return a comparison without its test, because the runs' replies are the same.
+class _Test(NamedTuple):
+    """A test of a difference, with fields as in `Comparison`."""
 
-    If no value differs, the difference of 0 is certain, so there is no interval either.
+    method: Method = "none"
+    p_value: float | None = None
+    ci95: Interval | None = None
+    detectable: float | None = None
+    needed: int | None = None
+
+
+def _mcnemar_test(totals: Floats, n: int, *, varies: bool) -> _Test:
+    """Test the (G,) total differences of clusters, of which each is a gain, a loss or 0.
+
+    ``n`` is the number of pairs. ``varies`` says whether there is a standard error.
     """
-    ci95 = found.ci95 if found.better + found.worse else None
-    return replace(
-        found, method="shared replies", ci95=ci95, p_value=None, detectable=None, needed=None
-    )
+    units = len(totals)
+    better = int((totals > 0).sum())
+    worse = int((totals < 0).sum())
+    p_value = mcnemar(better, worse)
+    test = _Test("exact McNemar", p_value, _paired_interval(better, worse, units, p_value))
+    if not varies:
+        return test
+    gains = better / units
+    losses = worse / units
+    needed = None
+    if better != worse:
+        needed = ceil(needed_pairs(gains, losses) * n / units)
+    detectable = detectable_change(units, gains + losses, gains - losses)
+    return test._replace(detectable=detectable, needed=needed)
+
+
+def _t_test(
+    pairs: Pairs, totals: Floats, difference: float, stderr: float, degrees: float
+) -> _Test:
+    """Test a difference by t or, for few clusters that differ, by `sign_flips` of the totals."""
+    method: Method = "clustered paired t"
+    p_value = 2 * t_tail(degrees, abs(difference / stderr))
+    ci95 = _interval(pairs, difference, t_quantile(degrees, 1 - ALPHA / 2) * stderr)
+    exact = sign_flips(totals) if pairs.verdicts else 0.0
+    if exact > p_value:
+        method = "sign flips"
+        p_value = exact
+        if p_value >= ALPHA:
+            ci95 = min(ci95[0], 0.0), max(ci95[1], 0.0)
+    detectable: float | None = reach(degrees) * stderr
+    if pairs.verdicts and reach(degrees) * stderr > 1:
+        detectable = None
+    needed = None
+    if difference:
+        error = stderr / abs(difference)
+        needed = needed_instances(len(pairs), len(totals), degrees, error)
+    return _Test(method, p_value, ci95, detectable, needed)
 
 
 def _all_or_none(totals: Floats, shares: Floats) -> bool:
@@ -351,39 +395,16 @@ def _effect(pairs: Pairs, differences: Floats) -> float | None:
     if len(pairs) < 2:
         return None
     if pairs.verdicts:
-        rates = (min(1.0, max(0.0, float(one.mean()))) for one in (pairs.first, pairs.second))
-        first, second = (2 * asin(sqrt(rate)) for rate in rates)
+        rates = float(pairs.first.mean()), float(pairs.second.mean())
+        first, second = (2 * asin(sqrt(min(1.0, max(0.0, rate)))) for rate in rates)
         return second - first
     spread = float(np.std(differences, ddof=1))
     return float(differences.mean()) / spread if spread > pairs.rounding else None
 
 
-@dataclass(frozen=True, slots=True)
-class Paired(Estimate):
-    """The mean difference of pairs, without a standard error if all differences are equal."""
-
-    n_more: int = 0  # pairs in which the first value is larger
-    limit: float = inf  # of a difference: 1 if all values are between 0 and 1
-
-    def difference_ci95(self, comparisons: int = 1) -> Interval | None:
-        """Return the t interval of `clipped_ci95`, clipped to the differences that are possible."""
-        return self.clipped_ci95(-self.limit, self.limit, comparisons)
-
-
-def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
-    """Return the mean of ``first`` minus ``second`` and its standard error for a paired t test."""
-    differences = np.array([one - other for one, other in zip(first, second, strict=True)])
-    found = clustered_mean(differences, np.arange(len(differences)))
-    # Rounding errors grow with the values, which may exceed 1.
-    rounding = ROUNDING * max(1.0, *map(abs, [*first, *second, 0.0]))
-    stderr = found.stderr if found.stderr is not None and found.stderr > rounding else None
-    n_more = int((differences > ROUNDING).sum())
-    limit = 1.0 if all(0 <= value <= 1 for value in (*first, *second)) else inf
-    size = (found.n, found.n_clusters, found.degrees)
-    return Paired(found.mean, stderr, stderr, *size, n_more=n_more, limit=limit)
-
-
 def adjusted(comparisons: Sequence[Comparison], *, planned: bool = True) -> list[Comparison]:
     """Return comparisons with p values adjusted by `holm`, or `benjamini_hochberg` if unplanned."""
-    found = (holm if planned else benjamini_hochberg)([one.p_value for one in comparisons])
-    return [replace(one, p_adjusted=p) for one, p in zip(comparisons, found, strict=True)]
+    adjust = holm if planned else benjamini_hochberg
+    p_values = adjust([comparison.p_value for comparison in comparisons])
+    pairs = zip(comparisons, p_values, strict=True)
+    return [replace(comparison, p_adjusted=p) for comparison, p in pairs]

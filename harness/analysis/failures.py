@@ -1,12 +1,10 @@
-"""Why attempts failed: each failed attempt with its reasons, and how often each reason occurs."""
+"""Failed attempts with their reasons, and the samples of a run that have no verdict."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,7 +13,7 @@ from msgspec.json import Decoder
 from numpy.typing import NDArray
 
 from harness.analysis.comparable import Run
-from harness.analysis.constraints import ScoreDetails, constraint_kind
+from harness.analysis.constraints import ScoreDetails
 from harness.records import OUTCOMES, Outcome, with_example
 from harness.store.columns import AttemptTable, Bools
 from harness.store.index import AttemptIndex
@@ -23,19 +21,10 @@ from harness.store.judgements import FAILED, Judgement, read_register
 from harness.store.run_folder import RunFolder
 from harness.wording import one_line
 
-UNKNOWN = "no reason was recorded"
 FENCE_HINT = "If the JSON is in a ``` block, add extraction: fence to the check json_schema."
 LOOKED_AT = 100  # unparseable answers in which a ``` block is looked for
 
-MOST_TOLD = 3  # reasons of an attempt
-LONGEST_TOLD = 120  # characters of such a reason
-
-ALIKE = 3  # minimum number of reasons, differing only in what they quote, that are merged
-_QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"")
-
-_VALUE = re.compile(r"'[^']*[\\^\[{][^']*'|\d+")  # a quoted regular expression, or a number
-
-_PARTS = re.compile(rf"({_VALUE.pattern}|N)")
+VALUE = re.compile(r"'[^']*[\\^\[{][^']*'|\d+")  # a quoted regular expression, or a number
 
 _NO_VERDICT = {
     "truncated": "the answer reached the token limit (decoding.max_tokens)",
@@ -84,24 +73,6 @@ class AnswerLine(FailedLine, gc=False):
     request: dict[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Failures:
-    """A run's distinct reasons for failures, and which of them each failed attempt has.
-
-    Reasons that differ only in numbers count as one, and so do exceptions of the same type that
-    were raised in the same line.
-    """
-
-    kinds: tuple[str, ...]  # the reasons with N for every number, which tell them apart
-    reasons: tuple[str, ...]
-    of: Mapping[int, tuple[int, ...]]  # places in ``reasons``, by row of the run's index
-    names: Mapping[int, tuple[str, int, int]]  # instance, sample and round, by row
-    told: Mapping[int, Sequence[str]]  # `reasons_told`, by row
-
-
-NO_FAILURES = Failures((), (), {}, {}, {})
-
-
 def reasons(scores: Mapping[str, ScoreDetails]) -> str:
     """Return the reasons that scores give, joined by semicolons."""
     return "; ".join(score.reason for score in scores.values() if score.reason)
@@ -119,6 +90,16 @@ def read_deciding(
         yield line
 
 
+def read_failed_lines(
+    index: AttemptIndex, order: NDArray[np.intp]
+) -> Iterator[tuple[int, FailedLine]]:
+    """Yield the row and the line of each failed attempt or call, in the given order of rows."""
+    table = index.attempts.turns or index.attempts
+    failed = (table.passed == 0) | (table.outcome == OUTCOMES.index("error"))
+    rows = order[failed[order]]
+    yield from zip(rows.tolist(), read_deciding(index, FailedLine, rows), strict=True)
+
+
 def read_failed(index: AttemptIndex, first: Iterable[str] = ()) -> list[FailedAttempt]:
     """Return a run's failed attempts, sorted as by `AttemptIndex.rows_by_name`.
 
@@ -126,24 +107,26 @@ def read_failed(index: AttemptIndex, first: Iterable[str] = ()) -> list[FailedAt
     """
     return [
         FailedAttempt(
-            *(one.instance, one.sample, one.round, one.outcome, one.reason, one.text),
-            exception=one.exception,
+            *(line.instance, line.sample, line.round, line.outcome, line.reason, line.text),
+            exception=line.exception,
         )
-        for _, one in _read(index, index.rows_by_name(first))
+        for _, line in read_failed_lines(index, index.rows_by_name(first))
     ]
 
 
-def by_reason(failed: Iterable[FailedAttempt]) -> list[tuple[int, Outcome, str]]:
+def by_reason(attempts: Iterable[FailedAttempt]) -> list[tuple[int, Outcome, str]]:
     """Return how many attempts failed for each reason, with the outcome, the most frequent first.
 
-    Reasons are grouped as in `Failures`.
+    Reasons that differ only in numbers count as one, and so do exceptions of the same type that
+    were raised in the same line.
     """
     counts = Counter[tuple[Outcome, str]]()
     texts: dict[tuple[Outcome, str], str] = {}
-    for one in failed:
-        reason = without_values(one.reason)
-        kind = one.outcome, one.exception or reason
-        text = with_example(one.exception, one_line(one.reason)) if one.exception else reason
+    for attempt in attempts:
+        text = without_values(attempt.reason)
+        kind = attempt.outcome, attempt.exception or text
+        if attempt.exception:
+            text = with_example(attempt.exception, one_line(attempt.reason))
         texts.setdefault(kind, text)
         counts[kind] += 1
     return [(n, kind[0], texts[kind]) for kind, n in counts.most_common()]
@@ -154,106 +137,8 @@ def fence_hint(index: AttemptIndex, settings: object) -> str:
     if "extraction" in str(settings):
         return ""
     unparseable = index.attempts.outcome == OUTCOMES.index("unparseable")
-    failed = index.read(FailedLine, np.flatnonzero(unparseable)[:LOOKED_AT])
-    return FENCE_HINT if any("```" in (one.text or "") for one in failed) else ""
-
-
-def read_failures(index: AttemptIndex) -> Failures:
-    """Return the reasons why a run's attempts failed, without judges that do not decide."""
-    lines: dict[str, str] = {}  # by kind
-    of: dict[int, tuple[int, ...]] = {}
-    names: dict[int, tuple[str, int, int]] = {}
-    told: dict[int, Sequence[str]] = {}
-    places: dict[str, int] = {}
-    for row, one in _read(index, index.in_order()):
-        own = [*_reasons(one, index)] or [(UNKNOWN, UNKNOWN, "")]
-        for kind, line, _ in own:
-            lines[kind] = _common(kind, lines.get(kind, line), line)
-        kinds = dict.fromkeys(kind for kind, *_ in own)
-        of[row] = tuple(places.setdefault(kind, len(places)) for kind in kinds)
-        names[row] = one.instance, one.sample, one.round
-        told[row] = _shortened(text for *_, text in own)
-    return Failures(tuple(places), tuple(map(lines.__getitem__, places)), of, names, told)
-
-
-def _common(kind: str, one: str, other: str) -> str:
-    """Return one of two reasons of a kind, with N for the numbers in which they differ.
-
-    Of two errors with the same exception, the first is an example.
-    """
-    if one == other or one.startswith(with_example(kind, "")):
-        return one
-    parts = zip(_PARTS.split(one), _PARTS.split(other), strict=False)
-    return "".join(part if part == same else "N" for part, same in parts)
-
-
-def reasons_told(failed: FailedLine, index: AttemptIndex) -> list[str]:
-    """Return the reasons why an attempt failed, each cut to `LONGEST_TOLD` characters.
-
-    At most `MOST_TOLD` reasons are returned, and none if the attempt has no answer.
-    """
-    return _shortened(text for *_, text in _reasons(failed, index))
-
-
-def _shortened(texts: Iterable[str]) -> list[str]:
-    distinct = dict.fromkeys(texts)
-    return [one_line(text, LONGEST_TOLD) for text in islice(filter(None, distinct), MOST_TOLD)]
-
-
-def merged(runs: Sequence[Failures]) -> list[Failures]:
-    """Return the runs' failures, merging `ALIKE` or more reasons that differ only in quoted text.
-
-    For example, ``lacks 'Ann'``, ``lacks 'Bob'`` and ``lacks 'Eve'`` become ``lacks '…'``.
-    """
-    every = dict.fromkeys(kind for run in runs for kind in run.kinds)
-    forms = {kind: _QUOTED.sub("'…'", kind) for kind in every}
-    counts = Counter(forms.values())
-    new = {kind: form if counts[form] >= ALIKE else kind for kind, form in forms.items()}
-    lines: dict[str, str] = {}
-    for run in runs:
-        for kind, reason in zip(run.kinds, run.reasons, strict=True):
-            line = reason if new[kind] == kind else _QUOTED.sub("'…'", reason)
-            lines[new[kind]] = _common(new[kind], lines.get(new[kind], line), line)
-    found = []
-    for run in runs:
-        said = [new[kind] for kind in run.kinds]
-        places = {kind: at for at, kind in enumerate(dict.fromkeys(said))}
-        at = [places[kind] for kind in said]
-        of = {row: tuple(dict.fromkeys(at[one] for one in own)) for row, own in run.of.items()}
-        told = tuple(map(lines.__getitem__, places))
-        found.append(Failures(tuple(places), told, of, run.names, run.told))
-    return found
-
-
-def _read(index: AttemptIndex, order: NDArray[np.intp]) -> Iterator[tuple[int, FailedLine]]:
-    table = index.attempts.turns or index.attempts
-    failed = (table.passed == 0) | (table.outcome == OUTCOMES.index("error"))
-    rows = order[failed[order]]
-    yield from zip(rows.tolist(), read_deciding(index, FailedLine, rows), strict=True)
-
-
-def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str, str]]:
-    """Yield the kind of each reason, the reason on one line, and the full text."""
-    if failed.outcome != "ok":
-        said = "" if failed.text is None else failed.reason
-        kind = failed.exception or without_values(failed.reason)
-        line = with_example(failed.exception, one_line(failed.reason))
-        yield f"{failed.outcome}: {kind or UNKNOWN}", f"{failed.outcome}: {line or UNKNOWN}", said
-    judged = index.judgements is not None
-    for name, score in failed.scores.items() if failed.outcome in ("ok", "truncated") else ():
-        if score.passed is not False:
-            continue
-        missed = [one for one in score.constraints() if one.passed is False]
-        # As in `read_findings`: a rule and a judge may list the same constraint.
-        of_score = f"{name}: " if judged else ""
-        for one in missed:
-            said = one.reason or f"not met: {one.constraint}"
-            kind = f"{of_score}not met: {constraint_kind(one)}"
-            yield kind, kind, f"{of_score}{said}"
-        if not missed:
-            each = without_values(score.reason), one_line(score.reason), score.reason
-            kind, line, said = (f"{name}: {text}" if text else name for text in each)
-            yield kind, line, said
+    lines = index.read(FailedLine, np.flatnonzero(unparseable)[:LOOKED_AT])
+    return FENCE_HINT if any("```" in (line.text or "") for line in lines) else ""
 
 
 def without_values(reason: str) -> str:
@@ -266,7 +151,7 @@ def without_values(reason: str) -> str:
     >>> without_values("3 lines do not match '[a-z]{2}'")
     "N lines do not match '[a-z]{2}'"
     """
-    return _VALUE.sub(lambda found: "N" if found[0].isdigit() else found[0], one_line(reason))
+    return VALUE.sub(lambda match: "N" if match[0].isdigit() else match[0], one_line(reason))
 
 
 class Unjudged(Struct, frozen=True, kw_only=True):
@@ -279,41 +164,52 @@ class Unjudged(Struct, frozen=True, kw_only=True):
     final: int = 0  # answers that were judged without a verdict, which a repeat does not retry
     allowed: bool  # whether the share of all these samples is at most ``max_unjudged``
 
+    @property
+    def n(self) -> int:
+        """The number of samples that lack a verdict or a score."""
+        return self.failed_calls + self.no_judgement + self.final
+
 
 def unjudged(folder: RunFolder, run: Run, scores: Sequence[str], allowed: float) -> Unjudged:
     """Count the samples of a run that should have one of the ``scores`` but lack it.
 
     ``allowed`` is the share of samples that may lack a score.
     """
-    table, last = run[1], run[1].is_last_round()
-    lacking, owed = np.zeros(len(table), np.bool_), set[int]()
+    variant, table = run
+    last = table.is_last_round()
+    lacking = np.zeros(len(table), np.bool_)
+    without_judgement = set[int]()
     for score in scores:
         absent = last & _lacks(folder, table, score)
         lacking |= absent
         if absent.any():
-            owed |= _owed(folder, score).intersection(np.flatnonzero(absent).tolist())
+            rows = np.flatnonzero(absent).tolist()
+            without_judgement |= _without_judgement(folder, score).intersection(rows)
     n = int(lacking.sum())
+    n_samples = int(last.sum())
     failed = int((table.outcome[lacking] == OUTCOMES.index("error")).sum())
     return Unjudged(
-        run=run[0].name,
-        n_samples=int(last.sum()),
+        run=variant.name,
+        n_samples=n_samples,
         failed_calls=failed,
-        no_judgement=len(owed),
-        final=n - failed - len(owed),
-        allowed=n <= allowed * int(last.sum()),
+        no_judgement=len(without_judgement),
+        final=n - failed - len(without_judgement),
+        allowed=n <= allowed * n_samples,
     )
 
 
-def _owed(folder: RunFolder, score: str) -> set[int]:
+def _without_judgement(folder: RunFolder, score: str) -> set[int]:
     """Return the rows of attempts for which a needed judgement is missing or has failed."""
-    known, judge = read_register(folder.path).judges, score.partition(".")[0]
-    judges = [judge, *known[judge].members] if judge in known else deciding(folder)
+    registered = read_register(folder.path).judges
+    judge = score.partition(".")[0]
+    judges = [judge, *registered[judge].members] if judge in registered else deciding(folder)
     return {*AttemptIndex(folder.attempts).owed_judgements(judges, FAILED)}
 
 
 def deciding(folder: RunFolder) -> list[str]:
     """Return the names of a run's judges and panels that decide what passes."""
-    return [name for name, one in read_register(folder.path).judges.items() if one.decides]
+    judges = read_register(folder.path).judges
+    return [name for name, judge in judges.items() if judge.decides]
 
 
 def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:
@@ -326,12 +222,16 @@ def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:
     absent = ~table.measured(score)
     if not absent.any():
         return absent
-    index, judge = AttemptIndex(folder.attempts), score.partition(".")[0]
-    known = index.register.judges
-    if judge in known:
-        rows = np.flatnonzero(absent & table.judged)
-        said = index.said(rows, Decoder(Judgement).decode, known[judge].members or (judge,))
-        kept = [not any(one and one.outcome in FAILED for one in found) for found in said]
-        absent[rows[kept]] = False
-        return absent
-    return absent & ~table.judged
+    index = AttemptIndex(folder.attempts)
+    judge = score.partition(".")[0]
+    registered = index.register.judges
+    if judge not in registered:
+        return absent & ~table.judged
+    rows = np.flatnonzero(absent & table.judged)
+    judges = registered[judge].members or (judge,)
+    for row, judgements in zip(
+        rows, index.said(rows, Decoder(Judgement).decode, judges), strict=True
+    ):
+        has_failed = any(judgement and judgement.outcome in FAILED for judgement in judgements)
+        absent[row] = has_failed
+    return absent

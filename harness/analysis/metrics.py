@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct, field
 
 from harness.errors import DataInvalid
-from harness.records import METRICS_VERSION, Outcome, Usage
+from harness.records import METRICS_VERSION, CallFigures, Outcome, Usage
 from harness.store.json_lines import UNREADABLE
 
 PASS_RATE = "pass_rate"  # noqa: S105 (not a password)
@@ -124,21 +124,6 @@ class Group(Rate, frozen=True, kw_only=True):
     rounds: Rounds
 
 
-class CallFigures(Struct, frozen=True, kw_only=True):
-    """Usage and cost of some of a run's calls, with fields as in `Metrics`."""
-
-    n_calls: int = 0
-    n_cached_calls: int = 0
-    n_crashed_calls: int = 0
-    usage: Usage | None = None
-    n_calls_without_usage: int = 0
-    cost_usd: float | None = None
-    known_cost_usd: float = 0.0
-    paid_usd: float = 0.0
-    computed_usd: float = 0.0
-    n_calls_without_cost: int = 0
-
-
 class JudgeFacts(CallFigures, frozen=True, kw_only=True):
     """A judge of the run, with the usage and cost of its calls, or a panel."""
 
@@ -182,11 +167,15 @@ class PositionBias(Struct, frozen=True, kw_only=True):
     p_value: float | None = None
 
 
-def unanswerable(n: int, of: int | None = None) -> str:
+def unanswerable(n: int, total: int | None = None) -> str:
     """Return a sentence about n instances that a simulated model cannot answer ("" if 0)."""
-    share = f"{n:,}" if of is None else f"{n:,} of {of:,}"
-    said = f"The simulated model knows no correct answer to {share} instances"
-    return f"{said}, which have no reference answer: its accuracy does not apply to them." * (n > 0)
+    if n == 0:
+        return ""
+    share = f"{n:,}" if total is None else f"{n:,} of {total:,}"
+    return (
+        f"The simulated model knows no correct answer to {share} instances, which have no "
+        "reference answer: its accuracy does not apply to them."
+    )
 
 
 def all_from_cache(runs: str = "") -> str:
@@ -194,9 +183,11 @@ def all_from_cache(runs: str = "") -> str:
 
     If ``runs`` are named, it is about these. The judges' replies may be new.
     """
-    which = f"The model's replies in {runs}" if runs else "The model's replies"
-    said = "all come from the cache: the calls were made by other runs."
-    return f"{which} {said} For new answers, set model.cache: run, or another model.version."
+    in_runs = f" in {runs}" if runs else ""
+    return (
+        f"The model's replies{in_runs} all come from the cache: the calls were made by other runs. "
+        "For new answers, set model.cache: run, or another model.version."
+    )
 
 
 class Metrics(Struct, frozen=True, kw_only=True):
@@ -300,25 +291,30 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
     def primary(self, group: Group | None = None) -> SampleStatistic:
         """Return the primary metric of the run or a group. If it is unknown, its mean is None."""
-        rate, scores = (group, group.scores) if group else (self.overall, self.scores)
+        rate = group or self.overall
         if not self.measure:
             return rate
+        scores = group.scores if group else self.scores
         return scores.get(self.measure) or SampleStatistic(missing=rate.missing)
 
     def __repr__(self) -> str:
         """Return only the main figures, because all of them would fill pages."""
-        found = [f"run={self.run!r}", f"task={self.task!r}", f"model={self.model!r}"]
+        figures = [f"run={self.run!r}", f"task={self.task!r}", f"model={self.model!r}"]
         if self.pass_rate is not None:
-            found.append(f"pass_rate={self.pass_rate:.4g}")
+            figures.append(f"pass_rate={self.pass_rate:.4g}")
         if self.ci95 is not None:
-            found.append("ci95=({:.4g}, {:.4g})".format(*self.ci95))
-        found.append(f"n={self.n}, not_judged={self.not_judged}, n_clusters={self.n_clusters}")
+            figures.append("ci95=({:.4g}, {:.4g})".format(*self.ci95))
+        figures.append(f"n={self.n}, not_judged={self.not_judged}, n_clusters={self.n_clusters}")
         means = [f"{name!r}: {mean.mean:.4g}" for name, mean in self.scores.items()]
-        more = ["…"] * (len(means) > MOST_SHOWN)
-        found += [f"scores={{{', '.join(means[:MOST_SHOWN] + more)}}}"] * bool(means)
-        found += ["simulated=True"] * self.simulated
-        found += [f"incomplete: {self.progress}"] * (not self.complete)
-        return f"Metrics({', '.join(found)}, …)"
+        if len(means) > MOST_SHOWN:
+            means = [*means[:MOST_SHOWN], "…"]
+        if means:
+            figures.append(f"scores={{{', '.join(means)}}}")
+        if self.simulated:
+            figures.append("simulated=True")
+        if not self.complete:
+            figures.append(f"incomplete: {self.progress}")
+        return f"Metrics({', '.join(figures)}, …)"
 
     @property
     def unanswerable(self) -> str:
@@ -333,10 +329,11 @@ class Metrics(Struct, frozen=True, kw_only=True):
     @property
     def progress(self) -> str:
         """The finished and planned samples: "1,200 of 2,000", or else "1,200 begun of 2,000"."""
-        whole = "?" if self.n_planned is None else f"{self.n_planned:,}"
-        if self.n_planned is None or self.n_owed is None:
-            return f"{self.n_samples:,} begun of {whole}"
-        return f"{max(0, self.n_planned - self.n_owed):,} of {whole}"
+        if self.n_planned is None:
+            return f"{self.n_samples:,} begun of ?"
+        if self.n_owed is None:
+            return f"{self.n_samples:,} begun of {self.n_planned:,}"
+        return f"{max(0, self.n_planned - self.n_owed):,} of {self.n_planned:,}"
 
 
 def plugin_of(task: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from math import ceil, comb, erfc, exp, fsum, inf, lgamma, log, log1p, pi, sqrt
+from math import ceil, comb, erfc, exp, inf, lgamma, log, log1p, pi, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -57,11 +57,11 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     >>> holm([0.01, None, 0.04, 0.03])
     [0.03, None, 0.06, 0.06]
     """
-    known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    ascending = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0
-    for rank, (p, place) in enumerate(known):
-        largest = max(largest, min(1.0, (len(known) - rank) * p))
+    for rank, (p, place) in enumerate(ascending):
+        largest = max(largest, min(1.0, (len(ascending) - rank) * p))
         adjusted[place] = largest
     return adjusted
 
@@ -71,26 +71,13 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
 
     None remains None and is not counted.
     """
-    known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    ascending = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     smallest = 1.0
-    for rank, (p, place) in reversed(list(enumerate(known, 1))):
-        smallest = min(smallest, p * len(known) / rank)
+    for rank, (p, place) in reversed(list(enumerate(ascending, 1))):
+        smallest = min(smallest, p * len(ascending) / rank)
         adjusted[place] = smallest
     return adjusted
-
-
-def heterogeneity(effects: Sequence[float], stderrs: Sequence[float]) -> float | None:
-    """Return the p value of the hypothesis that all effects are equal, or None for fewer than two.
-
-    The statistic is Cochran's Q (1954, "The Combination of Estimates from Different Experiments").
-    """
-    if len(effects) < 2:
-        return None
-    weights = [1 / error**2 for error in stderrs]
-    mean = fsum(w * e for w, e in zip(weights, effects, strict=True)) / fsum(weights)
-    q = fsum(w * (e - mean) ** 2 for w, e in zip(weights, effects, strict=True))
-    return chi_squared_tail(len(effects) - 1, q)
 
 
 # The distributions that tests and intervals need: Student's t, binomial, beta and chi squared.
@@ -160,16 +147,16 @@ def beta_quantile(a: float, b: float, p: float) -> float:
     return x
 
 
-def binomial_cdf(most: int, n: int, p: float = 0.5) -> float:
-    """Return the probability of at most ``most`` successes, of probability ``p``, in ``n`` trials.
+def binomial_cdf(successes: int, n: int, p: float = 0.5) -> float:
+    """Return the probability of at most so many successes, of probability ``p``, in ``n`` trials.
 
     The default is a fair coin.
     """
-    if most >= n:
+    if successes >= n:
         return 1.0
     if p == 0.5 and n <= _EXACT:  # exact: a p just above 1/16 would be rounded up
-        return sum(comb(n, heads) for heads in range(most + 1)) / (1 << n)
-    return _incomplete_beta(n - most, most + 1, 1 - p, p)
+        return sum(comb(n, heads) for heads in range(successes + 1)) / (1 << n)
+    return _incomplete_beta(n - successes, successes + 1, 1 - p, p)
 
 
 def chi_squared_tail(degrees: int, q: float) -> float:

@@ -1,4 +1,4 @@
-"""Figures that are no plain means: ratios of sums, weighted means, means of groups and macro-F1."""
+"""Figures that are no plain means: ratios of sums, weighted means and macro-F1."""
 
 from __future__ import annotations
 
@@ -11,53 +11,13 @@ from harness.analysis.breakdown import Groups, Key, group_codes, is_share, value
 from harness.analysis.clustered import (
     linearised,
     linearised_share,
-    mean_of_groups,
     over_samples,
 )
 from harness.analysis.metrics import SampleStatistic, Statistic
 from harness.errors import ConfigError
-from harness.store.columns import AttemptTable, rows_by
+from harness.store.columns import AttemptTable, Ints, rows_by
 
 Ratio = tuple[NDArray[np.float64], NDArray[np.float64]]  # each sample's numerator and denominator
-
-
-def averaged(
-    samples: AttemptTable, score: str, label: str, *labels: str
-) -> dict[Key, SampleStatistic]:
-    """Return the average of a score's means in the groups of ``label``, by group of ``labels``."""
-    codes, _ = group_codes(samples.instances.groupings, (label,))
-    fractions = is_share(samples, score)
-
-    def figure(rows: AttemptTable) -> SampleStatistic:
-        part = codes[rows.instances.grouping[rows.instance]]
-        known = values_of(rows, score)[0] & (part >= 0)
-        taken, part = rows.take(known), part[known]
-        if not len(taken):
-            return SampleStatistic(missing=len(rows))
-        estimate = mean_of_groups(values_of(taken, score)[1], taken.cluster, part)
-        return over_samples(estimate.share() if fractions else estimate.number(), len(rows))
-
-    return _by_group(samples, labels, figure)
-
-
-def ratio(samples: AttemptTable, score: str, per: str, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return the sum of ``score`` divided by the sum of ``per``, by group of ``labels``.
-
-    Only samples that have both scores count. If `is_part` holds, the ratio is a share.
-    """
-    share = is_part(samples, score, per)
-
-    def figure(rows: AttemptTable) -> SampleStatistic:
-        taken, upper, lower = _both(rows, score, per)
-        return _ratio(upper, lower, taken, len(rows), share=share)
-
-    return _by_group(samples, labels, figure)
-
-
-def is_part(samples: AttemptTable, score: str, per: str) -> bool:
-    """Return whether ``score`` is from 0 to ``per`` in all samples that have both."""
-    _, upper, lower = _both(samples, score, per)
-    return bool(((upper >= 0) & (upper <= lower)).all())
 
 
 def weighted_means(
@@ -66,11 +26,11 @@ def weighted_means(
     """Return the mean of ``score``, weighted by the score ``weight``, by group of ``labels``."""
 
     def figure(rows: AttemptTable) -> SampleStatistic:
-        taken, values, weights = _both(rows, score, weight)
+        values, weights, clusters = values_of_both(rows, score, weight)
         share = is_share(rows, score)
-        return _ratio(weights * values, weights, taken, len(rows), share=share)
+        return ratio_of_sums(weights * values, weights, clusters, len(rows), share=share)
 
-    return _by_group(samples, labels, figure)
+    return by_group(samples, labels, figure)
 
 
 def macro_f1(
@@ -94,57 +54,62 @@ def macro_f1(
         raise ConfigError(problem, "Name a label with two groups, or another --score.")
 
     def figure(rows: AttemptTable) -> SampleStatistic:
-        right = codes[rows.instances.grouping[rows.instance]]
-        known, values = values_of(rows, score)
-        said = np.full(len(rows), -1)
-        said[known] = np.where(values != 0, right[known], 1 - right[known])
-        counted = (right >= 0) & (known | rows.judged)
-        right, said, taken = right[counted], said[counted], rows.take(counted)
-        if len(np.unique(right)) < 2:
-            n_clusters = len(np.unique(taken.cluster))
-            missing = len(rows) - len(taken)
-            return SampleStatistic(n=len(taken), n_clusters=n_clusters, missing=missing)
-        # 2 TP over 2 TP + FP + FN, of each class
-        ratios = [
-            (2.0 * ((right == one) & (said == one)), (right == one) + 1.0 * (said == one))
-            for one in (0, 1)
-        ]
+        actual = codes[rows.instances.grouping[rows.instance]]
+        has_value, values = values_of(rows, score)
+        predicted = np.full(len(rows), -1)
+        predicted[has_value] = np.where(values != 0, actual[has_value], 1 - actual[has_value])
+        counted = (actual >= 0) & (has_value | rows.judged)
+        actual = actual[counted]
+        predicted = predicted[counted]
+        clusters = rows.cluster[counted]
+        n = len(actual)
+        if len(np.unique(actual)) < 2:
+            n_clusters = len(np.unique(clusters))
+            return SampleStatistic(n=n, n_clusters=n_clusters, missing=len(rows) - n)
+        ratios = []
+        for number in (0, 1):  # 2 TP over 2 TP + FP + FN, of each class
+            in_class = actual == number
+            chosen = predicted == number
+            ratios.append((2.0 * (in_class & chosen), in_class + 1.0 * chosen))
         # A t interval: F1 is not a share.
-        return over_samples(mean_of_ratios(ratios, taken.cluster), len(rows))
+        return over_samples(mean_of_ratios(ratios, clusters), len(rows))
 
-    return _by_group(samples, labels, figure) or ({} if labels else {(): SampleStatistic()})
+    return by_group(samples, labels, figure) or ({} if labels else {(): SampleStatistic()})
 
 
-def _by_group(
+def by_group(
     samples: AttemptTable,
     labels: tuple[str, ...],
     figure: Callable[[AttemptTable], SampleStatistic],
 ) -> dict[Key, SampleStatistic]:
+    """Return a figure of the samples in each group of ``labels``."""
     groups = Groups.by(samples.instances, *labels)
     by_number = rows_by(groups.of_instance[samples.instance], len(groups.names))
     return {groups.names[number]: figure(samples.take(rows)) for number, rows in by_number}
 
 
-def _both(
-    rows: AttemptTable, one: str, other: str
-) -> tuple[AttemptTable, NDArray[np.float64], NDArray[np.float64]]:
-    taken = rows.take(values_of(rows, one)[0] & values_of(rows, other)[0])
-    first, second = (values_of(taken, name)[1].astype(np.float64) for name in (one, other))
-    return taken, first, second
+def values_of_both(
+    rows: AttemptTable, first: str, second: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64], Ints]:
+    """Return the values of two scores and the clusters of the rows that have both."""
+    both = rows.take(values_of(rows, first)[0] & values_of(rows, second)[0])
+    _, values = values_of(both, first)
+    _, second_values = values_of(both, second)
+    return values.astype(np.float64), second_values.astype(np.float64), both.cluster
 
 
-def _ratio(
-    upper: NDArray[np.float64],
-    lower: NDArray[np.float64],
-    taken: AttemptTable,
+def ratio_of_sums(
+    numerators: NDArray[np.float64],
+    denominators: NDArray[np.float64],
+    clusters: Ints,
     n_samples: int,
     *,
     share: bool,
 ) -> SampleStatistic:
-    """Return the sum of ``upper`` divided by that of ``lower``, over the samples ``taken``."""
-    if not lower.sum():
+    """Return one sum divided by another, with ``n_samples`` less the summed ones as missing."""
+    if not denominators.sum():
         return SampleStatistic(missing=n_samples)
-    estimate = linearised_share(upper, lower, taken.cluster)
+    estimate = linearised_share(numerators, denominators, clusters)
     return over_samples(estimate.share() if share else estimate.number(), n_samples)
 
 

@@ -71,24 +71,24 @@ class VerdictChanges:
                 groups[group] = Counter()  # only if missing: this takes longer than the rest
             groups[group][verdicts] += 1
         if verdicts[0] is verdicts[1]:
-            before, now = ((one.outcome, line(one.scores)) for one in (attempt, scored))
-            self.otherwise += before != now
+            same_scores = line(attempt.scores) == line(scored.scores)
+            self.otherwise += not same_scores or attempt.outcome != scored.outcome
             return None
         failed = attempt if verdicts[1] else scored
         outcome = "" if failed.outcome == "ok" else failed.outcome
         reason = first_reason(failed.scores) or failed.error or outcome
         return VerdictChange(attempt.instance, attempt.sample, attempt.round, *verdicts, reason)
 
-    def add(self, other: VerdictChanges) -> None:
+    def add(self, changes: VerdictChanges) -> None:
         """Add the counts of other attempts of the run."""
-        self.verdicts += other.verdicts
-        for label, groups in other.groups.items():
-            own = self.groups.setdefault(label, {})
+        self.verdicts += changes.verdicts
+        for label, groups in changes.groups.items():
+            totals = self.groups.setdefault(label, {})
             for group, counts in groups.items():
-                own.setdefault(group, Counter()).update(counts)
-        self.left += other.left
-        self.gone += other.gone
-        self.otherwise += other.otherwise
+                totals.setdefault(group, Counter()).update(counts)
+        self.left += changes.left
+        self.gone += changes.gone
+        self.otherwise += changes.otherwise
 
     @property
     def changed(self) -> int:
@@ -108,5 +108,7 @@ def line(value: object) -> bytes:
 
 def first_reason(scores: Mapping[str, Score]) -> str:
     """Return "NAME: REASON" of the first score that did not pass and gives a reason, or ""."""
-    failed = (f"{n}: {one.reason}" for n, one in scores.items() if not one.passed and one.reason)
-    return next(failed, "")
+    for name, score in scores.items():
+        if score.reason and not score.passed:
+            return f"{name}: {score.reason}"
+    return ""

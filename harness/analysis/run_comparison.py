@@ -37,26 +37,34 @@ def tau_b(first: Floats, second: Floats) -> float | None:
 
     Kendall 1945, "The Treatment of Ties in Ranking Problems".
     """
-    found, *untied = counted_pairs(first, second)
-    if not all(untied):
+    excess, untied, untied_second = counted_pairs(first, second)
+    if not (untied and untied_second):
         return None
-    return max(-1.0, min(1.0, found / sqrt(untied[0]) / sqrt(untied[1])))
+    return max(-1.0, min(1.0, excess / sqrt(untied) / sqrt(untied_second)))
 
 
 def counted_pairs(first: Floats, second: Floats) -> tuple[int, int, int]:
     """Return concordant minus discordant pairs, and the untied pairs of each scoring."""
     if len(first) <= MAX_OUTER:  # all pairs, which is fast
-        one, other = (np.sign(np.subtract.outer(values, values)) for values in (first, second))
-        found, *untied = (int(both.sum()) // 2 for both in (one * other, one**2, other**2))
-        return found, untied[0], untied[1]
+        signs = np.sign(np.subtract.outer(first, first))
+        signs_second = np.sign(np.subtract.outer(second, second))
+        excess = int((signs * signs_second).sum()) // 2
+        return excess, int((signs**2).sum()) // 2, int((signs_second**2).sum()) // 2
     # As in Knight 1966, "A Computer Method for Calculating Kendall's Tau with Ungrouped Data".
-    one, other = (np.unique(values, return_inverse=True)[1] for values in (first, second))
-    pairs = len(first) * (len(first) - 1) // 2
-    counts = [np.unique(v, return_counts=True)[1] for v in (one, other, one * len(other) + other)]
-    tied, tied_other, tied_in_both = (int((t * (t - 1)).sum()) // 2 for t in counts)
-    discordant = _inversions(other[np.lexsort((other, one))])
-    found = pairs - tied - tied_other + tied_in_both - 2 * discordant
-    return found, pairs - tied, pairs - tied_other
+    ranks = np.unique(first, return_inverse=True)[1]
+    ranks_second = np.unique(second, return_inverse=True)[1]
+    n_pairs = len(first) * (len(first) - 1) // 2
+    tied = _tied_pairs(ranks)
+    tied_second = _tied_pairs(ranks_second)
+    tied_in_both = _tied_pairs(ranks * len(second) + ranks_second)
+    discordant = _inversions(ranks_second[np.lexsort((ranks_second, ranks))])
+    excess = n_pairs - tied - tied_second + tied_in_both - 2 * discordant
+    return excess, n_pairs - tied, n_pairs - tied_second
+
+
+def _tied_pairs(ranks: NDArray[np.integer]) -> int:
+    sizes = np.unique(ranks, return_counts=True)[1]
+    return int((sizes * (sizes - 1)).sum()) // 2
 
 
 def _inversions(ranks: Ints) -> int:
@@ -66,11 +74,12 @@ def _inversions(ranks: Ints) -> int:
     """
     total = 0
     for bit in reversed(range(int(ranks.max()).bit_length())):
-        above, one = ranks >> bit + 1, ranks >> bit & 1
-        ones = np.cumsum(one) - one  # before this rank
-        begins = np.diff(above, prepend=-1) > 0  # a new group of ranks that share the higher bits
-        ones -= np.maximum.accumulate(np.where(begins, ones, 0))
-        total += int(ones[one == 0].sum())
+        is_set = ranks >> bit & 1
+        n_before = np.cumsum(is_set) - is_set  # ranks with this bit
+        # A new group of ranks that share the higher bits.
+        begins = np.diff(ranks >> bit + 1, prepend=-1) > 0
+        n_before -= np.maximum.accumulate(np.where(begins, n_before, 0))
+        total += int(n_before[is_set == 0].sum())
         ranks = ranks[np.argsort(ranks >> bit, kind="stable")]
     return total
 
@@ -135,7 +144,7 @@ class RunComparison(Struct, frozen=True, kw_only=True):
 
 def compare_runs(
     runs: Sequence[Run],
-    asked: ComparisonOptions,
+    options: ComparisonOptions,
     baseline: str = "",
     *,
     names: Mapping[int, str] | None = None,
@@ -145,7 +154,7 @@ def compare_runs(
 
     Args:
         runs: The runs, including the baseline.
-        asked: The score, round, groups and statistical unit of the comparison.
+        options: The score, round, groups and statistical unit of the comparison.
         baseline: The baseline's name; by default, the first run.
         names: The ids of instances by digest. If given, the better and the worse instances are
             listed.
@@ -160,17 +169,18 @@ def compare_runs(
     refuse_unknown(baseline, run_names, f"--baseline {baseline!r} is not one of the runs.")
     place = run_names.index(baseline) if baseline else 0
     refuse_incomparable(runs[place][0], [variant for variant, _ in runs])
-    runs, measures, score = scored_runs(runs, asked.score, asked.round)
-    asked = replace(asked, score=measures)
+    runs, measures, score = scored_runs(runs, options.score, options.round)
     base, table = runs[place]
     others = [run for number, run in enumerate(runs) if number != place]
-    for option, label in (("--by", asked.by), ("--cluster", asked.cluster)):
+    for option, label in (("--by", options.by), ("--cluster", options.cluster)):
         refuse_unknown_label(option, label, {base.name: table})  # pairs use the baseline's groups
-    options = score, asked, names or {}, findings or {}
     replies = base.replies()
-    compared = [
-        _against((base, table), run, replies.same_as(run[0].replies()), *options) for run in others
-    ]
+    compared = []
+    for run in others:
+        shared = replies.same_as(run[0].replies())
+        compared.append(
+            _against(runs[place], run, shared, score, options, names or {}, findings or {})
+        )
     overall = adjusted([against.overall for against in compared])
     by_group = [comparison for against in compared for comparison in against.groups.values()]
     group_comparisons = iter(adjusted(by_group, planned=len(compared) == 1))
@@ -182,7 +192,7 @@ def compare_runs(
         task=base.metrics.task,
         baseline=base.name,
         marks=base.marks,
-        asked=asked,
+        asked=replace(options, score=measures),
         others=with_p_values,
         notes=list(differing(base, [variant for variant, _ in others], score)),
     )
@@ -190,37 +200,37 @@ def compare_runs(
 
 def _against(
     base: Run,
-    other: Run,
+    run: Run,
     shared: NDArray[np.int64],
     score: str,
-    asked: ComparisonOptions,
+    options: ComparisonOptions,
     names: Mapping[int, str],
     findings: Mapping[str, ConstraintFindings],
 ) -> Against:
-    (baseline, table), (variant, other_table) = base, other
-    pairs = pair(table, other_table, score=score).clustered_by(asked.cluster).sharing(shared)
-    parts = pairs.group(asked.by) if asked.by else {}
+    baseline, baseline_table = base
+    variant, table = run
+    pairs = pair(baseline_table, table, score=score)
+    pairs = pairs.clustered_by(options.cluster).sharing(shared)
+    parts = pairs.group(options.by) if options.by else {}
     groups = {name: compare(pairs.take(rows)) for name, rows in parts.items()}
     better, worse = pairs.moved()
     kinds: dict[str, KindChange] = {}
     without = (0, 0)
     if findings:
-        both = (
-            findings[baseline.name].scored(baseline.score),
-            findings[variant.name].scored(variant.score),
-        )
+        before = findings[baseline.name].scored(baseline.score)
+        after = findings[variant.name].scored(variant.score)
         same: list[str] = []
         if len(shared) and baseline.attempts is not None:
             ids = read_names(baseline.attempts)
             same = [ids[digest] for digest in shared.tolist()]
-        kinds = compare_kinds(*both, names.values(), asked.cluster, same)
-        without = (both[0].without, both[1].without)
+        kinds = compare_kinds(before, after, names.values(), options.cluster, same)
+        without = (before.without, after.without)
     return Against(
         run=variant.name,
         marks=marks_against(baseline, variant),
         overall=compare(pairs),
         groups=groups,
-        ranking=rank_groups(pairs, asked.by) if len(groups) > 1 else None,
+        ranking=rank_groups(pairs, options.by) if len(groups) > 1 else None,
         better_digests=better,
         worse_digests=worse,
         better=sorted(names[digest] for digest in better if digest in names),

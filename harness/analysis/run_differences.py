@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from harness.analysis.comparable import DOCUMENTS, Variant, section_of
+from harness.analysis.comparable import DOCUMENTS, Variant
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.self_preference import unequal
 from harness.config.identity import NAMED
@@ -26,7 +26,6 @@ CONTENT = "content_sha256"
 FORM = frozenset({"form", "parser", "parser_sha256", "prompt_sha256"})
 FORM_SETTINGS = frozenset({"task.form", "task.parser", "decoding.constraint"})
 
-SHOTS = "task.shots"
 OF_VERDICTS = ("task.checks", "task.extract", "task.gold", "task.on_truncated")
 LONGEST = 60  # characters of a setting's value in a note
 
@@ -39,11 +38,12 @@ def differing(
     If ``score`` is `PASS_RATE`, they include differences in what passes. If only the models differ,
     a comparison of models is assumed, and they are not named unless ``models`` is set.
     """
-    runs_by_difference: dict[str, list[str]] = {}
-    for variant in variants if score == PASS_RATE else ():
-        if differences := ", ".join(unlike_verdicts(baseline, variant)):
-            runs_by_difference.setdefault(differences, []).append(variant.name)
-    for differences, runs in runs_by_difference.items():
+    unlike: dict[str, list[str]] = {}  # names of runs, by what passes differently in them
+    if score == PASS_RATE:
+        for variant in variants:
+            if differences := ", ".join(unlike_verdicts(baseline, variant)):
+                unlike.setdefault(differences, []).append(variant.name)
+    for differences, runs in unlike.items():
         differ = "differs" if len(runs) == 1 else "differ"
         which = f"{', '.join(runs)} {differ} from {baseline.name}"
         yield f"{UNLIKE_VERDICTS}: {which} in {differences}."
@@ -54,34 +54,57 @@ def differing(
                 "more than the form of the answer, so a difference between the two cannot be "
                 "attributed to the form or to decoding."
             )
-
-    def content(variant: Variant) -> tuple[str | None, str | None]:
-        return variant.fingerprint.get(CONTENT), variant.fingerprint.get("shots_sha256")
-
-    # Names of variants whose prompts are known to differ only in the form of the answer.
-    same_content = set[str]()
-    if CONTENT in baseline.fingerprint:
-        same_content = {
-            variant.name for variant in variants if content(variant) == content(baseline)
-        }
-    keys = sorted({key for variant in variants for key in changed(baseline, variant)})
-    if not models and "model.name" in keys and all(key.startswith("model.") for key in keys):
-        keys = []
-    of_task = [
-        key for key in keys if key.startswith("task.") or (same_content and key in FORM_SETTINGS)
-    ]
-    if of_task:
-        yield f"The variants differ in {', '.join(of_task)}."
-    further = [key for key in keys if key not in of_task]
-    if texts := [text for key in further for text in _values(key, [baseline, *variants])]:
-        yield f"They differ in more than the task's options: {', '.join(texts)}."
+    # Variants whose prompts are known to differ only in the form of the answer.
+    same_content = {variant.name for variant in variants if _same_content(baseline, variant)}
+    yield from _differing_settings(baseline, variants, by_form=bool(same_content), models=models)
     for variant in variants:
-        earlier, later = baseline.fingerprint, variant.fingerprint
+        earlier = baseline.fingerprint
+        later = variant.fingerprint
         if code := [*unnoticed(earlier, later), *unnoticed(later, earlier)]:
             yield (
                 f"Whether {variant.name} and {baseline.name} have the same {', '.join(code)} is "
                 "unknown: an earlier version of the harness hashed code differently."
             )
+    unlike_runs = {name for names in unlike.values() for name in names}
+    yield from _differing_inputs(baseline, variants, same_content, unlike_runs)
+    yield from unequal([(variant.name, variant.metrics) for variant in (baseline, *variants)])
+    yield from _unequal_tries([baseline, *variants])
+
+
+def _same_content(baseline: Variant, variant: Variant) -> bool:
+    ours = baseline.fingerprint
+    theirs = variant.fingerprint
+    keys = (CONTENT, "shots_sha256")
+    return CONTENT in ours and all(ours.get(key) == theirs.get(key) for key in keys)
+
+
+def _differing_settings(
+    baseline: Variant, variants: Sequence[Variant], *, by_form: bool, models: bool
+) -> Iterator[str]:
+    """Yield sentences on settings that differ. With ``by_form``, some are those of the task."""
+    keys = sorted({key for variant in variants for key in changed(baseline, variant)})
+    if not models and "model.name" in keys and all(key.startswith("model.") for key in keys):
+        return
+    task_keys = []
+    texts: list[str] = []
+    for key in keys:
+        if key.startswith("task.") or (by_form and key in FORM_SETTINGS):
+            task_keys.append(key)
+        else:
+            texts += _values(key, [baseline, *variants])
+    if task_keys:
+        yield f"The variants differ in {', '.join(task_keys)}."
+    if texts:
+        yield f"They differ in more than the task's options: {', '.join(texts)}."
+
+
+def _differing_inputs(
+    baseline: Variant,
+    variants: Sequence[Variant],
+    same_content: Collection[str],
+    unlike_runs: Collection[str],
+) -> Iterator[str]:
+    """Yield sentences on differing hashes of prompts, code and data that no other note reports."""
     forms: dict[str, set[str]] = {}
     scored: dict[str, set[str]] = {}
     for variant in variants:
@@ -89,7 +112,7 @@ def differing(
         inputs -= {"dataset", "dataset_sha256", DOCUMENTS, CONTENT}  # reported elsewhere
         if confounded(baseline, variant):
             inputs.discard("prompt_sha256")
-        if any(variant.name in runs for runs in runs_by_difference.values()):
+        if variant.name in unlike_runs:
             inputs.discard(f"checks{HASH}")
         if variant.name in same_content and inputs & FORM:
             forms[variant.name] = inputs & FORM
@@ -107,8 +130,6 @@ def differing(
         keys = sorted({input_name(key) for inputs in scored.values() for key in inputs})
         inputs_text = ", ".join(names.get(key, key) for key in keys)
         yield f"{SCORED_DIFFERENTLY} {inputs_text}: {', '.join(scored)} against {baseline.name}."
-    yield from unequal([(variant.name, variant.metrics) for variant in (baseline, *variants)])
-    yield from _unequal_tries([baseline, *variants])
 
 
 def _unequal_tries(runs: Sequence[Variant]) -> Iterator[str]:
@@ -200,35 +221,6 @@ def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
         if len(texts) > 1:
             short = [truncated(text, LONGEST) for text in texts]
             yield f"{part} ({', '.join(short[:4])}{', …' if len(short) > 4 else ''})"
-
-
-def distinguishing(first: Variant, second: Variant) -> list[str]:
-    """Return the keys of settings that distinguish two runs in a table."""
-    keys = []
-    for key in changed(first, second):
-        ours = _section(key, first)
-        theirs = _section(key, second)
-        parts = [
-            part
-            for part in ours.keys() & theirs.keys()
-            if setting_text(ours[part]) != setting_text(theirs[part])
-        ]
-        keys += [part for part in parts or [key] if setting(first, part) != setting(second, part)]
-    return keys
-
-
-def _section(key: str, run: Variant) -> dict[str, Any]:
-    value = run.settings.get(key)
-    if isinstance(value, dict):
-        return value
-    return {f"{key}.n": value} if key == SHOTS and isinstance(value, int) else {}
-
-
-def setting(run: Variant, key: str) -> str:
-    """Return a run's value of a setting as text ("null" if not set)."""
-    section = section_of(key)
-    value = run.settings.get(key) if key == section else _section(section, run).get(key)
-    return setting_text(value, f"{key}.")
 
 
 def setting_text(value: Any, prefix: str = "") -> str:

@@ -19,13 +19,12 @@ from harness.analysis.breakdown import (
     pass_at_k,
     pass_hat_k,
     scored,
-    values_by,
+    value_of,
 )
 from harness.analysis.clustered import Estimate, clustered_means, over_samples
 from harness.analysis.comparison import compare, pair
 from harness.analysis.metrics import (
     PASS_RATE,
-    CallFigures,
     Group,
     JudgeFacts,
     Mean,
@@ -42,20 +41,17 @@ from harness.analysis.ratios import weighted_means
 from harness.analysis.run_display import read_display
 from harness.analysis.self_preference import common_family
 from harness.declarations import declared_members
-from harness.records import OUTCOMES
+from harness.records import OUTCOMES, CallFigures, Outcome
 from harness.scoring import CHOICE
 from harness.store.aggregates import read_aggregates
-from harness.store.calls import NO_CALLS, CallTotals, read_calls
+from harness.store.calls import NO_CALLS, RunCalls, read_calls
 from harness.store.columns import AttemptTable, changes
 from harness.store.files import read_file
 from harness.store.index import AttemptIndex, read_attempts
 from harness.store.json_lines import reading
 from harness.store.judgements import RegisteredJudge, read_register
 from harness.store.lost_lines import is_unchanged, refuse_changed_settings, warn_of_loss
-from harness.store.references import references_folder
-from harness.store.run_folder import REFERENCES, RunFolder
-
-_PARTS = ("", "_stderr", "_ci95")
+from harness.store.run_folder import RunFolder, references_folder
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
@@ -76,7 +72,7 @@ class RunFacts(Struct, frozen=True, kw_only=True):
 def measure(
     folder: RunFolder,
     attempts: AttemptTable | None = None,
-    calls: CallTotals | None = None,
+    calls: RunCalls | None = None,
     *,
     grouped: bool = True,
     score: str = "",
@@ -93,21 +89,22 @@ def measure(
             numeric score if the run has neither judges nor verdicts.
     """
     manifest = folder.read_manifest()
-    complete, planned = folder.progress()
+    complete, n_planned = folder.progress()
     references = None
-    if (folder.path / REFERENCES).is_dir():
-        references = read_attempts(references_folder(folder).attempts)
+    judged_references = references_folder(folder)
+    if judged_references.path.is_dir():
+        references = read_attempts(judged_references.attempts)
     index = None
     if calls is None:
         calls = read_calls(folder.attempts)  # before the attempts, to save memory
         index = AttemptIndex(folder.attempts)
-    own = calls.model or calls
+    model_calls = calls.model or calls
     if attempts is None:
         attempts = read_attempts(folder.attempts) if index is None else index.attempts
-    owed = folder.owed()
+    n_owed = folder.owed()
     if loss := warn_of_loss(folder, attempts):
         complete = False
-        owed = max(owed or 0, loss.samples)
+        n_owed = max(n_owed or 0, loss.samples)
     judges = read_register(folder.path).judges
     score = score or manifest.get("measure") or ("" if judges else only_numbers(attempts))
     facts = RunFacts(
@@ -116,27 +113,29 @@ def measure(
         model=manifest.get("model"),
         simulated=manifest.get("simulated", False),
         complete=complete,
-        n_planned=planned,
-        n_owed=owed,
+        n_planned=n_planned,
+        n_owed=n_owed,
         n_unanswerable=manifest.get("unanswerable", 0),
-        from_cache=0 < own.n == own.n_cached,
+        from_cache=0 < model_calls.n_calls == model_calls.n_cached_calls,
         measure=score.removeprefix(PASS_RATE) or None,
     )
     weights = read_display(folder).weights if len(attempts.scores) > 1 else {}
     metrics = summarise(
         attempts, calls, facts, judges, grouped=grouped, references=references, weights=weights
     )
-    aggregates = {name: dict(one) for name, one in read_aggregates(folder.attempts).items()}
-    positions = None
-    ignored: list[str] = []
-    if index is not None:
-        if CHOICE in attempts.scores:
-            positions = read_positions(index)
-        if not facts.simulated:
-            for members in declared_members("cautions").values():
-                for member in members:
-                    ignored += member.load()(index)
-    return replace(metrics, aggregates=aggregates, positions=positions, ignored_settings=ignored)
+    saved = read_aggregates(folder.attempts)
+    metrics = replace(metrics, aggregates={part: dict(values) for part, values in saved.items()})
+    if index is None:
+        return metrics
+    if CHOICE in attempts.scores:
+        metrics = replace(metrics, positions=read_positions(index))
+    if facts.simulated:
+        return metrics
+    cautions: list[str] = []
+    for members in declared_members("cautions").values():
+        for member in members:
+            cautions += member.load()(index)
+    return replace(metrics, ignored_settings=cautions)
 
 
 def only_numbers(attempts: AttemptTable) -> str:
@@ -144,13 +143,15 @@ def only_numbers(attempts: AttemptTable) -> str:
     answers = attempts.take(attempts.outcome == OUTCOMES.index("ok"))
     if answers.judged.any():  # refusals, which fail without a check, are not among them
         return ""
-    numbers = (name for name, of in answers.scores.items() if np.isfinite(of).any())
-    return next((name for name in numbers if answers.scores[name].dtype.kind == "f"), "")
+    for name, values in answers.scores.items():
+        if values.dtype.kind == "f" and np.isfinite(values).any():
+            return name
+    return ""
 
 
 def summarise(
     attempts: AttemptTable,
-    calls: CallTotals,
+    calls: RunCalls,
     facts: RunFacts,
     judges: Mapping[str, RegisteredJudge] = MappingProxyType({}),
     *,
@@ -164,78 +165,69 @@ def summarise(
     attempts. ``weights`` are `RunDisplay.weights`.
     """
     n_solved = int(changes(attempts.instance[attempts.passed == 1]).sum())
-    own = _call_figures(calls)
-    cost_usd = own["cost_usd"]
-    outcomes = np.bincount(attempts.outcome, minlength=len(OUTCOMES)).tolist()
+    cost_per_solved_usd = None
+    if calls.cost_usd is not None and n_solved:
+        cost_per_solved_usd = calls.cost_usd / n_solved
+    outcomes: dict[Outcome, int] = {}
+    for outcome, n in zip(
+        OUTCOMES, np.bincount(attempts.outcome, minlength=len(OUTCOMES)).tolist(), strict=True
+    ):
+        if n or outcome != "crashed":  # which earlier versions cannot read
+            outcomes[outcome] = n
+    measure = facts.measure or ""
+    labels = attempts.labels() if grouped else []
     return Metrics(
         **asdict(facts),
         n_instances=int(changes(attempts.instance).sum()),
         n_samples=int(attempts.sample_starts().sum()),
         n_attempts=len(attempts),
         n_clusters=int(np.count_nonzero(np.bincount(attempts.cluster))),
-        outcomes={
-            outcome: n
-            for outcome, n in zip(OUTCOMES, outcomes, strict=True)
-            if n or outcome != "crashed"  # which earlier versions cannot read
-        },
-        groups={
-            label: _groups(attempts, label, facts.measure or "", weights)
-            for label in (attempts.labels() if grouped else ())
-        },
-        **_figures(attempts, facts.measure or "", weights)[()],
+        outcomes=outcomes,
+        groups={label: _groups(attempts, label, measure, weights) for label in labels},
+        **_figures(attempts, measure, weights)[()],
         n_solved=n_solved,
         turns={} if attempts.turns is None else dict(_turns(attempts.turns, weights)),
-        **own,
-        cost_per_solved_usd=cost_usd / n_solved if cost_usd is not None and n_solved else None,
-        model_calls=None if calls.model is None else CallFigures(**_call_figures(calls.model)),
-        user_calls=None if calls.user is None else CallFigures(**_call_figures(calls.user)),
+        **_figures_of_calls(calls),
+        cost_per_solved_usd=cost_per_solved_usd,
+        model_calls=calls.model,
+        user_calls=calls.user,
         judges=_judges(judges, facts.model or "", calls),
         references={} if references is None else reference_scores(attempts, references),
     )
 
 
+def _figures_of_calls(calls: CallFigures) -> dict[str, Any]:
+    return {name: getattr(calls, name) for name in CallFigures.__struct_fields__}
+
+
 def _judges(
-    judges: Mapping[str, RegisteredJudge], model: str, calls: CallTotals
+    judges: Mapping[str, RegisteredJudge], model: str, calls: RunCalls
 ) -> dict[str, JudgeFacts]:
-    found = {
-        name: JudgeFacts(
-            model=judge.model,
-            family=common_family(judge.model, model),
-            **_call_figures(calls.judges.get(name, NO_CALLS)),
-        )
-        for name, judge in judges.items()
-        if not judge.members
-    }
+    facts: dict[str, JudgeFacts] = {}
+    for name, judge in judges.items():
+        if not judge.members:
+            facts[name] = JudgeFacts(
+                model=judge.model,
+                family=common_family(judge.model, model),
+                **_figures_of_calls(calls.judges.get(name, NO_CALLS)),
+            )
     for name, panel in judges.items():
         if panel.members:
-            common = dict.fromkeys(found[one].family for one in panel.members if one in found)
-            family = ", ".join(filter(None, common)) or None
-            found[name] = JudgeFacts(family=family, of=panel.members, **_call_figures(NO_CALLS))
-    return found
+            families = dict.fromkeys(
+                facts[member].family for member in panel.members if member in facts
+            )
+            family = ", ".join(filter(None, families)) or None
+            facts[name] = JudgeFacts(family=family, of=panel.members, **_figures_of_calls(NO_CALLS))
+    return facts
 
 
 def _turns(attempts: AttemptTable, weights: Mapping[str, str]) -> Iterator[tuple[int, TurnRate]]:
     """Yield the number and figures of each turn."""
     for number in np.unique(attempts.round).tolist():
         answers = of_round(attempts, number)
-        found = _figures(answers, "", weights)[()]
-        rate, scores = found["overall"], found["scores"]
-        yield number, TurnRate(n_answers=len(answers), **asdict(rate), scores=scores)
-
-
-def _call_figures(calls: CallTotals) -> dict[str, Any]:
-    return {
-        "n_calls": calls.n,
-        "n_cached_calls": calls.n_cached,
-        "n_crashed_calls": calls.n_crashed,
-        "usage": calls.usage,
-        "n_calls_without_usage": calls.n_without_usage,
-        "cost_usd": None if calls.n_without_cost else calls.known_cost_usd,
-        "known_cost_usd": calls.known_cost_usd,
-        "paid_usd": calls.paid_usd,
-        "computed_usd": calls.computed_usd,
-        "n_calls_without_cost": calls.n_without_cost,
-    }
+        figures = _figures(answers, "", weights)[()]
+        rate = asdict(figures["overall"])
+        yield number, TurnRate(n_answers=len(answers), **rate, scores=figures["scores"])
 
 
 def _groups(
@@ -246,15 +238,14 @@ def _groups(
     present = present[groups.of_instance[present] >= 0]
     digests = np.zeros(len(groups.names), np.int64)
     np.bitwise_xor.at(digests, groups.of_instance[present], attempts.instances.digest[present])
-    number = {name: place for place, name in enumerate(groups.names)}
-    found = _figures(attempts, measure, weights, label)
+    digest_of = dict(zip(groups.names, digests.tolist(), strict=True))
     return {
         name[0]: Group(
-            instances=f"{int(digests[number[name]]) & 2**64 - 1:016x}",
-            **asdict(own.pop("overall")),
-            **own,
+            instances=f"{digest_of[name] & 2**64 - 1:016x}",
+            **asdict(figures.pop("overall")),
+            **figures,
         )
-        for name, own in found.items()
+        for name, figures in _figures(attempts, measure, weights, label).items()
     }
 
 
@@ -262,48 +253,59 @@ def _figures(
     attempts: AttemptTable, measure: str, weights: Mapping[str, str], *labels: str
 ) -> dict[Key, dict[str, Any]]:
     """Return the figures of each group of ``labels``, as fields of `Metrics` and `Group`."""
-    last, groups = attempts.last_rounds(), Groups.by(attempts.instances, *labels)
+    last = attempts.last_rounds()
+    groups = Groups.by(attempts.instances, *labels)
     passed = groups.sizes(last.take(last.passed == 1))
-    verdicts, of_clusters = groups.estimates(last, PASS_RATE), groups.cluster_rates(last)
+    verdicts = groups.estimates(last, PASS_RATE)
+    cluster_rates = groups.cluster_rates(last)
     means = {name: groups.means(last, name) for name in last.scores}
     for name, weight in weights.items():
         if name in means and weight in means:
             weighted = weighted_means(last, name, weight, *labels)
-            means[name] = {n: weighted[groups.names[n]] for n in means[name]}
-    if (of_k := scored(last, measure)) is not last:
-        means[measure] = groups.means(of_k, measure)
+            means[name] = {number: weighted[groups.names[number]] for number in means[name]}
+    by_measure = scored(last, measure)
+    if by_measure is not last:
+        means[measure] = groups.means(by_measure, measure)
     pass_k = _pass_k(last, groups)
     if attempts.turns is not None:  # which are not rounds
         attempts = dataclasses.replace(last, round=np.ones_like(last.round))
     rounds = _rounds(attempts, groups)
-    found = {}
+    figures: dict[Key, dict[str, Any]] = {}
     for number, n in enumerate(groups.sizes(last)):
-        if n or not groups.names[number]:
-            one = verdicts.get(number, Estimate())
-            rate = Rate(
-                **asdict(over_samples(one.share(), n)),
-                naive_stderr=one.naive_stderr,
-                pass_rate_errors_as_failures=passed[number] / n if n else None,
-                cluster_rate=(cluster := of_clusters.get(number, Estimate())).mean,
-                cluster_rate_stderr=cluster.stderr,
-            )
-            scores = _scores({name: of[number] for name, of in means.items() if n})
-            own = {"overall": rate, "scores": scores, "rounds": rounds[number]}
-            found[groups.names[number]] = own | pass_k[number]
-    return found
+        if not n and groups.names[number]:
+            continue
+        estimate = verdicts.get(number, Estimate())
+        cluster_rate = cluster_rates.get(number, Estimate())
+        rate = Rate(
+            **asdict(over_samples(estimate.share(), n)),
+            naive_stderr=estimate.naive_stderr,
+            pass_rate_errors_as_failures=passed[number] / n if n else None,
+            cluster_rate=cluster_rate.mean,
+            cluster_rate_stderr=cluster_rate.stderr,
+        )
+        scores = {}
+        if n:
+            scores = _scores({name: by_group[number] for name, by_group in means.items()})
+        figures[groups.names[number]] = {
+            "overall": rate,
+            "scores": scores,
+            "rounds": rounds[number],
+            **pass_k[number],
+        }
+    return figures
 
 
-def _scores(found: Mapping[str, SampleStatistic]) -> dict[str, Mean]:
-    return {name: Mean(**asdict(one)) for name, one in found.items() if one.n}
+def _scores(statistics: Mapping[str, SampleStatistic]) -> dict[str, Mean]:
+    return {name: Mean(**asdict(mean)) for name, mean in statistics.items() if mean.n}
 
 
 def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[str, ReferenceScore]:
     """Return each score's mean over the reference answers, and the run's difference from it."""
-    whole = {name: values_by(references, name)[()] for name in references.scores}
-    found = {}
-    for name, mean in _scores(whole).items():
+    means = _scores({name: value_of(references, name) for name in references.scores})
+    scores = {}
+    for name, mean in means.items():
         pairs = compare(pair(references, attempts, score=name))
-        found[name] = ReferenceScore(
+        scores[name] = ReferenceScore(
             **asdict(mean),
             n_pairs=pairs.n,
             n_pair_clusters=pairs.n_clusters,
@@ -311,20 +313,21 @@ def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[s
             difference_stderr=pairs.stderr,
             difference_ci95=pairs.ci95,
         )
-    return found
+    return scores
 
 
 def _pass_k(samples: AttemptTable, groups: Groups) -> list[dict[str, Any]]:
     judged = samples.take(samples.judged & (groups.of_instance[samples.instance] >= 0))
     counts = np.bincount(judged.instance).astype(np.int32)
     (instances,) = counts.nonzero()
-    drawn, group = counts[instances], groups.of_instance[instances]
+    drawn = counts[instances]
+    group = groups.of_instance[instances]
     passed = np.bincount(judged.instance, weights=judged.passed)[instances].astype(np.int32)
-    fields = [f"{name}{part}" for name in ("pass_at_k", "pass_hat_k") for part in _PARTS]
-    found: list[dict[str, Any]] = [
-        {"pass_at_k_instances": n, "pass_at_k_n": {}, **{field: {} for field in fields}}
-        for n in np.bincount(group, minlength=len(groups.names)).tolist()
-    ]
+    figures: list[dict[str, Any]] = []
+    for n in np.bincount(group, minlength=len(groups.names)).tolist():
+        figures.append({"pass_at_k_instances": n, "pass_at_k_n": {}})
+        for name in ("pass_at_k", "pass_hat_k"):
+            figures[-1] |= {name: {}, f"{name}_stderr": {}, f"{name}_ci95": {}}
     largest = 0
     for n_drawn in np.unique(drawn).tolist():  # few distinct numbers
         rows = drawn >= n_drawn
@@ -333,12 +336,14 @@ def _pass_k(samples: AttemptTable, groups: Groups) -> list[dict[str, Any]]:
             for k, values in enumerate(estimator(drawn[rows], passed[rows], n_drawn), start=1):
                 if k <= largest:  # known from all instances with at least k
                     continue
-                for number, one in clustered_means(values, unit, groups.of_unit).items():
-                    found[number]["pass_at_k_n"][k] = one.n
-                    for part, value in zip(_PARTS, (one.mean, one.stderr, one.ci95), strict=True):
-                        found[number][f"{name}{part}"][k] = value
+                for number, estimate in clustered_means(values, unit, groups.of_unit).items():
+                    fields = figures[number]
+                    fields["pass_at_k_n"][k] = estimate.n
+                    fields[name][k] = estimate.mean
+                    fields[f"{name}_stderr"][k] = estimate.stderr
+                    fields[f"{name}_ci95"][k] = estimate.ci95
         largest = n_drawn
-    return found
+    return figures
 
 
 def _rounds(attempts: AttemptTable, groups: Groups) -> list[Rounds]:
@@ -346,21 +351,27 @@ def _rounds(attempts: AttemptTable, groups: Groups) -> list[Rounds]:
     follows = ~judged.sample_starts()[1:] & (np.diff(judged.round) == 1)
     change = np.zeros(len(judged), np.int8)
     np.subtract(judged.passed[1:], judged.passed[:-1], out=change[1:], where=follows)
-    found = [Rounds(**{name: {} for name in Rounds.__struct_fields__}) for _ in groups.names]
+    by_group = [Rounds(**{name: {} for name in Rounds.__struct_fields__}) for _ in groups.names]
     for k in np.bincount(judged.round).nonzero()[0].tolist():
-        any_of = groups.means(any_of_first(judged, k), PASS_RATE)
-        own_round = judged.round == k
-        fixed, broken = (groups.sizes(judged.take((change == by) & own_round)) for by in (1, -1))
-        for number, one in groups.means(of_round(judged, k), PASS_RATE).items():
-            own, any_one = found[number], any_of[number]
-            if one.mean is None or any_one.mean is None:
+        any_of_first_k = groups.means(any_of_first(judged, k), PASS_RATE)
+        in_round = judged.round == k
+        fixed = groups.sizes(judged.take((change == 1) & in_round))
+        broken = groups.sizes(judged.take((change == -1) & in_round))
+        for number, rate in groups.means(of_round(judged, k), PASS_RATE).items():
+            rounds = by_group[number]
+            any_rate = any_of_first_k[number]
+            if rate.mean is None or any_rate.mean is None:
                 continue
-            if own.n:  # the group has an earlier round
-                own.fixed[k], own.broken[k] = fixed[number], broken[number]
-            own.each[k], own.each_stderr[k], own.n[k] = one.mean, one.stderr, one.n
-            own.any_of_first_k[k], own.any_of_first_k_n[k] = any_one.mean, any_one.n
-            own.any_of_first_k_stderr[k] = any_one.stderr
-    return found
+            if rounds.n:  # the group has an earlier round
+                rounds.fixed[k] = fixed[number]
+                rounds.broken[k] = broken[number]
+            rounds.each[k] = rate.mean
+            rounds.each_stderr[k] = rate.stderr
+            rounds.n[k] = rate.n
+            rounds.any_of_first_k[k] = any_rate.mean
+            rounds.any_of_first_k_n[k] = any_rate.n
+            rounds.any_of_first_k_stderr[k] = any_rate.stderr
+    return by_group
 
 
 class Latencies(Struct, frozen=True, kw_only=True):
@@ -398,19 +409,17 @@ def read_metrics(folder: RunFolder, manifest: dict[str, Any]) -> Metrics | None:
         HarnessError: If a file of the run is unreadable.
     """
     refuse_changed_settings(folder.path)
-    owed = folder.owed(manifest)  # None: the run grows, or was killed
+    n_owed = folder.owed(manifest)  # None: the run grows, or was killed
     metrics = None
     with reading(folder.metrics):
         if folder.metrics.exists():
             metrics = from_json(read_file(folder.metrics), folder.metrics)
     read_register(folder.path)  # raises an error if it lacks a judge
-    if metrics is not None and (
-        owed is None or (metrics.run == folder.name and is_unchanged(folder, manifest))
-    ):
-        complete, planned = folder.progress(manifest)
-        return replace(metrics, complete=complete, n_planned=planned, n_owed=owed)
-    if metrics is None and (owed is None or not folder.attempts.exists()):
+    if metrics is None and (n_owed is None or not folder.attempts.exists()):
         return None
-    from harness.analysis.summary import measure  # NumPy takes 0.2 s to import
-
+    if metrics is not None and (
+        n_owed is None or (metrics.run == folder.name and is_unchanged(folder, manifest))
+    ):
+        complete, n_planned = folder.progress(manifest)
+        return replace(metrics, complete=complete, n_planned=n_planned, n_owed=n_owed)
     return measure(folder, grouped=False)

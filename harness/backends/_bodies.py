@@ -89,18 +89,19 @@ def with_tool_calls(
         calls: The name and the arguments of each call. Arguments may be an object or JSON text;
             text that is not JSON, such as truncated arguments, is kept.
     """
-    found = [{"name": name, "arguments": _arguments(given)} for name, given in calls]
-    answer = ({"text": text} if text else {}) | {"tool_calls": _encodable(found)}
-    if not found:
+    tool_calls = [{"name": name, "arguments": _arguments(value)} for name, value in calls]
+    if not tool_calls:
         return text, reason
+    answer: dict[str, object] = {"text": text} if text else {}
+    answer["tool_calls"] = _encodable(tool_calls)
     return json.dumps(answer, ensure_ascii=False), "tool_calls" if reason == "stop" else reason
 
 
-def _arguments(given: object) -> object:
+def _arguments(arguments: object) -> object:
     try:
-        return json.loads(given) if isinstance(given, str) else given
+        return json.loads(arguments) if isinstance(arguments, str) else arguments
     except (ValueError, RecursionError):
-        return given
+        return arguments
 
 
 def text_or_none(value: object) -> str | None:
@@ -109,8 +110,8 @@ def text_or_none(value: object) -> str | None:
 
 def tier(name: object) -> str | None:
     """Return the service tier that a reply reports, in lower case, or None for the standard one."""
-    found = (text_or_none(name) or "").lower()
-    return None if found in STANDARD_TIERS else found
+    lower = (text_or_none(name) or "").lower()
+    return None if lower in STANDARD_TIERS else lower
 
 
 def finish(reason: object) -> str:
@@ -119,10 +120,10 @@ def finish(reason: object) -> str:
     Raises:
         TransientError: If the reason is in `records.INTERRUPTIONS`.
     """
-    found = text_or_none(reason) or "stop"
-    if found in records.INTERRUPTIONS:
-        raise TransientError(f"The server ended the answer with {found!r}.", kind="interrupted")
-    return found
+    ending = text_or_none(reason) or "stop"
+    if ending in records.INTERRUPTIONS:
+        raise TransientError(f"The server ended the answer with {ending!r}.", kind="interrupted")
+    return ending
 
 
 def usage_of(usage: object, shape: type[T]) -> T | None:
@@ -146,10 +147,10 @@ def state_in(content: bytes, marks: tuple[bytes, ...], *path: str | int) -> str 
     """
     if not any(mark in content for mark in marks):
         return None
-    found = json.loads(content.decode("utf-8", "replace"))
+    answer = json.loads(content.decode("utf-8", "replace"))
     for step in path:
-        found = found[step]
-    return json.dumps(_encodable(found))
+        answer = answer[step]
+    return json.dumps(_encodable(answer))
 
 
 def with_others(
@@ -213,25 +214,27 @@ def vllm_constraint(constraint: records.DecodingConstraint) -> dict[str, Any]:
 Pairs = Iterable[tuple[object, object]]  # tokens and their log-probabilities
 
 
-def logprobs_in(given: object) -> records.Logprobs | None:
+def logprobs_in(logprobs: object) -> records.Logprobs | None:
     """Return the most likely tokens at each position of an answer.
 
-    ``given`` is the field ``logprobs`` of a choice. The result is None without a usable list.
+    ``logprobs`` is the field of a choice. The result is None without a usable list.
     A text completion lists the chosen token in addition if it is not among the most likely tokens.
     """
+    if not isinstance(logprobs, dict):
+        return None
     for key in ("content", "top_logprobs"):
-        positions = given.get(key) if isinstance(given, dict) else None
+        positions = logprobs.get(key)
         if isinstance(positions, list):
             return likeliest(map(_pairs, positions))
     return None
 
 
-def prompt_logprobs_in(given: object) -> records.PromptLogprobs | None:
+def prompt_logprobs_in(logprobs: object) -> records.PromptLogprobs | None:
     """Return a prompt's tokens and log-probabilities as listed by vLLM, or None without a list.
 
     An invalid entry of the list becomes None.
     """
-    return tuple(map(_own, given)) if isinstance(given, list) else None
+    return tuple(map(_prompt_token, logprobs)) if isinstance(logprobs, list) else None
 
 
 def likeliest(positions: Iterable[Pairs]) -> records.Logprobs:
@@ -239,11 +242,11 @@ def likeliest(positions: Iterable[Pairs]) -> records.Logprobs:
 
     At most `MOST_LOGPROBS` + 1 tokens per position and `MOST_POSITIONS` positions are returned.
     """
-    ranked = (sorted(tokens(pairs), key=lambda one: -one.logprob) for pairs in positions)
-    return tuple(
-        tuple(found[: records.MOST_LOGPROBS + 1])
-        for found in islice(ranked, records.MOST_POSITIONS)
-    )
+    ranked = []
+    for pairs in islice(positions, records.MOST_POSITIONS):
+        by_rank = sorted(tokens(pairs), key=lambda token: -token.logprob)
+        ranked.append(tuple(by_rank[: records.MOST_LOGPROBS + 1]))
+    return tuple(ranked)
 
 
 def tokens(pairs: Pairs) -> Iterator[records.TokenLogprob]:
@@ -256,19 +259,21 @@ def tokens(pairs: Pairs) -> Iterator[records.TokenLogprob]:
             yield records.TokenLogprob(token, float(min(0.0, max(LEAST_LOGPROB, logprob))))
 
 
-def _own(position: object) -> records.TokenLogprob | None:
+def _prompt_token(position: object) -> records.TokenLogprob | None:
     """Return the prompt's own token, which vLLM lists first, or None if it is invalid."""
-    own = next(iter(position.values()), None) if isinstance(position, dict) else None
-    own = own if isinstance(own, dict) else {}
-    return next(tokens([(own.get("decoded_token"), own.get("logprob"))]), None)
+    token = next(iter(position.values()), None) if isinstance(position, dict) else None
+    if not isinstance(token, dict):
+        return None
+    return next(tokens([(token.get("decoded_token"), token.get("logprob"))]), None)
 
 
 def _pairs(position: object) -> Pairs:
     if not isinstance(position, dict):
         return ()
-    if not isinstance(top := position.get("top_logprobs"), list):
+    top = position.get("top_logprobs")
+    if not isinstance(top, list):
         return position.items()
-    return [(one.get("token"), one.get("logprob")) for one in top if isinstance(one, dict)]
+    return [(token.get("token"), token.get("logprob")) for token in top if isinstance(token, dict)]
 
 
 async def json_lines(chunks: AsyncIterator[bytes], most: float) -> AsyncIterator[bytes]:

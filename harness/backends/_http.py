@@ -96,23 +96,27 @@ class HttpClient:
         self.base, _, query = self.url.partition("?")
         self.query = dict(parse_qsl(query))
         self.headers = dict(headers or {})
-        self._timeout_s, self._concurrency, self._reply_mb = timeout_s, concurrency, reply_mb
+        self._timeout_s = timeout_s
+        self._concurrency = concurrency
+        self._reply_mb = reply_mb
         self.most_bytes = reply_mb * 1e6
-        secrets = tuple(_secrets(self.headers))
         self._shown = shown_url(self.url)
-        secrets += tuple(url_keys(self.url))
-        self._asked = _responses.CallContext(self._shown, "", key_variable, key, secrets)
-        self._keys = tuple(one for one in self._asked.known if len(one) >= LEAST_KEY)
+        secrets = (*_secrets(self.headers), *url_keys(self.url))
+        self._set_context(_responses.CallContext(self._shown, "", key_variable, key, secrets))
         self._key_header = key_header
         self._on_allowances = on_allowances
         self._clock = clock
         self._read_at = float("-inf")
 
+    def _set_context(self, context: _responses.CallContext) -> None:
+        """Set the context of all calls, whose secrets are masked in answers."""
+        self._context = context
+        self._keys = tuple(secret for secret in context.all_secrets if len(secret) >= LEAST_KEY)
+
     def add_headers(self, headers: Mapping[str, str], secrets: Iterable[str]) -> None:
         """Send further headers. The ``secrets`` in their values are masked like the key."""
         self.headers |= headers
-        self._asked = replace(self._asked, secrets=(*self._asked.secrets, *secrets))
-        self._keys = tuple(one for one in self._asked.known if len(one) >= LEAST_KEY)
+        self._set_context(replace(self._context, secrets=(*self._context.secrets, *secrets)))
 
     @cached_property
     def http(self) -> AsyncClient:
@@ -166,12 +170,12 @@ class HttpClient:
             error.partial = text_so_far(self.without_key(b"".join(parts)))
             raise
         content = self.without_key(b"".join(parts))
-        refused = response.status_code == 429
-        if refused or abs(self._clock() - self._read_at) >= HEADERS_EVERY_S:
-            self._read_at = self._clock()
-            left = _responses.allowances(response.headers, self._read_at)
-            if left and self._on_allowances:
-                self._on_allowances(left)
+        now = self._clock()
+        if response.status_code == 429 or abs(now - self._read_at) >= HEADERS_EVERY_S:
+            self._read_at = now
+            allowances = _responses.allowances(response.headers, now)
+            if allowances and self._on_allowances:
+                self._on_allowances(allowances)
         if not response.is_success:
             raise self._refusal(response, content, model)
         return content
@@ -182,13 +186,14 @@ class HttpClient:
         try:
             yield
         except Exception as error:
-            if (found := _responses.from_sdk(error, replace(self._asked, model=model))) is None:
+            failure = _responses.from_sdk(error, replace(self._context, model=model))
+            if failure is None:
                 raise
-            raise found from None
+            raise failure from None
 
     def _refusal(self, response: Response, content: bytes, model: str) -> CallError:
-        status, asked = response.status_code, replace(self._asked, model=model)
-        return _responses.from_status(status, response.headers, content, asked)
+        context = replace(self._context, model=model)
+        return _responses.from_status(response.status_code, response.headers, content, context)
 
     async def request(self, path: str, content: bytes) -> HttpRequest:
         headers = {"content-type": "application/json", **await self.authentication()}
@@ -203,10 +208,10 @@ class HttpClient:
     async def authentication(self) -> dict[str, str]:
         """Return the headers that each request has, with the key or token."""
         headers = dict(self.headers)
-        if self._key_header and self._asked.key:
-            headers[self._key_header] = self._asked.key
-        elif self._asked.key:
-            headers["authorization"] = f"Bearer {self._asked.key}"
+        if self._key_header and self._context.key:
+            headers[self._key_header] = self._context.key
+        elif self._context.key:
+            headers["authorization"] = f"Bearer {self._context.key}"
         return headers
 
     @contextlib.asynccontextmanager
@@ -298,14 +303,14 @@ class HttpClient:
         if reply.others:
             others = {number: self.masked(other) for number, other in reply.others.items()}
             return structs.replace(self.masked(structs.replace(reply, others={})), others=others)
-        masked = {}
+        masked: dict[str, str] = {}
         for name in TEXTS:
             text = getattr(reply, name)
             if text and any(key in text for key in self._keys):
                 masked[name] = self.mask(text)
         if reply.finish_reason not in FINISH_REASONS:
             # It is shown like an error, and no answer: parts of the key are masked as well.
-            context = replace(self._asked, key="", secrets=self._keys)
+            context = replace(self._context, key="", secrets=self._keys)
             masked["finish_reason"] = context.without_key(reply.finish_reason)
         return structs.replace(reply, **masked) if masked else reply
 
@@ -317,16 +322,16 @@ class HttpClient:
 
     def malformed(self, content: bytes, error: Exception, model: str = "") -> CallError:
         """Return the error for a body without an answer, which may report a failure itself."""
-        failure = _responses.from_body(content, replace(self._asked, model=model))
+        failure = _responses.from_body(content, replace(self._context, model=model))
         if failure is not None:
             return failure
-        begin = self._asked.without_key(content[:2000].decode(errors="replace"))[:200]
-        problem = f"The answer of {self._shown} is malformed ({error}): {begin!r}"
+        beginning = self._context.without_key(content[:2000].decode(errors="replace"))[:200]
+        problem = f"The answer of {self._shown} is malformed ({error}): {beginning!r}"
         return TransientError(problem, kind="malformed")
 
     def entry_error(self, status: int, body: object, model: str) -> CallError:
         """Return the error for a failure in a batch or stream."""
-        return _responses.from_status(status, {}, body, replace(self._asked, model=model))
+        return _responses.from_status(status, {}, body, replace(self._context, model=model))
 
     async def aclose(self) -> None:
         if "http" in self.__dict__:
@@ -404,10 +409,12 @@ def past_proxies(url: str) -> dict[str, None]:
     """Return httpx2 mounts that bypass proxies if the URL is local, else {}."""
     host = urlsplit(url).hostname or ""
     try:
-        here = host == "localhost" or ip_address(host).is_loopback
+        is_local = host == "localhost" or ip_address(host).is_loopback
     except ValueError:
-        here = False
-    return {f"all://[{host}]" if ":" in host else f"all://{host}": None} if here else {}
+        is_local = False
+    if not is_local:
+        return {}
+    return {f"all://[{host}]" if ":" in host else f"all://{host}": None}
 
 
 def _origin(request: HttpRequest) -> str:
@@ -425,8 +432,8 @@ def _checked(url: str) -> str:
         problem = f"model.base_url: {url!r} is not a valid URL."
         remedy = "Write it like http://localhost:8000/v1."
         if variable := re.search(r"\$\{?(\w+)", url):
-            own = f"-o model.base_url=${variable[1]}"
-            remedy = f"A run file has no environment variables. On the command line: {own}…"
+            override = f"-o model.base_url=${variable[1]}"
+            remedy = f"A run file has no environment variables. On the command line: {override}…"
         raise ConfigError(problem, remedy)
     if RECORDED_KEY in url:
         problem = "model.base_url was recorded without the key in its path."

@@ -57,11 +57,11 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
         """
         with self._lock:
             lease.used = True
-            found = self._running.get(lease.name)
-            if found is not None and found is not failed and not found.ended():
-                return cast("R", found)
-            used = {one.name for one in self._leases if one.used} - {lease.name}
-            self._end(self._running.keys() - used)
+            running = self._running.get(lease.name)
+            if running is not None and running is not failed and not running.ended():
+                return cast("R", running)
+            in_use = {other.name for other in self._leases if other.used} - {lease.name}
+            self._end(self._running.keys() - in_use)
             self._running[lease.name] = launched = launch()
             return launched
 
@@ -74,8 +74,8 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
 
     def _end(self, names: Collection[str]) -> None:
         for name in list(names):
-            if (found := self._running.pop(name, None)) is not None:
-                found.end()
+            if (server := self._running.pop(name, None)) is not None:
+                server.end()
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
@@ -157,11 +157,13 @@ class Turns:
         alone = self._prompts.suspects(request)
         async with self._changed:
             await self._changed.wait_for(lambda: not (self._alone or (alone and self._in_flight)))
-            self._in_flight, self._alone = self._in_flight + 1, alone
+            self._in_flight += 1
+            self._alone = alone
         try:
             yield alone
         finally:
-            self._in_flight, self._alone = self._in_flight - 1, False
+            self._in_flight -= 1
+            self._alone = False
             async with self._changed:
                 self._changed.notify_all()
 

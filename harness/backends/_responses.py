@@ -150,15 +150,15 @@ class CallContext:
     url_hint: str = ""  # what to change in model.base_url if the server does not know the path
 
     @property
-    def known(self) -> tuple[str, ...]:
+    def all_secrets(self) -> tuple[str, ...]:
         """The key and the other secrets that were sent."""
         return tuple(filter(None, (self.key, *self.secrets)))
 
     def without_key(self, text: str) -> str:
         plain = _ESCAPE.sub(lambda escape: escape[2] or chr(int(escape[1], 16)), text)
-        if any(secret in plain or _shared(plain, secret, 0) >= 0 for secret in self.known):
+        if any(_shared(plain, secret, 0) >= 0 or secret in plain for secret in self.all_secrets):
             text = plain
-        for secret in self.known:  # before cutting
+        for secret in self.all_secrets:  # before cutting
             text = _without_parts(text.replace(secret, MASK), secret)
         return " ".join(text.split())[:500]
 
@@ -177,8 +177,8 @@ def _without_parts(text: str, secret: str) -> str:
 def _shared(text: str, secret: str, start: int) -> int:
     """Return where a part of a secret begins in text from ``start`` on, or -1."""
     parts = {secret[n : n + LEAST_PART] for n in range(len(secret) - LEAST_PART + 1)}
-    places = [at for part in parts if (at := text.find(part, start)) >= 0]
-    return min(places, default=-1)
+    places = [text.find(part, start) for part in parts]
+    return min((place for place in places if place >= 0), default=-1)
 
 
 def treatment_of(error: Exception) -> Treatment | Literal["by cause"] | None:
@@ -190,85 +190,85 @@ def treatment_of(error: Exception) -> Treatment | Literal["by cause"] | None:
     return None
 
 
-def from_exception(error: Exception, asked: CallContext) -> CallError | None:
+def from_exception(error: Exception, context: CallContext) -> CallError | None:
     """Convert an exception of an SDK or transport to a CallError, or return None."""
     treatment = treatment_of(error)
     if treatment is None:
         return None
     if treatment == "by cause":
-        return _connection(error, asked)
-    said = f"{asked.endpoint}: {type(error).__name__}: {asked.without_key(str(error))}"
-    return _error(treatment, said, "The client is misconfigured.")
+        return _connection(error, context)
+    message = f"{context.endpoint}: {type(error).__name__}: {context.without_key(str(error))}"
+    return _error(treatment, message, "The client is misconfigured.")
 
 
-def from_sdk(error: Exception, asked: CallContext) -> CallError | None:
+def from_sdk(error: Exception, context: CallContext) -> CallError | None:
     """Convert an SDK's exception like `from_exception`, or by its HTTP status or cause."""
-    status, response = getattr(error, "status_code", None), getattr(error, "response", None)
+    status = getattr(error, "status_code", None)
+    response = getattr(error, "response", None)
     if isinstance(status, int) and status >= 400 and response is not None:
         body = getattr(error, "body", None) or str(error)
-        return from_status(status, response.headers, body, asked)
-    wrapped = type(error).__name__ in ("APIConnectionError", "APITimeoutError")
-    cause = error.__cause__ if wrapped else None
-    found = from_exception(cause, asked) if isinstance(cause, Exception) else None
-    return found or from_exception(error, asked)
+        return from_status(status, response.headers, body, context)
+    failure = None
+    if type(error).__name__ in ("APIConnectionError", "APITimeoutError"):
+        cause = error.__cause__
+        failure = from_exception(cause, context) if isinstance(cause, Exception) else None
+    return failure or from_exception(error, context)
 
 
 def from_status(
-    status: int, headers: Mapping[str, str], body: object, asked: CallContext
+    status: int, headers: Mapping[str, str], body: object, context: CallContext
 ) -> CallError:
-    detail, said = _detail(body)
-    more = detail.get("details")
-    exact = more.get("error_code") if isinstance(more, dict) else None
-    google = _google_details(more)
+    detail, text = _detail(body)
+    details = detail.get("details")
+    exact = details.get("error_code") if isinstance(details, dict) else None
+    google = _google_details(details)
     codes = (exact, detail.get("code"), detail.get("type"), detail.get("status"))
     by_code = next((CODES[code] for code in map(str, codes) if code in CODES), None)
-    said = asked.without_key(said)
-    message = f"{asked.endpoint} answered {status}: {said}"
+    text = context.without_key(text)
+    message = f"{context.endpoint} answered {status}: {text}"
     if "API_KEY_INVALID" in google.reasons:
         status = 401
-    if UNKNOWN_MODEL in said:
+    if UNKNOWN_MODEL in text:
         status = 404
     if status == 429 and google.daily:
         return FatalCallError(message, QUOTA)
-    spent = next((remedy for words, remedy in SPENT_WORDS.items() if words in said), None)
-    if spent is not None:
-        return FatalCallError(message, spent)
+    for words, remedy in SPENT_WORDS.items():
+        if words in text:
+            return FatalCallError(message, remedy)
     if by_code == "no credit" or status == 402:
         return FatalCallError(message, NO_CREDIT)
     if by_code == "fatal":
         return FatalCallError(message, ACCOUNT)
-    if status in (400, 403) and _filtered(by_code, said, detail):
+    if status in (400, 403) and _filtered(by_code, text, detail):
         return PromptRefused(message)
-    wordy = any(words in said for words in UNSUPPORTED_WORDS)
-    if status == 400 and (by_code == "unsupported" or wordy):
+    is_unsupported = by_code == "unsupported" or any(words in text for words in UNSUPPORTED_WORDS)
+    if status == 400 and is_unsupported:
         remedy = "Remove it from decoding in the run file."
-        if OTHER_NAME in said:
+        if OTHER_NAME in text:
             remedy = f"Set model.preset: openai, which sends {OTHER_NAME} instead."
         return FatalCallError(message, remedy)
     treatment = STATUSES.get(status, "server_failed" if status >= 500 else "rejected")
-    long = status == 413 or by_code == "too long" or TOO_LONG.search(said)
+    long = status == 413 or by_code == "too long" or TOO_LONG.search(text)
     if treatment == "rejected" and long:
         return PromptTooLong(message)
-    named = f"model.name ({asked.model!r}) and " if asked.model else ""
-    remedy = f"Check {named}model.base_url in the run file."
-    if status == 404 and asked.url_hint:
-        remedy = f"{remedy} {asked.url_hint}"
+    name = f"model.name ({context.model!r}) and " if context.model else ""
+    remedy = f"Check {name}model.base_url in the run file."
+    if status == 404 and context.url_hint:
+        remedy = f"{remedy} {context.url_hint}"
     if status in (401, 403):
-        remedy = (
-            f"Check the key in the environment variable {asked.key_variable}."
-            if asked.key_variable
-            else "No key was sent: name the variable that holds it in model.api_key_env."
-        )
+        remedy = "No key was sent: name the variable that holds it in model.api_key_env."
+        if context.key_variable:
+            remedy = f"Check the key in the environment variable {context.key_variable}."
     if treatment == "fatal":
         return AccessDenied(message, remedy)
-    if status == 429 and CROWDED.search(said):
+    if status == 429 and CROWDED.search(text):
         # LiteLLM's proxy always asks to wait for a minute: the end of any call is enough.
         return TransientError(message, kind="crowded")
     wait = _retry_after(headers)
     return _error(treatment, message, remedy, google.retry_after if wait is None else wait)
 
 
-def from_body(content: bytes, asked: CallContext) -> CallError | None:
+def from_body(content: bytes, context: CallContext) -> CallError | None:
     """Return the error that a successful response has in the place of an answer, or None.
 
     OpenRouter and gateways report failures of their providers in this way, with an HTTP status as
@@ -285,9 +285,10 @@ def from_body(content: bytes, asked: CallContext) -> CallError | None:
             continue
         code = str(error.get("code"))
         if re.fullmatch("[45][0-9]{2}", code):
-            failure = from_status(int(code), {}, error, asked)
+            failure = from_status(int(code), {}, error, context)
         elif code in CODES:
-            failure = from_code(code, f"{asked.endpoint}: {asked.without_key(_detail(error)[1])}")
+            _, text = _detail(error)
+            failure = from_code(code, f"{context.endpoint}: {context.without_key(text)}")
         else:
             continue
         failure.billed = part is not body  # the model has begun to answer
@@ -317,19 +318,21 @@ class _GoogleDetails:
 
 
 def _google_details(details: object) -> _GoogleDetails:
-    found = [one for one in details if isinstance(one, dict)] if isinstance(details, list) else []
-    quotas = [one["violations"] for one in found if isinstance(one.get("violations"), list)]
-    wait = next((duration(str(one["retryDelay"])) for one in found if "retryDelay" in one), None)
-    return _GoogleDetails(
-        frozenset(str(one.get("reason")) for one in found),
-        any(
-            "PerDay" in str(one.get("quotaId"))
-            for some in quotas
-            for one in some
-            if isinstance(one, dict)
-        ),
-        wait,
-    )
+    reasons = set[str]()
+    daily = False
+    wait: float | None = None
+    for detail in _dicts(details):
+        reasons.add(str(detail.get("reason")))
+        if wait is None and "retryDelay" in detail:
+            wait = duration(str(detail["retryDelay"]))
+        for violation in _dicts(detail.get("violations")):
+            daily = daily or "PerDay" in str(violation.get("quotaId"))
+    return _GoogleDetails(frozenset(reasons), daily, wait)
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    """Return the objects in a list of JSON, or [] for any other value."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _error(
@@ -356,16 +359,17 @@ def _detail(body: object) -> tuple[dict[str, Any], str]:
     return detail, str(detail.get("message") or text or "no explanation")
 
 
-def _filtered(treatment: str | None, said: str, detail: dict[str, Any]) -> bool:
-    inner, more = detail.get("innererror"), detail.get("metadata")
+def _filtered(treatment: str | None, text: str, detail: dict[str, Any]) -> bool:
+    if treatment == "filtered" or any(words in text for words in FILTER_WORDS):
+        return True
+    inner = detail.get("innererror")
     if isinstance(inner, dict) and CODES.get(str(inner.get("code"))) == "filtered":
         return True
-    choices = detail.get("choices")  # Azure: a completion with status 400
-    for choice in choices if isinstance(choices, list) else ():
-        if isinstance(choice, dict) and choice.get("finish_reason") == "content_filter":
+    for choice in _dicts(detail.get("choices")):  # Azure: a completion with status 400
+        if choice.get("finish_reason") == "content_filter":
             return True
-    flagged = isinstance(more, dict) and ("flagged_input" in more or "reasons" in more)
-    return flagged or treatment == "filtered" or any(words in said for words in FILTER_WORDS)
+    metadata = detail.get("metadata")
+    return isinstance(metadata, dict) and ("flagged_input" in metadata or "reasons" in metadata)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
@@ -384,7 +388,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     return None
 
 
-def _connection(error: Exception, asked: CallContext) -> CallError:
+def _connection(error: Exception, context: CallContext) -> CallError:
     # The aiohttp transport reports any broken or refused connection as a connect timeout; the
     # real cause is further down the chain.
     chain: list[BaseException] = [error]
@@ -393,16 +397,17 @@ def _connection(error: Exception, asked: CallContext) -> CallError:
     names = {kind.__name__ for link in chain for kind in type(link).__mro__}
     broken = any(isinstance(link, OSError) and not isinstance(link, TimeoutError) for link in chain)
     if "TimeoutException" in names and not broken and "ConnectTimeout" not in names:
-        return TransientError(f"{asked.endpoint}: no answer in time.", kind="timed_out")
-    why = next((str(link) for link in reversed(chain) if str(link)), "the connection failed")
-    why, endpoint = asked.without_key(why), asked.endpoint
-    unsent = bool(names & UNSENT)
-    said = f"Cannot reach {endpoint}" if unsent else f"The connection to {endpoint} broke"
+        return TransientError(f"{context.endpoint}: no answer in time.", kind="timed_out")
+    reason = next((str(link) for link in reversed(chain) if str(link)), "the connection failed")
+    reason = context.without_key(reason)
     remedy = "Check model.base_url and the network."
     if "SSLCertVerificationError" in names:
         remedy = "If you trust the server, set SSL_CERT_FILE to a file with its certificate."
-    kind: FailureKind = "unreachable" if unsent else "connection_lost"
-    return TransientError(f"{said}: {why}.", remedy, kind=kind)
+    if names & UNSENT:
+        problem = f"Cannot reach {context.endpoint}: {reason}."
+        return TransientError(problem, remedy, kind="unreachable")
+    problem = f"The connection to {context.endpoint} broke: {reason}."
+    return TransientError(problem, remedy, kind="connection_lost")
 
 
 OnAllowances = Callable[[tuple[Allowance, ...]], None]  # called with a response's rate limits
@@ -432,17 +437,18 @@ def allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
     minute, and only the reset distinguishes them. A reset more than a minute away implies a longer
     window: such a limit is ignored, as are invalid, negative, infinite and excessive values.
     """
-    found = []
+    limits = []
     for unit in ("requests", "tokens", "input_tokens", "output_tokens"):
         name = unit.replace("_", "-")
         for form in (f"anthropic-ratelimit-{name}-%s", f"x-ratelimit-%s-{name}"):
-            limit, remaining = (_count(headers.get(form % part)) for part in ("limit", "remaining"))
+            limit = _count(headers.get(form % "limit"))
+            remaining = _count(headers.get(form % "remaining"))
             reset_s = _until(headers.get(form % "reset"), now)
             if (limit, remaining, reset_s) != (None, None, None):
                 longer = reset_s is not None and reset_s > WINDOW_S
-                found.append(Allowance(unit, None if longer else limit, remaining, reset_s))
+                limits.append(Allowance(unit, None if longer else limit, remaining, reset_s))
                 break
-    return tuple(found)
+    return tuple(limits)
 
 
 def _count(value: str | None) -> int | None:
@@ -464,6 +470,6 @@ def duration(value: str) -> float | None:
     """Return a duration such as ``1h2m3.5s`` or ``59.7`` in seconds, or None if it is invalid."""
     if len(value) > 40:
         return None
-    if found := _DURATION.fullmatch(value):
-        return sum(float(n) * unit for n, unit in zip(found.groups(), _SECONDS, strict=True) if n)
+    if match := _DURATION.fullmatch(value):
+        return sum(float(n) * unit for n, unit in zip(match.groups(), _SECONDS, strict=True) if n)
     return float(value) if re.fullmatch(r"\d+(?:\.\d+)?", value, re.ASCII) else None

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import msgspec
 
 from harness.backends._bodies import Count, read, state_in, usage_of, with_tool_calls
+from harness.backends._clients import SDKClient
 from harness.backends._http import REPLY_MB, UNREADABLE, FindCut, HttpBackend, HttpClient, encode
 from harness.backends._responses import OnAllowances
-from harness.backends._sdk_client import SDKClient
 from harness.errors import ConfigError, TransientError
 from harness.records import DecodingConstraint, Message, PromptCut, Reply, Request, Usage
 
@@ -105,10 +105,11 @@ class MessagesBackend(HttpBackend):
         system: Any = "\n\n".join(m.content for m in request.messages if m.role == "system")
         if cut := self._cut(request.messages):
             place, content = marked(request.messages, cut)
-            before, message = len(request.messages) - len(messages), request.messages[place]
-            if place >= before and message.reasoning_state is None:  # thinking cannot be marked
-                messages[place - before] = {"role": message.role, "content": content}
-            elif place < before == 1:
+            message = request.messages[place]
+            n_system = len(request.messages) - len(messages)
+            if place >= n_system and message.reasoning_state is None:  # thinking cannot be marked
+                messages[place - n_system] = {"role": message.role, "content": content}
+            elif place < n_system == 1:
                 system = content
         body: dict[str, Any] = {
             "model": request.model,
@@ -187,12 +188,15 @@ def marked(
     messages: Sequence[Message], cut: PromptCut, mark: Mapping[str, Any] = CACHED
 ) -> tuple[int, list[dict[str, Any]]]:
     """Return the index of the message with the cut, and its content with ``mark`` at the cut."""
-    place, at = cut
-    if at == 0:
-        place, at = place - 1, len(messages[place - 1].content)
+    place, offset = cut
+    if offset == 0:
+        place -= 1
+        offset = len(messages[place].content)
     content = messages[place].content
-    parts = [{"type": "text", "text": content[:at], **mark}]
-    return place, parts + ([{"type": "text", "text": content[at:]}] if content[at:] else [])
+    parts: list[dict[str, Any]] = [{"type": "text", "text": content[:offset], **mark}]
+    if content[offset:]:
+        parts.append({"type": "text", "text": content[offset:]})
+    return place, parts
 
 
 class AnthropicBackend(MessagesBackend):
@@ -230,23 +234,33 @@ class AnthropicBackend(MessagesBackend):
                 f"model.base_url: the backend anthropic adds /v1 itself, and {base_url} has it."
             )
             raise ConfigError(problem, f"Write {base_url.rstrip('/').removesuffix('/v1')}.")
-        own = KEY if base_url.rstrip("/") == URL else None
-        limits = {"concurrency": concurrency, "timeout_s": timeout_s, "reply_mb": reply_mb}
-        given = {"headers": {"anthropic-version": api_version}, "on_allowances": on_allowances}
-        client = SDKClient("anthropic", base_url, api_key_env or own, secret, **limits, **given)
+        if api_key_env is None and base_url.rstrip("/") == URL:
+            api_key_env = KEY
+        client = SDKClient(
+            "anthropic",
+            base_url,
+            api_key_env,
+            secret,
+            headers={"anthropic-version": api_version},
+            concurrency=concurrency,
+            timeout_s=timeout_s,
+            reply_mb=reply_mb,
+            on_allowances=on_allowances,
+        )
         by_version = {"temperature", "top_p"} if api_version == "2023-06-01" else {"json_schema"}
         super().__init__(client, TAKEN | by_version, prompt_cut if prompt_caching else None)
 
 
-def _usage(given: object) -> Usage | None:
+def _usage(counts: object) -> Usage | None:
     """Return a message's token counts, including cached input, or None if missing or invalid.
 
     They are also None for tokens cached for an hour: the computed cost would be too low.
     """
-    usage = usage_of(given, _Usage)
+    usage = usage_of(counts, _Usage)
     if usage is None or (usage.cache_creation and usage.cache_creation.ephemeral_1h_input_tokens):
         return None
-    read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
+    read = usage.cache_read_input_tokens or 0
+    written = usage.cache_creation_input_tokens or 0
     thinking = (usage.output_tokens_details or _OutputDetails()).thinking_tokens or 0
     return Usage(usage.input_tokens + read + written, usage.output_tokens, read, thinking, written)
 

@@ -17,10 +17,9 @@ from typing_extensions import override
 
 from harness.backends import _bodies
 from harness.backends._bodies import Count, Dialects
-from harness.backends._cloud import EntraClient
+from harness.backends._clients import EntraClient, SDKClient
 from harness.backends._http import REPLY_MB, UNREADABLE, HttpBackend, HttpClient
 from harness.backends._responses import OnAllowances
-from harness.backends._sdk_client import SDKClient
 from harness.errors import CallError, ConfigError, FatalCallError, TransientError, nearest
 from harness.ports import LOGLIKELIHOODS, LOGPROBS, PARAMETERS, PROMPT_LOGPROBS, SAMPLES_PER_CALL
 from harness.records import LARGEST, REFUSALS, Decoding, DecodingConstraint, Reply, Request, Usage
@@ -144,15 +143,22 @@ class ProviderPreset:
 
     def features(self, model: str) -> frozenset[str]:
         """Return the features supported for a model, with ``free`` for a local server."""
-        has = {"seed": self.seed, "stop": self.stop, LOGPROBS: self.logprobs}
-        has[PROMPT_LOGPROBS] = self.prompt_logprobs
-        refused = {name for name, supported in has.items() if not supported}
+        features = {*PARAMETERS, *self.constraints}
+        if not self.seed:
+            features.discard("seed")
+        if not self.stop:
+            features.discard("stop")
+        if self.prompt_logprobs:
+            features.add(PROMPT_LOGPROBS)
+        if self.logprobs:
+            features.add(LOGPROBS)
         if self.fixed_sampling and re.fullmatch(self.fixed_sampling, model):
-            refused |= {"temperature", "top_p", LOGPROBS}
-        local = self.key is None and self.url is not None
-        taken = (PARAMETERS | {LOGPROBS, PROMPT_LOGPROBS}) - refused
-        has = {"free": local, SAMPLES_PER_CALL: self.n}
-        return frozenset({*taken, *self.constraints, *(name for name in has if has[name])})
+            features -= {"temperature", "top_p", LOGPROBS}
+        if self.key is None and self.url is not None:
+            features.add("free")
+        if self.n:
+            features.add(SAMPLES_PER_CALL)
+        return frozenset(features)
 
 
 PRESETS = msgspec.yaml.decode(
@@ -172,15 +178,16 @@ def chosen(
     if name not in PRESETS:
         problem = f"model.preset: there is no preset named {name!r}."
         raise ConfigError(problem, nearest(name, PRESETS))
-    found = PRESETS[name]
-    if preset is None and base_url not in (None, found.url):
-        found = COMPATIBLE
-    url = base_url or found.url
+    provider = PRESETS[name]
+    if preset is None and base_url not in (None, provider.url):
+        provider = COMPATIBLE
+    url = base_url or provider.url
     if url is None:
         problem = f"model.preset {preset!r} needs model.base_url."
-        raise ConfigError(problem, f"Its form is {found.hint}.")
-    own = found.key if found.url in (None, url.rstrip("/")) else None
-    return found, url, api_key_env or own
+        raise ConfigError(problem, f"Its form is {provider.hint}.")
+    if api_key_env is None and provider.url in (None, url.rstrip("/")):
+        api_key_env = provider.key
+    return provider, url, api_key_env
 
 
 COMPATIBLE = ProviderPreset(
@@ -209,8 +216,10 @@ class ChatReplies:
         if not completion.choices:
             raise ValueError("the list of choices is empty")
         usage = _bodies.usage_of(completion.usage, _Usage)
-        each = [completion.choices] if request.loglikelihoods else [[c] for c in completion.choices]
-        first, *more = (self._reply(choices, completion, request) for choices in each)
+        answers = [[choice] for choice in completion.choices]
+        if request.loglikelihoods:
+            answers = [completion.choices]
+        first, *more = (self._reply(choices, completion, request) for choices in answers)
         first = structs.replace(first, usage=usage.record() if usage else None)
         if self.states_cost:
             first = structs.replace(first, cost_usd=_stated_cost(completion.usage))
@@ -225,9 +234,9 @@ class ChatReplies:
             FatalCallError: If the server did not answer each prompt once.
         """
         completion = _bodies.read(content, _Completion)
-        choices = {
-            one.index if isinstance(one.index, int) else -1: one for one in completion.choices
-        }
+        choices: dict[int, CompletionChoice] = {}
+        for choice in completion.choices:
+            choices[choice.index if isinstance(choice.index, int) else -1] = choice
         if len(completion.choices) != len(requests) or choices.keys() != set(range(len(requests))):
             error = FatalCallError(
                 f"The server was sent {len(requests)} prompts, and returned "
@@ -237,33 +246,37 @@ class ChatReplies:
             error.billed = True
             raise error
         usage = _bodies.usage_of(completion.usage, _Usage)
-        found: list[Reply | CallError] = []
-        for number, own in enumerate(shares(usage.record() if usage else None, requests)):
+        replies: list[Reply | CallError] = []
+        usages = shares(usage.record() if usage else None, requests)
+        for number, (request, share) in enumerate(zip(requests, usages, strict=True)):
             try:
-                reply = self._reply([choices[number]], completion, requests[number])
-                found.append(structs.replace(reply, usage=own))
+                reply = self._reply([choices[number]], completion, request)
+                replies.append(structs.replace(reply, usage=share))
             except CallError as error:
-                found.append(error)
+                replies.append(error)
             except UNREADABLE as error:  # the other answers are paid for
-                found.append(TransientError(f"An answer is malformed ({error}).", kind="malformed"))
-        return found
+                problem = f"An answer is malformed ({error})."
+                replies.append(TransientError(problem, kind="malformed"))
+        return replies
 
     def _reply(
         self, choices: Sequence[CompletionChoice], completion: _Completion, request: Request
     ) -> Reply:
-        decoding, choice = request.decoding, choices[0]
-        text, reason, thought = self.answer(choices, request)
-        given = completion.prompt_logprobs or choice.prompt_logprobs
-        logprobs = None if decoding.logprobs is None else _bodies.logprobs_in(choice.logprobs)
-        prompt = _bodies.prompt_logprobs_in(given) if decoding.prompt_logprobs else None
+        text, reason, reasoning = self.answer(choices, request)
+        logprobs = prompt_logprobs = None
+        if request.decoding.logprobs is not None:
+            logprobs = _bodies.logprobs_in(choices[0].logprobs)
+        if request.decoding.prompt_logprobs:
+            tokens = completion.prompt_logprobs or choices[0].prompt_logprobs
+            prompt_logprobs = _bodies.prompt_logprobs_in(tokens)
         return Reply(
             text,
             reason,
             model=completion.model,
             tier=_bodies.tier(completion.service_tier),
-            reasoning=thought,
+            reasoning=reasoning,
             logprobs=logprobs,
-            prompt_logprobs=prompt,
+            prompt_logprobs=prompt_logprobs,
         )
 
     def answer(
@@ -285,8 +298,13 @@ class ChatReplies:
             return refusal, "refusal", None
         calls = _tool_calls(message.tool_calls)
         text, reason = _bodies.with_tool_calls(answer, reason, calls)
-        thoughts = message.reasoning_content, message.reasoning, _thinking(message.content)
-        return text, reason, next(filter(None, map(_bodies.text_or_none, thoughts)), None)
+        reasoning = (
+            _bodies.text_or_none(message.reasoning_content)
+            or _bodies.text_or_none(message.reasoning)
+            or _thinking(message.content)
+            or None
+        )
+        return text, reason, reasoning
 
 
 def _thinking(content: object) -> str:
@@ -296,8 +314,8 @@ def _thinking(content: object) -> str:
     return "".join(map(_bodies.text_of, thinking))
 
 
-def _tool_calls(given: object) -> Iterator[tuple[object, object]]:
-    for call in given if isinstance(given, list) else ():
+def _tool_calls(calls: object) -> Iterator[tuple[object, object]]:
+    for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict):
             yield function.get("name"), function.get("arguments")
@@ -349,27 +367,32 @@ class OpenAIBackend(ChatReplies, HttpBackend):
         model: str = "",
         on_allowances: OnAllowances | None = None,
     ) -> None:
-        found, url, key = chosen(preset, base_url, api_key_env)
-        if found.responses_only(model) and self.path != RESPONSES:
+        provider, url, key = chosen(preset, base_url, api_key_env)
+        if provider.responses_only(model) and self.path != RESPONSES:
             raise ConfigError(
-                f"{found.title} serves {model} only through the Responses API.",
+                f"{provider.title} serves {model} only through the Responses API.",
                 "Set model.backend: openai_responses.",
             )
-        self.preset = self.dialect(found)
-        self.preset_name = next((name for name, one in PRESETS.items() if one is found), "")
+        self.preset = self.dialect(provider)
+        self.preset_name = next((name for name in PRESETS if PRESETS[name] is provider), "")
         limits: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
         limits |= {"reply_mb": reply_mb, "on_allowances": on_allowances}
         client: HttpClient
-        if found.entra and key is None:
+        if provider.entra and key is None:
             client = EntraClient(url, **limits)
         else:
             client = SDKClient("openai", url, key, secret, **limits)
-        turns = {"conversation"} if self.conversation else {LOGLIKELIHOODS} if found.echo else set()
-        own = next((one for one in PRESETS.values() if one.url == client.url), None)
-        self.prompt_caching, self.service_tier = prompt_caching, service_tier
-        self._usual = own.constraints if own else self.usual
-        self.states_cost = found.states_cost or (own is not None and own.states_cost)
-        super().__init__(client, self.preset.features(model) | turns)
+        features = set(self.preset.features(model))
+        if self.conversation:
+            features.add("conversation")
+        elif provider.echo:
+            features.add(LOGLIKELIHOODS)
+        by_url = next((preset for preset in PRESETS.values() if preset.url == client.url), None)
+        self.prompt_caching = prompt_caching
+        self.service_tier = service_tier
+        self._usual = by_url.constraints if by_url else self.usual
+        self.states_cost = provider.states_cost or (by_url is not None and by_url.states_cost)
+        super().__init__(client, frozenset(features))
 
     @override
     def key_part(self, request: Request) -> str:
@@ -397,13 +420,15 @@ class OpenAIBackend(ChatReplies, HttpBackend):
         return preset
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        wanted = request.decoding.logprobs
-        likeliest = {} if wanted is None else {"logprobs": True, "top_logprobs": wanted}
-        return {"messages": request.messages, **likeliest, **self.parameters(request)}
+        body: dict[str, Any] = {"messages": request.messages}
+        if request.decoding.logprobs is not None:
+            body |= {"logprobs": True, "top_logprobs": request.decoding.logprobs}
+        return body | self.parameters(request)
 
     def parameters(self, request: Request) -> dict[str, Any]:
         """Return all set fields except the messages, under the server's names."""
-        decoding, preset = request.decoding, self.preset
+        decoding = request.decoding
+        preset = self.preset
         sent: dict[str, Any] = {
             # 0: only the prompt's own tokens
             "prompt_logprobs": 0 if decoding.prompt_logprobs else None,
@@ -429,8 +454,10 @@ def shares(usage: Usage | None, requests: Sequence[Request]) -> list[Usage | Non
     """
     if usage is None:
         return [None] * len(requests)
-    sizes = (1 + sum(len(m.content.encode()) for m in one.messages) for one in requests)
-    return [*usage.divided(list(sizes))]
+    sizes = []
+    for request in requests:
+        sizes.append(1 + sum(len(message.content.encode()) for message in request.messages))
+    return [*usage.divided(sizes)]
 
 
 plugin = OpenAIBackend

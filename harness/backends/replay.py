@@ -65,15 +65,16 @@ class ReplayBackend(Backend):
         self.features = PARAMETERS | CONSTRAINTS | {"conversation", "recorded"}
         if match == "instance":
             self.features |= {"by_instance"}
-        self._path, self._match, self._missing = path, match, missing
+        self._path = path
+        self._match = match
+        self._missing = missing
         for name in columns or {}:
             if name not in COLUMNS:
                 raise ConfigError(f"model.columns: there is no {name!r}.", nearest(name, COLUMNS))
         self._columns = columns
-        self._where = {
-            name: wanted if isinstance(wanted, list) else [wanted]
-            for name, wanted in (where or {}).items()
-        }
+        self._where: dict[str, list[Any]] = {}
+        for name, value in (where or {}).items():
+            self._where[name] = value if isinstance(value, list) else [value]
         self._rows = read(path)
 
     @cached_property
@@ -130,8 +131,10 @@ class ReplayBackend(Backend):
 
         row = {}
         for name, source in self._columns.items():
-            text = re.sub(r"\{(\w+)\}", lambda found: str(value(found[1])), source)
-            row[name] = text if "{" in source else value(source)
+            if "{" in source:
+                row[name] = re.sub(r"\{(\w+)\}", lambda match: str(value(match[1])), source)
+            else:
+                row[name] = value(source)
         answer = {name: row.pop(name) for name in ("text", "finish_reason") if name in row}
         return {**row, "rounds": [answer]}
 
@@ -144,8 +147,8 @@ class ReplayBackend(Backend):
         """
         origin = request.origin
         # Each later round adds one user message.
-        said = [message.content for message in request.messages if message.role == "user"]
-        prompt = said[-origin.round] if len(said) >= origin.round else ""
+        turns = [message.content for message in request.messages if message.role == "user"]
+        prompt = turns[-origin.round] if len(turns) >= origin.round else ""
         name = prompt if self._match == "prompt" else origin.instance
         exact = self._recorded.get((name, origin.sample))
         rounds = exact or self._stripped.get((name.strip(), origin.sample), [])
@@ -157,8 +160,8 @@ class ReplayBackend(Backend):
             remedy += "." if self._missing else "; or set model.missing to error."
             error = RequestRejected if self._missing else ReplayMissing
             raise error(f"{self._path} has no answer for {which}, {begins}.", remedy)
-        found = rounds[origin.round - 1]
-        return Reply(found.text, found.finish_reason or "stop", found.usage, request.model)
+        answer = rounds[origin.round - 1]
+        return Reply(answer.text, answer.finish_reason or "stop", answer.usage, request.model)
 
 
 plugin = ReplayBackend

@@ -50,20 +50,28 @@ class SimulatedBackend(Backend):
 
     async def generate(self, request: Request) -> Reply:
         origin = request.origin
-        seed, rounds = str(request.seed), 0 if origin.turns else origin.round - 1
+        rounds = 0
+        about: list[Any] = [origin.instance]
         if self._reply is not None:  # judges do not improve with rounds; each draws separately
-            asked = crc32(request.messages[-1].content.encode("utf-8", "replace"))
-            seed, rounds = f"judge {request.model} {self._accuracy}/{request.sample}/{asked}", 0
+            prompt = crc32(request.messages[-1].content.encode("utf-8", "replace"))
+            seed = f"judge {request.model} {self._accuracy}/{request.sample}/{prompt}"
+            right: str | None = self._reply(request)
+        else:
+            seed = str(request.seed)
+            if origin.turns:  # a conversation's turns are answered one by one
+                about.append([m.content for m in request.messages if m.role == "assistant"])
+            else:
+                rounds = origin.round - 1
+            right = self._gold(*about)
         chance = random.Random(f"{seed}/{origin.instance}/{origin.sample}/{origin.round}")
-        right = 1 - (1 - self._accuracy) * (1 - self._gain) ** rounds
-        # A scripted conversation's turns are answered one by one, and no feedback improves them.
-        said = [one.content for one in request.messages if one.role == "assistant"]
-        about: tuple[Any, ...] = (origin.instance, said) if origin.turns else (origin.instance,)
-        gold = self._reply(request) if self._reply is not None else self._gold(*about)
-        text = gold if gold is not None and chance.random() < right else None
+        accuracy = 1 - (1 - self._accuracy) * (1 - self._gain) ** rounds
+        text: str | None = None
+        if right is not None and chance.random() < accuracy:
+            text = right
+        elif self._reply is None:
+            text = self._wrong(*about)
         if text is None:
-            wrong = None if self._reply is not None else self._wrong(*about)
-            text = WRONG_ANSWER if wrong is None else wrong
+            text = WRONG_ANSWER
         if self._habit and chance.random() < self._habit_share:
             text = self._habit
         if self._latency_s:

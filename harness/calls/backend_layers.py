@@ -1,22 +1,47 @@
-"""The layers around a backend: its start, and the time limit of a call, which excludes pauses.
+"""The layers around a backend: its start, the time limit of a call, and exceptions in its code.
 
 While the process is suspended (Ctrl-Z, ``docker pause``), the clock continues. When the process
 resumes, its calls may be overdue, but the paid replies are waiting in the sockets.
+
+A backend's code may be any program of the user's. An exception is the failure of one call: other
+prompts may be answered. If the code is wrong, it fails for every prompt, and the run's first
+session ends before it has asked them all. A later session asks them all.
+
+If the backend is the application that is tested, its exceptions and time-outs are `Crashed`. An
+application that is reached over HTTP or as a command would raise it for a 5xx, a time-out or an
+exit code, but not for a refused connection.
 """
+
+from __future__ import annotations
 
 import asyncio
 import time
+import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from inspect import isawaitable
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from harness.calls.signals import Ask, Report, Stop, Stopping
-from harness.errors import CallError, PromptRefused, TransientError
+from harness.config.settings import without_secrets
+from harness.errors import (
+    CallError,
+    Crashed,
+    FatalCallError,
+    HarnessError,
+    PromptRefused,
+    TransientError,
+    option,
+)
 from harness.ports import Backend
-from harness.records import Reply, Request, Usage, encodable
+from harness.records import NO_ANSWER_IN_TIME, Reply, Request, Usage, encodable
+from harness.user_code import is_local
 
+FAILED_FIRST = 10  # calls that must fail before any is answered, for the run to end
+HUNG_FIRST = 3  # calls that must hang before any is answered, for the run to end
 LATE_S = 0.1  # if the timer fires more than this many seconds late, the process has been paused
 GRACE_S = 10.0
 """Seconds that calls get after a pause, to read the replies that arrived during the pause.
@@ -71,15 +96,16 @@ class Timed:
             failure.latency_s = self.clock() - sent
             raise
         latency_s = self.clock() - sent
+        if reply.others:
+            others = {n: _finished(other, latency_s) for n, other in reply.others.items()}
+            reply = replace(reply, others=others)
+        return _finished(reply, latency_s)
 
-        def finished(reply: Reply) -> Reply:
-            text, reasoning = encodable(reply.text), reply.reasoning and encodable(reply.reasoning)
-            return replace(reply, text=text, reasoning=reasoning, latency_s=latency_s)
 
-        if not reply.others:
-            return finished(reply)
-        others = {number: finished(other) for number, other in reply.others.items()}
-        return replace(finished(reply), others=others)
+def _finished(reply: Reply, latency_s: float) -> Reply:
+    """Return a reply with its latency, and with text that UTF-8 can encode."""
+    reasoning = reply.reasoning and encodable(reply.reasoning)
+    return replace(reply, text=encodable(reply.text), reasoning=reasoning, latency_s=latency_s)
 
 
 class TimeLimit:
@@ -145,7 +171,7 @@ class Startup:
     status: Report
 
     def __post_init__(self) -> None:
-        self._going: asyncio.Task[None] | None = None
+        self._startup: asyncio.Task[None] | None = None  # which all calls share
         self.stop.on_stop(self._cancel)
 
     async def __call__(self, request: Request) -> Reply:
@@ -158,21 +184,126 @@ class Startup:
         if not self.backend.ready:
             if self.stop.requested:
                 raise Stopping
-            if self._going is None or self._going.done():
-                self._going = asyncio.create_task(self._start())
-            going = self._going  # the one startup that all calls share
-            await asyncio.wait({going})
-            if going.cancelled():
+            if self._startup is None or self._startup.done():
+                self._startup = asyncio.create_task(self._start())
+            startup = self._startup
+            await asyncio.wait({startup})
+            if startup.cancelled():
                 raise Stopping
-            await going
+            await startup
         return await self.ask(request)
 
     def _cancel(self) -> None:
-        if self._going is not None:
-            self._going.cancel()
+        if self._startup is not None:
+            self._startup.cancel()
 
     async def _start(self) -> None:
         try:
             await self.backend.start(self.status)
         finally:
             self.status("")
+
+
+@dataclass(eq=False)
+class ModelAnswers:
+    """Whether any call to a model has been answered. Until then, its code may be wrong."""
+
+    any: bool = False
+
+
+@dataclass(eq=False)
+class CodeErrors:
+    """The lowest layer: calls the backend, and turns exceptions in its code into failed calls."""
+
+    backend: Backend
+    ends_run: bool = True  # whether the run may end because the first calls fail
+    application: bool = False  # whether the backend is tested: its exceptions are crashes
+    answered: ModelAnswers = field(default_factory=ModelAnswers)
+
+    def __post_init__(self) -> None:
+        self._failed = 0  # calls, including those that hung
+        self._hung = 0
+        self._in_flight: set[object] = set()
+        # The calls that were in flight when enough had failed to end the run, and still are.
+        self._awaited: set[object] | None = None
+        # A user's function, called by its name in messages.
+        self._function = self.backend.function_name
+
+    async def __call__(self, request: Request) -> Reply:
+        """Return the backend's reply.
+
+        Raises:
+            CallError: If the call fails (a `Crashed` if the application raises an exception).
+            FatalCallError: If `FAILED_FIRST` calls, and all that were in flight then, have failed
+                (only with ``ends_run``).
+        """
+        call = object()
+        self._in_flight.add(call)
+        cause: BaseException | None = None
+        try:
+            reply: object = self.backend.generate(request)
+            if isawaitable(reply):
+                reply = await reply
+                if isinstance(reply, Reply):
+                    self.answered.any = True
+                    return reply
+                expected = "text or a Reply" if self._function else "harness.records.Reply"
+                problem = f"returned {reply!r:.60}, not a {expected}."
+            else:
+                problem = f"must be async, but it returned {reply!r:.60}."
+            exception = f"returned {type(reply).__name__}"
+        except HarnessError:
+            raise
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            if not isinstance(error, Exception) and not (self.application and _ends_itself()):
+                raise
+            cause = error
+            exception = type(error).__name__
+            problem = f"raised {exception}"
+            if text := " ".join(without_secrets(str(error)).split())[:200]:
+                problem += f": {text}"
+            if place := _place(error):
+                file, line = place
+                exception += f" at {file}:{line}"
+                problem += f" ({file}, line {line})"
+            problem += "."
+        finally:
+            self._in_flight.discard(call)
+            if self._awaited is not None:
+                self._awaited.discard(call)
+        raise self._failure(problem, exception) from cause
+
+    def hung(self, seconds: float) -> CallError:
+        """Return the failure of a call to the application that took longer than its time limit."""
+        self._hung += 1
+        problem = f"gave no complete answer within {seconds:g} s (limits.timeout_s)."
+        return self._failure(problem, NO_ANSWER_IN_TIME)
+
+    def _failure(self, problem: str, exception: str) -> CallError:
+        called = self._function or "The backend's generate"
+        problem = f"{called} {problem}"
+        self._failed += 1
+        enough = self._failed >= FAILED_FIRST or self._hung >= HUNG_FIRST
+        if enough and self._awaited is None:
+            self._awaited = set(self._in_flight)
+        failure = Crashed(problem) if self.application else CallError(problem)
+        if self.ends_run and not self.answered.any and enough and not self._awaited:
+            remedy = f"Fix the cause and run again, with {option('fresh')} if the code has changed."
+            remedy += " If other prompts may be answered, run again unchanged: a repeat asks all."
+            failure = FatalCallError(f"The first {self._failed} calls failed. {problem}", remedy)
+        failure.billed = True  # the code may have called a provider before it failed
+        failure.exception = exception
+        return failure
+
+
+def _ends_itself() -> bool:
+    """Return whether code exits or is cancelled by itself, and not because the run ends it."""
+    task = asyncio.current_task()
+    return task is not None and not task.cancelling()
+
+
+def _place(error: BaseException) -> tuple[str, int | None] | None:
+    """Return the file and line in which an exception was raised, if possible in the user's code."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    frames = [frame for frame in frames if is_local(frame.filename)] or frames
+    return (Path(frames[-1].filename).name, frames[-1].lineno) if frames else None

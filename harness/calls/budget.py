@@ -123,34 +123,40 @@ class Budget:
         sharing: SharedBudget | None = None,
         status: Report = lambda _: None,
     ) -> None:
-        self.usd, self.spent, self.unsure = usd, spent, unsure
+        self.usd = usd
+        self.spent = spent
+        self.unsure = unsure
         self.wanted = 0.0
         self.broken: BudgetBroken | None = None
         self._shared = shared
-        self._record, self._sharing, self._status = record, sharing, status
+        self._record = record
+        self._sharing = sharing
+        self._status = status
         self._reserved = 0.0
         self._held: dict[str, float] = {}
         """Reservations of calls in batches, by key. The cache records them with the batches."""
         self._held_usd = 0.0
-        self._recorded, self._most = 0.0, 0.0
-        """The amounts last saved to disk: the reservations, and the run's maximum cost."""
+        # The amounts last saved to disk: the reservations, and the run's maximum cost
+        self._recorded = 0.0
+        self._most = 0.0
         self._recording: asyncio.Future[None] | None = None
         self._stop = stop
         self._waiting: deque[tuple[float, asyncio.Future[None]]] = deque()
         self._in_flight: set[TimeLimit] = set()
         stop.on_stop(self._dismiss)
         if sharing is not None:
-            sharing.need, sharing.answered = self._need, self._answered
+            sharing.need = self._need
+            sharing.answered = self._answered
 
     @property
     def ended(self) -> bool:
         """Whether a call that did not fit into the budget has stopped the run."""
         return self.wanted > 0
 
-    def hold(self, key: str, most: float) -> None:
+    def hold(self, key: str, max_usd: float) -> None:
         """Reserve the maximum cost of a call in a batch, even if it does not fit."""
-        self._held_usd += most - self._held.get(key, 0.0)
-        self._held[key] = most
+        self._held_usd += max_usd - self._held.get(key, 0.0)
+        self._held[key] = max_usd
 
     def held(self, key: str) -> float:
         """Return the amount reserved for a call in a batch (0 if none is)."""
@@ -158,15 +164,15 @@ class Budget:
 
     def release(self, key: str, cost: float = 0.0, *, unsure: bool = False) -> None:
         """Replace a batched call's reservation, if any, with the call's cost."""
-        if (most := self._held.pop(key, None)) is not None:
-            self._held_usd = self._held_usd - most if self._held else 0.0
+        if (max_usd := self._held.pop(key, None)) is not None:
+            self._held_usd = self._held_usd - max_usd if self._held else 0.0
             self.settle(0.0, cost, unsure=unsure)
 
-    async def reserve(self, most: float, key: str = "") -> None:
+    async def reserve(self, max_usd: float, key: str = "") -> None:
         """Reserve a call's maximum cost, waiting until it fits into the budget.
 
         Args:
-            most: The maximum cost.
+            max_usd: The maximum cost.
             key: The key of a call that is to be made in a batch, whose reservation `release` ends.
                 Empty for any other call.
 
@@ -175,13 +181,13 @@ class Budget:
         """
         if self._stop.requested:
             raise Stopping
-        if not self._waiting and self._fits(most):
-            self._reserved += most
+        if not self._waiting and self._fits(max_usd):
+            self._reserved += max_usd
         else:
-            await self._turn(most)
+            await self._turn(max_usd)
         if key:  # at once, so that the sum of both stays the same
-            self._reserved -= most
-            self.hold(key, most)
+            self._reserved -= max_usd
+            self.hold(key, max_usd)
         try:
             while (record := self._record) and not self._is_recorded():
                 if self._recording is None or self._recording.done():
@@ -193,13 +199,13 @@ class Budget:
             if key:
                 self.release(key)
             else:
-                self.settle(most, 0.0)
+                self.settle(max_usd, 0.0)
             raise
 
-    async def _turn(self, most: float) -> None:
+    async def _turn(self, max_usd: float) -> None:
         """Wait until a call's maximum cost fits, and reserve it."""
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.append((most, turn))
+        self._waiting.append((max_usd, turn))
         if len(self._waiting) == 1 and self._sharing is None:
             self._status(WAITING)
         self._serve()
@@ -207,7 +213,7 @@ class Budget:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled() and turn.exception() is None:  # served at the same moment
-                self.settle(most, 0.0)
+                self.settle(max_usd, 0.0)
             raise
 
     def _is_recorded(self) -> bool:
@@ -223,11 +229,11 @@ class Budget:
         """Record higher reservations on disk: more than needed, so that few later calls wait."""
         reserved = max(self._reserved, min(1.2 * self._reserved, self.usd - self.spent))
         more = max(0.0, reserved - self._recorded)
-        most = min(self._own + max(self._reserved, self.usd / 20), self.usd - self._shared)
-        most = max(self._most, self._own, most)  # other calls use the old value meanwhile
-        await record(more, most)
+        max_usd = min(self._own + max(self._reserved, self.usd / 20), self.usd - self._shared)
+        max_usd = max(self._most, self._own, max_usd)  # other calls use the old value meanwhile
+        await record(more, max_usd)
         self._recorded += more  # added up as in the database, so that `close` leaves no remainder
-        self._most = most
+        self._most = max_usd
 
     async def close(self) -> None:
         """Release the unused part of the session's recorded reservations."""
@@ -236,26 +242,28 @@ class Budget:
             left = self._reserved if self._reserved > ROUNDING else 0.0
             await self._record(left - self._recorded, self._own)
 
-    def settle(self, most: float, cost: float, *, unsure: bool = False) -> None:
-        """Replace a call's reservation (``most``) with its cost.
+    def settle(self, max_usd: float, cost: float, *, unsure: bool = False) -> None:
+        """Replace a call's reservation (``max_usd``) with its cost.
 
         ``unsure`` says that the cost is a maximum which the provider may not have billed.
         """
-        self._reserved -= most
+        self._reserved -= max_usd
         self.spent += cost
         if unsure:
             self.unsure += cost
         self._serve()
 
-    def _fits(self, most: float) -> bool:
+    def _fits(self, max_usd: float) -> bool:
         cap = self.usd if self._sharing is None else self._sharing.granted + self._shared
-        return self.spent + self._reserved + self._held_usd + most <= cap + ROUNDING
+        return self.spent + self._reserved + self._held_usd + max_usd <= cap + ROUNDING
 
     def _need(self) -> Need:
-        waiting = [most for most, turn in self._waiting if not turn.done()]
-        own = self._own
+        waiting = [max_usd for max_usd, turn in self._waiting if not turn.done()]
         return Need(
-            max(0.0, self.spent - self._shared), own, own + sum(waiting[:1]), own + sum(waiting)
+            spent=max(0.0, self.spent - self._shared),
+            reserved=self._own,
+            first=self._own + sum(waiting[:1]),
+            all=self._own + sum(waiting),
         )
 
     def _answered(self, by_others: float) -> None:
@@ -267,19 +275,19 @@ class Budget:
 
     def _serve(self) -> None:
         while self._waiting:
-            most, turn = self._waiting[0]
+            max_usd, turn = self._waiting[0]
             if turn.done():  # cancelled
                 self._waiting.popleft()
-            elif self._fits(most):
+            elif self._fits(max_usd):
                 self._waiting.popleft()
-                self._reserved += most
+                self._reserved += max_usd
                 turn.set_result(None)
             elif self._sharing is not None and self._sharing.asked():
                 return  # the answer serves again
             elif self._reserved + self._held_usd > ROUNDING:
                 return  # a call in flight may cost less than it has reserved
             else:
-                self.wanted = most
+                self.wanted = max_usd
                 self._stop.request()
                 return
         self._status("")
@@ -338,20 +346,20 @@ class Budgeted:
         Raises:
             Stopping: If the maximum cost can never fit, or the run is stopping.
         """
-        each = self.most(*bounds(request))
-        most = each * (1 + len(request.others))
-        await self.budget.reserve(most)
+        per_sample = self.most(*bounds(request))
+        max_usd = per_sample * (1 + len(request.others))
+        await self.budget.reserve(max_usd)
         try:
             async with self.budget.in_flight():
                 reply = await self.ask(request)
             if lacking := len(request.others) - len(reply.others):
-                self.budget.settle(each * lacking, 0.0)
+                self.budget.settle(per_sample * lacking, 0.0)
             return reply
         except (asyncio.CancelledError, TimeoutError) as error:
             # The provider may still finish the call and bill it. Nothing awaits the payment, so its
             # exception is consumed here.
-            self.charge(most).add_done_callback(lambda f: f.cancelled() or f.exception())
-            self.budget.settle(most, most, unsure=True)
+            self.charge(max_usd).add_done_callback(lambda f: f.cancelled() or f.exception())
+            self.budget.settle(max_usd, max_usd, unsure=True)
             if isinstance(error, TimeoutError):  # the budget is broken
                 raise Stopping from None
             raise
@@ -359,24 +367,26 @@ class Budgeted:
             billed = isinstance(error, CallError) and (error.billed or error.kind in MAYBE_BILLED)
             try:
                 if billed:
-                    await self.charge(most)
+                    await self.charge(max_usd)
             finally:
-                self.budget.settle(most, most if billed else 0.0, unsure=billed)
+                self.budget.settle(max_usd, max_usd if billed else 0.0, unsure=billed)
             raise
 
     def cost(self, request: Request, reply: Reply) -> float:
         """Return a reply's cost, or the maximum if unknown. Stop the run if the cost is higher."""
         usage = plausible_usage(reply)
-        known = self.cost_of(reply)
-        most = self.most(*bounds(request))
-        cost = most if known is None else known
-        if usage is not None and cost > most + ROUNDING:
+        cost = self.cost_of(reply)
+        read, written = bounds(request)
+        max_usd = self.most(read, written)
+        if cost is None:
+            return max_usd
+        if usage is not None and cost > max_usd + ROUNDING:
             self.budget.break_off(
                 BudgetBroken(
                     f"The provider counts {usage.input_tokens:,} input and "
                     f"{usage.output_tokens:,} output tokens for a call of at most "
-                    f"{bounds(request)[1]:,} output tokens: it has cost ${cost:,.4f}, and at most "
-                    f"${most:,.4f} was expected. The budget cannot be kept.",
+                    f"{written:,} output tokens: it has cost ${cost:,.4f}, and at most "
+                    f"${max_usd:,.4f} was expected. The budget cannot be kept.",
                     "Raise decoding.max_tokens to what its answers use, or remove budget.usd.",
                 )
             )
@@ -384,8 +394,9 @@ class Budgeted:
 
     def settle(self, request: Request, reply: Reply) -> None:
         """Replace the reservation of an answered call with its cost."""
-        most, cost = self.most(*bounds(request)), self.cost(request, reply)
-        self.budget.settle(most, cost, unsure=self.cost_of(reply) is None)
+        max_usd = self.most(*bounds(request))
+        cost = self.cost(request, reply)
+        self.budget.settle(max_usd, cost, unsure=self.cost_of(reply) is None)
 
 
 def plausible_usage(reply: Reply) -> Usage | None:
@@ -398,11 +409,13 @@ def plausible_usage(reply: Reply) -> Usage | None:
 
 def reply_cost(reply: Reply, price: Price | None) -> float | None:
     """Return a reply's cost in US dollars, or None if unknown."""
-    if price is None or price == FREE:
-        return None if price is None else 0.0
+    if price is None:
+        return None
+    if price == FREE:
+        return 0.0
     usage = plausible_usage(reply)
-    own = price.batch if reply.batch else price.tier(reply.tier)
-    return None if usage is None or own is None else own.cost(usage)
+    tier_price = price.batch if reply.batch else price.tier(reply.tier)
+    return None if usage is None or tier_price is None else tier_price.cost(usage)
 
 
 def bounds(request: Request) -> tuple[int, int]:
@@ -420,7 +433,7 @@ def bounds(request: Request) -> tuple[int, int]:
     extra = request.decoding.extra
     constraint = request.decoding.constraint
     form = constraint.given() if isinstance(constraint, DecodingConstraint) else {}
-    read += sum(len(msgspec.json.encode(own)) for own in (extra, form) if own)
+    read += sum(len(msgspec.json.encode(fields)) for fields in (extra, form) if fields)
     if form or extra.keys() & FORMS:
         read += FORM_TOKENS
     stated = [request.decoding.max_tokens, *map(extra.get, ("max_tokens", "max_completion_tokens"))]

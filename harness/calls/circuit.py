@@ -360,11 +360,11 @@ class Circuit:
         """
         wait = 0.0
         if not at_once:
-            gone = self.clock() - outage.began
-            left = (self.outage_s if self._reached else FIRST_CONTACT_S) - gone
+            elapsed = self.clock() - outage.began
+            left = (self.outage_s if self._reached else FIRST_CONTACT_S) - elapsed
             requested = (outage.step and outage.error.retry_after) or 0.0
             if outage.step and (left <= 0 or requested > left):
-                self._give_up(outage, _down(outage.error, gone, requested))
+                self._give_up(outage, _down(outage.error, elapsed, requested))
             wait = min(max(outage.step, requested), left)
         if self._outage is not outage:
             return False
@@ -409,11 +409,12 @@ def _are_denied(*errors: CallError) -> bool:
     return all(isinstance(error, AccessDenied) for error in errors)
 
 
-def _down(error: CallError, gone: float, wait: float) -> FatalCallError:
-    problem = f"All calls have failed for {gone:.0f} s"
+def _down(error: CallError, elapsed: float, wait: float) -> FatalCallError:
+    problem = f"All calls have failed for {elapsed:.0f} s"
     if error.kind == "rate_limited":
-        asks = f", and asks to wait {wait:.0f} s more" if error.retry_after else ""
-        problem = f"The provider has accepted no call for {gone:.0f} s{asks}"
+        problem = f"The provider has accepted no call for {elapsed:.0f} s"
+        if error.retry_after:
+            problem += f", and asks to wait {wait:.0f} s more"
     return FatalCallError(
         f"{problem}. Last error: {error.message}",
         f"{error.remedy} All answers so far are saved: run again once calls succeed; "

@@ -46,7 +46,8 @@ class AdaptiveLimit:
     """An adaptive limit on the calls in flight, initially ``start`` and never above ``most``."""
 
     def __init__(self, most: int, start: int = START) -> None:
-        self._most, self._start = most, start
+        self._most = most
+        self._start = start
         self.restart()
 
     def restart(self) -> None:
@@ -166,8 +167,11 @@ class ConcurrencyLimiter(Queue):
         status: Report = lambda _: None,
     ) -> None:
         self._room = room or (lambda: most)
-        self._ask, self._stop, self._rates = ask, stop, rates
-        self._status, self._most = status, most
+        self._ask = ask
+        self._stop = stop
+        self._rates = rates
+        self._status = status
+        self._most = most
         self._reported = False
         self.limit = AdaptiveLimit(most, start)
         self.in_flight = 0
@@ -297,10 +301,10 @@ class ConcurrencyLimiter(Queue):
                 wait = self._let_in() if ours else LOCKED_S
             if wait > 0:
                 self._timer = asyncio.get_running_loop().call_later(wait, self.serve)
-            held = wait > 0 and time.perf_counter() - self._let_in_at > NOTICE_S
-            if held != self._reported:
-                self._reported = held
-                self._status(f"waiting for {self._rates.reason}" if held else "")
+            waits_long = wait > 0 and time.perf_counter() - self._let_in_at > NOTICE_S
+            if waits_long != self._reported:
+                self._reported = waits_long
+                self._status(f"waiting for {self._rates.reason}" if waits_long else "")
         if waiting and self._patience is None and self.limit.now < self._most:
             self._patience = asyncio.get_running_loop().call_later(UNREFUSED_S, self._unrefused)
 

@@ -91,8 +91,14 @@ def file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
     except OSError:
         return ""
     points = [(entry[1].replace("\\040", " "), entry[2]) for entry in entries]
-    holding = [(len(point), kind) for point, kind in points if path.resolve().is_relative_to(point)]
-    return max(reversed(holding), key=lambda found: found[0], default=(0, ""))[1]
+    path = path.resolve()
+    nearest = ""
+    file_system = ""
+    for point, kind in points:
+        if path.is_relative_to(point) and len(point) >= len(nearest):
+            nearest = point
+            file_system = kind
+    return file_system
 
 
 def is_busy(error: Exception) -> bool:
@@ -160,16 +166,16 @@ def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
             f"The cache {path} was written by a newer harness (format {version}, here {FORMAT}).",
             "Update the harness, or set HARNESS_CACHE_DIR to another folder.",
         )
-    found = {
-        table: [row[1] for row in file.execute(f"PRAGMA table_info({table})")]
-        for table in tables & COLUMNS.keys()
-    }
-    if tables and not ("replies" in tables and found.items() <= COLUMNS.items()):
+    columns: dict[str, list[str]] = {}
+    for table in tables & COLUMNS.keys():
+        columns[table] = [row[1] for row in file.execute(f"PRAGMA table_info({table})")]
+    as_expected = all(columns[table] == COLUMNS[table] for table in columns)
+    if tables and not ("replies" in tables and as_expected):
         raise StoreFailed(
             f"{path} is not a cache of this harness: it has other tables or columns.",
             "Move it away (nothing in it was changed), or set HARNESS_CACHE_DIR to another folder.",
         )
-    return version == FORMAT and found == COLUMNS
+    return version == FORMAT and columns == COLUMNS
 
 
 def marker(path: Path) -> Path:
@@ -198,26 +204,26 @@ def recover(path: Path, restore: Restore) -> str:
     """
     mark(path)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    kept = path.with_name(marker(path).read_text() or f"{path.name}.damaged-{stamp}")
-    said = ""
-    if kept.exists() != path.exists():  # both: remove the marker; neither: moved by hand
-        marker(path).write_text(kept.name)
+    damaged = path.with_name(marker(path).read_text() or f"{path.name}.damaged-{stamp}")
+    message = ""
+    if damaged.exists() != path.exists():  # both: remove the marker; neither: moved by hand
+        marker(path).write_text(damaged.name)
         for part in PARTS:
             with contextlib.suppress(FileNotFoundError):
-                _part(path, part).replace(_part(kept, part))
+                _part(path, part).replace(_part(damaged, part))
         new = path.with_name(f"{path.name}.rebuilding")
         for part in PARTS:
             _part(new, part).unlink(missing_ok=True)
-        replies, payments = _fill(new, restore, kept)
+        replies, payments = _fill(new, restore, damaged)
         new.replace(path)
-        said = (
-            f"The cache {path} was damaged and has been moved to {kept.name}. {replies:,} replies "
-            f"were restored from the attempts of runs, and {payments:,} payments from the damaged "
-            "file. Other replies will be paid for again; to see what SQLite can save: "
-            f"sqlite3 {kept} .recover"
+        message = (
+            f"The cache {path} was damaged and has been moved to {damaged.name}. {replies:,} "
+            f"replies were restored from the attempts of runs, and {payments:,} payments from the "
+            "damaged file. Other replies will be paid for again; to see what SQLite can save: "
+            f"sqlite3 {damaged} .recover"
         )
     marker(path).unlink()
-    return said
+    return message
 
 
 def _fill(new: Path, restore: Restore, damaged: Path) -> tuple[int, int]:

@@ -47,29 +47,29 @@ class SharedBeginnings:
 
     def __call__(self, messages: Sequence[Message]) -> PromptCut | None:
         """Return where the shared beginning of a prompt ends, or None if none is known."""
-        found = self._by_head.get(_head(messages))
-        return found.cut if found else None
+        beginning = self._by_head.get(_head(messages))
+        return beginning.cut if beginning else None
 
     def add(self, messages: Sequence[Message]) -> Beginning | None:
         """Add a prompt, and return its beginning, or None if the prompt is too short."""
         head = _head(messages)
         if sum(len(message.content) for message in messages) < LEAST:
             return None
-        found = self._by_head.get(head)
-        if found is None:
-            found = self._by_head[head] = Beginning(messages)
+        beginning = self._by_head.get(head)
+        if beginning is None:
+            beginning = self._by_head[head] = Beginning(messages)
             if len(self._by_head) > MOST:
                 self._by_head.popitem(last=False)
-            return found
+            return beginning
         self._by_head.move_to_end(head)
-        if _continues(found.messages, messages):  # a later round shares nothing with other prompts
-            return found
-        cut = shared_cut(found.messages, messages)
-        shorter = found.cut is not None and (cut is None or cut < found.cut)
-        if shorter or not found.sibling.is_set():
-            found.cut = cut
-        found.sibling.set()
-        return found
+        if _continues(beginning.messages, messages):  # a later round shares nothing with others
+            return beginning
+        cut = shared_cut(beginning.messages, messages)
+        is_shorter = beginning.cut is not None and (cut is None or cut < beginning.cut)
+        if is_shorter or not beginning.sibling.is_set():
+            beginning.cut = cut
+        beginning.sibling.set()
+        return beginning
 
 
 def shared_cut(first: Sequence[Message], second: Sequence[Message]) -> PromptCut | None:
@@ -79,10 +79,10 @@ def shared_cut(first: Sequence[Message], second: Sequence[Message]) -> PromptCut
     change how the text is divided into tokens.
     """
     index = size = 0
-    for one, other in zip(first, second, strict=False):
-        if one != other:
+    for message, other_message in zip(first, second, strict=False):
+        if message != other_message:
             break
-        size += len(one.content)
+        size += len(message.content)
         index += 1
     if index == min(len(first), len(second)):  # equal
         index -= 1
@@ -92,24 +92,25 @@ def shared_cut(first: Sequence[Message], second: Sequence[Message]) -> PromptCut
         shared = _common(first[index].content, second[index].content)
     else:
         shared = ""
-    at = max(shared.rfind("\n"), shared.rfind(" ") if "\n" not in shared else -1) + 1
-    return PromptCut(index, at) if size + at >= LEAST else None
+    end = shared.rfind("\n" if "\n" in shared else " ") + 1
+    return PromptCut(index, end) if size + end >= LEAST else None
 
 
-def _continues(one: Sequence[Message], other: Sequence[Message]) -> bool:
-    fewest = min(len(one), len(other))
-    return len(one) != len(other) and one[:fewest] == other[:fewest]
+def _continues(first: Sequence[Message], second: Sequence[Message]) -> bool:
+    fewest = min(len(first), len(second))
+    return len(first) != len(second) and first[:fewest] == second[:fewest]
 
 
-def _common(one: str, other: str) -> str:
-    low, high = 0, min(len(one), len(other))
+def _common(first: str, second: str) -> str:
+    low = 0
+    high = min(len(first), len(second))
     while low < high:  # by bisection: comparing slices is faster than comparing characters
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if first[low:middle] == second[low:middle]:
             low = middle
         else:
             high = middle - 1
-    return one[:low]
+    return first[:low]
 
 
 def _head(messages: Sequence[Message]) -> str:
@@ -141,22 +142,27 @@ class PromptCaching:
         clock: Callable[[], float] = time.monotonic,
         sibling_s: float = SIBLING_S,
     ) -> None:
-        self._below, self._beginnings, self._saved = ask, beginnings, saved
-        self._clock, self._sibling_s = clock, sibling_s
+        self._below = ask
+        self._beginnings = beginnings
+        self._saved = saved
+        self._clock = clock
+        self._sibling_s = sibling_s
 
     async def __call__(self, request: Request) -> Reply:
         """Return the reply. The request waits while another call writes its beginning."""
-        found = self._beginnings.add(request.messages)
-        if found is not None and not found.sibling.is_set() and self._beginnings.alone < ALONE:
-            await self._wait_for_sibling(found)
-        while found is not None and found.cut is not None:
-            kept = self._clock() - found.used_at < LIFETIME_S
-            if kept and found.written == found.cut:
-                found.used_at = self._clock()
+        beginning = self._beginnings.add(request.messages)
+        if beginning is None:
+            return await self._ask(request)
+        if not beginning.sibling.is_set() and self._beginnings.alone < ALONE:
+            await self._wait_for_sibling(beginning)
+        while beginning.cut is not None:
+            is_cached = self._clock() - beginning.used_at < LIFETIME_S
+            if is_cached and beginning.written == beginning.cut:
+                beginning.used_at = self._clock()
                 break
-            if found.writer is None:
-                return await self._write(request, found)
-            await asyncio.shield(found.writer)
+            if beginning.writer is None:
+                return await self._write(request, beginning)
+            await asyncio.shield(beginning.writer)
         return await self._ask(request)
 
     async def _ask(self, request: Request) -> Reply:
@@ -166,18 +172,21 @@ class PromptCaching:
             self._beginnings.saved_usd += self._saved(reply.usage)
         return reply
 
-    async def _wait_for_sibling(self, found: Beginning) -> None:
+    async def _wait_for_sibling(self, beginning: Beginning) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._sibling_s):
-                await found.sibling.wait()
-        self._beginnings.alone = 0 if found.sibling.is_set() else self._beginnings.alone + 1
+                await beginning.sibling.wait()
+        alone = not beginning.sibling.is_set()
+        self._beginnings.alone = self._beginnings.alone + 1 if alone else 0
 
-    async def _write(self, request: Request, found: Beginning) -> Reply:
-        found.writer, cut = asyncio.get_running_loop().create_future(), found.cut
+    async def _write(self, request: Request, beginning: Beginning) -> Reply:
+        cut = beginning.cut
+        writer = beginning.writer = asyncio.get_running_loop().create_future()
         try:
             reply = await self._ask(request)
-            found.written, found.used_at = cut, self._clock()
+            beginning.written = cut
+            beginning.used_at = self._clock()
             return reply
         finally:
-            writer, found.writer = found.writer, None
+            beginning.writer = None
             writer.set_result(None)

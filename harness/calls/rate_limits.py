@@ -54,9 +54,10 @@ class SlidingWindow:
     def load(self, level: float, level_at: float, uses: dict[int, float]) -> None:
         """Replace the recorded use with values returned by `saved`."""
         self._uses = uses  # amounts by the half-second in which they leave the window
-        self._sum, self._pruned_at = 0.0, -1
-        self._level, self._level_at = level, level_at
-        """Units used recently, draining at the limit's rate (a leaky bucket)."""
+        self._sum = 0.0
+        self._pruned_at = -1
+        self._level = level  # units used recently, draining at the limit's rate (a leaky bucket)
+        self._level_at = level_at
 
     def saved(self) -> tuple[float, float, dict[int, float]]:
         """Return the recorded use, as arguments for `load`."""
@@ -64,11 +65,12 @@ class SlidingWindow:
 
     def used(self, now: float) -> float:
         """Return the units used in the window, including those reserved for unanswered calls."""
-        gone = int(now * PER_S)
-        if gone != self._pruned_at:  # entries too far ahead predate a clock reset
-            last = gone + (WINDOW_S + COUNTED_WITHIN_S + 1) * PER_S
-            self._uses = {at: used for at, used in self._uses.items() if gone < at <= last}
-            self._sum, self._pruned_at = sum(self._uses.values()), gone
+        present = int(now * PER_S)
+        if present != self._pruned_at:  # entries too far ahead predate a clock reset
+            last = present + (WINDOW_S + COUNTED_WITHIN_S + 1) * PER_S
+            self._uses = {end: used for end, used in self._uses.items() if present < end <= last}
+            self._sum = sum(self._uses.values())
+            self._pruned_at = present
         return self._sum
 
     def wait(self, amount: float, margin: float, now: float) -> float:
@@ -118,15 +120,16 @@ class SlidingWindow:
 
     def add(self, amount: float, until: float) -> None:
         """Add an amount, if above 0, that leaves the window at ``until`` (seconds)."""
-        at = ceil(until * PER_S)
-        if amount > 0 and at > self._pruned_at:
-            self._uses[at] = self._uses.get(at, 0.0) + amount
+        end = ceil(until * PER_S)
+        if amount > 0 and end > self._pruned_at:
+            self._uses[end] = self._uses.get(end, 0.0) + amount
             self._sum += amount
 
     def _drained(self, now: float) -> float:
-        gone = (now - self._level_at) * self.limit / WINDOW_S
-        reset = now < self._level_at - WINDOW_S  # the clock was reset by a reboot
-        self._level, self._level_at = 0.0 if reset else max(0.0, self._level - gone), now
+        drained = (now - self._level_at) * self.limit / WINDOW_S
+        is_reset = now < self._level_at - WINDOW_S  # the clock was reset by a reboot
+        self._level = 0.0 if is_reset else max(0.0, self._level - drained)
+        self._level_at = now
         return self._level
 
 
@@ -248,10 +251,13 @@ class RateLimits:
         shared: SharedRates | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._clock, self._share, self._shared = clock, share, shared
+        self._clock = clock
+        self._share = share
+        self._shared = shared
         if shared is not None:
             self._clock = shared.clock
-            shared.demand, shared.serve = self._demand, self._serve
+            shared.demand = self._demand
+            shared.serve = self._serve
         self._file: SharedFile | None = None
         self._reported: dict[Unit, int] = {}
         self._lower: dict[Unit, str] = {}
@@ -275,11 +281,11 @@ class RateLimits:
             self._limit(unit)
 
     def _limit(self, unit: Unit) -> None:
-        known = [figures[unit] for figures in (self._stated, self._reported) if unit in figures]
-        if known:
+        limits = [limits[unit] for limits in (self._stated, self._reported) if unit in limits]
+        if limits:
             if self._shared is not None and unit in self._stated:
                 self._windows[unit] = self._shared.windows[unit]
-            self._windows.setdefault(unit, SlidingWindow(min(known))).limit = min(known)
+            self._windows.setdefault(unit, SlidingWindow(min(limits))).limit = min(limits)
         else:
             self._windows.pop(unit, None)
 
@@ -391,23 +397,28 @@ class RateLimits:
 
     def observe(self, allowances: Iterable[Allowance]) -> None:
         """Apply the provider's limits. If less remains than expected, count the gap as used."""
-        now, margins, lower = self._clock(), self._margins(), dict(self._lower)
-        for one in allowances:
-            if one.limit is None or one.limit < 1:
+        now = self._clock()
+        margins = self._margins()
+        lower = dict(self._lower)
+        for allowance in allowances:
+            unit = allowance.unit
+            limit = allowance.limit
+            if limit is None or limit < 1:
                 continue
-            stated, a_minute = self._stated.get(one.unit), _a_minute(one.limit, one.unit)
-            if stated and one.limit < stated:
-                lower[one.unit] = f"{a_minute} (limits.{LIMIT_KEYS[one.unit]} is {stated:,})"
-            elif stated is None and one.remaining == 0:
-                lower[one.unit] = f"{a_minute}, all of them used"
-            self._reported[one.unit] = one.limit
-            self._limit(one.unit)
-            window = self._windows[one.unit]
-            if one.remaining is None:
+            stated = self._stated.get(unit)
+            if stated and limit < stated:
+                key = f"limits.{LIMIT_KEYS[unit]}"
+                lower[unit] = f"{_a_minute(limit, unit)} ({key} is {stated:,})"
+            elif stated is None and allowance.remaining == 0:
+                lower[unit] = f"{_a_minute(limit, unit)}, all of them used"
+            self._reported[unit] = limit
+            self._limit(unit)
+            if allowance.remaining is None:
                 continue
-            used = one.limit - one.remaining - margins[one.unit]
-            reset_s = WINDOW_S if one.reset_s is None else min(one.reset_s, WINDOW_S)
-            self._change(one.unit, partial(window.observe, used, now, now + reset_s))
+            used = limit - allowance.remaining - margins[unit]
+            reset_s = WINDOW_S if allowance.reset_s is None else min(allowance.reset_s, WINDOW_S)
+            window = self._windows[unit]
+            self._change(unit, partial(window.observe, used, now, now + reset_s))
         if lower != self._lower:
             self._lower = lower
             self.report(f"the provider's headers allow {', '.join(lower.values())}")

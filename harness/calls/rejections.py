@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from harness.calls.calls import PaidElsewhere
 from harness.calls.circuit import second_control_of
-from harness.calls.claimed_calls import PaidElsewhere
 from harness.calls.signals import Ask
 from harness.errors import CallError, FatalCallError, PromptRefused, PromptTooLong, RequestRejected
 from harness.records import Message, Reply, Request

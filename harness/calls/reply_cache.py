@@ -91,12 +91,14 @@ class ReplyCache:
         *,
         shared_memory: bool | None = None,
         patience_s: float = PATIENCE_S,
-        notice: Callable[[str], None] = lambda said: None,
+        notice: Callable[[str], None] = lambda message: None,
         restore: Restore = tuple,
     ) -> None:
-        self.path, self.notify = path, notice
+        self.path = path
+        self.notify = notice
         self.in_flight: dict[str, asyncio.Future[Call]] = {}
-        self._patience_s, self._give_up_at = patience_s, inf
+        self._patience_s = patience_s
+        self._give_up_at = inf
         self._restore = restore
         self._reported_held = False
         self._claimed: set[str] = set()
@@ -169,8 +171,8 @@ class ReplyCache:
                 f"The cache {self.path} is damaged, and another run still uses it.",
                 "Run again when that run has ended: the cache is then moved aside and refilled.",
             )
-        if said := database.recover(self.path, self._restore):
-            self.notify(said)
+        if message := database.recover(self.path, self._restore):
+            self.notify(message)
 
     def check_room(self) -> None:
         """Raise StoreFailed if the disk has no room for replies. Call it before paying."""
@@ -315,7 +317,7 @@ class ReplyCache:
         """Commit queued writes in one transaction, waiting for locks of other processes."""
         replies = [row for write in writes for row in write.replies]
         payments = [row for write in writes for row in write.payments]
-        statements = [one for write in writes for one in write.statements]
+        statements = [statement for write in writes for statement in write.statements]
         since = time.monotonic()
         try:
             while True:
@@ -376,8 +378,8 @@ class ReplyCache:
         """Return the StoreFailed to raise for an error, and mark a damaged file for recovery."""
         problem = f"Cannot {verb} the cache {self.path}"
         if is_busy(error) or isinstance(error, TimeoutError):
-            held = f"{problem}: another process holds it."
-            return StoreBusy(held, "Run again when it has finished.")
+            problem += ": another process holds it."
+            return StoreBusy(problem, "Run again when it has finished.")
         if is_damage(error):
             database.mark(self.path)
             remedy = "it will be moved aside, and a new one filled from the attempts of runs."
@@ -457,10 +459,10 @@ def payment_row(key: str, payment: Payment) -> PaymentRow:
 def _identity(path: Path) -> tuple[int, int] | None:
     """Return a file's device and inode numbers, or None if it is gone."""
     try:
-        found = os.stat(path)  # noqa: PTH116 (a third of the time)
+        status = os.stat(path)  # noqa: PTH116 (a third of the time)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 # Passes work to a background thread, which takes all queued items together.

@@ -1,9 +1,10 @@
 """`harness check`: a gate for releases, decided on recorded runs."""
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, NamedTuple
 from xml.etree import ElementTree
 
 import typer
@@ -11,8 +12,12 @@ import typer
 from harness.analysis.gate import Gate, Outcome, check_runs, failing, worst
 from harness.cli.options import Runs
 from harness.config.settings import Settings
-from harness.engine.gate_bounds import bounds, section
-from harness.engine.run_files import find_runs_and_files, run_named
+from harness.engine.run_files import (
+    check_section,
+    find_runs_and_files,
+    read_bounds,
+    run_named,
+)
 from harness.errors import ConfigError
 from harness.report.gate import cached_lines, decision_line, gate_document, unjudged_line
 from harness.report.text import printable
@@ -24,8 +29,8 @@ LISTED = 20  # instances beyond a bound, in JUnit XML
 
 def check(
     runs: Runs,
-    least: Annotated[list[str] | None, typer.Option("--min", metavar="SCORE=BOUND")] = None,
-    most: Annotated[list[str] | None, typer.Option("--max", metavar="SCORE=BOUND")] = None,
+    minima: Annotated[list[str] | None, typer.Option("--min", metavar="SCORE=BOUND")] = None,
+    maxima: Annotated[list[str] | None, typer.Option("--max", metavar="SCORE=BOUND")] = None,
     baseline: Annotated[str, typer.Option(metavar="RUN")] = "",
     max_drop: Annotated[float | None, typer.Option(min=0.0, metavar="DROP")] = None,
     score: Annotated[str, typer.Option(metavar="NAME")] = "",
@@ -44,8 +49,8 @@ def check(
     instances or verdicts to tell, 1 an error.
 
     Args:
-        least: Minimum of a score, such as pass_rate=0.9; repeatable.
-        most: Maximum of a score, of cost or cost_per_sample (US dollars), or of latency_p95 or
+        minima: Minimum of a score, such as pass_rate=0.9; repeatable.
+        maxima: Maximum of a score, of cost or cost_per_sample (US dollars), or of latency_p95 or
             another percentile (seconds); repeatable.
         baseline: The run to compare with, paired by instance.
         max_drop: Maximum drop of the score below the baseline's, such as 0.02.
@@ -55,12 +60,21 @@ def check(
         too_few: Count "too few instances to tell" as passed (0) or failed (4), instead of 5.
         form: Output format; junit is XML for CI systems.
     """
-    given: dict[str, Any] = {"min": bounds("--min", least), "max": bounds("--max", most)}
-    given |= {"baseline": baseline, "max_drop": max_drop, "score": score, "by": by}
-    given |= {"max_unjudged": max_unjudged, "too_few": too_few}
+    options = {
+        "min": read_bounds("--min", minima),
+        "max": read_bounds("--max", maxima),
+        "baseline": baseline,
+        "max_drop": max_drop,
+        "score": score,
+        "by": by,
+        "max_unjudged": max_unjudged,
+        "too_few": too_few,
+    }
     settings = Settings()
-    asked = [(one, section(run, given)) for one, run in find_runs_and_files(runs, settings)]
-    gates = check_runs(asked, partial(run_named, settings=settings, inputs=True))
+    checks = []
+    for folder, run in find_runs_and_files(runs, settings):
+        checks.append((folder, check_section(run, options)))
+    gates = check_runs(checks, partial(run_named, settings=settings, inputs=True))
     if not any(gate.decisions for gate in gates):
         raise ConfigError("The baseline is compared with itself.", "Name another run.")
     if form == "junit":
@@ -84,36 +98,55 @@ def junit(gates: Sequence[Gate]) -> str:
     root = ElementTree.Element("testsuites")
     for gate in gates:
         cases = list(_cases(gate, len(gates) > 1))
-        kinds = [kind for _, kind, *_ in cases]
-        counts = {kind: str(kinds.count(kind)) for kind in ("failure", "error", "skipped")}
+        counts = Counter(case.element for case in cases)
         run = printable(gate.run.name)
-        head = {"name": run, "tests": str(len(cases)), "failures": counts["failure"]}
-        head |= {"errors": counts["error"], "skipped": counts["skipped"]}
+        head = {
+            "name": run,
+            "tests": str(len(cases)),
+            "failures": str(counts["failure"]),
+            "errors": str(counts["error"]),
+            "skipped": str(counts["skipped"]),
+        }
         suite = ElementTree.SubElement(root, "testsuite", head)
-        for name, kind, outcome, message, text in cases:
-            named = {"classname": run, "name": printable(name), "time": "0"}
-            case = ElementTree.SubElement(suite, "testcase", named)
-            if kind:
-                found = ElementTree.SubElement(case, kind, {"message": message, "type": outcome})
-                found.text = text
+        for case in cases:
+            names = {"classname": run, "name": printable(case.name), "time": "0"}
+            node = ElementTree.SubElement(suite, "testcase", names)
+            if case.element:
+                reason = {"message": case.message, "type": case.outcome}
+                ElementTree.SubElement(node, case.element, reason).text = case.text
         if notes := [*cached_lines(gate), *gate.notes]:
-            said = "\n".join(map(printable, notes))
-            ElementTree.SubElement(suite, "system-out").text = said
+            text = "\n".join(map(printable, notes))
+            ElementTree.SubElement(suite, "system-out").text = text
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
 
 
-def _cases(gate: Gate, named: bool) -> Iterator[tuple[str, str, Outcome, str, str]]:
-    """Yield each test case: name, XML element ("" if it passed), outcome, message and text."""
+class _Case(NamedTuple):
+    """A test case of JUnit XML."""
+
+    name: str
+    element: str  # "" if it passed
+    outcome: Outcome
+    message: str
+    text: str = ""
+
+
+def _cases(gate: Gate, several: bool) -> Iterator[_Case]:
     unsure = {"pass": "skipped", "fail": "failure", None: "error"}[gate.too_few]
-    kinds: Mapping[Outcome, str] = {"passed": "", "failed": "failure", "too few to tell": unsure}
-    for one in gate.decisions:
-        name = f"{one.what} {one.group}".strip()
-        failed = failing(gate, one) if kinds[one.outcome] else []
-        more = [f"and {len(failed) - LISTED:,} more"] if len(failed) > LISTED else []
-        text = "\n".join(["Instances beyond the bound:", *map(printable, failed[:LISTED]), *more])
-        yield name, kinds[one.outcome], one.outcome, decision_line(one), text * bool(failed)
-    lacking = [unjudged_line(one, gate, named) for one in gate.unjudged if not one.allowed]
-    if lacking:
-        kind = "failure" if gate.too_few == "fail" else "error"
-        yield "verdicts", kind, "too few to tell", " ".join(lacking), ""
+    elements: Mapping[Outcome, str] = {"passed": "", "failed": "failure", "too few to tell": unsure}
+    for decision in gate.decisions:
+        element = elements[decision.outcome]
+        text = ""
+        if element and (failed := failing(gate, decision)):
+            lines = ["Instances beyond the bound:", *map(printable, failed[:LISTED])]
+            if len(failed) > LISTED:
+                lines.append(f"and {len(failed) - LISTED:,} more")
+            text = "\n".join(lines)
+        name = f"{decision.what} {decision.group}".strip()
+        yield _Case(name, element, decision.outcome, decision_line(decision), text)
+    lines = [
+        unjudged_line(unjudged, gate, several) for unjudged in gate.unjudged if not unjudged.allowed
+    ]
+    if lines:
+        element = "failure" if gate.too_few == "fail" else "error"
+        yield _Case("verdicts", element, "too few to tell", " ".join(lines))

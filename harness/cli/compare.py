@@ -46,38 +46,43 @@ def compare(
     if len(folders) < 2:
         raise ConfigError("Only one run was named.", "Name two or more; 'harness ls' lists them.")
     baseline = baseline_name(baseline, settings)
-    asked = ComparisonOptions(score=score, round=round_, by=by, cluster=cluster)
+    options = ComparisonOptions(score=score, round=round_, by=by, cluster=cluster)
     names: dict[int, str] = {}
     if ids or form == "json":
         for folder in folders:
             names |= read_names(folder.attempts)
-    changes = {}
+    findings = {}
     for folder in folders if constraints else ():
-        changes[folder.name] = read_findings(AttemptIndex(folder.attempts), round_)
-        if not len(changes[folder.name].table):
+        findings[folder.name] = read_findings(AttemptIndex(folder.attempts), round_)
+        if not len(findings[folder.name].table):
             problem = f"The run {folder.name!r} has no scores of individual constraints."
             raise ConfigError(problem, "Remove --constraints.")
-    compared = [read_run(folder) for folder in folders]
-    found = compare_runs(compared, asked, baseline, names=names, findings=changes)
-    show(comparison_document(found), form)
+    variants = [read_run(folder) for folder in folders]
+    comparison = compare_runs(variants, options, baseline, names=names, findings=findings)
+    show(comparison_document(comparison), form)
     if form != "table":
         return
     if cost:
-        seconds = [latencies(read_latencies(AttemptIndex(one.attempts))) for one in folders]
+        costs = []
+        for folder in folders:
+            seconds = latencies(read_latencies(AttemptIndex(folder.attempts)))
+            costs.append((measure(folder), seconds))
         output.print()
-        show(cost_table(list(zip(map(measure, folders), seconds, strict=True))))
+        show(cost_table(costs))
     if ids:
-        for one in found.others:
-            _print_ids(one, found.baseline)
+        for against in comparison.others:
+            _print_ids(against, comparison.baseline)
 
 
-def _print_ids(one: Against, baseline: str) -> None:
-    lists = {f"better than {baseline}": one.better, f"worse than {baseline}": one.worse}
-    for name, change in one.constraints.items():
-        changes = {"fixed": change.fixed, "broken": change.broken}
-        lists |= {f"{what}: {name}": ids for what, ids in changes.items() if ids}
+def _print_ids(against: Against, baseline: str) -> None:
+    lists = {f"better than {baseline}": against.better, f"worse than {baseline}": against.worse}
+    for name, change in against.constraints.items():
+        if change.fixed:
+            lists[f"fixed: {name}"] = change.fixed
+        if change.broken:
+            lists[f"broken: {name}"] = change.broken
     for heading, ids in lists.items():
         output.print()
-        output.print(inert(f"{one.run}, {heading} ({len(ids):,}):"), style="bold")
+        output.print(inert(f"{against.run}, {heading} ({len(ids):,}):"), style="bold")
         for name in ids:
             output.print(Text("  ") + inert(name), soft_wrap=True)

@@ -33,5 +33,5 @@ def _runs_dir() -> Path:
 
         return Settings().runs_dir
     variable = "$HARNESS_RUNS_DIR"
-    named = os.path.expandvars(variable)
-    return Path("runs" if named in ("", variable) else named).expanduser()
+    folder = os.path.expandvars(variable)
+    return Path("runs" if folder in ("", variable) else folder).expanduser()

@@ -5,20 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
-from typing import TYPE_CHECKING
 
 from harness.cli.options import agreed
 from harness.config.prices import FREE
 from harness.config.settings import Settings
+from harness.engine.dry_run import EstimateRange, estimate_run
 from harness.engine.job import Job
 from harness.engine.models import Model
 from harness.errors import UserError
 from harness.records import Usage
 from harness.report.text import usd
 from harness.terminal.console import say
-
-if TYPE_CHECKING:
-    from harness.engine.dry_run import EstimateRange
 
 ASSUMED_TOKENS = 1_000  # of an answer whose length is not limited, to decide whether to ask
 OWN_HOSTS = ("", "localhost", "127.0.0.1", "::1")
@@ -31,36 +28,32 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
     or without a terminal. Runs that have begun are left out, unless they now have more samples or
     rounds.
     """
-    _say_unknown([model for job in jobs for model in _asked(job)])
-    priced = [job for job in jobs if any(m.price not in (None, FREE) for m in _asked(job))]
-    paid = [job for job in priced if not _confirmed(job)]
+    _say_unknown([model for job in jobs for model in _called_models(job)])
+    paid = [job for job in jobs if _is_paid(job) and not _confirmed(job)]
     if not paid:
         return
-    from harness.engine.dry_run import (
-        EstimateRange,  # not for a free run
-        estimate_run,
-    )
-
-    total, most, made = EstimateRange(), 0.0, set[str]()
+    total = EstimateRange()
+    upper = 0.0  # on the cost in US dollars
+    counted = set[str]()  # calls of earlier runs
     for job in paid:
-        found = estimate_run(job, made, references=False)
-        made |= found.calls | found.judged
-        calls = found.parts
-        costs = [one.usd or EstimateRange() for one in calls]
-        total = sum(costs, total)
-        parts = zip(_asked(job), costs, calls, strict=True)
-        own = sum(_at_most(model, usd, one.calls.high) for model, usd, one in parts)
-        most = _capped(most, own, job.run.budget_usd or inf)
-    if most:
-        judged = ", judges included" * any(job.judges for job in jobs)
+        estimate = estimate_run(job, counted, references=False)
+        counted |= estimate.calls | estimate.judged
+        job_upper = 0.0
+        for model, part in zip(_called_models(job), estimate.parts, strict=True):
+            cost = part.usd or EstimateRange()
+            total += cost
+            job_upper += _upper_cost(model, cost, part.calls.high)
+        # The runs may share a budget.
+        upper = max(upper, min(upper + job_upper, job.run.budget_usd or inf))
+    if upper:
+        judged = ", judges included" if any(job.judges for job in jobs) else ""
         cap = max(job.run.budget_usd or inf for job in paid)
         say(f"Estimated cost{judged}: {cost_text(total)}{_ended_by(cap, total)}")
-        _ask(most, settings, yes)
+        _ask(upper, settings, yes)
 
 
-def _capped(before: float, more: float, cap: float) -> float:
-    """Add a run's cost to that of earlier runs, up to their common budget (US dollars)."""
-    return max(before, min(before + more, cap))
+def _is_paid(job: Job) -> bool:
+    return any(model.price not in (None, FREE) for model in _called_models(job))
 
 
 def _ended_by(cap: float, cost: EstimateRange) -> str:
@@ -90,13 +83,13 @@ def confirm_calls(
         return
     calls, cost = estimate()
     cap = inf if budget_usd is None else budget_usd
-    if most := min(cap, _at_most(model, cost, calls)):
+    if upper := min(cap, _upper_cost(model, cost, calls)):
         say(f"Estimated cost of {calls:,} calls: {cost_text(cost)}{_ended_by(cap, cost)}")
-        _ask(most, settings, yes)
+        _ask(upper, settings, yes)
 
 
-def _asked(job: Job) -> list[Model]:
-    return [one for one in job.models if one.where != "polish"]
+def _called_models(job: Job) -> list[Model]:
+    return [model for model in job.models if model.where != "polish"]
 
 
 def _say_unknown(models: Sequence[Model]) -> None:
@@ -109,19 +102,19 @@ def _say_unknown(models: Sequence[Model]) -> None:
 
 def unpriced(models: Iterable[Model]) -> str:
     """Return the names of the models without a price, each with its section's key, or ""."""
-    names = [f"{one.section.name} ({one.where})" for one in models if one.usual_price is None]
+    names = [f"{m.section.name} ({m.where})" for m in models if m.usual_price is None]
     return ", ".join(dict.fromkeys(names))
 
 
-def _ask(most: float, settings: Settings, yes: bool) -> None:
-    if most <= settings.ask_above_usd or yes or not sys.stdin.isatty():
+def _ask(upper: float, settings: Settings, yes: bool) -> None:
+    if upper <= settings.ask_above_usd or yes or not sys.stdin.isatty():
         return
     if not agreed("Continue?"):
         remedy = "Answer y, use --yes, or set HARNESS_ASK_ABOVE_USD to a higher bound."
         raise UserError("Nothing was run.", remedy)
 
 
-def _at_most(model: Model, cost: EstimateRange, calls: float) -> float:
+def _upper_cost(model: Model, cost: EstimateRange, calls: float) -> float:
     if cost.high < inf or model.price is None:
         return cost.high
     price = model.usual_price or model.price
@@ -144,5 +137,8 @@ def cost_text(cost: EstimateRange | None, models: Iterable[Model] = ()) -> str:
         return f"unknown: {lacking} ('harness prices' says how to add one)"
     if cost.high == inf:
         return f"{usd(cost.low)} or more: decoding.max_tokens is not set"
-    low, high = usd(cost.low), usd(cost.high)
-    return (low if low == high else f"{low} to {high}") if cost.high else "nothing"
+    if not cost.high:
+        return "nothing"
+    low = usd(cost.low)
+    high = usd(cost.high)
+    return low if low == high else f"{low} to {high}"

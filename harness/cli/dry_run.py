@@ -8,7 +8,6 @@ from rich.text import Text
 
 from harness.analysis.metrics import unanswerable
 from harness.cli.confirm import cost_text
-from harness.config.run_file import RunFile
 from harness.config.settings import shown_url
 from harness.engine.dry_run import (
     CallEstimate,
@@ -19,7 +18,7 @@ from harness.engine.dry_run import (
     wave_hours,
 )
 from harness.engine.job import Job
-from harness.engine.judges import judge_warnings
+from harness.engine.judges import JudgeModel, judge_warnings
 from harness.ports import Judge, overrides
 from harness.report.text import inert_text, usd
 from harness.store.runs import run_name
@@ -28,141 +27,165 @@ from harness.terminal.console import output, show_facts
 
 def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str], base: str) -> None:
     """Show each run's plan, the ``missing`` secrets and, for several runs, the totals."""
-    found: list[DryRun] = []
-    made: set[str] = set()
+    plans: list[DryRun] = []
+    counted: set[str] = set()  # calls of earlier runs
     prompts: list[object] = []  # already shown
     for job in jobs:
-        one = estimate_run(job, made)
-        made |= one.calls | one.judged
-        found.append(one)
-        name = run_name(base, job.variant.name)
-        rows = {"run": str(job.settings.runs_dir / name), **_rows(job, one)}
-        rows["run"] += " (continued)" * job.folder.begun()
+        plan = estimate_run(job, counted)
+        counted |= plan.calls | plan.judged
+        plans.append(plan)
+        run = str(job.settings.runs_dir / run_name(base, job.variant.name))
+        if job.folder.begun():
+            run += " (continued)"
+        rows = {"run": run, **_rows(job, plan)}
         if missing:
             rows["not set"] = f"{', '.join(dict.fromkeys(missing))}: needed for a real run"
         show_facts(rows)
-        prompt = () if one.first in prompts else one.first or ()
-        prompts.append(one.first)
-        for message in prompt:
-            output.print(Text(f"\nfirst prompt ({message.role}):", style="dim"))
-            output.print(inert_text(message.content[:2000]), soft_wrap=True)
+        if plan.first not in prompts:
+            prompts.append(plan.first)
+            for message in plan.first or ():
+                output.print(Text(f"\nfirst prompt ({message.role}):", style="dim"))
+                output.print(inert_text(message.content[:2000]), soft_wrap=True)
     if len(jobs) > 1:
-        known = [cost for one in found if (cost := one.total_usd) is not None]
-        answers = sum((one.model.calls for one in found), EstimateRange())
-        judged = sum((one.judge_calls for one in found), EstimateRange())
-        played = sum((one.user.calls for one in found if one.user), EstimateRange())
-        at_most = any(one.at_most for one in found)
-        rows = {
-            "all": f"{len(jobs):,} runs, one after another; a shared call is paid once",
-            "calls to pay": _to_pay(answers, played, judged, at_most=at_most),
-            "cost": cost_text(
-                sum(known, EstimateRange()) if len(known) == len(found) else None,
-                [model for job in jobs for model in job.models],
-            ),
-        }
-        caps = [cap for job in jobs if (cap := job.run.budget_usd) is not None]
-        if len(caps) == len(jobs):
-            rows["budget"] = f"{usd(max(caps))} for all: they end before they cost more"
         output.print()
-        show_facts(rows, "bold")
+        show_facts(_totals(jobs, plans), "bold")
 
 
-def _whole(run: RunFile, found: DryRun) -> str:
-    """Return a note that the data have fewer instances than the run's limit, or ""."""
-    fewer = run.limit is not None and found.instances < run.limit and run.shard is None
-    return f": the data have no more (limit: {run.limit:,})" if fewer else ""
+def _totals(jobs: Sequence[Job], plans: Sequence[DryRun]) -> dict[str, str]:
+    answers = sum((plan.model.calls for plan in plans), EstimateRange())
+    judged = sum((plan.judge_calls for plan in plans), EstimateRange())
+    played = sum((plan.user.calls for plan in plans if plan.user), EstimateRange())
+    at_most = any(plan.at_most for plan in plans)
+    costs = [plan.total_usd for plan in plans if plan.total_usd is not None]
+    total = sum(costs, EstimateRange()) if len(costs) == len(plans) else None
+    rows = {
+        "all": f"{len(jobs):,} runs, one after another; a shared call is paid once",
+        "calls to pay": _to_pay(answers, played, judged, at_most=at_most),
+        "cost": cost_text(total, [model for job in jobs for model in job.models]),
+    }
+    caps = [cap for job in jobs if (cap := job.run.budget_usd) is not None]
+    if len(caps) == len(jobs):
+        rows["budget"] = f"{usd(max(caps))} for all: they end before they cost more"
+    return rows
 
 
-def _rows(job: Job, found: DryRun) -> dict[str, str]:
-    run, where, asked = job.run, shown_url(job.model.backend.endpoint), found.model
-    played = found.user.calls if found.user else EstimateRange()
+def _rows(job: Job, plan: DryRun) -> dict[str, str]:
+    run = job.run
+    answers = plan.model
+    url = shown_url(job.model.backend.endpoint)
+    played = plan.user.calls if plan.user else EstimateRange()
+    instances = f"{plan.instances:,}"
+    if run.limit is not None and plan.instances < run.limit and run.shard is None:
+        instances += f": the data have no more (limit: {run.limit:,})"
     rows = {
         "task": run.task.label,
-        "model": " ".join(filter(None, (run.model.name, f"({run.model.backend})", where))),
-        "instances": f"{found.instances:,}" + _whole(run, found),
-        "samples": f"{found.samples:,}, {found.owed_samples:,} of them unfinished",
-        "calls of round 1": f"{len(found.calls):,} distinct, {found.cached:,} of them cached",
-        "calls to pay": _to_pay(asked.calls, played, found.judge_calls, at_most=found.at_most),
+        "model": " ".join(filter(None, (run.model.name, f"({run.model.backend})", url))),
+        "instances": instances,
+        "samples": f"{plan.samples:,}, {plan.owed_samples:,} of them unfinished",
+        "calls of round 1": f"{len(plan.calls):,} distinct, {plan.cached:,} of them cached",
+        "calls to pay": _to_pay(answers.calls, played, plan.judge_calls, at_most=plan.at_most),
     }
-    if asked.calls.high or len(found.parts) == 1:
-        which = "for answers: " * (len(found.parts) > 1)
-        rows["input tokens"] = which + _about(asked.input_tokens)
-        rows["output tokens"] = which + _spread(asked.output_tokens)
+    if answers.calls.high or len(plan.parts) == 1:
+        which = "for answers: " if len(plan.parts) > 1 else ""
+        rows["input tokens"] = which + _about(answers.input_tokens)
+        rows["output tokens"] = which + _spread(answers.output_tokens)
     if job.shots is not None:
-        lacking = job.shots.lacking
-        fewer = f"; fewer for {lacking:,} instances, which lack suitable ones" if lacking else ""
-        rows["shots"] = f"{run.task.shots.n:,} before each prompt{fewer}"
+        rows["shots"] = f"{run.task.shots.n:,} before each prompt"
+        if lacking := job.shots.lacking:
+            rows["shots"] += f"; fewer for {lacking:,} instances, which lack suitable ones"
     if run.part is not None:
         parts = ["instances"]
-        parts += ["budget"] if not run.budget.shared else []
-        parts += ["rate limits"] if job.settings.cache_url is None else []
+        if not run.budget.shared:
+            parts.append("budget")
+        if job.settings.cache_url is None:
+            parts.append("rate limits")
         rows["shard"] = f"{run.shard}: its part of {', '.join(parts)}"
     if run.budget_usd is not None:
-        others = len(job.variant.runs) - 1
-        shared = f", shared with {others:,} other run{'s' * (others > 1)}" if others > 0 else ""
-        if run.budget.shared:
-            shared = f", shared with the team as {run.budget.shared!r}"
-        ends = ": the run ends before it costs more"
-        rows["budget"] = usd(run.budget_usd) + (shared or ends)
+        rows["budget"] = usd(run.budget_usd) + _budget_note(job)
     if run.polish:
         calls = "one more call per prompt and feedback, not counted above"
         rows["polished by"] = f"{run.polish.name}: {calls}"
-    cost = cost_text(found.total_usd, job.models)
-    if job.user is not None and found.user is not None:
-        model, own = job.user.model.section, found.user
-        said = f"{model.name or model.backend}: {_spread(own.calls, at_most=True)} calls"
-        rows["played user"] = f"{said}, cost {cost_text(own.usd, [job.user.model])}{_tokens(own)}"
+    if job.user is not None and plan.user is not None:
+        model = job.user.model
+        calls = f"{_spread(plan.user.calls, at_most=True)} calls"
+        cost = f"cost {cost_text(plan.user.usd, [model])}{_tokens(plan.user)}"
+        rows["played user"] = f"{model.section.name or model.section.backend}: {calls}, {cost}"
+    for judge in job.judges:
+        if overrides(judge.judge, Judge.next_questions):
+            rows["calls to pay"] += ", and those that follow from their replies"
+        rows[f"judge {judge.name}"] = _judge_calls(judge, plan.judges[judge.name])
     if job.judges:
-        for judge in job.judges:
-            model, own = judge.model.section, found.judges[judge.name]
-            many = _spread(own.calls, at_most=own.at_most)
-            calls = f"{many} call{'s' * (own.calls.high != 1)}"
-            calls += f" ({own.cached:,} more are cached)" if own.cached else ""
-            if overrides(judge.judge, Judge.next_questions):
-                calls += " and those that follow from its replies"
-                rows["calls to pay"] += ", and those that follow from their replies"
-            calls += f", cost {cost_text(own.usd, [judge.model])}{_tokens(own)}"
-            rows[f"judge {judge.name}"] = f"{model.name or model.backend}: {calls}"
         for name, text in judge_warnings(job.judges, job.instances):
             rows[f"judge {name}"] = f"{text}\n{rows[f'judge {name}']}"
-    if len(found.parts) > 1 and found.total_usd and cost != "nothing":
-        cost += f", {cost_text(asked.usd)} of it for the answers"
+    cost = cost_text(plan.total_usd, job.models)
+    if len(plan.parts) > 1 and plan.total_usd and cost != "nothing":
+        cost += f", {cost_text(answers.usd)} of it for the answers"
     rows["cost"] = cost
     if (waves := estimate_waves(job)) is not None:
-        several, hours = "s" * (waves.high > 1), wave_hours(job)
+        several = "s" if waves.high > 1 else ""
+        hours = wave_hours(job)
         rows["batches"] = f"{_spread(waves)} wave{several} of up to {hours} hours, at batch prices"
-    if (saved := found.total_saved_usd).high:
+    if (saved := plan.total_saved_usd).high:
         rows["prompt cache"] = f"saves about {cost_text(saved)}; the lower cost includes this"
     if n := job.unanswerable():
-        rows["simulated"] = unanswerable(n, found.instances)
-    if not found.references:
-        return rows
-    failed = found.failed_references
-    passing = f"{found.references - len(failed):,} of {found.references:,} pass"
-    reasons = [f"{name} ({why[:200]})" for name, why in islice(failed.items(), 5)]
-    listed = ", ".join(reasons) + " …" * (len(failed) > 5)
-    rows["reference answers"] = passing + (f"; these fail: {listed}" if failed else "")
+        rows["simulated"] = unanswerable(n, plan.instances)
+    if plan.references:
+        rows["reference answers"] = _references_text(plan)
     return rows
+
+
+def _budget_note(job: Job) -> str:
+    budget = job.run.budget
+    if budget.shared:
+        return f", shared with the team as {budget.shared!r}"
+    n_others = len(job.variant.runs) - 1
+    if n_others > 0:
+        return f", shared with {n_others:,} other run{'s' if n_others > 1 else ''}"
+    return ": the run ends before it costs more"
+
+
+def _judge_calls(judge: JudgeModel, estimate: CallEstimate) -> str:
+    model = judge.model.section
+    plural = "" if estimate.calls.high == 1 else "s"
+    text = f"{model.name or model.backend}: "
+    text += f"{_spread(estimate.calls, at_most=estimate.at_most)} call{plural}"
+    if estimate.cached:
+        text += f" ({estimate.cached:,} more are cached)"
+    if overrides(judge.judge, Judge.next_questions):
+        text += " and those that follow from its replies"
+    return f"{text}, cost {cost_text(estimate.usd, [judge.model])}{_tokens(estimate)}"
+
+
+def _references_text(plan: DryRun) -> str:
+    failed = plan.failed_references
+    text = f"{plan.references - len(failed):,} of {plan.references:,} pass"
+    if not failed:
+        return text
+    reasons = [f"{name} ({reason[:200]})" for name, reason in islice(failed.items(), 5)]
+    more = " …" if len(failed) > 5 else ""
+    return f"{text}; these fail: {', '.join(reasons)}{more}"
 
 
 def _to_pay(
     answers: EstimateRange, played: EstimateRange, judged: EstimateRange, *, at_most: bool
 ) -> str:
-    second = {"the played user": played, "judges": judged}
-    asked = {name: calls for name, calls in second.items() if calls.high}
-    if not asked:
+    if not (played.high or judged.high):
         return _spread(answers)
+    total = answers
     parts = [f"{_spread(answers)} for answers"]
-    parts += [f"{_spread(calls, at_most=at_most)} for {name}" for name, calls in asked.items()]
-    return f"{_spread(sum(asked.values(), answers), at_most=at_most)}: {', '.join(parts)}"
+    for name, calls in (("the played user", played), ("judges", judged)):
+        if calls.high:
+            total += calls
+            parts.append(f"{_spread(calls, at_most=at_most)} for {name}")
+    return f"{_spread(total, at_most=at_most)}: {', '.join(parts)}"
 
 
-def _tokens(found: CallEstimate) -> str:
+def _tokens(estimate: CallEstimate) -> str:
     """Return the tokens of the calls of a judge or played user as text, or "" without calls."""
-    if not found.calls.high:
+    if not estimate.calls.high:
         return ""
-    output_tokens = _spread(found.output_tokens, at_most=found.at_most)
-    return f"; input tokens {_about(found.input_tokens)}, output tokens {output_tokens}"
+    output_tokens = _spread(estimate.output_tokens, at_most=estimate.at_most)
+    return f"; input tokens {_about(estimate.input_tokens)}, output tokens {output_tokens}"
 
 
 def _about(tokens: EstimateRange) -> str:
@@ -172,8 +195,9 @@ def _about(tokens: EstimateRange) -> str:
 def _spread(figure: EstimateRange, *, at_most: bool = False) -> str:
     if at_most:
         return f"at most {figure.high:,.0f}"
+    low = f"{figure.low:,.0f}"
     if figure.high == inf:  # low is 0 if all calls are of rounds that depend on earlier replies
-        known = f"{figure.low:,.0f} or more" if figure.low else "unknown"
-        return f"{known}: decoding.max_tokens is not set"
-    low, high = f"{figure.low:,.0f}", f"{figure.high:,.0f}"
+        lower = f"{low} or more" if figure.low else "unknown"
+        return f"{lower}: decoding.max_tokens is not set"
+    high = f"{figure.high:,.0f}"
     return low if low == high else f"{low} to {high}"

@@ -23,11 +23,11 @@ MANY = 10  # a judge gets a warning if one in this many judgements has no verdic
 REASONING = "for a reasoning model, such as 2000, and votes: 5 in yes_no"
 
 
-def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
+def attended(work: Coroutine[Any, Any, T], display: Display, command: str) -> T:
     """Do a command's work, and return its result.
 
-    ``again``, the command that resumes the work, is printed if the work is interrupted, or fails
-    after a run has begun. An interruption ends the program with the exit code 130.
+    ``command``, which resumes the work, is printed if the work is interrupted, or fails after a
+    run has begun. An interruption ends the program with the exit code 130.
     """
     try:
         from uvloop import new_event_loop
@@ -37,27 +37,27 @@ def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             return runner.run(work)
     except (asyncio.CancelledError, KeyboardInterrupt):
-        say(f"Stopped. To continue: {again}")
+        say(f"Stopped. To continue: {command}")
         raise typer.Exit(INTERRUPTED) from None
     except HarnessError:
         if display.tallies:
-            say(f"To continue: {again}")
+            say(f"To continue: {command}")
         raise
 
 
-def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int:
-    """If a session ended early, print why and how to resume it. Return the exit code."""
+def early_end(ended: Ending, budget: Budget | None, key: str, command: str) -> int:
+    """If a session ended early, print why and that ``command`` resumes it. Return the exit code."""
     if ended == "budget" and budget is not None:
         calls = "calls without a recorded cost (failed, cut off, uncounted or of a deleted run)"
         unsure = f", {exact_usd(budget.unsure)} of it for {calls}"
         spent = f"{exact_usd(budget.spent)} is spent{unsure if budget.unsure else ''}"
         call = f"the next call, which may cost {exact_usd(budget.wanted)}"
         say(f"The budget of {usd(budget.usd)} cannot pay for {call}: {spent}. Raise {key}.")
-        larger = re.sub(r"(budget\.usd=|--budget[ =])\S+", r"\1…", again)
+        larger = re.sub(r"(budget\.usd=|--budget[ =])\S+", r"\1…", command)
         say(f"Then, to continue: {larger}")
         return BUDGET_SPENT
     if ended == "interrupted":
-        say(f"Interrupted. To continue: {again}")
+        say(f"Interrupted. To continue: {command}")
         return INTERRUPTED
     return 0
 
@@ -65,9 +65,11 @@ def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int
 def say_verdictless(run: str, tally: Tally, remedy: str) -> None:
     """Print which judges often give no verdict, and why. ``remedy`` ends the advice."""
     for (judge, outcome), n in tally.verdictless.items():
-        if n * MANY >= (of := tally.judgements[judge]):
-            reason = truncated(tally.reasons[judge, outcome], 200)
-            told = f"{n:,} of {of:,} judgements are {outcome} and have no verdict"
-            say(f"{run}: judge {judge}: {told}. {reason}".rstrip(), "yellow")
-            if outcome == "empty" and reason:
-                say(f"Set the judge's max_tokens higher ({REASONING}), {remedy}")
+        total = tally.judgements[judge]
+        if n * MANY < total:
+            continue
+        reason = truncated(tally.reasons[judge, outcome], 200)
+        share = f"{n:,} of {total:,} judgements are {outcome} and have no verdict"
+        say(f"{run}: judge {judge}: {share}. {reason}".rstrip(), "yellow")
+        if outcome == "empty" and reason:
+            say(f"Set the judge's max_tokens higher ({REASONING}), {remedy}")

@@ -29,8 +29,8 @@ def ls(form: Format = "table") -> None:
             metrics[folder.name] = None
             try:
                 manifest = folder.read_manifest()
-                if at := manifest.get("started_at"):
-                    started[folder.name] = at
+                if started_at := manifest.get("started_at"):
+                    started[folder.name] = started_at
                 metrics[folder.name] = _read(folder, manifest)
             except HarnessError as error:
                 say(f"{folder.name}: {error}")
@@ -66,7 +66,7 @@ def rm(runs: Runs, yes: bool = False) -> None:
     """
     folders = runs_named(runs, Settings(), removed=True)
     if not yes:
-        show(runs_document({one.name: run_metrics(one) for one in folders}))
+        show(runs_document({folder.name: run_metrics(folder) for folder in folders}))
         what = "this run" if len(folders) == 1 else f"these {len(folders):,} runs"
         if not agreed(f"Delete {what}?"):
             raise UserError("Nothing was deleted.", "Answer y, or use --yes.")

@@ -54,11 +54,11 @@ Limit = Annotated[int | None, typer.Option(min=1)]
 
 def outcomes(option: str, valid: Sequence[T]) -> list[T]:
     """Return the outcomes that ``--retry`` names. If not in ``valid``, ``error`` is ignored."""
-    named = [part.strip() for part in option.split(",") if part.strip()]
-    for name in named:
+    names = list(filter(None, map(str.strip, option.split(","))))
+    for name in names:
         if name not in (*valid, "error"):
             raise ConfigError(f"--retry: there is no outcome {name!r}.", nearest(name, valid))
-    return [outcome for outcome in valid if outcome in named]
+    return [outcome for outcome in valid if outcome in names]
 
 
 def check_picture(option: str, path: Path | None) -> None:

@@ -20,11 +20,11 @@ from harness.cli.verbs import find_verb
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.engine.executor import Execution, Result, execute_all
+from harness.engine.infrastructure import set_copies_aside
 from harness.engine.job import Job
 from harness.engine.models import Resources, ignored_urls
 from harness.engine.preparation import LOOKED_AT, prepare_all, prepare_data
 from harness.engine.progress import OTHER_ERRORS, Tally
-from harness.engine.run_copies import set_copies_aside
 from harness.engine.run_files import read_runs
 from harness.engine.turns import assessed_references
 from harness.errors import HarnessError, RunConflict, SecretMissing
@@ -83,11 +83,14 @@ def run(
         base = shard_base(base, part)
     if batch or detach:
         runs = {variant: run.in_batches(detach=detach) for variant, run in runs.items()}
-    folders = [RunFolder(settings.runs_dir, run_name(base, variant)) for variant in runs]
-    reasons = _finish_reasons(folders).difference(OUTCOMES) if retry else ()
-    retried = outcomes(retry, [*OUTCOMES[1:], *sorted(reasons)])  # all but ok
-    how = Manner(dry_run, retried, yes, rescore, fresh)
-    carry_out(runs, base, repeated_command(), settings, how)
+    names: list[str] = [*OUTCOMES[1:]]  # all but ok
+    if retry:
+        folders = [RunFolder(settings.runs_dir, run_name(base, variant)) for variant in runs]
+        names += sorted(_finish_reasons(folders).difference(OUTCOMES))
+    options = ExecutionOptions(
+        dry_run=dry_run, retried=outcomes(retry, names), yes=yes, rescore=rescore, fresh=fresh
+    )
+    carry_out(runs, base, repeated_command(), settings, options)
 
 
 def _finish_reasons(folders: Iterable[RunFolder]) -> set[str]:
@@ -103,10 +106,11 @@ def _finish_reasons(folders: Iterable[RunFolder]) -> set[str]:
 
 def repeated_command() -> str:
     """Return this process's command line without options for the first session only."""
-    return shlex.join(["harness", *(w for w in sys.argv[1:] if w not in ("--fresh", "--rescore"))])
+    words = [word for word in sys.argv[1:] if word not in ("--fresh", "--rescore")]
+    return shlex.join(["harness", *words])
 
 
-class Manner(NamedTuple):
+class ExecutionOptions(NamedTuple):
     """How runs are executed."""
 
     dry_run: bool = False  # only show the plans
@@ -120,57 +124,55 @@ class Manner(NamedTuple):
 def carry_out(
     runs: Mapping[str, RunFile],
     base: str,
-    again: str,
+    command: str,
     settings: Settings,
-    how: Manner,
+    options: ExecutionOptions,
     begin: Callable[[], None] = lambda: None,
 ) -> None:
     """Check and execute the runs or, in a dry run, show their plans."""
     missing: list[str] = []
     folders = [RunFolder(settings.runs_dir, run_name(base, variant)) for variant in runs]
-    finished = not how.fresh and all(folder.owed() == 0 for folder in folders)
-    lookup = _without(missing) if how.dry_run or finished else secret
+    finished = not options.fresh and all(folder.owed() == 0 for folder in folders)
+    lookup = _without(missing) if options.dry_run or finished else secret
     with Resources(settings, lookup) as resources:
         prepared = partial(
-            prepare_all, runs, resources=resources, retried=how.retried, extends=how.table
+            prepare_all, runs, resources=resources, retried=options.retried, extends=options.table
         )
         root = settings.runs_dir
-        if how.dry_run:
+        if options.dry_run:
             from harness.cli.dry_run import show_dry_runs  # not needed for a run
 
-            jobs = {} if how.fresh else _begun(partial(prepared, base, rescore=how.rescore))
-            jobs = jobs or prepared(fresh_base(root, base, ["", *runs]))
-            _say_warnings(jobs.values())
-            show_dry_runs([*jobs.values()], missing, base)
+            by_variant: dict[str, Job] = {}
+            if not options.fresh:
+                try:
+                    by_variant = prepared(base, rescore=options.rescore)
+                except RunConflict as conflict:
+                    say(f"{conflict} This is the plan of a new run.", "yellow")
+            by_variant = by_variant or prepared(fresh_base(root, base, ["", *runs]))
+            jobs = list(by_variant.values())
+            _say_warnings(jobs)
+            show_dry_runs(jobs, missing, base)
             return
-        with set_aside(root, base, runs) if how.fresh else nullcontext("") as kept:
-            if how.fresh:
+        with set_aside(root, base, runs) if options.fresh else nullcontext("") as earlier:
+            if options.fresh:
                 set_copies_aside(settings, base, runs)
             prepare_data(runs, base, resources)
-            jobs = prepared(base, rescore=how.rescore)
-            if missing and any(map(_owes_calls, jobs.values())):
+            jobs = list(prepared(base, rescore=options.rescore).values())
+            if missing and any(map(_owes_calls, jobs)):
                 secret(missing[0])
-            _say_warnings(jobs.values())
-            _say_failing_references(jobs.values())
-            confirm_cost([*jobs.values()], settings, how.yes)
+            _say_warnings(jobs)
+            _say_failing_references(jobs)
+            confirm_cost(jobs, settings, options.yes)
             begin()
-        if kept:
-            say(f"The earlier run is kept as {kept}.")
-        raise typer.Exit(_run_all([*jobs.values()], base, again, how.table))
-
-
-def _begun(prepared: Callable[[], dict[str, Job]]) -> dict[str, Job]:
-    """Return the runs to continue, or {} if the run file has changed."""
-    try:
-        return prepared()
-    except RunConflict as conflict:
-        say(f"{conflict} This is the plan of a new run.", "yellow")
-        return {}
+        if earlier:
+            say(f"The earlier run is kept as {earlier}.")
+        raise typer.Exit(_run_all(jobs, base, command, options.table))
 
 
 def _say_warnings(jobs: Iterable[Job]) -> None:
     """Warn about ignored base URLs, and about unsuitable prompts and checks."""
-    for warning in dict.fromkeys(said for job in jobs for said in ignored_urls(job.models)):
+    warnings = [warning for job in jobs for warning in ignored_urls(job.models)]
+    for warning in dict.fromkeys(warnings):
         say(warning, "yellow")
     faults = [fault for job in jobs for fault in job.task.prompt_errors()]
     for fault in dict.fromkeys(faults):
@@ -182,25 +184,33 @@ def _say_failing_references(jobs: Iterable[Job]) -> None:
 
     Targets of lm-eval's tasks need not have the form that its filters read.
     """
-    checked = (job for job in jobs if "checks" in job.run.task.options)
-    for job in filter(_owes_calls, checked):
+    for job in jobs:
+        if "checks" not in job.run.task.options or not _owes_calls(job):
+            continue
         with suppress(HarnessError):  # of a check that accepts no text but the model's
-            n = 0
-            for _, found in islice(assessed_references(job.task, job.instances), LOOKED_AT):
-                if found.passed is not False:
-                    n = 0
-                    break
-                n += 1
-            if n:
-                said = f"{job.folder.name}: 0 of {n:,} reference answers pass, so correct answers "
-                say(f"{said}may fail, too. To see why: add --dry-run", "yellow")
+            if n := _count_failing_references(job):
+                say(
+                    f"{job.folder.name}: 0 of {n:,} reference answers pass, so correct answers "
+                    "may fail, too. To see why: add --dry-run",
+                    "yellow",
+                )
+
+
+def _count_failing_references(job: Job) -> int:
+    """Return how many reference answers were looked at, or 0 if one of them passes."""
+    failing = []
+    for name, assessment in islice(assessed_references(job.task, job.instances), LOOKED_AT):
+        if assessment.passed is not False:
+            return 0
+        failing.append(name)
+    return len(failing)
 
 
 DETACHED = 4  # exit code of a run that has left while its batches are at work
 
 
-def _run_all(jobs: Sequence[Job], base: str, again: str, table: bool) -> int:
-    """Execute the jobs, which ``again`` resumes, and return the exit code."""
+def _run_all(jobs: Sequence[Job], base: str, command: str, table: bool) -> int:
+    """Execute the jobs, which ``command`` resumes, and return the exit code."""
     results: dict[str, Metrics] = {}
     failed: list[str] = []
     code = 0
@@ -214,29 +224,31 @@ def _run_all(jobs: Sequence[Job], base: str, again: str, table: bool) -> int:
                 code = max(code, 1)
             else:
                 results[execution.job.variant.name] = execution.result.metrics
-                code = max(code, _say_ended(execution, execution.result, again, display))
+                code = max(code, _say_ended(execution, execution.result, command, display))
         if display.interrupted and code <= 1 and len(results) + len(failed) < len(jobs):
-            say(f"Interrupted. To continue: {again}")
+            say(f"Interrupted. To continue: {command}")
             code = INTERRUPTED
 
     try:
         with Display({job.folder.name: job.variant.name for job in jobs}) as display:
-            attended(work(display), display, again)
+            attended(work(display), display, command)
     finally:  # printed below the display
-        if results and (code != DETACHED or any(one.n_attempts for one in results.values())):
+        has_attempts = any(metrics.n_attempts for metrics in results.values())
+        if results and (code != DETACHED or has_attempts):
             done = len(results) == len(jobs) and code not in (INTERRUPTED, DETACHED)
             _show(jobs, results, base, done=done, table=table)
     if failed:
         n = f"{len(failed):,} of {len(jobs):,} runs failed"
-        say(f"{n}: {', '.join(failed)}. To continue only the unfinished runs: {again}")
+        say(f"{n}: {', '.join(failed)}. To continue only the unfinished runs: {command}")
     return code
 
 
-def _say_ended(execution: Execution, result: Result, again: str, display: Display) -> int:
+def _say_ended(execution: Execution, result: Result, command: str, display: Display) -> int:
     """Print what a user should know about a run's end, and return its exit code."""
     job = execution.job
     name = job.folder.name
-    tally, metrics = result.tally, result.metrics
+    tally = result.tally
+    metrics = result.metrics
     _say_saved(job)
     for caution in metrics.cautions:
         explained = caution == metrics.unanswerable and job.run.task.name == "jsonl"
@@ -245,15 +257,17 @@ def _say_ended(execution: Execution, result: Result, again: str, display: Displa
     if execution.detached and not display.interrupted:
         waiting = "1 sample waits" if tally.left == 1 else f"{tally.left:,} samples wait"
         say(f"{name}: {waiting} for batches, which may take a day.")
-        say(f"To see if they have ended, and to continue: {again}")
+        say(f"To see if they have ended, and to continue: {command}")
         return DETACHED
-    if code := early_end(result.ended, tally.budget, "budget.usd", again):
+    if code := early_end(result.ended, tally.budget, "budget.usd", command):
         return code
     attempts = metrics.n_attempts
-    if 0 < attempts <= MANY * (unread := metrics.outcomes["unparseable"]):
-        how_many = "No answer" if unread == attempts else f"{unread:,} of {attempts:,} answers"
-        could = "could be parsed" if unread == attempts else "could not be parsed"
-        say(f"{name}: {how_many} {could}. To read them: harness show {name} --failed", "yellow")
+    n_unparseable = metrics.outcomes["unparseable"]
+    if 0 < attempts <= MANY * n_unparseable:
+        problem = f"{n_unparseable:,} of {attempts:,} answers could not be parsed"
+        if n_unparseable == attempts:
+            problem = "No answer could be parsed"
+        say(f"{name}: {problem}. To read them: harness show {name} --failed", "yellow")
         settings = str((job.run.task.options, next(iter(job.instances)).data))
         if "json_schema" in settings:
             # Not needed before the last call.
@@ -262,23 +276,24 @@ def _say_ended(execution: Execution, result: Result, again: str, display: Displa
 
             if hint := fence_hint(AttemptIndex(job.folder.attempts), settings):
                 say(hint)
-    if 0 < attempts <= MANY * (cut := metrics.outcomes["truncated"]):
-        told = f"{cut:,} of {attempts:,} answers reached the token limit: see decoding.max_tokens."
-        say(f"{name}: {told}", "yellow")
+    n_truncated = metrics.outcomes["truncated"]
+    if 0 < attempts <= MANY * n_truncated:
+        share = f"{n_truncated:,} of {attempts:,} answers"
+        say(f"{name}: {share} reached the token limit: see decoding.max_tokens.", "yellow")
     say_verdictless(name, tally, "and run again with --fresh.")
     if crashes := metrics.outcomes.get("crashed", 0):
         say(
             f"{name}: {crashes:,} of {attempts:,} attempts crashed: they count as failed.", "yellow"
         )
         _say_errors(tally, "crashed")
-        retry = again if "--retry" in again else f"{again} --retry crashed"
+        retry = command if "--retry" in command else f"{command} --retry crashed"
         say(f"To read them: harness show {name} --failed. To try them again: {retry}")
     if failed := metrics.outcomes["error"]:
         say(f"{name}: {count_of(failed, 'attempt')} failed:")
         _say_errors(tally, "error")
-        say(f"To retry them: {again}")
+        say(f"To retry them: {command}")
     elif tally.failed_judgements:  # the run's notice reported them
-        say(f"To retry the failed judgements: {again}")
+        say(f"To retry the failed judgements: {command}")
     lost = job.folder.progress()[0] and not metrics.complete  # the metrics' warning reported it
     return int(bool(failed or tally.failed_judgements) or lost or _mostly_undecided(job, metrics))
 
@@ -308,14 +323,18 @@ def _say_errors(tally: Tally, outcome: Outcome) -> None:
 
 def _say_saved(job: Job) -> None:
     """Print how much the prompt caches of the run's models saved."""
-    for model in {id(one): one for one in job.models}.values():
-        used, saved = model.beginnings.usage, model.beginnings.saved_usd
-        if used.cached_input_tokens or used.cache_write_tokens:
-            said = f"{job.folder.name}: The prompt cache of {model.section.name}"
-            money = f"cost {usd(-saved)} more" if saved < 0 else f"saved {usd(saved)}"
-            read, written = f"{used.cached_input_tokens:,}", f"{used.cache_write_tokens:,}"
-            priced = f" {money}:" if model.price else ":"
-            say(f"{said}{priced} {read} tokens read, {written} written.")
+    for model in {id(model): model for model in job.models}.values():
+        usage = model.beginnings.usage
+        if not (usage.cached_input_tokens or usage.cache_write_tokens):
+            continue
+        saved = model.beginnings.saved_usd
+        money = ""
+        if model.price:
+            money = f" cost {usd(-saved)} more" if saved < 0 else f" saved {usd(saved)}"
+        say(
+            f"{job.folder.name}: The prompt cache of {model.section.name}{money}: "
+            f"{usage.cached_input_tokens:,} tokens read, {usage.cache_write_tokens:,} written."
+        )
 
 
 def _show(
@@ -339,8 +358,8 @@ def _show(
         show(runs_table(results))
     say(f"Results in {first.settings.runs_dir}; one in full: harness show {first.folder.name}")
     if done and as_suite and find_verb("table") is not None:
-        again = f"harness table {base} --intervals"
-        say(f"The table again: {again}; every pair tested: harness matrix {base}")
+        command = f"harness table {base} --intervals"
+        say(f"The table again: {command}; every pair tested: harness matrix {base}")
     elif done and not as_suite:
         _compare(jobs, base)
 
@@ -352,12 +371,12 @@ def _compare(jobs: Sequence[Job], base: str) -> None:
 
     runs = [read_run(job.folder) for job in jobs]
     try:
-        found = compare_runs(runs, ComparisonOptions(score=""))
+        comparison = compare_runs(runs, ComparisonOptions(score=""))
     except HarnessError as error:
         say(f"Not compared: {error.message}")
     else:
         output.print()
-        show(comparison_document(found, brief=True))
+        show(comparison_document(comparison, brief=True))
         say(f"For details: harness compare {base}; for a page to share: harness report {base}")
     grouped = set.intersection(*({*table.labels()} for _, table in runs))
     by_group = ""

@@ -77,9 +77,15 @@ def score(
     for key in changed_inputs:
         say(f"Changed since the run: {input_change(key, before[key], fingerprint[key])}", "yellow")
     packages = package_versions()
-    header = {"run": folder.name, "scored_at": time.time(), "packages": packages}
-    header |= {"fingerprint": fingerprint, "fingerprint_before": before}
-    header |= {"attempts": len(recorded), "attempts_bytes": recorded.size}
+    header = {
+        "run": folder.name,
+        "scored_at": time.time(),
+        "packages": packages,
+        "fingerprint": fingerprint,
+        "fingerprint_before": before,
+        "attempts": len(recorded),
+        "attempts_bytes": recorded.size,
+    }
     changes = VerdictChanges()
     separated = 0
     unknown_marks: Counter[str] = Counter()
@@ -106,13 +112,13 @@ def score(
             for problem in scored.unscored:
                 say(problem)
             if show_all:  # printed immediately: there may be one per attempt
-                for found in scored.changed:
-                    output.print(change_line(found))
+                for change in scored.changed:
+                    output.print(change_line(change))
             else:
                 first += scored.changed[: FIRST - len(first)]
             progress.advance(bar, scored.attempts)
-    for found in first:
-        output.print(change_line(found))
+    for change in first:
+        output.print(change_line(change))
     if not show_all and changes.changed > FIRST:
         more = f"… and {changes.changed - FIRST:,} more; --all shows them."
         output.print(Text(more, style="dim"))

@@ -81,7 +81,7 @@ def _all_verbs(path: tuple[str, ...]) -> Mapping[str, Verb]:
         for name, verb in declaration.plugin.verbs.items():
             verbs.setdefault(name, declaration.absolute_verb(verb))
     headings = list(dict.fromkeys(verb.heading for verb in verbs.values()))
-    return dict(sorted(verbs.items(), key=lambda named: headings.index(named[1].heading)))
+    return dict(sorted(verbs.items(), key=lambda item: headings.index(item[1].heading)))
 
 
 def find_verb(name: str) -> Verb | None:
@@ -142,11 +142,12 @@ class CommandGroup(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the verbs and their summaries."""
         for heading, names in (self.headings() or {"Commands": self.list_commands(ctx)}).items():
-            commands: dict[str, Any] = {name: self.get_command(ctx, name) for name in names}
+            rows = []
+            for name in names:
+                command: Any = self.get_command(ctx, name)
+                rows.append((name, str(command.help).partition("\n\n")[0]))
             with formatter.section(heading):
-                formatter.write_dl(
-                    [(name, str(one.help).partition("\n\n")[0]) for name, one in commands.items()]
-                )
+                formatter.write_dl(rows)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Resolve a command as Click does, with a better error for an unknown one."""
@@ -154,11 +155,10 @@ class CommandGroup(TyperGroup):
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             from harness.errors import nearest
 
-            said = nearest(name, self.list_commands(ctx))
-            if self.headings():  # there are too many commands to list
-                close = said if said.startswith("Did you mean") else ""
-                said = close or "harness --help lists the commands."
-            ctx.fail(f"No such command {name!r}. {said}")
+            remedy = nearest(name, self.list_commands(ctx))
+            if self.headings() and not remedy.startswith("Did you mean"):
+                remedy = "harness --help lists the commands."  # there are too many to list here
+            ctx.fail(f"No such command {name!r}. {remedy}")
         return super().resolve_command(ctx, args)
 
 
@@ -169,8 +169,8 @@ def documented(verb: Callable[..., None]) -> Callable[..., None]:
     default becomes an argument, and a bool becomes a flag without ``--no-``.
     """
     text, _, args = (inspect.getdoc(verb) or "").partition("\n\nArgs:\n")
-    found = re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", args, re.MULTILINE)
-    helps = {name: " ".join(said.split()) for name, said in found}
+    described = re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", args, re.MULTILINE)
+    helps = {name: " ".join(description.split()) for name, description in described}
     hints = typing.get_type_hints(verb, include_extras=True)
     for name, parameter in inspect.signature(verb).parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
@@ -179,15 +179,15 @@ def documented(verb: Callable[..., None]) -> Callable[..., None]:
             raise TypeError(f"its parameter {name!r} has no annotation, such as {name}: str")
         kind: Any = hints[name]
         if typing.get_origin(kind) is Annotated:
-            kind, given = typing.get_args(kind)[:2]
+            kind, declared = typing.get_args(kind)[:2]
         elif parameter.default is inspect.Parameter.empty:
-            given = typer.Argument()
+            declared = typer.Argument()
         else:
-            given = typer.Option(*[f"--{name.replace('_', '-')}"] if kind is bool else [])
-        given = copy(given)  # several verbs may share it
-        given.help = helps.get(name, given.help)
-        given.metavar = given.metavar or _metavar(name, kind)
-        verb.__annotations__[name] = Annotated[kind, given]
+            declared = typer.Option(*[f"--{name.replace('_', '-')}"] if kind is bool else [])
+        declared = copy(declared)  # several verbs may share it
+        declared.help = helps.get(name, declared.help)
+        declared.metavar = declared.metavar or _metavar(name, kind)
+        verb.__annotations__[name] = Annotated[kind, declared]
     verb.__doc__ = text
     _replace_views(verb)
     return verb

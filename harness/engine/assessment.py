@@ -5,14 +5,23 @@ All functions are pure, to allow re-scoring.
 
 from __future__ import annotations
 
+import contextlib
+import pickle
 import re
+import signal
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
+from harness.calls.signals import Report
+from harness.config.run_file import RunFile
+from harness.config.settings import Settings
+from harness.engine.resolving import build_task
 from harness.errors import CallError, ConfigError, RequestRejected, Unparseable
 from harness.ports import Task, overrides
 from harness.records import (
@@ -33,10 +42,12 @@ from harness.records import (
 from harness.store.json_lines import UNREADABLE, encode
 from harness.user_code import rescore_remedy
 from harness.wording import count_of
+from harness.workers import ProcessEnded, WorkerProcess
 
 if TYPE_CHECKING:
     from harness.store.judgements import Judgement  # not imported for a run without judges
 
+R = TypeVar("R")
 
 # Outcomes without an answer: a judge then gives no verdict, and a conversation ends.
 UNANSWERED: frozenset[Outcome] = frozenset(["refused", "empty"])
@@ -103,8 +114,8 @@ def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment
     try:
         scores = task.score(instance, reply.text)
     except Unparseable as error:
-        found = _unanswered(task, instance, "unparseable", str(error))
-        return found._replace(scores={**found.scores, **_recordable(error.scores, instance)})
+        unread = _unanswered(task, instance, "unparseable", str(error))
+        return unread._replace(scores={**unread.scores, **_recordable(error.scores, instance)})
     scores = _recordable(scores, instance)
     return Assessment(outcome, verdict(scores), scores)
 
@@ -128,12 +139,12 @@ def _recordable(scores: Mapping[str, Score], instance: Instance[Any]) -> Mapping
         raise ConfigError(error.message, f"{error.remedy} {rescore_remedy()}") from None
 
 
-def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, found: Assessment) -> str:
+def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, assessment: Assessment) -> str:
     """Return the user's next message: the task's feedback, or why the reply was not graded."""
-    graded = found.outcome == "truncated" and task.on_truncated == "grade"
-    if found.outcome == "ok" or graded:
-        return task.feedback(instance, reply.text, found.scores)
-    return found.problem or FEEDBACK[found.outcome]
+    outcome = assessment.outcome
+    if outcome == "ok" or (outcome == "truncated" and task.on_truncated == "grade"):
+        return task.feedback(instance, reply.text, assessment.scores)
+    return assessment.problem or FEEDBACK[outcome]
 
 
 ScoreWarnings: TypeAlias = Counter[tuple[str, str]]
@@ -168,9 +179,10 @@ def refuses_constraint(error: CallError, request: Request) -> bool:
     """
     if not isinstance(error, RequestRejected):
         return False
-    constrained = isinstance(request.decoding.constraint, DecodingConstraint)
-    said = error.message
-    return constrained and bool(_CONSTRAINT.search(said)) and not _TOO_LONG.search(said)
+    if not isinstance(request.decoding.constraint, DecodingConstraint):
+        return False
+    message = error.message
+    return bool(_CONSTRAINT.search(message)) and not _TOO_LONG.search(message)
 
 
 class AnswerVerdict(NamedTuple):
@@ -293,3 +305,113 @@ def _value_text(value: Any) -> str:
         return f"{value!r:.60}"
     except Exception:  # of an integer with thousands of digits, or of a user's own class
         return f"of type {type(value).__name__}"
+
+
+# Long answers are scored in a separate process, because scoring must not block a run. It can take
+# seconds if a model repeats itself up to its token limit (COLLIE: 4 s for 10,000 sentences).
+# Meanwhile the replies of other calls would time out and be paid for again.
+
+LONG = 10_000  # answers of at least this many characters are scored in the separate process
+MOST_CPU_S = 60  # limit for scoring one answer; an answer that takes longer has no verdict
+
+
+class _TaskUnknown(Exception):
+    """The other process cannot build the task."""
+
+
+class LongAnswers:
+    """An assessor of answers by the task's rules. Thread-safe.
+
+    Long answers are assessed in a separate process, which builds the task from the run file. If
+    that fails, because only this process knows the task, they are assessed here.
+    """
+
+    def __init__(
+        self,
+        task: Task[Any],
+        run: RunFile,
+        settings: Settings,
+        report: Report = lambda _: None,
+        cpu_s: float = MOST_CPU_S,
+    ) -> None:
+        self._task = task
+        self._report = report
+        self._cpu_s = cpu_s
+        self._setup = run, settings.data_dir
+        self._pickled = b""
+        self._process = WorkerProcess()
+        self._is_unusable = False  # whether the process cannot build the task, or has ended
+        self._lock = Lock()
+
+    def assess(self, instance: Instance[Any], reply: Reply) -> Assessment:
+        """Assess a reply. If that takes too long, the result has a ``problem`` and no verdict."""
+        try:
+            return self._run(assess, instance, reply)
+        except TimeoutError:
+            limit = f"took more than {self._cpu_s:g} s of CPU time"
+        n = len(reply.text)
+        self._report(f"An answer has no verdict: scoring its {n:,} characters {limit}.")
+        problem = f"not scored: scoring {limit}"
+        # A score without a value keeps a judge from deciding alone.
+        scores = {"scored": Score(None, None, problem)}
+        return Assessment(reply_outcome(reply), None, scores, problem)
+
+    def feedback(self, instance: Instance[Any], reply: Reply, assessment: Assessment) -> str:
+        """Return the user's next message after a reply, or "" if producing it takes too long."""
+        try:
+            return self._run(feedback, instance, reply, assessment)
+        except TimeoutError:
+            return ""
+
+    def close(self) -> None:
+        """End the process, even while it is working."""
+        self._is_unusable = True
+        self._process.kill()  # also unblocks a thread waiting for its answer
+
+    def _run(
+        self, function: Callable[..., R], instance: Instance[Any], reply: Reply, *more: object
+    ) -> R:
+        """Call a function with the task. For a long reply, try the other process first."""
+        question = b""
+        if len(reply.text) >= LONG:
+            with contextlib.suppress(pickle.PicklingError, TypeError, AttributeError):
+                self._pickled = self._pickled or pickle.dumps(self._setup)
+                work = self._pickled, self._cpu_s, function, (instance, reply, *more)
+                question = pickle.dumps((_with_task, work))
+        if question:
+            with self._lock, contextlib.suppress(_TaskUnknown):
+                if not self._is_unusable:
+                    result: R = self._answer(question)
+                    return result
+        return function(self._task, instance, reply, *more)
+
+    def _answer(self, question: bytes) -> Any:
+        try:
+            return self._process.answer(question)
+        except ProcessEnded:
+            self._process.kill()
+            self._process = WorkerProcess()
+            raise TimeoutError from None
+        except _TaskUnknown:
+            self.close()
+            raise
+
+
+def _with_task(work: tuple[bytes, float, Callable[..., R], tuple[Any, ...]]) -> R:
+    pickled, cpu_s, function, arguments = work
+    try:
+        task = _built(pickled)
+    except Exception as error:
+        raise _TaskUnknown(str(error)) from None
+    signal.setitimer(signal.ITIMER_PROF, cpu_s)  # its signal ends the process
+    try:
+        return function(task, *arguments)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+@lru_cache(maxsize=1)
+def _built(pickled: bytes) -> Task[Any]:
+    """Return the task of a pickled run file and data folder."""
+    run, data_dir = pickle.loads(pickled)  # noqa: S301 (from the parent process)
+    return build_task(run, Settings(data_dir=data_dir))

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
 from uuid import uuid4
 
-from harness.calls.backend_layers import Startup, Timed, timed_out
+from harness.calls.backend_layers import CodeErrors, ModelAnswers, Startup, Timed, timed_out
 from harness.calls.budget import Budget, Budgeted
-from harness.calls.calls import CachedCalls, Calls, UncachedCalls
+from harness.calls.calls import CachedCalls, Calls, ClaimedCalls, UncachedCalls
 from harness.calls.circuit import Circuit, RetryWaits
-from harness.calls.claimed_calls import ClaimedCalls
-from harness.calls.code_errors import CodeErrors, ModelAnswers
 from harness.calls.concurrency import START, ConcurrencyLimiter
 from harness.calls.joint_draws import JointDraws
 from harness.calls.prompt_cache import PromptCaching
 from harness.calls.rejections import RejectionLimit
-from harness.calls.reply_cache import Payment
+from harness.calls.reply_cache import Payment, ReplyCache
 from harness.calls.signals import Ask, Load
-from harness.config.prices import FREE
-from harness.engine.call_layers import LaterCalls, ModelCalls
+from harness.config.prices import FREE, Price
+from harness.engine.infrastructure import LaterCalls, ModelCalls
 from harness.engine.models import Model
 from harness.engine.reasoning import SeparatedCalls
 from harness.engine.session import BoundModel, Session
@@ -47,34 +44,25 @@ def call_stack(model: Model, session: Session) -> Calls:
     time limit, code errors. Simulated and recorded models have no cache, claim or budget
     (`UncachedCalls`).
     """
-    limits, stop, backend, price = model.limits, session.stop, model.backend, model.price
-    name, replies, budget = model.section.backend, session.replies, session.budget
-    source = model.section.name or name
+    limits = model.limits
+    stop = session.stop
+    backend = model.backend
+    price = model.price
+    source = model.section.name or model.section.backend
     status = session.notices.status(source)
     key = model.key(session.run_id)
     answered = session.answered if model.evaluated else ModelAnswers()
     code = CodeErrors(backend, session.first, model.counts_crashes, answered)
     hung = code.hung if model.counts_crashes else timed_out
-    asking: Ask = Timed(code, limits.timeout_s, hung)
-    claim = budgeted = None
-    if backend.cacheable and replies is not None:
-        if budget is not None and price not in (None, FREE):
-
-            def charge(usd: float) -> asyncio.Future[None]:
-                return replies.charge(uuid4().hex, Payment(session.account, usd))
-
-            # The provider may answer in the standard tier instead of the one asked for.
-            prices = [price, price.tier(model.tier) or price]
-
-            def most(read: int, written: int) -> float:
-                return max(one.most(read, written) for one in prices)
-
-            asking = budgeted = Budgeted(
-                asking, budget, most=most, cost_of=model.cost, charge=charge
-            )
-        asking = claim = ClaimedCalls(asking, replies, key, stop.sleep)
-    limiter = ConcurrencyLimiter(
-        asking,
+    layer: Ask = Timed(code, limits.timeout_s, hung)
+    claim: ClaimedCalls | None = None
+    budgeted: Budgeted | None = None
+    if backend.cacheable and session.replies is not None:
+        if session.budget is not None and price is not None and price != FREE:
+            layer = budgeted = _budgeted(layer, model, price, session, session.replies)
+        layer = claim = ClaimedCalls(layer, session.replies, key, stop.sleep)
+    layer = limiter = ConcurrencyLimiter(
+        layer,
         stop,
         most=limits.concurrency,
         rates=model.rates,
@@ -85,12 +73,10 @@ def call_stack(model: Model, session: Session) -> Calls:
     )
     session.limiters.append(limiter)
     session.notices.loads[model.where] = lambda: limiter.load
-    started: Ask = limiter
     if overrides(backend, Backend.start):
-        started = Startup(limiter, backend, stop, status)
-
+        layer = Startup(limiter, backend, stop, status)
     waits = RetryWaits(
-        started,
+        layer,
         longest_s=limits.outage_s,
         wait=stop.sleep,
         status=session.notices.status(f"{source}, retries"),
@@ -108,7 +94,7 @@ def call_stack(model: Model, session: Session) -> Calls:
             if claim is not None:
                 claim.release(key(request))
 
-    circuit = Circuit(
+    layer = circuit = Circuit(
         waits,
         control,
         tries=limits.attempts,
@@ -120,12 +106,16 @@ def call_stack(model: Model, session: Session) -> Calls:
         restored=limiter.admit_all,
         program=not backend.endpoint,
     )
-    top: Ask = circuit
     if backend.prompt_caching:
         saved = price.saved if price is not None else lambda usage: 0.0
-        top = PromptCaching(top, model.beginnings, saved)
+        layer = PromptCaching(layer, model.beginnings, saved)
     if limits.samples_per_call > 1 and model.later is None:
-        top = JointDraws(top, limits.samples_per_call)
+        layer = JointDraws(layer, limits.samples_per_call)
+    if claim is not None:
+        priced = session.budget if budgeted is not None else None
+        layer = _with_layers(model, session, layer, claim, limiter, priced)
+    live = control if model.later is None else None
+    rejections = RejectionLimit(layer, circuit.answered, live)
 
     def learn(request: Request) -> None:
         rejections.clear()
@@ -135,25 +125,43 @@ def call_stack(model: Model, session: Session) -> Calls:
         with keys_of(model.where):
             return await rejections(request)
 
+    calls: Calls = UncachedCalls(ask, key)
     if claim is not None:
-        priced = budget if budgeted is not None else None
-        top = _with_layers(model, session, top, claim, limiter, priced)
-    live = control if model.later is None else None
-    rejections = RejectionLimit(top, circuit.answered, live)
-    if claim is None:
-        return _separated(UncachedCalls(ask, key), model, session)
-    cached = CachedCalls(
-        ask,
-        claim,
-        backend=name,
-        cost=model.cost,
-        run=session.run_id,
-        unused=session.unused,
-        budgeted=budgeted,
-        answered=answered,
-        on_cached=learn,
+        calls = CachedCalls(
+            ask,
+            claim,
+            backend=model.section.backend,
+            cost=model.cost,
+            run=session.run_id,
+            unused=session.unused,
+            budgeted=budgeted,
+            answered=answered,
+            on_cached=learn,
+        )
+    return SeparatedCalls(
+        calls,
+        model.reasoning,
+        model.evaluated,
+        session.unknown_marks[model.where],
+        session.unknown_reasons[model.where],
     )
-    return _separated(cached, model, session)
+
+
+def _budgeted(
+    ask: Ask, model: Model, price: Price, session: Session, replies: ReplyCache
+) -> Budgeted:
+    """Return the layer that makes a model's calls under the session's budget."""
+    assert session.budget is not None
+    # The provider may answer in the standard tier instead of the one asked for.
+    tier = price.tier(model.tier) or price
+
+    def most(read: int, written: int) -> float:
+        return max(price.most(read, written), tier.most(read, written))
+
+    def charge(usd: float) -> asyncio.Future[None]:
+        return replies.charge(uuid4().hex, Payment(session.account, usd))
+
+    return Budgeted(ask, session.budget, most=most, cost_of=model.cost, charge=charge)
 
 
 def _room(backend: Backend) -> Callable[[], int] | None:
@@ -161,12 +169,6 @@ def _room(backend: Backend) -> Callable[[], int] | None:
     if backend.capacity is None:
         return None
     return lambda: backend.capacity or 0
-
-
-def _separated(calls: Calls, model: Model, session: Session) -> Calls:
-    marks = session.unknown_marks.setdefault(model.where, Counter())
-    reasons = session.unknown_reasons.setdefault(model.where, Counter())
-    return SeparatedCalls(calls, model.reasoning, model.evaluated, marks, reasons)
 
 
 def _with_layers(

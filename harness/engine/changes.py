@@ -13,8 +13,7 @@ from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import differing_rows, items, reread_rows
 from harness.engine.job import Job
 from harness.engine.reasoning import REASONING
-from harness.engine.recordings import if_grown
-from harness.engine.resolving import resolved
+from harness.engine.resolving import if_grown, resolved
 from harness.engine.run_files import own_rows
 from harness.plugin_loader import CODE
 from harness.ports import Backend, overrides
@@ -34,62 +33,73 @@ def check_changes(job: Job) -> Differences | None:
     if not job.folder.begun():
         return None
     fingerprint = if_grown(job.fingerprint, job.folder, job.run, job.settings)
-    found = job.folder.differences(job.run, fingerprint, resolved)
-    if not any(found):
-        return found if job.rescore else None  # this version may score answers differently
-    rescorable = is_rescorable(job, found)
+    differences = job.folder.differences(job.run, fingerprint, resolved)
+    if not any(differences):
+        return differences if job.rescore else None  # this version may score answers differently
+    rescorable = is_rescorable(job, differences)
     from harness.store.index import is_scored  # NumPy takes 0.2 s to import
 
     scored = is_scored(job.folder, job.task.fingerprint())
-    scored &= REASONING not in found.settings  # `harness score` reads the run's own file
+    scored &= REASONING not in differences.settings  # `harness score` reads the run's own file
     if rescorable and (job.rescore or scored):
-        return found
-    backend, code = job.model.backend, f"{CODE}backends/{job.run.model.backend}_sha256"
-    shared = backend.cacheable and job.model.caching == "shared"
-    other = overrides(backend, Backend.key_part) and code in found.inputs  # replies have other keys
-    other |= "model.version" in found.settings
+        return differences
+    backend = job.model.backend
+    code = f"{CODE}backends/{job.run.model.backend}_sha256"
+    other_keys = "model.version" in differences.settings or (
+        overrides(backend, Backend.key_part) and code in differences.inputs
+    )
     if rescorable:
         from harness.engine.rescoring import has_same_prompts  # not imported for most runs
 
         rescorable = has_same_prompts(job)
-    said = {"cached": shared and not other, "rescorable": rescorable}
-    raise found.conflict(job.folder.name, **said, data=_named_data(job))
+    raise differences.conflict(
+        job.folder.name,
+        cached=backend.cacheable and job.model.caching == "shared" and not other_keys,
+        rescorable=rescorable,
+        data=_named_data(job),
+    )
 
 
 def _named_data(job: Job) -> str:
     """Return "the data", with its file and what is known of the change."""
-    path = job.run.task.options.get("path") or None  # another package's task may have a path of ""
-    own = own_rows(job.run, job.settings)
-    known = [Path(path).name] if isinstance(path, str) and not own else []
+    manifest = job.folder.read_manifest()
+    path = job.run.task.options.get("path")
+    rows = own_rows(job.run, job.settings)
     recorded = job.folder.path / ROWS
-    if own and recorded.exists():
-        known.append(f"{items(differing_rows(recorded, own))} of task.rows differ")
-    elif isinstance(path, str) and path != "builtin" and not own:
-        file = DataFolder(job.settings.data_dir, job.run.folder).file(path)
-        before = job.folder.read_manifest().get("fingerprint", {}).get("dataset_sha256")
-        if before == sha256(file):
-            reread = items(reread_rows(file))
-            known.append(f"the same file, but this version reads values of {reread} otherwise")
-    samples, each = job.folder.read_manifest().get("samples"), job.folder.read_config().samples
-    before, now = (samples or 0) // each, sum(1 for _ in job.instances)
+    facts: list[str] = []
+    if rows is not None:
+        if recorded.exists():
+            facts.append(f"{items(differing_rows(recorded, rows))} of task.rows differ")
+    elif isinstance(path, str) and path:  # another package's task may have a path of ""
+        facts.append(Path(path).name)
+        if path != "builtin":
+            file = DataFolder(job.settings.data_dir, job.run.folder).file(path)
+            if manifest.get("fingerprint", {}).get("dataset_sha256") == sha256(file):
+                reread = items(reread_rows(file))
+                facts.append(f"the same file, but this version reads values of {reread} otherwise")
+    before = (manifest.get("samples") or 0) // job.folder.read_config().samples
+    now = sum(1 for _ in job.instances)
     if before not in (0, now):
-        known.append(f"{count_of(before, 'instance')}, now {now:,}")
-    return f"the data ({': '.join(known)})" if known else "the data"
+        facts.append(f"{count_of(before, 'instance')}, now {now:,}")
+    return f"the data ({': '.join(facts)})" if facts else "the data"
 
 
-def is_rescorable(job: Job, found: Differences) -> bool:
+def is_rescorable(job: Job, differences: Differences) -> bool:
     """Return whether a run can continue with these differences once its answers are scored again.
 
     `rescore` checks whether the prompts themselves are the same.
     """
-    keys, inputs = found.settings.keys(), found.inputs.keys()
+    keys = differences.settings.keys()
+    inputs = differences.inputs.keys()
     if inputs & {"prompt_sha256", "template_sha256", "decoding_sha256"}:
         return False
     if job.judges:  # their questions must stay the same
-        checks = [_judge_checks(one) for one in found.settings.get("task.checks", ([], []))]
-        other = [key for key in keys if not is_below(key, OF_RULES)]
-        data = any(one.startswith(("dataset", "documents")) for one in inputs)
-        if checks[0] != checks[1] or other or data:
+        before, now = differences.settings.get("task.checks", ([], []))
+        if _judge_checks(before) != _judge_checks(now):
+            return False
+        if not all(is_below(key, OF_RULES) for key in keys):
+            return False
+        if any(name.startswith(("dataset", "documents")) for name in inputs):
             return False
     of_task = all(is_below(key, ["task", REASONING]) for key in keys)
     if not of_task or any(is_below(key, ["task.name", "task.shots"]) for key in keys):
@@ -98,8 +108,8 @@ def is_rescorable(job: Job, found: Differences) -> bool:
 
 
 def _judge_checks(checks: object) -> list[Any]:
-    listed = checks if isinstance(checks, list) else []
-    return [check for check in listed if isinstance(check, Mapping) and JUDGE in check]
+    entries = checks if isinstance(checks, list) else []
+    return [check for check in entries if isinstance(check, Mapping) and JUDGE in check]
 
 
 OWN_ABBREVIATIONS = "own abbreviations"  # in the name of a splitter without NLTK's parameters

@@ -6,15 +6,18 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any
 
 from harness.analysis.rescoring import first_reason
 from harness.calls.database import LOCKED_S
 from harness.calls.prompt_cache import SharedBeginnings
+from harness.config.settings import Settings
 from harness.engine.assessment import judged_outcomes, reply_outcome
 from harness.engine.job import Job
-from harness.engine.plan import RunPlan
+from harness.engine.models import Model
+from harness.engine.plan import OwedSample, RunPlan
 from harness.engine.session import open_cache, replies_path
 from harness.engine.turns import as_of, assessed_references, most_turns, user_role
 from harness.ports import Task, overrides
@@ -30,9 +33,121 @@ from harness.records import (
 )
 
 if TYPE_CHECKING:
-    from harness.config.settings import Settings
     from harness.engine.judges import JudgeModel
-    from harness.engine.models import Model
+
+CHARACTERS_PER_TOKEN = (6.0, 2.5)  # the usual range, from plain English to code
+# Tokens of the chat template, as OpenAI counts them. Some providers count none.
+PER_CALL, PER_MESSAGE = 3, 4
+FEEDBACK_TOKENS = 150  # tokens of one feedback message, generously estimated
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateRange:
+    """Lower and upper bounds of an estimate. ``high`` may be infinite."""
+
+    low: float = 0.0
+    high: float = 0.0
+
+    def __add__(self, other: EstimateRange) -> EstimateRange:
+        return EstimateRange(self.low + other.low, self.high + other.high)
+
+
+class CallEstimate:
+    """The number, tokens and cost of calls to make to a model, which `add` adds up.
+
+    Attributes:
+        calls: Their number.
+        input_tokens: Tokens read.
+        output_tokens: Tokens written.
+        saved_usd: Saved by the provider's prompt cache; only the lower bound of `usd` is reduced
+            by it.
+        cached: The number of further calls, of a judge, whose replies are cached.
+        at_most: Whether prompts depend on future answers, so that some may be cached.
+    """
+
+    def __init__(self, model: Model | None) -> None:
+        self._price = model.usual_price if model else None
+        caching = model is not None and model.backend.prompt_caching
+        self._beginnings = SharedBeginnings() if caching else None
+        self._usd = EstimateRange()
+        self.calls = EstimateRange()
+        self.input_tokens = EstimateRange()
+        self.output_tokens = EstimateRange()
+        self.saved_usd = EstimateRange()
+        self.cached = 0
+        self.at_most = False
+
+    @property
+    def usd(self) -> EstimateRange | None:
+        """The cost in US dollars, or None if it depends on an unknown price."""
+        return None if self._price is None and self.calls.high else self._usd
+
+    def add(
+        self,
+        messages: Sequence[Message],
+        max_tokens: int | None,
+        *,
+        certain: bool,
+        further: float = 0,
+        answer: int = 1,
+        joint: bool = False,
+    ) -> None:
+        """Add a call, which raises only the upper bounds if it is not ``certain``.
+
+        The prompt ``messages`` may grow by ``further`` tokens. The reply has ``answer`` to
+        ``max_tokens`` tokens. A ``joint`` call may be combined with the previous one.
+        """
+        characters = sum(len(message.content) for message in messages)
+        fewest = 0.0 if joint else characters / CHARACTERS_PER_TOKEN[0]
+        most = characters / CHARACTERS_PER_TOKEN[1] + further
+        most += PER_CALL + PER_MESSAGE * len(messages)
+        longest = _limit(max_tokens)
+        self.calls += EstimateRange(certain and not joint, 1)
+        self.input_tokens += EstimateRange(fewest * certain, most)
+        self.output_tokens += EstimateRange(answer * certain, longest)
+        if self._price is None:
+            return
+        cost = self._price.cost
+        if max(most, longest) < inf:
+            high = cost(Usage(round(most), round(longest)))
+        else:
+            high = inf if cost(Usage(10**6, 10**6)) else 0.0
+        low = cost(Usage(round(fewest), answer)) if certain else 0.0
+        if certain and not joint:
+            saved = self._saved(messages)
+            self.saved_usd += saved
+            low = max(0.0, low - saved.low)
+        self._usd += EstimateRange(low, high)
+
+    def _saved(self, messages: Sequence[Message]) -> EstimateRange:
+        """Return what the prompt cache saves on a call (US dollars)."""
+        if self._beginnings is None or self._price is None:
+            return EstimateRange()
+        is_new = self._beginnings(messages) is None
+        beginning = self._beginnings.add(messages)
+        if beginning is None or beginning.cut is None or is_new:
+            return EstimateRange()
+        place, offset = beginning.cut
+        characters = sum(len(message.content) for message in messages[:place]) + offset
+        bounds = []
+        for ratio in CHARACTERS_PER_TOKEN:
+            n = round(characters / ratio)
+            bounds.append(self._price.cost(Usage(n)) - self._price.cost(Usage(n, 0, n)))
+        return EstimateRange(*bounds)
+
+    def add_questions(
+        self, questions: Sequence[Question], *, certain: bool, further: float
+    ) -> None:
+        """Add a judge's calls for a future answer, with arguments as in `add`."""
+        self.at_most |= bool(questions)
+        for question in questions:
+            longest = question.decoding.max_tokens
+            for _ in range(question.samples):
+                self.add(question.messages, longest, certain=certain, further=further)
+
+
+def _limit(max_tokens: int | None) -> float:
+    return inf if max_tokens is None else max_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,54 +175,58 @@ class DryRun:
     @property
     def parts(self) -> list[CallEstimate]:
         """The estimates of the run's model, the played user (if any) and the judges."""
-        return [self.model, *([] if self.user is None else [self.user]), *self.judges.values()]
+        user = [] if self.user is None else [self.user]
+        return [self.model, *user, *self.judges.values()]
 
     @property
     def judge_calls(self) -> EstimateRange:
         """The number of the judges' calls to pay for."""
-        return sum((one.calls for one in self.judges.values()), EstimateRange())
+        return sum((judge.calls for judge in self.judges.values()), EstimateRange())
 
     @property
     def at_most(self) -> bool:
         """Whether the number of calls is an upper bound."""
-        return any(one.at_most for one in self.parts)
+        return any(part.at_most for part in self.parts)
 
     @property
     def total_usd(self) -> EstimateRange | None:
         """The cost (US dollars) of the run's models, or None if a price is unknown."""
-        parts = [one.usd for one in self.parts]
-        known = [part for part in parts if part is not None]
-        return sum(known, EstimateRange()) if len(known) == len(parts) else None
+        total = EstimateRange()
+        for part in self.parts:
+            if part.usd is None:
+                return None
+            total += part.usd
+        return total
 
     @property
     def total_saved_usd(self) -> EstimateRange:
         """The US dollars that prompt caches save for the run's models."""
-        return sum((one.saved_usd for one in self.parts), EstimateRange())
+        return sum((part.saved_usd for part in self.parts), EstimateRange())
 
 
-@dataclass(frozen=True, slots=True)
 class JudgeCalls:
-    """Running totals for a judge's calls."""
+    """The calls of a judge about answers, added up in ``total``.
 
-    judge: JudgeModel
-    cached: Callable[[str], bool]
-    total: CallBounds
-    key: Callable[[Request], str]
+    Args:
+        judge: The judge.
+        cached: Returns whether a call's id is in the cache.
+        run_id: The run's id.
+    """
 
-    @classmethod
-    def of(cls, judge: JudgeModel, cached: Callable[[str], bool], run_id: str) -> Self:
-        """Return empty totals. ``cached`` says whether a call's id is in the cache."""
-        key = judge.model.key(run_id)
-        return cls(judge, cached, CallBounds(judge.model), key)
+    def __init__(self, judge: JudgeModel, cached: Callable[[str], bool], run_id: str) -> None:
+        self.judge = judge
+        self.total = CallEstimate(judge.model)
+        self._cached = cached
+        self._key = judge.model.key(run_id)
 
     def add(self, requests: Iterable[Request], seen: set[str]) -> None:
         """Add the requests whose ids are not in ``seen``, and extend ``seen``."""
         for request in requests:
-            name = self.key(request)
+            name = self._key(request)
             if name in seen:
                 continue
             seen.add(name)
-            if self.judge.model.backend.cacheable and self.cached(name):
+            if self.judge.model.backend.cacheable and self._cached(name):
                 self.total.cached += 1
             else:
                 self.total.add(request.messages, request.decoding.max_tokens, certain=True)
@@ -126,19 +245,21 @@ def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = T
     with cached_replies(models, job.settings) as reply:
 
         def cached(name: str) -> bool:
-            return job.model.backend.cacheable and (name in before or reply(name) is not None)
+            return name in before or reply(name) is not None
 
-        found = count_work(plan, key, cached, job.model, references=references)
-        found = replace(found, user=_user_calls(job, plan))
-        if not job.judges:
-            return found
-        judges = [
-            JudgeCalls.of(one, lambda name: name in before or reply(name) is not None, run_id)
-            for one in job.judges
-        ]
-        judged = _add_judge_calls(job, plan, judges, key, reply)
-    totals = {one.judge.name: one.total.estimate() for one in judges}
-    return replace(found, judges=totals, judged=judged)
+        dry_run = count_work(
+            plan,
+            key,
+            cached if job.model.backend.cacheable else lambda name: False,
+            job.model,
+            references=references,
+        )
+        judges = [JudgeCalls(judge, cached, run_id) for judge in job.judges]
+        judged: frozenset[str] = frozenset()
+        if judges:
+            judged = _add_judge_calls(job, plan, judges, key, reply)
+    totals = {judge.judge.name: judge.total for judge in judges}
+    return replace(dry_run, user=_user_calls(job, plan), judges=totals, judged=judged)
 
 
 def estimate_waves(job: Job) -> EstimateRange | None:
@@ -147,11 +268,13 @@ def estimate_waves(job: Job) -> EstimateRange | None:
     judged_later = any(judge.model.later is not None for judge in job.judges)
     if not (later or judged_later):
         return None
-    each, rounds, turns = later + judged_later, job.run.rounds, 1
+    waves = later + judged_later  # in each round
+    rounds = job.run.rounds
+    turns = 1
     if overrides(job.task, Task.turns):
-        turns = max((most_turns(job.task, one) for one in job.instances), default=1)
-    fewest = turns if rounds.stop_on_pass else max(turns, rounds.max)
-    return EstimateRange(each * fewest, each * max(turns, rounds.max))
+        turns = max((most_turns(job.task, instance) for instance in job.instances), default=1)
+    most = max(turns, rounds.max)
+    return EstimateRange(waves * (turns if rounds.stop_on_pass else most), waves * most)
 
 
 def wave_hours(job: Job) -> int:
@@ -172,46 +295,79 @@ def _add_judge_calls(
     Known are calls about recorded answers and about first answers in the cache. The others are
     estimated from reference answers.
     """
-    from harness.engine.judging import OwedJudgements
+    from harness.engine.judging import OwedJudgements  # NumPy takes 0.2 s to import
 
-    longest = inf if job.run.decoding.max_tokens is None else job.run.decoding.max_tokens
-    rounds, outcomes, seen = job.run.rounds, judged_outcomes(job.task), set[str]()
-    known = job.model.backend.cacheable and job.paraphraser is None
-    asked: Sequence[Sequence[tuple[JudgeCalls, Sequence[Question]]]] = ()  # by turn
-    last: Instance[Any] | None = None
-    for owed in plan.owed():
-        if owed.instance is not last:  # the samples of an instance follow each other
-            last = owed.instance
-            turns = [as_of(job.task, last, ["…"] * turn) for turn in range(owed.turns)]
-            asked = [
-                [
-                    (one, one.judge.judge.questions(turn, job.task.reference(turn) or "…"))
-                    for one in judges
-                    if one.judge.scores(turn)
-                ]
-                for turn in turns
-            ]
-            messages = plan.opening(last).messages
-        for number in range(owed.round, max(owed.turns, rounds.max) + 1):
-            of_turn = asked[min(number, owed.turns) - 1]
-            if number == 1 and known:
-                request = plan.request(owed, 1, messages, messages_hash(messages))
-                if (answer := reply(key(request))) is not None:
+    longest = _limit(job.run.decoding.max_tokens)
+    rounds = job.run.rounds
+    outcomes = judged_outcomes(job.task)
+    seen = set[str]()
+    is_known = job.model.backend.cacheable and job.paraphraser is None
+    for instance, unfinished in _by_instance(plan):
+        messages = plan.opening(instance).messages
+        questions = [  # by turn
+            _questions(job.task, as_of(job.task, instance, ["…"] * turn), judges)
+            for turn in range(unfinished[0].turns)
+        ]
+        for sample in unfinished:
+            for number in range(sample.round, max(sample.turns, rounds.max) + 1):
+                of_turn = questions[min(number, sample.turns) - 1]
+                answer: Reply | None = None
+                if number == 1 and is_known:
+                    request = plan.request(sample, 1, messages, messages_hash(messages))
+                    answer = reply(key(request))
+                if answer is not None:
                     if reply_outcome(answer) in outcomes:
-                        for one, _ in of_turn:
-                            one.add(one.judge.about(last, answer.text, owed.sample), seen)
+                        for judge, _ in of_turn:
+                            judge.add(judge.judge.about(instance, answer.text, sample.sample), seen)
                     continue
-            certain = number == owed.round or not rounds.stop_on_pass or owed.turns > 1
-            further = longest * min(number, owed.turns)
-            for one, questions in of_turn:
-                one.total.add_questions(questions, certain=certain, further=further)
-    by_name = {one.judge.name: one for one in judges}
+                certain = number == sample.round or not rounds.stop_on_pass or sample.turns > 1
+                further = longest * min(number, sample.turns)
+                for judge, prompts in of_turn:
+                    judge.total.add_questions(prompts, certain=certain, further=further)
+    by_name = {judge.judge.name: judge for judge in judges}
     late = OwedJudgements(job.folder.attempts, list(by_name), job.model.reasoning)
     for work in late.work(job.task, job.data):
         for name, redraw in work.judges.items():
-            if (calls := by_name.get(name)) is not None:
-                calls.add(calls.judge.requests(work.instance, work.answer, redraw=redraw), seen)
+            if (late_judge := by_name.get(name)) is not None:
+                model = late_judge.judge
+                late_judge.add(model.requests(work.instance, work.answer, redraw=redraw), seen)
     return frozenset(seen)
+
+
+def _questions(
+    task: Task[Any], instance: Instance[Any], judges: Sequence[JudgeCalls]
+) -> list[tuple[JudgeCalls, Sequence[Question]]]:
+    """Return what judges ask about an answer to an instance, as of a turn."""
+    reference = task.reference(instance) or "…"
+    scoring = [judge for judge in judges if judge.judge.scores(instance)]
+    return [(judge, judge.judge.judge.questions(instance, reference)) for judge in scoring]
+
+
+def _by_instance(plan: RunPlan) -> Iterator[tuple[Instance[Any], list[OwedSample]]]:
+    """Yield each instance with unfinished samples, and these samples."""
+    for _, samples in groupby(plan.owed(), key=lambda sample: sample.instance.id):
+        unfinished = list(samples)
+        yield unfinished[0].instance, unfinished
+
+
+def _add_later_calls(
+    total: CallEstimate, plan: RunPlan, sample: OwedSample, messages: Sequence[Message]
+) -> None:
+    """Add the calls of a sample's feedback rounds, or of a conversation's turns."""
+    rounds = plan.run.rounds
+    max_tokens = plan.run.decoding.max_tokens
+    longest = _limit(max_tokens)
+    for number in range(max(2, sample.round), rounds.max + 1):
+        certain = number == sample.round or not rounds.stop_on_pass
+        further = (number - 1) * (FEEDBACK_TOKENS + longest)
+        total.add(messages, max_tokens, certain=certain, further=further)
+    user = plan.run.user if user_role(plan.task, sample.instance) else None
+    per_turn = longest + (user.max_tokens if user else 0)
+    for number in range(max(2, sample.round), sample.turns + 1):
+        turn = as_of(plan.task, sample.instance, [""] * (number - 1))
+        certain = user is None or number == sample.round
+        further = (number - 1) * per_turn
+        total.add(plan.task.messages(turn, ()), max_tokens, certain=certain, further=further)
 
 
 def count_work(
@@ -229,47 +385,54 @@ def count_work(
     """
     samples, owed_samples = plan.count()
     calls: set[str] = set()
-    n_cached, first, with_shots = 0, None, False
-    total, rounds, longest = CallBounds(model), plan.run.rounds, plan.run.decoding.max_tokens
-    last, drawn = None, 0  # an instance, and how many of its samples the calls so far draw
+    n_cached = 0
+    first: tuple[Message, ...] | None = None
+    has_shots = False
+    total = CallEstimate(model)
     per_call = model.limits.samples_per_call if model else 1
-    for owed in plan.owed():
-        messages = plan.opening(owed.instance).messages
-        if first is None or (plan.shots and not with_shots):
-            # Prefer a prompt with shots to show, since some instances may lack them.
-            with_shots = messages != plan.task.messages(owed.instance, ())
-            first = messages if first is None or with_shots else first
-        if owed.round == 1:
-            request = plan.request(owed, 1, messages, messages_hash(messages))
-            name = key(request)
-            if name not in calls and cached(name):
-                n_cached += 1
-            elif name not in calls:
-                reference = plan.task.reference(owed.instance) or ""
-                tokens = round(len(reference) / CHARACTERS_PER_TOKEN[0])
-                most = request.decoding.max_tokens
-                answer = max(1, min(tokens, most or tokens))
-                last, drawn = owed.instance, 1 + (drawn if owed.instance is last else 0)
-                joint = per_call > 1 and drawn % per_call != 1
-                total.add(request.sent, most, certain=True, answer=answer, joint=joint)
-            calls.add(name)
-        for number in range(max(2, owed.round), rounds.max + 1):
-            certain = number == owed.round or not rounds.stop_on_pass
-            total.add(messages, longest, certain=certain, before=number - 1)
-        for number in range(max(2, owed.round), owed.turns + 1):
-            said = plan.task.messages(as_of(plan.task, owed.instance, [""] * (number - 1)), ())
-            played = plan.run.user if user_role(plan.task, owed.instance) else None
-            each = (inf if longest is None else longest) + (played.max_tokens if played else 0)
-            certain = played is None or number == owed.round
-            total.add(said, longest, certain=certain, further=(number - 1) * each)
-    n_references, failed = _check_references(plan) if references else (0, {})
+    for instance, unfinished in _by_instance(plan):
+        messages = plan.opening(instance).messages
+        drawn = 0  # samples of the instance that the calls so far draw
+        for sample in unfinished:
+            if first is None or (plan.shots and not has_shots):
+                # Prefer a prompt with shots to show, since some instances may lack them.
+                has_shots = messages != plan.task.messages(instance, ())
+                if first is None or has_shots:
+                    first = messages
+            if sample.round == 1:
+                request = plan.request(sample, 1, messages, messages_hash(messages))
+                name = key(request)
+                if name not in calls and cached(name):
+                    n_cached += 1
+                elif name not in calls:
+                    reference = plan.task.reference(instance) or ""
+                    tokens = round(len(reference) / CHARACTERS_PER_TOKEN[0])
+                    most = request.decoding.max_tokens
+                    total.add(
+                        request.sent,
+                        most,
+                        certain=True,
+                        answer=max(1, min(tokens, most or tokens)),
+                        joint=drawn % per_call > 0,
+                    )
+                    drawn += 1
+                calls.add(name)
+            _add_later_calls(total, plan, sample, messages)
+    n_references = 0
+    failed: dict[str, str] = {}
+    if references:
+        for name, assessment in assessed_references(plan.task, plan.instances):
+            n_references += 1
+            if not assessment.passed:
+                reason = first_reason(assessment.scores)
+                failed[name] = reason or assessment.problem or assessment.outcome
     return DryRun(
         instances=samples // plan.run.samples,
         samples=samples,
         owed_samples=owed_samples,
         calls=frozenset(calls),
         cached=n_cached,
-        model=total.estimate(),
+        model=total,
         references=n_references,
         failed_references=failed,
         first=first,
@@ -278,19 +441,25 @@ def count_work(
 
 def _user_calls(job: Job, plan: RunPlan) -> CallEstimate | None:
     """Return bounds on the calls of a played user, or None without one."""
-    if (user := job.user) is None:
+    user = job.user
+    if user is None:
         return None
-    total, own = CallBounds(user.model), user.section.max_tokens
+    total = CallEstimate(user.model)
     total.at_most = True
-    answer = inf if job.run.decoding.max_tokens is None else job.run.decoding.max_tokens
-    for owed in plan.owed():
-        if (role := user_role(plan.task, owed.instance)) is not None:
-            origin, opening = Origin(owed.instance.id, 0, 1), plan.opening(owed.instance).messages
-            sent = user.request(role, opening, origin).messages
-            for n in range(owed.round, owed.turns):
-                further, certain = n * answer + (n - 1) * own, n == owed.round
-                total.add(sent, own, certain=certain, further=further)
-    return total.estimate()
+    max_tokens = user.section.max_tokens
+    longest = _limit(job.run.decoding.max_tokens)
+    for instance, unfinished in _by_instance(plan):
+        role = user_role(plan.task, instance)
+        if role is None:
+            continue
+        opening = plan.opening(instance).messages
+        request = user.request(role, opening, Origin(instance.id, 0, 1))
+        for sample in unfinished:
+            for n in range(sample.round, sample.turns):
+                further = n * longest + (n - 1) * max_tokens
+                certain = n == sample.round
+                total.add(request.messages, max_tokens, certain=certain, further=further)
+    return total
 
 
 @contextlib.contextmanager
@@ -298,128 +467,11 @@ def cached_replies(
     models: Sequence[Model], settings: Settings
 ) -> Iterator[Callable[[str], Reply | None]]:
     """Yield a function that returns the cached reply of a call's id, or None."""
-    if not (replies_path(settings).exists() and any(one.backend.cacheable for one in models)):
+    is_cached = any(model.backend.cacheable for model in models)
+    if not is_cached or not replies_path(settings).exists():
         yield lambda _: None
     else:
         # Looking up each call in a team's database would take minutes.
-        here = settings.model_copy(update={"cache_url": None})
-        with open_cache(here) as replies:
+        local = settings.model_copy(update={"cache_url": None})
+        with open_cache(local) as replies:
             yield partial(replies.get, wait_s=LOCKED_S)
-
-
-def _check_references(plan: RunPlan) -> tuple[int, dict[str, str]]:
-    """Return how many references the rules can score, and why some fail, by id."""
-    count, failed = 0, dict[str, str]()
-    for name, found in assessed_references(plan.task, plan.instances):
-        count += 1
-        if not found.passed:
-            failed[name] = first_reason(found.scores) or found.problem or found.outcome
-    return count, failed
-
-
-CHARACTERS_PER_TOKEN = (6.0, 2.5)  # the usual range, from plain English to code
-# Tokens of the chat template, as OpenAI counts them. Some providers count none.
-PER_CALL, PER_MESSAGE = 3, 4
-FEEDBACK_TOKENS = 150  # tokens of one feedback message, generously estimated
-
-
-@dataclass(frozen=True, slots=True)
-class EstimateRange:
-    """Lower and upper bounds of an estimate. ``high`` may be infinite."""
-
-    low: float = 0.0
-    high: float = 0.0
-
-    def __add__(self, other: EstimateRange) -> EstimateRange:
-        return EstimateRange(self.low + other.low, self.high + other.high)
-
-
-class CallEstimate(NamedTuple):
-    """The number, tokens and cost (US dollars) of calls to make."""
-
-    calls: EstimateRange
-    input_tokens: EstimateRange
-    output_tokens: EstimateRange
-    usd: EstimateRange | None  # None: the price is unknown
-    saved_usd: EstimateRange  # by the provider's prompt cache; only `usd.low` is reduced by it
-    cached: int = 0  # further calls, of a judge, whose replies are cached
-    at_most: bool = False  # whether prompts depend on future answers, so that some may be cached
-
-
-class CallBounds:
-    """Running totals for a model's calls."""
-
-    def __init__(self, model: Model | None) -> None:
-        price = model.usual_price if model else None
-        self._price = price.cost if price else None
-        backend = model.backend if model else None
-        caching = backend is not None and backend.prompt_caching
-        self._beginnings = SharedBeginnings() if caching else None
-        self.calls = self.read = self.written = self.usd = self.saved = EstimateRange()
-        self.cached, self.at_most = 0, False
-
-    def estimate(self) -> CallEstimate:
-        """Return the totals as an estimate. The cost is None if it depends on an unknown price."""
-        usd = self.usd if self._price or not self.calls.high else None
-        return CallEstimate(
-            self.calls, self.read, self.written, usd, self.saved, self.cached, self.at_most
-        )
-
-    def add(
-        self,
-        messages: Sequence[Message],
-        max_tokens: int | None,
-        *,
-        certain: bool,
-        before: int = 0,
-        further: float = 0,
-        answer: int = 1,
-        joint: bool = False,
-    ) -> None:
-        """Add a call, which raises only the upper bounds if it is not ``certain``.
-
-        The prompt ``messages`` may grow by ``before`` rounds and ``further`` tokens. The reply has
-        ``answer`` to ``max_tokens`` tokens. A ``joint`` call may be combined with the previous one.
-        """
-        characters = sum(len(message.content) for message in messages)
-        fewest, most = (characters / each for each in CHARACTERS_PER_TOKEN)
-        longest = inf if max_tokens is None else max_tokens
-        most += further + PER_CALL + PER_MESSAGE * len(messages)
-        if before:
-            most += before * (FEEDBACK_TOKENS + longest)
-        fewest = 0 if joint else fewest
-        self.calls += EstimateRange(certain and not joint, 1)
-        self.read += EstimateRange(fewest * certain, most)
-        self.written += EstimateRange(answer * certain, longest)
-        if (price := self._price) is not None:
-            low = price(Usage(round(fewest), answer)) if certain else 0.0
-            if max(most, longest) < inf:
-                high = price(Usage(round(most), round(longest)))
-            else:
-                high = inf if price(Usage(10**6, 10**6)) else 0.0
-            saved = self._saved(messages) if certain and not joint else EstimateRange()
-            self.usd += EstimateRange(max(0.0, low - saved.low), high)
-            self.saved += saved
-
-    def _saved(self, messages: Sequence[Message]) -> EstimateRange:
-        """Return what the prompt cache saves on a call (US dollars)."""
-        if self._beginnings is None or self._price is None:
-            return EstimateRange()
-        new = self._beginnings(messages) is None
-        found = self._beginnings.add(messages)
-        if found is None or found.cut is None or new:
-            return EstimateRange()
-        place, at = found.cut
-        kept = sum(len(message.content) for message in messages[:place]) + at
-        tokens = [round(kept / each) for each in CHARACTERS_PER_TOKEN]
-        return EstimateRange(*(self._price(Usage(n)) - self._price(Usage(n, 0, n)) for n in tokens))
-
-    def add_questions(
-        self, questions: Sequence[Question], *, certain: bool, further: float
-    ) -> None:
-        """Add a judge's calls for a future answer, with arguments as in `add`."""
-        self.at_most |= bool(questions)
-        for asked in questions:
-            longest = asked.decoding.max_tokens
-            for _ in range(asked.samples):
-                self.add(asked.messages, longest, certain=certain, further=further)

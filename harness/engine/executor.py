@@ -1,4 +1,4 @@
-"""Does the work of a run.
+"""Executes runs, one after another: each session works off the unfinished samples of one run.
 
 Some errors in the data appear only here, before the first call.
 """
@@ -9,31 +9,29 @@ import asyncio
 import contextlib
 import dataclasses
 import gc
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import harness
 from harness.analysis.run_display import recorded_display
 from harness.calls.signals import Notices, Stop
-from harness.engine import models
-from harness.engine.assessment import ScoreWarnings, warning_lines, warnings_of
+from harness.config.settings import shown_url
+from harness.engine.assessment import LongAnswers, warning_lines
 from harness.engine.call_stack import bind
 from harness.engine.changes import check_changes, check_splitter
-from harness.engine.crashes import HeldCrashes
-from harness.engine.heartbeat import Heartbeat
 from harness.engine.job import Job
-from harness.engine.long_answers import LongAnswers
-from harness.engine.next_turn import TurnStrategy
-from harness.engine.observing import Observation, observed_run
-from harness.engine.plan import OwedSample, RunPlan, Work
-from harness.engine.progress import Ending, Listener, Tally, Verdicts
+from harness.engine.models import worker_count
+from harness.engine.plan import CachedDraws, OwedSample, RunPlan, Work
+from harness.engine.progress import Ending, Listener, StatusWriter, Tally
 from harness.engine.reasoning import unseparated
-from harness.engine.restoring import CachedDraws, is_cached
+from harness.engine.recorder import AttemptRecorder, Observers
 from harness.engine.run_files import with_own_rows
 from harness.engine.samples import Rewriter, Samples
 from harness.engine.session import Session, open_session, rare_collections, work_off
+from harness.engine.turns import UserTurns
 from harness.errors import (
     AFFECTS_ALL_RUNS,
     ConfigError,
@@ -44,7 +42,7 @@ from harness.errors import (
 )
 from harness.plugin_loader import Kind
 from harness.ports import Task, overrides
-from harness.records import SCORING_VERSION, Attempt, Instance, Request
+from harness.records import SCORING_VERSION, Instance, ObservedRun, Request
 from harness.store.aggregates import write_aggregates
 from harness.store.file_states import (
     ATTEMPTS,
@@ -68,6 +66,7 @@ if TYPE_CHECKING:
     from harness.analysis.metrics import Metrics
     from harness.engine.judges import Judges
     from harness.engine.judging import Judging
+    from harness.engine.rescoring import ScoredAgain
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,111 +85,82 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
     before its first call leaves nothing behind.
     """
     new = not job.folder.exists()
+    runs = [RunFolder(job.settings.runs_dir, name) for name in job.variant.runs]
     try:
-        return await _execute(job, listener)
+        async with contextlib.AsyncExitStack() as stack:
+            session = await stack.enter_async_context(
+                open_session(
+                    job.models,
+                    job.settings,
+                    folder=job.folder,
+                    usd=job.run.budget_usd,
+                    shared=job.run.budget.shared,
+                    sharing=[folder for folder in runs if folder.name != job.folder.name],
+                )
+            )
+            if job.copies:
+                report = session.notices.status("object store")
+                uploaded = job.copies.uploaded(job.folder, session.replies, report)
+                await stack.enter_async_context(uploaded)
+            with rare_collections():
+                return await _execute(job, session, listener)
     except (ConfigError, DataInvalid, DataMissing):
         if new:
             job.folder.remove_unbegun()
         raise
 
 
-async def _execute(job: Job, listener: Listener | None) -> Result:
-    run, folder, runs = job.run, job.folder, job.settings.runs_dir
-    async with (
-        open_session(
-            job.models,
-            job.settings,
-            folder=folder,
-            usd=run.budget_usd,
-            shared=run.budget.shared,
-            sharing=[RunFolder(runs, name) for name in job.variant.runs if name != folder.name],
-        ) as session,
-        job.copies.uploaded(folder, session) if job.copies else contextlib.nullcontext(),
-    ):
-        with rare_collections():
-            rescored = None
-            lost = refuse_changed(folder, attempts=True)
-            mixed = needs_rescoring(folder.read_manifest(), lost)
-            # They are written now, and the register below only if it differs.
-            forget_states(folder.path, {*SETTINGS} - {JUDGES})
-            changes = check_changes(job)  # again, now that the folder is locked
-            judges, register = _registered_judges(job)
-            if changes or mixed:
-                from harness.engine.rescoring import rescore  # not imported for most runs
+async def _execute(job: Job, session: Session, listener: Listener | None) -> Result:
+    """Execute a run whose folder is locked."""
+    folder = job.folder
+    lost = refuse_changed(folder, attempts=True)
+    mixed = needs_rescoring(folder.read_manifest(), lost)
+    # They are written now, and the register below only if it differs.
+    forget_states(folder.path, {*SETTINGS} - {JUDGES})
+    changes = check_changes(job)  # again, now that the folder is locked
+    judges, register = _registered_judges(job)
+    rescored = None
+    if changes or mixed:
+        from harness.engine.rescoring import rescore  # not imported for most runs
 
-                rescored = rescore(job)
-            run = with_own_rows(run, folder, job.settings)
-            folder.write_config(run)
-            earlier_code = _earlier_code(job)  # before the manifest gets this session's fingerprint
-            own = job.task.measure
-            manifest = Manifest(
-                folder,
-                run,
-                job.fingerprint,
-                simulated=any(model.simulated for model in job.models if model.where != "polish"),
-                measure=run.measure or own,
-                variant=job.variant.name,
-                variants=job.variant.listed,
-                display=recorded_display(run, job.data),
-                run_id=session.run_id,
-            )
-            check_splitter(job.fingerprint, job.settings.cache_dir, simulated=manifest.simulated)
-            manifest.begin(sorted(job.retried), rescored._asdict() if rescored else {}, lost)
-            observation = Observation(job.observers, session.notices)
-            # Files with lost lines whose later draws are not restored yet
-            retried = retried_outcomes(folder.read_manifest())
-            unrestored = lost - (set() if retried else {ATTEMPTS})
-            unrestored -= set() if job.judges else {JUDGEMENTS}
-            try:
-                notes = {"": str(rescored)} if rescored else {}
-                if earlier_code and not rescored:
-                    notes["code"] = earlier_code
-                if job.only is not None:  # a smaller limit than that of an earlier session
-                    results = "The results cover all recorded answers"
-                    notes["limit"] = f"{results}. This session adds to {job.only:,} instances."
-                ended, tally = await _work(
-                    job, judges, session, manifest, observation, listener, notes, lost, unrestored
-                )
-            except BaseException as error:
-                interrupted = isinstance(error, asyncio.CancelledError)
-                early: Ending = "interrupted" if interrupted else "failed"
-                metrics = None
-                if isinstance(error, LinesLost):
-                    manifest.left(max(1, folder.read_manifest().get("owed") or 0))
-                with contextlib.suppress(Exception):  # report the first error, not this one
-                    metrics = _conclude(job, manifest, early, _problem(error), lost, unrestored)
-                observation.run_ended(early, metrics)
-                raise
-            finally:
-                job.data.release()
-            if register is not None and changed_file(folder.path, [JUDGES]):
-                write_register(folder.path, register)  # another program has changed the file
-            metrics = _conclude(job, manifest, ended, "", lost, unrestored)
-            observation.run_ended(ended, metrics)
-            return Result(metrics, ended, tally)
-
-
-def _earlier_code(job: Job) -> str:
-    """Return a warning if it is unknown whether a run's code has changed, else ""."""
-    names = unnoticed(job.folder.read_manifest().get("fingerprint", {}), job.fingerprint)
-    if not names:
-        return ""
-    return (
-        "This run was started by an earlier version, which hashed code differently: a change of "
-        f"{', '.join(names)} since then is not noticed. If a check has changed, add "
-        f"{option('rescore')}."
+        rescored = rescore(job)
+    run = with_own_rows(job.run, folder, job.settings)
+    folder.write_config(run)
+    notes = _notes(job, rescored)  # before the manifest gets this session's fingerprint
+    manifest = Manifest(
+        folder,
+        run,
+        job.fingerprint,
+        simulated=any(model.simulated for model in job.answering_models),
+        measure=run.measure or job.task.measure,
+        variant=job.variant.name,
+        variants=job.variant.listed,
+        display=recorded_display(run, job.data),
+        run_id=session.run_id,
     )
-
-
-def _mixed_scoring(job: Job, manifest: Manifest, work: Work) -> str:
-    """Return a warning if a session would score by other rules than those before it, else ""."""
-    same = manifest.scoring == SCORING_VERSION
-    if same or not work.owed or not overrides(job.task, Task.row_fields):
-        return ""
-    return (
-        "The earlier answers were scored by an earlier version, which read some numbers, choices "
-        f"and scripts otherwise. To score all by the same rules, add {option('rescore')}."
-    )
+    check_splitter(job.fingerprint, job.settings.cache_dir, simulated=manifest.simulated)
+    was_killed = folder.begun() and folder.owed() is None
+    manifest.begin(sorted(job.retried), rescored._asdict() if rescored else {}, lost)
+    observers = Observers(job.observers, session.notices)
+    work = _SessionWork(job, session, manifest, judges, observers, lost, was_killed=was_killed)
+    try:
+        ended = await work.do(listener, notes)
+    except BaseException as error:
+        early: Ending = "interrupted" if isinstance(error, asyncio.CancelledError) else "failed"
+        if isinstance(error, LinesLost):
+            manifest.left(max(1, folder.read_manifest().get("owed") or 0))
+        metrics = None
+        with contextlib.suppress(Exception):  # report the first error, not this one
+            metrics = work.conclude(early, _problem(error))
+        observers.run_ended(early, metrics)
+        raise
+    finally:
+        job.data.release()
+    if register is not None and changed_file(folder.path, [JUDGES]):
+        write_register(folder.path, register)  # another program has changed the file
+    metrics = work.conclude(ended, "")
+    observers.run_ended(ended, metrics)
+    return Result(metrics, ended, work.tally)
 
 
 def _registered_judges(job: Job) -> tuple[Judges, Register] | tuple[None, None]:
@@ -205,174 +175,21 @@ def _registered_judges(job: Job) -> tuple[Judges, Register] | tuple[None, None]:
     return judges, judges.register(job.folder)
 
 
-async def _work(
-    job: Job,
-    judges: Judges | None,
-    session: Session,
-    manifest: Manifest,
-    observation: Observation,
-    listener: Listener | None,
-    notes: Mapping[str, str],
-    lost: Collection[str],
-    unrestored: set[str],
-) -> tuple[Ending, Tally]:
-    """Make the missing judgements, then finish the samples.
-
-    Names of files are removed from ``unrestored`` when their lost later draws are restored.
-    """
-    stop, plan = session.stop, job.plan()
-    work = job.work(plan)
-    tally = Tally(rounds=job.run.rounds.max, budget=session.budget)
-    judging: Judging | None = None
-    paraphraser: Rewriter | None = None
-    user: Callable[[Instance[Any]], TurnStrategy] | None = None
-    with contextlib.ExitStack() as stack:
-        writer = stack.enter_context(JsonLinesWriter(job.folder.attempts, job.folder.seal()))
-        if judges is not None:
-            from harness.engine.judging import Judging
-
-            reasoning = job.model.reasoning
-            judging = stack.enter_context(
-                Judging.of_run(
-                    *(judges, session, job.folder, tally, reasoning),
-                    lost_attempts=ATTEMPTS in lost,
-                )
-            )
-            work = work._replace(owed=work.owed + len(judging.late))
-        tally.expect(work.owed, work.already)
-        if plan.index is not None:
-            from harness.store.calls import read_calls  # NumPy takes 0.2 s to import
-
-            tally.paid_before = read_calls(job.folder.attempts).paid_usd
-            if not (judging and judging.decides):
-                tally.record_earlier(plan.index)
-        asked = [one for one in job.models if one.where != "polish"]
-        workers = models.worker_count(asked, work.owed)
-        manifest.plan(work.total, work.owed + work.later, job.unanswerable())
-        if job.paraphraser is not None and job.run.polish is not None:
-            second = bind(session, job.paraphraser)
-            build_paraphraser = Kind("section_builders").load("polish")
-            paraphraser = build_paraphraser(job.task, second, job.run.polish.prompt)
-        if job.user is not None:
-            user = partial(job.user.turns, job.task, bind(session, job.user.model))
-
-        score_warnings = ScoreWarnings()
-
-        def write(attempt: Attempt, passed: bool | None, before: Verdicts) -> None:
-            writer.append(attempt)
-            for named_warning in warnings_of(attempt.scores):
-                score_warnings[named_warning] += 1
-            tally.record(attempt, passed, before)
-            observation.attempt(attempt)
-
-        if plan.index is not None and plan.index.attempts.replied.any():
-            session.answered.any = True
-            session.earlier[job.model.where] = plan.answered
-        crashes = HeldCrashes(write, session.answered)
-        try:
-            watching = listener(tally, stop, session.notices) if listener else None
-            with watching or contextlib.nullcontext(), Heartbeat(job.folder, tally, session):
-                observation.run_begun(observed_run(job, manifest))
-                for source, note in notes.items():
-                    session.notices.status(source)(note)
-                if note := _mixed_scoring(job, manifest, work):
-                    session.notices.status("scoring")(note)
-                if plan.index is not None and (
-                    note := unseparated(plan.index, job.model.reasoning)
-                ):
-                    session.notices.status("model, reasoning")(note)
-                if judging is not None:
-                    plan, before = (
-                        await judging.caught_up(
-                            job, plan, session, workers, restore=JUDGEMENTS in unrestored
-                        ),
-                        plan,
-                    )
-                    if plan is not before:  # new verdicts may change which rounds are missing
-                        work = job.work(plan)
-                        work = work._replace(owed=work.owed + len(judging.late))
-                    tally.expect(work.owed, work.already)
-                model = bind(session, job.model)
-                report = session.notices.status("scoring")
-                long = LongAnswers(job.task, job.run, job.settings, report)
-                stack.callback(long.close)
-                record = crashes.record
-                samples = Samples(plan, model, record, stop, judging, paraphraser, long, user)
-                if ATTEMPTS in unrestored:  # before anything is paid for that was replaced
-                    await _restore(job, samples, session, tally, workers)
-                    samples.plan = plan = _read_plan(job, judging)
-                    work = job.work(plan)
-                    work = work._replace(owed=work.owed + tally.finished)
-                    tally.expect(work.owed, work.already)
-
-                async def finish(sample: OwedSample) -> None:
-                    tally.finish_sample(await samples.work(sample))
-
-                await work_off(plan.owed(), finish, workers=workers, stop=stop)
-                if ATTEMPTS in unrestored and await _restore(job, samples, session, tally, workers):
-                    unrestored.remove(ATTEMPTS)
-                if JUDGEMENTS in unrestored and judging is not None and not stop.requested:
-                    await judging.restore(job.data, workers, session)
-                    unrestored.remove(JUDGEMENTS)
-        finally:
-            crashes.release()
-            manifest.left(tally.left + work.later)
-    for name, warning in warning_lines(score_warnings):
-        session.notices.status(name)(warning)
-    if failed := tally.failed_judgements:
-        session.notices.status("judges")(
-            f"{count_of(failed, 'judgement')} failed; the last error: "
-            f"{tally.last_error.rstrip('.')}. Run again to repeat them."
+def _notes(job: Job, rescored: ScoredAgain | None) -> dict[str, str]:
+    """Return what the user should know before the work begins, by the source of the note."""
+    notes: dict[str, str] = {}
+    if rescored is not None:
+        notes[""] = str(rescored)
+    elif names := unnoticed(job.folder.read_manifest().get("fingerprint", {}), job.fingerprint):
+        notes["code"] = (
+            "This run was started by an earlier version, which hashed code differently: a change "
+            f"of {', '.join(names)} since then is not noticed. If a check has changed, add "
+            f"{option('rescore')}."
         )
-    return "finished" if not tally.left else session.ended, tally
-
-
-async def _restore(
-    job: Job,
-    samples: Samples,
-    session: Session,
-    tally: Tally,
-    workers: int,
-) -> bool:
-    """Restore lost answers from the cache, also those that were drawn again.
-
-    Returns:
-        Whether no answer that was drawn again is known to be missing.
-    """
-
-    def read() -> RunPlan:
-        return _read_plan(job, samples.judging, whole=True)
-
-    async def accepts(request: Request) -> bool:
-        return await is_cached(session, job.model, [request])
-
-    manifest = job.folder.read_manifest()
-    draws = CachedDraws(read, retried_outcomes(manifest) | job.retried, manifest.get(REPEATED))
-    restored = -1
-    while restored and not session.stop.requested:
-        restored = 0
-        owed = list(draws.next())
-        again = dataclasses.replace(samples, plan=draws.plan, accepts=accepts)
-
-        async def draw(sample: OwedSample, again: Samples = again) -> None:
-            nonlocal restored
-            if rounds := await again.work(sample):
-                restored += 1
-                tally.owed += 1
-                tally.finish_sample(rounds)
-
-        await work_off(iter(owed), draw, workers=max(1, workers), stop=session.stop)
-    return not (session.stop.requested or draws.lacks())
-
-
-def _read_plan(job: Job, judging: Judging | None, *, whole: bool = False) -> RunPlan:
-    """Return the plan of the unfinished work, with verdicts by judges if the run has any."""
-    from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
-
-    plan = job.plan(whole=whole)
-    if judging is None or plan.index is None:
-        return plan
-    return dataclasses.replace(plan, index=AttemptIndex(job.folder.attempts))
+    if job.only is not None:  # a smaller limit than that of an earlier session
+        results = "The results cover all recorded answers"
+        notes["limit"] = f"{results}. This session adds to {job.only:,} instances."
+    return notes
 
 
 def _problem(error: BaseException) -> str:
@@ -384,49 +201,288 @@ def _problem(error: BaseException) -> str:
     return f"unexpected {type(error).__name__}"
 
 
-def _conclude(
-    job: Job,
-    manifest: Manifest,
-    ended: Ending,
-    problem: str,
-    lost: Collection[str],
-    unrestored: Collection[str],
-) -> Metrics:
-    """Record how the session ended, and write and return the run's metrics.
+class _SessionWork:
+    """The work of one session of a run.
 
-    ``lost`` are the files that had lost lines before the session, and ``unrestored`` those of them
-    that may still lack answers which were drawn again.
+    Args:
+        job: The run.
+        session: Its cache, budget and limits.
+        manifest: Its manifest.
+        judges: Its judges, if it has any.
+        observers: Learn of each attempt.
+        lost: The files that had lost lines before the session.
+        was_killed: Whether the session before was killed. It may have lost its last lines.
     """
-    from harness.analysis.metrics import to_json
-    from harness.analysis.summary import measure  # not needed before the first call
-    from harness.store.index import (
-        AttemptIndex,
-        count_redraws,
-        lacks_judgements,
-        read_attempts,
-    )
 
-    gc.collect()  # frees memory for reading the attempts
-    manifest.end(ended, problem)
-    if lost:
-        lacking = {*unrestored}
-        if JUDGEMENTS in lost and lacks_judgements(job.folder):
-            lacking.add(JUDGEMENTS)
-        samples = read_attempts(job.folder.attempts).sample_starts().sum()
-        if ATTEMPTS in lost and samples < manifest.finished_before:
-            lacking.add(ATTEMPTS)
-        manifest.lacks(lacking)
-    write_aggregates(job.folder.attempts, job.task)
-    metrics = measure(job.folder)
-    write_whole(job.folder.metrics, to_json(metrics))
-    recorded = job.folder.read_manifest()
-    counts: dict[str, object] = {}
-    if REDRAWS in recorded and not lacking_files(recorded):
-        counts[REDRAWS] = count_redraws(job.folder)
-    if retried_outcomes(recorded) and not lacking_files(recorded):
-        counts[REPEATED] = AttemptIndex(job.folder.attempts, judges=False).repeated
-    manifest.close(counts)
-    return metrics
+    def __init__(
+        self,
+        job: Job,
+        session: Session,
+        manifest: Manifest,
+        judges: Judges | None,
+        observers: Observers,
+        lost: set[str],
+        *,
+        was_killed: bool,
+    ) -> None:
+        self._job = job
+        self._session = session
+        self._manifest = manifest
+        self._judges = judges
+        self._observers = observers
+        self._lost = lost
+        self._unrestored = set(lost)  # those that may lack answers which were drawn again
+        if was_killed:
+            self._unrestored.add(ATTEMPTS)
+        if not retried_outcomes(job.folder.read_manifest()):
+            self._unrestored.discard(ATTEMPTS)
+        if not job.judges:
+            self._unrestored.discard(JUDGEMENTS)
+        self.tally = Tally(rounds=job.run.rounds.max, budget=session.budget)
+
+    async def do(self, listener: Listener | None, notes: dict[str, str]) -> Ending:
+        """Make the missing judgements, then finish the samples. ``notes`` are by source."""
+        job = self._job
+        session = self._session
+        tally = self.tally
+        plan = job.plan()
+        with contextlib.ExitStack() as stack:
+            writer = stack.enter_context(JsonLinesWriter(job.folder.attempts, job.folder.seal()))
+            judging = stack.enter_context(self._open_judging())
+            late = 0 if judging is None else len(judging.late)
+            work = self._expect(plan, late)
+            if plan.index is not None:
+                self._count_earlier(plan, judging)
+            workers = worker_count(job.answering_models, work.owed)
+            self._manifest.plan(work.total, work.owed + work.later, job.unanswerable())
+            recorder = AttemptRecorder(writer, tally, self._observers, session.answered)
+            try:
+                with self._reporting(listener):
+                    self._observers.run_begun(self._observed_run())
+                    self._report(notes, plan, work)
+                    if judging is not None:
+                        restore = JUDGEMENTS in self._unrestored
+                        # New verdicts may change which rounds are missing.
+                        plan = await judging.caught_up(job, plan, session, workers, restore=restore)
+                        work = self._expect(plan, late)
+                    samples = self._samples(plan, recorder, judging, stack)
+                    if ATTEMPTS in self._unrestored:  # before a round after a replaced answer
+                        await self._restore(samples, workers)
+                        samples.plan = self._read_plan(judging)
+                        work = self._expect(samples.plan, tally.finished)
+                    await self._finish(samples, workers)
+            finally:
+                recorder.release()
+                self._manifest.left(tally.left + work.later)
+        for name, warning in warning_lines(recorder.score_warnings):
+            session.notices.status(name)(warning)
+        if failed := tally.failed_judgements:
+            session.notices.status("judges")(
+                f"{count_of(failed, 'judgement')} failed; the last error: "
+                f"{tally.last_error.rstrip('.')}. Run again to repeat them."
+            )
+        return "finished" if not tally.left else session.ended
+
+    async def _finish(self, samples: Samples, workers: int) -> None:
+        """Finish the unfinished samples, then restore what later draws are lost."""
+        job = self._job
+        session = self._session
+
+        async def finish(sample: OwedSample) -> None:
+            self.tally.finish_sample(await samples.work(sample))
+
+        await work_off(samples.plan.owed(), finish, workers=workers, stop=session.stop)
+        if ATTEMPTS in self._unrestored and await self._restore(samples, workers):
+            self._unrestored.remove(ATTEMPTS)
+        judging = samples.judging
+        if JUDGEMENTS in self._unrestored and judging is not None and not session.stop.requested:
+            await judging.restore(job.data, workers, session)
+            self._unrestored.remove(JUDGEMENTS)
+
+    def _expect(self, plan: RunPlan, judgements: int) -> Work:
+        """Set how much work is expected: a plan's samples, and a number of judgements."""
+        work = self._job.work(plan)
+        work = work._replace(owed=work.owed + judgements)
+        self.tally.expect(work.owed, work.already)
+        return work
+
+    @contextlib.contextmanager
+    def _open_judging(self) -> Iterator[Judging | None]:
+        if self._judges is None:
+            yield None
+            return
+        from harness.engine.judging import Judging
+
+        with Judging.of_run(
+            self._judges,
+            self._session,
+            self._job.folder,
+            self.tally,
+            self._job.model.reasoning,
+            lost_attempts=ATTEMPTS in self._lost,
+        ) as judging:
+            yield judging
+
+    def _count_earlier(self, plan: RunPlan, judging: Judging | None) -> None:
+        """Count what earlier sessions have paid for and found out."""
+        assert plan.index is not None
+        from harness.store.calls import read_calls  # NumPy takes 0.2 s to import
+
+        self.tally.paid_before = read_calls(self._job.folder.attempts).paid_usd
+        if not (judging and judging.decides):
+            self.tally.record_earlier(plan.index)
+        if plan.index.attempts.replied.any():
+            self._session.answered.any = True
+            self._session.earlier[self._job.model.where] = plan.answered
+
+    @contextlib.contextmanager
+    def _reporting(self, listener: Listener | None) -> Iterator[None]:
+        """Let a listener and viewers watch the session."""
+        session = self._session
+        watching: AbstractContextManager[Any] = contextlib.nullcontext()
+        if listener is not None:
+            watching = listener(self.tally, session.stop, session.notices)
+        with watching, StatusWriter(self._job.folder, self.tally, session):
+            yield
+
+    def _report(self, notes: dict[str, str], plan: RunPlan, work: Work) -> None:
+        status = self._session.notices.status
+        for source, note in notes.items():
+            status(source)(note)
+        same_rules = self._manifest.scoring == SCORING_VERSION
+        if not same_rules and work.owed and overrides(self._job.task, Task.row_fields):
+            status("scoring")(
+                "The earlier answers were scored by an earlier version, which read some numbers, "
+                "choices and scripts otherwise. To score all by the same rules, add "
+                f"{option('rescore')}."
+            )
+        if plan.index is not None and (note := unseparated(plan.index, self._job.model.reasoning)):
+            status("model, reasoning")(note)
+
+    def _observed_run(self) -> ObservedRun:
+        """Return the facts about the run that its observers receive."""
+        model = self._job.model
+        return ObservedRun(
+            id=self._manifest.run_id,
+            name=self._job.folder.name,
+            task=self._job.run.task.name,
+            backend=model.section.backend,
+            model=model.section.name,
+            endpoint=shown_url(model.backend.endpoint),
+            simulated=self._manifest.simulated,
+            version=harness.__version__,
+            config=self._job.run.model_dump(mode="json"),
+        )
+
+    def _samples(
+        self,
+        plan: RunPlan,
+        recorder: AttemptRecorder,
+        judging: Judging | None,
+        stack: contextlib.ExitStack,
+    ) -> Samples:
+        """Build what runs the samples' rounds. Closing ``stack`` ends its processes."""
+        job = self._job
+        session = self._session
+        paraphraser: Rewriter | None = None
+        user: Callable[[Instance[Any]], UserTurns] | None = None
+        if job.paraphraser is not None and job.run.polish is not None:
+            bound = bind(session, job.paraphraser)
+            build_paraphraser = Kind("section_builders").load("polish")
+            paraphraser = build_paraphraser(job.task, bound, job.run.polish.prompt)
+        if job.user is not None:
+            user = partial(job.user.turns, job.task, bind(session, job.user.model))
+        report = session.notices.status("scoring")
+        long_answers = LongAnswers(job.task, job.run, job.settings, report)
+        stack.callback(long_answers.close)
+        return Samples(
+            plan,
+            bind(session, job.model),
+            recorder.record,
+            session.stop,
+            judging,
+            paraphraser,
+            long_answers,
+            user,
+        )
+
+    async def _restore(self, samples: Samples, workers: int) -> bool:
+        """Restore lost answers from the cache, also those that were drawn again.
+
+        Returns:
+            Whether no answer that was drawn again is known to be missing.
+        """
+        job = self._job
+        session = self._session
+
+        def read() -> RunPlan:
+            return self._read_plan(samples.judging, full=True)
+
+        async def accepts(request: Request) -> bool:
+            return await session.has_replies(job.model, [request])
+
+        manifest = job.folder.read_manifest()
+        draws = CachedDraws(read, retried_outcomes(manifest) | job.retried, manifest.get(REPEATED))
+        restored = -1
+        while restored and not session.stop.requested:
+            restored = 0
+            unfinished = list(draws.next())
+            cached = dataclasses.replace(samples, plan=draws.plan, accepts=accepts)
+
+            async def draw(sample: OwedSample, cached: Samples = cached) -> None:
+                nonlocal restored
+                if rounds := await cached.work(sample):
+                    restored += 1
+                    self.tally.owed += 1
+                    self.tally.finish_sample(rounds)
+
+            await work_off(iter(unfinished), draw, workers=max(1, workers), stop=session.stop)
+        return not (session.stop.requested or draws.lacks())
+
+    def _read_plan(self, judging: Judging | None, *, full: bool = False) -> RunPlan:
+        """Return the plan of the unfinished work, with verdicts by judges if the run has any."""
+        from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
+
+        plan = self._job.plan(full=full)
+        if judging is None or plan.index is None:
+            return plan
+        return dataclasses.replace(plan, index=AttemptIndex(self._job.folder.attempts))
+
+    def conclude(self, ended: Ending, problem: str) -> Metrics:
+        """Record how the session ended, and write and return the run's metrics."""
+        from harness.analysis.metrics import to_json
+        from harness.analysis.summary import measure  # not needed before the first call
+        from harness.store.index import (
+            AttemptIndex,
+            count_redraws,
+            lacks_judgements,
+            read_attempts,
+        )
+
+        folder = self._job.folder
+        manifest = self._manifest
+        gc.collect()  # frees memory for reading the attempts
+        manifest.end(ended, problem)
+        if self._lost:
+            lacking = {*self._unrestored}
+            if JUDGEMENTS in self._lost and lacks_judgements(folder):
+                lacking.add(JUDGEMENTS)
+            samples = read_attempts(folder.attempts).sample_starts().sum()
+            if ATTEMPTS in self._lost and samples < manifest.finished_before:
+                lacking.add(ATTEMPTS)
+            manifest.lacks(lacking)
+        write_aggregates(folder.attempts, self._job.task)
+        metrics = measure(folder)
+        write_whole(folder.metrics, to_json(metrics))
+        recorded = folder.read_manifest()
+        counts: dict[str, object] = {}
+        if not lacking_files(recorded):
+            if REDRAWS in recorded:
+                counts[REDRAWS] = count_redraws(folder)
+            if retried_outcomes(recorded):
+                counts[REPEATED] = AttemptIndex(folder.attempts, judges=False).repeated
+        manifest.close(counts)
+        return metrics
 
 
 NamedListener = Callable[[str, Tally, Stop, Notices], AbstractContextManager[Any]]

@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from harness.config.run_file import RunFile
+from harness.config.sections import UserSection
 from harness.config.settings import Settings
-from harness.engine import models
+from harness.engine.infrastructure import RunCopies
+from harness.engine.models import Model
 from harness.engine.plan import FewShotPrompts, HeldInstances, RunPlan, Work, run_instances
-from harness.engine.recordings import recording_hashes
-from harness.engine.resolving import code_hashes
-from harness.engine.run_copies import RunCopies
-from harness.engine.turns import user_role
+from harness.engine.resolving import code_hashes, recording_hashes
+from harness.engine.session import BoundModel
+from harness.engine.turns import UserTurns, user_role
 from harness.errors import ConfigError
 from harness.ports import Observer, Task
-from harness.records import Instance, content_hash
+from harness.prompts import Template
+from harness.records import Instance, Message, Origin, Request, UserRole, content_hash
 from harness.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from harness.engine.judges import JudgeModel  # not imported for a run without judges
-    from harness.engine.next_turn import PlayedUser
 
 
 class FileVariant(NamedTuple):
@@ -36,6 +37,32 @@ class FileVariant(NamedTuple):
 ONLY_VARIANT = FileVariant()
 
 
+class PlayedUser(Protocol):
+    """The configured model that plays the user in conversations.
+
+    A package declares, as ``user`` of its `section_builders`, a function that returns one, given
+    the section, the run's `ModelBuilder` and its seed.
+    """
+
+    @property
+    def section(self) -> UserSection:
+        """The section of the run file."""
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+
+    @property
+    def prompt(self) -> Template:
+        """The prompt."""
+
+    def request(self, role: UserRole, messages: Sequence[Message], origin: Origin) -> Request:
+        """Return the request for the user's next turn in a conversation."""
+
+    def turns(self, task: Task[Any], bound: BoundModel, instance: Instance[Any]) -> UserTurns:
+        """Return the turns in an instance, given the model with its call stack."""
+
+
 @dataclass(frozen=True)
 class Job:
     """One run, checked and ready to execute."""
@@ -44,9 +71,9 @@ class Job:
     folder: RunFolder
     task: Task[Any]
     data: HeldInstances
-    model: models.Model
+    model: Model
     settings: Settings
-    paraphraser: models.Model | None = None  # rewrites instructions and feedback (``polish``)
+    paraphraser: Model | None = None  # rewrites instructions and feedback (``polish``)
     user: PlayedUser | None = None  # plays the user in conversations
     judges: tuple[JudgeModel, ...] = ()
     shots: FewShotPrompts | None = None
@@ -59,11 +86,19 @@ class Job:
     only: int | None = None  # the number of instances to work on, if the run has a larger limit
 
     @property
-    def models(self) -> list[models.Model]:
+    def models(self) -> list[Model]:
         """All models of the run."""
-        second = [self.paraphraser] if self.paraphraser else []
-        second += [self.user.model] if self.user else []
-        return [self.model, *second, *(judge.model for judge in self.judges)]
+        models = [self.model]
+        if self.paraphraser is not None:
+            models.append(self.paraphraser)
+        if self.user is not None:
+            models.append(self.user.model)
+        return [*models, *(judge.model for judge in self.judges)]
+
+    @property
+    def answering_models(self) -> list[Model]:
+        """All models but the one that paraphrases."""
+        return [model for model in self.models if model is not self.paraphraser]
 
     @property
     def instances(self) -> Iterable[Instance[Any]]:
@@ -73,29 +108,28 @@ class Job:
     @cached_property
     def fingerprint(self) -> dict[str, str]:
         """Hashes and versions, by name, of all inputs of prompts and scores except the run file."""
-        found = {**self.task.fingerprint(), **code_hashes(self.run)}
-        found |= recording_hashes(self.run, self.settings)
-        found |= self.model.backend.fingerprint()
+        hashes = {**self.task.fingerprint(), **code_hashes(self.run)}
+        hashes |= recording_hashes(self.run, self.settings)
+        hashes |= self.model.backend.fingerprint()
         if self.shots:
-            found["shots_sha256"] = self.shots.fingerprint()
+            hashes["shots_sha256"] = self.shots.fingerprint()
         if self.user is not None:
-            found["user_prompt_sha256"] = self.user.prompt.sha256
-            hashes = self.user.model.backend.fingerprint()
-            found |= {f"user_{key}": value for key, value in hashes.items()}
-            roles = {one.id: user_role(self.task, one) for one in self.data}
-            found["users_hash"] = content_hash(roles)
+            hashes["user_prompt_sha256"] = self.user.prompt.sha256
+            for key, value in self.user.model.backend.fingerprint().items():
+                hashes[f"user_{key}"] = value
+            roles = {instance.id: user_role(self.task, instance) for instance in self.data}
+            hashes["users_hash"] = content_hash(roles)
         for judge in self.judges:
-            hashes = judge.fingerprint
-            found |= {f"judge_{judge.name}_{key}": value for key, value in hashes.items()}
-        if other := {key: value for key, value in found.items() if not isinstance(value, str)}:
-            raise ConfigError(
-                f"The fingerprint of a plug-in of this run has values that are not text: {other}.",
-                "Make them text, then check the plug-in (harness docs plugins).",
-            )
-        return found
+            for key, value in judge.fingerprint.items():
+                hashes[f"judge_{judge.name}_{key}"] = value
+        if invalid := {key: value for key, value in hashes.items() if not isinstance(value, str)}:
+            problem = "The fingerprint of a plug-in of this run has values that are not text"
+            remedy = "Make them text, then check the plug-in (harness docs plugins)."
+            raise ConfigError(f"{problem}: {invalid}.", remedy)
+        return hashes
 
-    def plan(self, *, whole: bool = False) -> RunPlan:
-        """Return the plan of the unfinished work in this session or, if ``whole``, in the run."""
+    def plan(self, *, full: bool = False) -> RunPlan:
+        """Return the plan of the unfinished work in this session or, if ``full``, in the run."""
         index = None
         if self.folder.begun():
             from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
@@ -103,7 +137,7 @@ class Job:
             index = AttemptIndex(self.folder.attempts, judges=False)
         features = self.model.backend.features
         instances = self.instances
-        if self.only is not None and not whole:
+        if self.only is not None and not full:
             fewer = self.run.model_copy(update={"limit": self.only})
             instances = run_instances(fewer, self.data)
         return RunPlan(self.task, self.run, instances, index, features, self.retried, self.shots)
@@ -112,13 +146,13 @@ class Job:
         """Return for how many instances a simulated model knows no answer."""
         if not self.model.simulated:
             return 0
-        return sum(self.task.reference(one) is None for one in self.instances)
+        return sum(self.task.reference(instance) is None for instance in self.instances)
 
     def work(self, plan: RunPlan) -> Work:
         """Return the amount of work in the run, given the plan of this session."""
-        total, owed = plan.count()
+        total, unfinished = plan.count()
         if self.only is None:
-            return Work(total, owed)
-        whole = replace(self.plan(whole=True), index=plan.index)  # with the same verdicts
-        total, left = whole.count()
-        return Work(total, owed, left - owed)
+            return Work(total, unfinished)
+        full_plan = replace(self.plan(full=True), index=plan.index)  # with the same verdicts
+        total, left = full_plan.count()
+        return Work(total, unfinished, left - unfinished)

@@ -4,8 +4,11 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from harness.config.run_file import RunFile
@@ -15,7 +18,8 @@ from harness.datasets.folder import DataFolder, prompt_files
 from harness.declarations import declarations
 from harness.engine.assessment import UNANSWERED, judged_outcomes, reply_outcome
 from harness.engine.models import Model, ModelBuilder
-from harness.engine.other_runs import answers_of
+from harness.engine.reasoning import RecordedAnswers
+from harness.engine.resolving import other_run
 from harness.errors import ConfigError
 from harness.plugin_loader import Kind, kind
 from harness.ports import (
@@ -38,6 +42,9 @@ from harness.records import (
     Request,
     Score,
 )
+from harness.scoring.reasoning import Reasoning
+from harness.store.columns import name_digest
+from harness.store.index import AttemptIndex
 from harness.store.judgements import Register, RegisteredJudge, unchanged_register, write_register
 from harness.store.run_folder import RunFolder
 
@@ -87,18 +94,27 @@ class JudgeModel:
         origin = Origin(attempt.instance, attempt.sample, attempt.round)
         remedy = "Use another model, or set model.preset to its server (harness docs providers)."
         requests = []
-        for one in questions:
-            decoding = model.supported(one.decoding, f"The judge {self.name!r}", remedy)
-            requests += [
-                Request(model.section.name, one.messages, decoding, sample, origin, redraw=redraw)
-                for sample in range(one.samples)
-            ]
+        for question in questions:
+            decoding = model.supported(question.decoding, f"The judge {self.name!r}", remedy)
+            prompt = model.section.name, question.messages, decoding
+            for sample in range(question.samples):
+                requests.append(Request(*prompt, sample, origin, redraw=redraw))
         return requests
 
     def about(self, instance: Instance[Any], text: str, sample: int = 0) -> list[Request]:
         """Return the first requests that the judge makes about an answer."""
         attempt = Attempt(
-            *(SCHEMA_VERSION, instance.id, sample, 1, {}, "", {}, "ok", 0.0, 0.0), text=text
+            v=SCHEMA_VERSION,
+            instance=instance.id,
+            sample=sample,
+            round=1,
+            groups={},
+            cluster="",
+            request={},
+            outcome="ok",
+            started_at=0.0,
+            ended_at=0.0,
+            text=text,
         )
         return self.requests(instance, attempt)
 
@@ -123,11 +139,14 @@ def _takes_text(judge: type[Judge]) -> bool:
 
 
 def _replies(calls: Sequence[Call]) -> list[Reply]:
-    # "No, I will not" is a refusal, not a verdict: the judge receives it as empty.
-    return [
-        replace(reply, text="", logprobs=None) if reply_outcome(reply) in UNANSWERED else reply
-        for reply in (call.reply for call in calls)
-    ]
+    replies = []
+    for call in calls:
+        reply = call.reply
+        # "No, I will not" is a refusal, not a verdict: the judge receives it as empty.
+        if reply_outcome(reply) in UNANSWERED:
+            reply = replace(reply, text="", logprobs=None)
+        replies.append(reply)
+    return replies
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +160,14 @@ class Judges:
     @property
     def names(self) -> list[str]:
         """The names of the judges, followed by those of the panels."""
-        return [*(one.name for one in self.models), *(panel.as_ for panel in self.panels)]
+        return [*(judge.name for judge in self.models), *(panel.as_ for panel in self.panels)]
 
     @property
     def deciding(self) -> list[str]:
         """The names of the deciding judges that are in no panel, and of the panels."""
-        members = {name for panel in self.panels for name in panel.of}
-        judges = [one.name for one in self.models if one.decides and one.name not in members]
+        members = set[str]().union(*(panel.of for panel in self.panels))
+        deciding = [judge.name for judge in self.models if judge.decides]
+        judges = [name for name in deciding if name not in members]
         return [*judges, *(panel.as_ for panel in self.panels)]
 
     def register(self, folder: RunFolder, *, later: bool = False) -> Register:
@@ -156,17 +176,17 @@ class Judges:
         Those added ``later`` do not decide. The content of a changed file is dropped.
         """
         before = unchanged_register(folder.path)
-        known = dict(before.judges)
+        judges = dict(before.judges)
         deciding = {*self.deciding}
         if later:
-            deciding = {name for name, one in known.items() if one.decides}
+            deciding = {name for name, judge in judges.items() if judge.decides}
         for judge in self.models:
-            known[judge.name] = registered_judge(judge, decides=judge.name in deciding)
+            judges[judge.name] = registered_judge(judge, decides=judge.name in deciding)
         for panel in self.panels:
-            simulated = any(known[name].simulated for name in panel.of)
+            simulated = any(judges[name].simulated for name in panel.of)
             section = panel.model_dump(mode="json")
-            known[panel.as_] = RegisteredJudge(section, panel.as_ in deciding, simulated)
-        register = Register(judged=judged_outcomes(self.task), judges=known)
+            judges[panel.as_] = RegisteredJudge(section, panel.as_ in deciding, simulated)
+        register = Register(judged=judged_outcomes(self.task), judges=judges)
         if register != before:
             write_register(folder.path, register)
         return register
@@ -175,12 +195,11 @@ class Judges:
 def published_prompts(sections: Iterable[JudgeSection]) -> list[str]:
     """Return the names of the data sets of prompts that the given judges use."""
     prompts = [section.options.get("prompt") for section in sections]
-    return [
-        data_set
-        for declaration in declarations()
-        for prompt, data_set in declaration.plugin.judge_prompts.items()
-        if prompt in prompts
-    ]
+    names: list[str] = []
+    for declaration in declarations():
+        published = declaration.plugin.judge_prompts
+        names += [data_set for prompt, data_set in published.items() if prompt in prompts]
+    return names
 
 
 def build_judge(
@@ -252,8 +271,9 @@ def judge_fingerprint(
 
 def build_judges(run: RunFile, task: Task[Any], builder: ModelBuilder) -> tuple[JudgeModel, ...]:
     """Build the judges of a run file, and check that they fit its panels."""
-    judges = tuple(build_judge(one, run.task.name, task, builder) for one in run.judges)
-    check_panels(run.panels, {one.name: registered_judge(one, decides=True) for one in judges})
+    judges = tuple(build_judge(section, run.task.name, task, builder) for section in run.judges)
+    registered = {judge.name: registered_judge(judge, decides=True) for judge in judges}
+    check_panels(run.panels, registered)
     return judges
 
 
@@ -301,14 +321,14 @@ def build_panel(section: PanelSection) -> JudgePanel:
 def check_panels(panels: Sequence[PanelSection], judges: Mapping[str, RegisteredJudge]) -> None:
     """Raise ConfigError if a panel does not fit the kinds of its judges' scores."""
     for panel in panels:
-        members = {name: judges[name] for name in panel.of}
-        without = [name for name, one in members.items() if not one.verdicts]
-        marked = [name for name, one in members.items() if one.verdicts and not one.by_criteria]
+        with_verdicts = [name for name in panel.of if judges[name].verdicts]
+        without = [name for name in panel.of if name not in with_verdicts]
+        marked = [name for name in with_verdicts if not judges[name].by_criteria]
         problem = ""
         if panel.by == "majority" and without:
             problem = f"{', '.join(without)} gives no verdicts to count."
             remedy = "Set 'by: mean', or set passes_from for these judges."
-        elif len({one.by_criteria for one in members.values()}) > 1:
+        elif len({judges[name].by_criteria for name in panel.of}) > 1:
             problem = "some of its judges decide on criteria, and others do not."
             remedy = "Define one panel for each kind."
         elif panel.by == "mean" and panel.passes_from is None and marked:
@@ -323,6 +343,69 @@ def judge_warnings(
     judges: Sequence[JudgeModel], instances: Iterable[Instance[Any]]
 ) -> Iterator[tuple[str, str]]:
     """Yield (judge name, warning) for each judge that warns about its instances."""
-    for one in judges:
-        if text := one.judge.warnings(filter(one.scores, instances)):
-            yield one.name, text
+    for model in judges:
+        if warning := model.judge.warnings(filter(model.scores, instances)):
+            yield model.name, warning
+
+
+class RunAnswers:
+    """A run's answers to its instances.
+
+    An instance's answer is the text of its first sample's last round, if judges score that round's
+    outcome. ``failed`` is the number of instances whose last round is a failed call. ``scripted``
+    says whether some rounds are turns of a conversation. ``reasoning`` has the marks of the run's
+    model: reasoning is no part of an answer.
+    """
+
+    def __init__(self, path: Path, task: Task[Any], reasoning: Reasoning) -> None:
+        self._index = AttemptIndex(path, judges=False)
+        self._answers = RecordedAnswers(self._index, reasoning)
+        self._row: dict[int, int] = {}
+        self.failed = 0
+        self.scripted = self._index.attempts.turns is not None
+        last_rounds = self._index.last_rounds()
+        rows = last_rounds[self._index.attempts.sample[last_rounds] == 0].tolist()
+        outcomes = judged_outcomes(task)
+        texts: list[bytes] = []
+        for row, answer in zip(rows, self._read(rows), strict=True):
+            self.failed += answer.outcome == "error"
+            if answer.outcome in outcomes:
+                self._row[name_digest(answer.instance)] = row
+                texts.append(sha256(msgspec.json.encode([answer.instance, answer.text])).digest())
+        self._sha256 = sha256(b"".join(sorted(texts))).hexdigest()
+
+    def _read(self, rows: Sequence[int]) -> Iterator[Attempt]:
+        return self._answers.of(self._index.read(Attempt, rows, judged=False))
+
+    def has(self, instance: Instance[Any]) -> bool:
+        """Return whether the instance has an answer."""
+        return name_digest(instance.id) in self._row
+
+    def text(self, instance: Instance[Any]) -> str | None:
+        """Return an instance's answer, or None if it has none."""
+        row = self._row.get(name_digest(instance.id))
+        if row is None:
+            return None
+        (answer,) = self._read([row])
+        return answer.text or ""
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return a hash of all answers, under the key ``against_sha256``."""
+        return {"against_sha256": self._sha256}
+
+
+def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> RunAnswers:
+    """Return a finished run's answers, for a judge's option ``against`` (see `other_run`)."""
+    folder = other_run(runs, name, task, "against", simulated=simulated)
+    if not folder.begun() or folder.read_manifest().get("owed"):
+        remedy = "Run its file again first: answers made later would be missing here."
+        raise ConfigError(f"against: the run {name!r} is not finished.", remedy)
+    reasoning = Reasoning(folder.read_config().model.reasoning)
+    answers = RunAnswers(folder.attempts, task, reasoning)
+    if answers.scripted:
+        problem = f"against: the run {name!r} has conversations of several turns."
+        raise ConfigError(problem, "Only answers to the same prompt can be compared.")
+    if answers.failed:  # their later answers would change the texts to compare with
+        problem = f"against: {answers.failed:,} calls of the run {name!r} have failed."
+        raise ConfigError(problem, "Run its file again: it repeats failed calls.")
+    return answers

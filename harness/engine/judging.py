@@ -34,7 +34,6 @@ from harness.engine.models import Model
 from harness.engine.plan import RunPlan
 from harness.engine.progress import Tally
 from harness.engine.reasoning import RecordedAnswers
-from harness.engine.restoring import is_cached
 from harness.engine.session import BoundModel, Session, work_off
 from harness.engine.turns import answered
 from harness.errors import CallError, ConfigError, FatalCallError, Unparseable
@@ -82,20 +81,22 @@ class OwedJudgements:
     ) -> None:
         self._index = AttemptIndex(path, partial=True)  # a session restores the judges
         self._answers = RecordedAnswers(self._index, reasoning)
-        self._owed = self._index.owed_judgements(judges, {*FAILED, *retried})
+        self._judges_by_row = self._index.owed_judgements(judges, {*FAILED, *retried})
 
     def __len__(self) -> int:
-        return len(self._owed)
+        return len(self._judges_by_row)
 
     def work(self, task: Task[Any], instances: Iterable[Instance[Any]]) -> Iterator[AttemptToJudge]:
         """Yield the unjudged attempts of the task's instances."""
-        for instance in instances if self._owed else ():
-            rows = [row for row in self._index.rows_of(instance.id) if row in self._owed]
+        if not self._judges_by_row:
+            return
+        for instance in instances:
+            rows = [row for row in self._index.rows_of(instance.id) if row in self._judges_by_row]
             attempts = list(self._index.read(Attempt, rows, judged=False))
             answers = self._answers.of(attempts)
             for row, recorded, answer in zip(rows, attempts, answers, strict=True):
                 turn = answered(task, instance, answer, self._answers)
-                yield AttemptToJudge(turn, answer, recorded, self._owed[row])
+                yield AttemptToJudge(turn, answer, recorded, self._judges_by_row[row])
 
     def answered(self, judge: JudgeModel, instances: Iterable[Instance[Any]]) -> Request | None:
         """Return the first request of a judgement that an earlier session has made, or None."""
@@ -103,11 +104,8 @@ class OwedJudgements:
             return None
         judged = judgements.judged(self._index.attempts)
         for instance in instances:
-            rows = [
-                row
-                for row in self._index.rows_of(instance.id)
-                if judged[row] and judge.name not in self._owed.get(row, ())
-            ]
+            rows = [row for row in self._index.rows_of(instance.id) if judged[row]]
+            rows = [row for row in rows if judge.name not in self._judges_by_row.get(row, ())]
             attempts = self._index.read(Attempt, rows, judged=False)
             for answer in self._answers.of(list(attempts)):
                 turn = answered(judge.task, instance, answer, self._answers)
@@ -136,19 +134,23 @@ class Judging:
         *,
         lost_attempts: bool = False,
     ) -> None:
-        self._begun = time.time()
+        self._started_at = time.time()
         self._lost_attempts = lost_attempts
         self._notices = notices or Notices()
-        self._judges, self._names, self._deciding = judges.models, judges.names, judges.deciding
-        self._task, self._bind = judges.task, bind
+        self._judges = judges.models
+        self._names = judges.names
+        self._deciding = judges.deciding
+        self._task = judges.task
+        self._bind = bind
         self._outcomes = judged_outcomes(judges.task)
         self._panels = {section.as_: build_panel(section) for section in judges.panels}
-        self._attempts, self._writer, self._tally = attempts, writer, tally
+        self._attempts = attempts
+        self._writer = writer
+        self._tally = tally
         self._reasoning = reasoning
         self._unsaved: ReplyUnsaved | None = None
-        self.late = OwedJudgements(
-            attempts, self._names, reasoning, retried
-        )  # left by earlier sessions
+        # Left by earlier sessions
+        self.late = OwedJudgements(attempts, self._names, reasoning, retried)
 
     @classmethod
     @contextlib.contextmanager
@@ -164,10 +166,14 @@ class Judging:
     ) -> Iterator[Self]:
         """Open a run's file of judgements within a ``with`` block."""
         with JsonLinesWriter(folder.path / JUDGEMENTS, folder.seal()) as writer:
-            notices = session.notices
             yield cls(
-                *(judges, partial(bind, session), folder.attempts, writer, tally, reasoning),
-                notices=notices,
+                judges,
+                partial(bind, session),
+                folder.attempts,
+                writer,
+                tally,
+                reasoning,
+                notices=session.notices,
                 lost_attempts=lost_attempts,
             )
 
@@ -187,32 +193,22 @@ class Judging:
             return AnswerVerdict(attempt.passed)
         recorded: dict[str, Judgement] = {}
         # A later round with the same text may be of another conversation, unless it is restored.
-        if self._lost_attempts and (attempt.round == 1 or attempt.ended_at < self._begun):
+        if self._lost_attempts and (attempt.round == 1 or attempt.ended_at < self._started_at):
             recorded = self._earlier(attempt)
-        missing = {
-            judge.name: self._redraws(judge.name, attempt) if judge.name in recorded else 0
-            for judge in self._judges
-            if judge.name not in recorded or recorded[judge.name].outcome in FAILED
-        }
-        new = await self._ask_all(instance, attempt, missing)
+        # Judges and panels, each with the number of its answers so far
+        missing = {name: 0 for name in self._names if name not in recorded}
+        for judge in self._judges:
+            if judge.name in recorded and recorded[judge.name].outcome in FAILED:
+                missing[judge.name] = self._recorded.answers(judge.name, *_place(attempt))
+        new = await self._judge(instance, attempt, attempt, missing, recorded)
         latest = recorded | {judgement.judge: judgement for judgement in new}
-        panels = {
-            name: panel
-            for name, panel in self._panels.items()
-            if name not in recorded or not missing.keys().isdisjoint(panel.of)
-        }
-        new += self._by_panels(attempt, panels, latest)
-        latest |= {judgement.judge: judgement for judgement in new}
-        judgements = [latest[name] for name in self._names if name in latest]
-        return self._verdict(attempt, judgements)._replace(new=new)
+        return self._verdict(attempt, latest)._replace(new=new)
 
     def recorded(self, attempt: Attempt) -> AnswerVerdict:
         """Return an attempt's verdict from the judgements of earlier sessions."""
         if attempt.outcome not in self._outcomes:
             return AnswerVerdict(attempt.passed)
-        latest = self._earlier(attempt)
-        said = [latest[name] for name in self._names if name in latest]
-        return self._verdict(attempt, said)
+        return self._verdict(attempt, self._earlier(attempt))
 
     @cached_property
     def _recorded(self) -> JudgementIndex:
@@ -220,22 +216,19 @@ class Judging:
 
     def _earlier(self, attempt: Attempt) -> dict[str, Judgement]:
         """Return the last judgement of an attempt by each judge that has judged it before."""
-        return self._recorded.of(attempt.instance, attempt.sample, attempt.round, attempt.text)
+        return self._recorded.of(*_place(attempt))
 
-    def _redraws(self, judge: str, attempt: Attempt) -> int:
-        name = attempt.instance, attempt.sample, attempt.round, attempt.text
-        return self._recorded.answers(judge, *name)
-
-    def _verdict(self, attempt: Attempt, judgements: Sequence[Judgement]) -> AnswerVerdict:
-        said = {one.judge: one for one in judgements}
-        heard = {one.judge for one in judgements if one.outcome != "error"}
+    def _verdict(self, attempt: Attempt, latest: Mapping[str, Judgement]) -> AnswerVerdict:
+        """Return an attempt's verdict from the latest judgements by judge and panel."""
+        judgements = [latest[name] for name in self._names if name in latest]
+        judged = {judgement.judge for judgement in judgements if judgement.outcome != "error"}
         passed = attempt.passed
         if judgements:
-            deciding = [said.get(name) for name in self._deciding]
+            deciding = [latest.get(name) for name in self._deciding]
             passed = verdict_over(passed, attempt.scores, deciding)
-        return AnswerVerdict(passed, judgements, not heard.issuperset(self._deciding))
+        return AnswerVerdict(passed, judgements, not judged.issuperset(self._deciding))
 
-    def feedback(self, by_rules: str, found: Assessment, verdict: AnswerVerdict) -> str | None:
+    def feedback(self, by_rules: str, assessment: Assessment, verdict: AnswerVerdict) -> str | None:
         """Return the user's next message, or None if a verdict is missing.
 
         It contains the task's feedback (``by_rules``), unless the answer fails only because of the
@@ -245,16 +238,18 @@ class Judging:
             return by_rules
         if verdict.pending:
             return None
-        wrong = [
-            score.reason or f"The answer does not pass for {name.partition('.')[2]!r}."
-            for judgement in verdict.judgements
-            if judgement.judge in self._deciding
-            for name, score in judgement.scores.items()
-            if score.passed is False
-        ]
-        if wrong:
-            return "\n".join([by_rules, *wrong] if found.passed is False else wrong)
-        return None if found.passed is not False and verdict.passed is None else by_rules
+        reasons: list[str] = []
+        for judgement in verdict.judgements:
+            if judgement.judge not in self._deciding:
+                continue
+            for name, score in judgement.scores.items():
+                if score.passed is False:
+                    default = f"The answer does not pass for {name.partition('.')[2]!r}."
+                    reasons.append(score.reason or default)
+        fails_by_rules = assessment.passed is False
+        if reasons:
+            return "\n".join([by_rules, *reasons] if fails_by_rules else reasons)
+        return None if not fails_by_rules and verdict.passed is None else by_rules
 
     def record(self, judgements: Iterable[Judgement]) -> None:
         """Write new judgements of an attempt. Call this only after writing the attempt's own line.
@@ -275,17 +270,17 @@ class Judging:
                     self._tally.verdictless[kind] += 1
                     reasons = (score.reason for score in undecided if score.reason)
                     self._tally.reasons[kind] = judgement.error or next(reasons, "")
-                    self._warn_of_silent(judgement.judge, self._tally.reasons[kind])
+                    self._warn_of_verdictless(judgement.judge, self._tally.reasons[kind])
             for _, call in judgement.each_call():
                 self._tally.count_call(call.usage, call.cost_usd, cached=call.cached)
         if self._unsaved is not None:
             raise self._unsaved
 
-    def _warn_of_silent(self, judge: str, reason: str) -> None:
-        silent = sum(n for (name, _), n in self._tally.verdictless.items() if name == judge)
-        if silent == self._tally.judgements[judge] == FIRST_JUDGEMENTS:
+    def _warn_of_verdictless(self, judge: str, reason: str) -> None:
+        without = sum(n for (name, _), n in self._tally.verdictless.items() if name == judge)
+        if without == self._tally.judgements[judge] == FIRST_JUDGEMENTS:
             self._notices.status(f"judge {judge}")(
-                f"none of its first {silent} judgements has a verdict. {reason} "
+                f"none of its first {without} judgements has a verdict. {reason} "
                 "Ctrl-C stops the run before the others are paid for.".lstrip()
             )
 
@@ -296,8 +291,8 @@ class Judging:
 
         If ``restore``, judgements were lost, and those that were drawn again are restored.
         """
-        for name, text in judge_warnings(job.judges, job.instances):
-            session.notices.status(f"judge {name}")(text)
+        for name, warning in judge_warnings(job.judges, job.instances):
+            session.notices.status(f"judge {name}")(warning)
         await self.catch_up(job.data, workers, session)
         if restore:
             await self.restore(job.data, workers, session)
@@ -332,18 +327,16 @@ class Judging:
 
         async def restorable(work: AttemptToJudge) -> Mapping[str, int]:
             judges = {}
+            recorded = work.recorded
             for judge in self._judges:
-                if (redraw := work.judges.get(judge.name, 0)) == 0:
+                redraw = work.judges.get(judge.name, 0)
+                draw = (recorded.instance, recorded.sample, recorded.round, judge.name, redraw)
+                if redraw == 0 or draw in seen:
                     continue
-                recorded = work.recorded
-                draw = recorded.instance, recorded.sample, recorded.round, judge.name, redraw
                 requests = judge.requests(work.instance, work.answer, redraw=redraw)
-                if draw in seen or not (
-                    requests and await is_cached(session, judge.model, requests)
-                ):
-                    continue
-                seen.add(draw)
-                judges[judge.name] = redraw
+                if requests and await session.has_replies(judge.model, requests):
+                    seen.add(draw)
+                    judges[judge.name] = redraw
             return judges
 
         before = -1
@@ -360,11 +353,16 @@ class Judging:
         session: Session,
         restorable: Callable[[AttemptToJudge], Awaitable[Mapping[str, int]]] | None = None,
     ) -> int:
+        """Make judgements, of ``restorable`` ones only, if given (they do not count as missing).
+
+        Returns:
+            The number of attempts that no panel could judge because a member's judgement is
+            missing.
+        """
         if not len(late):
             return 0
         # A panel may still owe a judgement although its members gave theirs in an earlier session.
-        panels = self._panels
-        earlier = JudgementIndex(self._attempts.parent) if panels else None
+        earlier = JudgementIndex(self._attempts.parent) if self._panels else None
         waiting = 0
 
         async def judge(work: AttemptToJudge) -> None:
@@ -373,22 +371,13 @@ class Judging:
                 work = work._replace(judges=await restorable(work))
                 if not work.judges:
                     return
-            recorded = work.recorded
-            judged_text = text_hash(recorded.text or "")
-            judgements = [
-                replace(judgement, attempt=judged_text)
-                for judgement in await self._ask_all(work.instance, work.answer, work.judges)
-            ]
-            if earlier is not None:
-                latest = earlier.of(
-                    recorded.instance, recorded.sample, recorded.round, recorded.text
-                )
-                latest |= {judgement.judge: judgement for judgement in judgements}
-                owed = {n: p for n, p in panels.items() if not {n, *p.of}.isdisjoint(work.judges)}
-                judgements += self._by_panels(recorded, owed, latest)
+            before = earlier.of(*_place(work.recorded)) if earlier is not None else {}
+            judgements = await self._judge(
+                work.instance, work.answer, work.recorded, work.judges, before
+            )
             self.record(judgements)
             if restorable is not None:
-                return  # it was not counted as missing
+                return
             if judgements:
                 self._tally.finish_sample()
             else:
@@ -398,17 +387,37 @@ class Judging:
         await work_off(late.work(self._task, instances), judge, workers=workers, stop=session.stop)
         return waiting
 
-    async def _ask_all(
-        self, instance: Instance[Any], attempt: Attempt, names: Mapping[str, int]
+    async def _judge(
+        self,
+        instance: Instance[Any],
+        answer: Attempt,
+        recorded: Attempt,
+        judges: Mapping[str, int],
+        earlier: Mapping[str, Judgement],
     ) -> list[Judgement]:
-        asked = [judge for judge in self._judges if judge.name in names]
-        work = (self._ask(judge, instance, attempt, names[judge.name]) for judge in asked)
-        made: list[Judgement] = []
-        for ended in await asyncio.gather(*work, return_exceptions=True):
-            if isinstance(ended, BaseException):
-                raise ended
-            made.append(ended)
-        return made
+        """Return the new judgements of an answer, by judges and by panels.
+
+        Args:
+            instance: As of the turn that is answered.
+            answer: The attempt with its reasoning separated.
+            recorded: The attempt as recorded, whose text identifies its judgements.
+            judges: The judges and panels, each with the number of its answers so far.
+            earlier: The judgements so far.
+        """
+        models = [model for model in self._judges if model.name in judges]
+        asked = (self._ask(model, instance, answer, judges[model.name]) for model in models)
+        attempt_hash = text_hash(recorded.text or "")
+        judgements: list[Judgement] = []
+        for result in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+            judgements.append(replace(result, attempt=attempt_hash))
+        latest = {**earlier, **{judgement.judge: judgement for judgement in judgements}}
+        for name, panel in self._panels.items():
+            if not {name, *panel.of}.isdisjoint(judges):
+                members = [latest[member] for member in panel.of if member in latest]
+                judgements += self._by_panel(name, panel, recorded, members)
+        return judgements
 
     async def _ask(
         self, judge: JudgeModel, instance: Instance[Any], attempt: Attempt, redraw: int
@@ -430,9 +439,11 @@ class Judging:
         requests = judge.requests(instance, attempt, redraw=redraw)
         limit = requests[0].decoding.max_tokens if requests else None
         while requests:
-            ended = await asyncio.gather(*map(call, requests))
-            calls += [one for one in ended if isinstance(one, Call)]
-            errors += [one for one in ended if isinstance(one, Exception)]
+            for result in await asyncio.gather(*map(call, requests)):
+                if isinstance(result, Call):
+                    calls.append(result)
+                else:
+                    errors.append(result)
             requests = [] if errors else judge.requests(instance, attempt, calls, redraw)
         for error in errors:
             if isinstance(error, FatalCallError) or not isinstance(error, CallError):
@@ -442,7 +453,8 @@ class Judging:
         outcome: JudgementOutcome = "ok"
         outcomes = {reply_outcome(call.reply) for call in calls}
         if errors:
-            outcome, problem = "error", f"{type(errors[0]).__name__}: {errors[0]}"
+            outcome = "error"
+            problem = f"{type(errors[0]).__name__}: {errors[0]}"
         elif outcomes and outcomes <= UNANSWERED:
             outcome = "refused" if "refused" in outcomes else "empty"
             if limit and all(call.reply.is_truncated for call in calls):
@@ -451,44 +463,55 @@ class Judging:
             try:
                 scores = judge.parse(instance, attempt, calls)
             except Unparseable as error:
-                outcome, problem = "unparseable", str(error)
-        cost = judge.model.cost
-        each = tuple(JudgeCall(one.reply.usage, cost(one.reply), one.cached) for one in calls)
-        usages = [call.usage for call in each if call.usage is not None]
-        costs = [call.cost_usd for call in each if call.cost_usd is not None]
+                outcome = "unparseable"
+                problem = str(error)
+        judge_calls = tuple(_judge_call(judge, call) for call in calls)
+        usages = [call.usage for call in judge_calls if call.usage is not None]
+        costs = [call.cost_usd for call in judge_calls if call.cost_usd is not None]
+        n = len(calls)
         return replace(
             _judgement(judge.name, attempt, started, time.time(), scores),
             outcome=outcome,
             replies=tuple(call.reply.text for call in calls),
             call_ids=tuple(call.id for call in calls),
-            usage=sum(usages, start=Usage()) if each and len(usages) == len(each) else None,
-            cost_usd=sum(costs) if each and len(costs) == len(each) else None,
-            cached=bool(each) and all(call.cached for call in each),
+            usage=sum(usages, start=Usage()) if 0 < n == len(usages) else None,
+            cost_usd=sum(costs) if 0 < n == len(costs) else None,
+            cached=n > 0 and all(call.cached for call in calls),
             error=problem,
-            calls=each if len(each) > 1 else (),
+            calls=judge_calls if n > 1 else (),
         )
 
-    def _by_panels(
-        self, attempt: Attempt, panels: Mapping[str, JudgePanel], said: Mapping[str, Judgement]
+    def _by_panel(
+        self, name: str, panel: JudgePanel, attempt: Attempt, members: Sequence[Judgement]
     ) -> Iterator[Judgement]:
-        for name, panel in panels.items():
-            found = [said.get(member) for member in panel.of]
-            members = [one for one in found if one is not None and one.outcome != "error"]
-            if len(members) < len(found):
-                continue
-            times = min(m.started_at for m in members), max(m.ended_at for m in members)
-            scores = {  # without ``JUDGE.`` before their names; None if the outcome is not ok
-                one.judge: {key.partition(".")[2]: score for key, score in one.scores.items()}
-                if one.outcome == "ok"
-                else None
-                for one in members
-            }
-            try:
-                made = _judgement(name, attempt, *times, panel.combine(scores))
-            except Unparseable as error:
-                made = _judgement(name, attempt, *times, {})
-                made = replace(made, outcome="unparseable", error=str(error))
-            yield replace(made, cost_usd=0.0)
+        """Yield the judgement by a panel, if all of its members have judged an attempt."""
+        if len(members) < len(panel.of) or any(member.outcome == "error" for member in members):
+            return
+        started = min(member.started_at for member in members)
+        ended = max(member.ended_at for member in members)
+        scores: dict[str, dict[str, Score] | None] = {}
+        for member in members:
+            scores[member.judge] = None
+            if member.outcome == "ok":
+                # Without ``JUDGE.`` before their names
+                scores[member.judge] = {
+                    key.partition(".")[2]: score for key, score in member.scores.items()
+                }
+        try:
+            judgement = _judgement(name, attempt, started, ended, panel.combine(scores))
+        except Unparseable as error:
+            judgement = _judgement(name, attempt, started, ended, {})
+            judgement = replace(judgement, outcome="unparseable", error=str(error))
+        yield replace(judgement, cost_usd=0.0)
+
+
+def _place(attempt: Attempt) -> tuple[str, int, int, str | None]:
+    """Return what identifies an attempt's judgements."""
+    return attempt.instance, attempt.sample, attempt.round, attempt.text
+
+
+def _judge_call(judge: JudgeModel, call: Call) -> JudgeCall:
+    return JudgeCall(call.reply.usage, judge.model.cost(call.reply), call.cached)
 
 
 def _judgement(

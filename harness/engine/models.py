@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec import UNSET
 
-from harness.backends import OwnedServers, past_proxies
+from harness.backends import HttpBackend, OwnedServers, past_proxies
 from harness.calls.budget import reply_cost
 from harness.calls.keys import backend_key
 from harness.calls.prompt_cache import SharedBeginnings
@@ -28,8 +28,7 @@ from harness.config.sections import (
 from harness.config.settings import Settings, is_set, secret, shown_url
 from harness.datasets.folder import DataFolder
 from harness.datasets.rows import rows
-from harness.engine.call_layers import LaterTerms, call_layers
-from harness.engine.clusters import cluster
+from harness.engine.infrastructure import LaterTerms, call_layers, cluster
 from harness.engine.turns import answers_by_id
 from harness.errors import ConfigError, keys_of
 from harness.plugin_interface import parameters
@@ -196,12 +195,12 @@ class Model:
         Other unsupported parameters raise ConfigError.
         """
         features = self.backend.features
-        wanted = set(decoding.given()) - {*OPTIONAL, "constraint"}
+        needed = set(decoding.given()) - {*OPTIONAL, "constraint"}
         if isinstance(decoding.constraint, DecodingConstraint):
-            wanted.add(decoding.constraint.kind)
-        if refused := sorted(wanted - features):
+            needed.add(decoding.constraint.kind)
+        if missing := sorted(needed - features):
             raise ConfigError(
-                f"{asker} asks for {', '.join(refused)}, which the backend "
+                f"{asker} asks for {', '.join(missing)}, which the backend "
                 f"{self.section.backend!r} of its model does not accept.",
                 remedy,
             )
@@ -210,11 +209,11 @@ class Model:
 
     def check(self, run: RunFile) -> None:
         """Raise ConfigError if a setting of its run does not suit the run's model."""
-        name, limits = self.section.backend, self.limits
         if self.backend.cacheable and not self.section.name:
-            raise ConfigError(f"The backend {name!r} needs model.name.", "Name the model to call.")
+            problem = f"The backend {self.section.backend!r} needs model.name."
+            raise ConfigError(problem, "Name the model to call.")
         seeded = run.seed is not None and "seed" in self.backend.features
-        if limits.samples_per_call > 1 and seeded:
+        if self.limits.samples_per_call > 1 and seeded:
             problem = "limits.samples_per_call is set, but each sample has a seed of its own."
             raise ConfigError(problem, "Set seed: null to draw samples together, without seeds.")
         capped = run.budget.usd is not None and self.price != FREE
@@ -223,15 +222,16 @@ class Model:
             raise ConfigError(problem, "Set decoding.max_tokens.")
 
 
-def worker_count(models: Collection[Model], owed: int = 0) -> int:
+def worker_count(models: Collection[Model], items: int = 0) -> int:
     """Return how many workers keep the models busy.
 
-    If calls are made later, each ``owed`` item needs a worker.
+    If calls are made later, each of the ``items`` to work on needs a worker.
     """
-    asked = sum(one.limits.concurrency * one.limits.samples_per_call for one in models)
-    busy = min(WORKERS_PER_SLOT * max(1, asked), MOST_WORKERS)
-    later = any(model.later for model in models)
-    return max(busy, min(owed, MOST_WORKERS)) if later else busy
+    slots = sum(model.limits.concurrency * model.limits.samples_per_call for model in models)
+    workers = WORKERS_PER_SLOT * max(1, slots)
+    if any(model.later for model in models):
+        workers = max(workers, items)
+    return min(workers, MOST_WORKERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,11 +258,8 @@ class ModelBuilder:
         ``reply`` returns a simulated model's reply to a request (default: from the task's
         instances).
         """
-        resources, settings = self.resources, self.resources.settings
-        data, limits = DataFolder(settings.data_dir, self.beside), self._limits(section)
-        path = section.options.get("path")
-        own = {"path": data.own(path)} if path and isinstance(path, str) else {}
-
+        resources = self.resources
+        limits = self._limits(section)
         beginnings = SharedBeginnings()
         keys: list[str] = []
 
@@ -270,59 +267,79 @@ class ModelBuilder:
             keys.append(resources.secret(variable))
             return keys[-1]
 
-        def observe(found: tuple[Allowance, ...]) -> None:
-            rates.observe(found)
+        def observe(allowances: tuple[Allowance, ...]) -> None:
+            rates.observe(allowances)
 
-        wrong_answer = self.task.wrong_answer if self.task else None
-        reference = self.task.reference if self.task else None
         with keys_of(where):
-            supplied: dict[str, Any] = {
-                "secret": secret,
-                "read": lambda name: (row for _, row in rows(data.file(name))),
-                "gold": answers_by_id(self.task, self.instances, reference),
-                "wrong": answers_by_id(self.task, self.instances, wrong_answer),
-                "reply": reply,
-                "concurrency": limits.concurrency,
-                "timeout_s": limits.timeout_s,
-                "reply_mb": limits.reply_mb,
-                "model": section.name,
-                "on_allowances": observe,
-                "prompt_cut": beginnings,
-                "servers": resources.servers,
-                "logs": self.logs / where.removesuffix(".model"),
-                "cache_dir": settings.cache_dir,
-            }
-            names = parameters(kind("backends").load(section.backend), given=False)
-            options = {**section.plugin_options(names), **own}
-            backend: Backend
-            stated = "concurrency" in limits.model_fields_set
-            if section.placement is None:
-                backend = kind("backends").build(section.backend, options, **supplied)
-            else:
-                if stated:  # each copy takes its share
-                    supplied["concurrency"] = -(-limits.concurrency // section.placement.replicas)
-                placing = cluster(section.placement.engine)
-                backend = placing.place(section.backend, options, section.placement, supplied)
+            supplied = self._supplied(section, where, limits)
+            supplied |= {"secret": secret, "reply": reply}
+            supplied |= {"on_allowances": observe, "prompt_cut": beginnings}
+            backend = self._backend(section, limits, supplied)
             reasoning = Reasoning(section.reasoning)
             if section.headers:
                 _add_headers(section.headers, section.backend, backend, secret)
         shard = str(self.shard or "")
         rates = resources.rate_limits(section.backend, backend.endpoint, section.name, shard, keys)
-        if backend.preferred_concurrency is not None and not stated:
+        if backend.preferred_concurrency is not None and not _states_concurrency(limits):
             limits = limits.model_copy(update={"concurrency": backend.preferred_concurrency})
         limits = _supported_limits(section, limits, backend, where)
         terms = [layer.later(where, section, limits, backend) for layer in resources.layers]
-        later = next(filter(None, terms), None)
         price = section.price
         if not backend.cacheable or (price is None and "free" in backend.features):
             price = FREE
-        evaluated = where == "model" and self.task is not None
         model = Model(
-            section, backend, limits, rates, price, where, beginnings, reasoning, evaluated, later
+            section,
+            backend,
+            limits,
+            rates,
+            price,
+            where,
+            beginnings,
+            reasoning,
+            evaluated=where == "model" and self.task is not None,
+            later=next(filter(None, terms), None),
         )
         if price is None:
             return replace(model, price=resources.prices.find(model.host, section.name))
         return model
+
+    def _supplied(self, section: ModelSection, where: str, limits: LimitsSection) -> dict[str, Any]:
+        """Return values that a backend may take in addition to its options, by name."""
+        task = self.task
+        return {
+            "read": lambda name: (row for _, row in rows(self._data.file(name))),
+            "gold": answers_by_id(task, self.instances, task.reference if task else None),
+            "wrong": answers_by_id(task, self.instances, task.wrong_answer if task else None),
+            "concurrency": limits.concurrency,
+            "timeout_s": limits.timeout_s,
+            "reply_mb": limits.reply_mb,
+            "model": section.name,
+            "servers": self.resources.servers,
+            "logs": self.logs / where.removesuffix(".model"),
+            "cache_dir": self.resources.settings.cache_dir,
+        }
+
+    def _backend(
+        self, section: ModelSection, limits: LimitsSection, supplied: dict[str, Any]
+    ) -> Backend:
+        """Build the backend of a model, with copies on a cluster if it is placed there."""
+        names = parameters(kind("backends").load(section.backend), given=False)
+        options = section.plugin_options(names)
+        path = section.options.get("path")
+        if path and isinstance(path, str):
+            options = {**options, "path": self._data.own(path)}
+        placement = section.placement
+        if placement is None:
+            backend: Backend = kind("backends").build(section.backend, options, **supplied)
+            return backend
+        if _states_concurrency(limits):  # each copy takes its share
+            supplied["concurrency"] = -(-limits.concurrency // placement.replicas)
+        engine = cluster(placement.engine)
+        return engine.place(section.backend, options, placement, supplied)
+
+    @property
+    def _data(self) -> DataFolder:
+        return DataFolder(self.resources.settings.data_dir, self.beside)
 
     def _limits(self, section: ModelSection) -> LimitsSection:
         """Return a model's limits.
@@ -331,59 +348,66 @@ class ModelBuilder:
         """
         limits = self.limits
         if isinstance(section, SecondModelSection):
-            own: LimitsSection = section.limits or LimitsSection()
             changes: dict[str, Any] = dict.fromkeys(LIMIT_KEYS.values(), None)
-            changes |= {name: getattr(own, name) for name in own.model_fields_set}
+            if section.limits is not None:
+                for name in section.limits.model_fields_set:
+                    changes[name] = getattr(section.limits, name)
             limits = limits.model_copy(update=changes)
         if self.shard is None or self.resources.shares_calls:
             return limits
-        stated = {key: whole for key in LIMIT_KEYS.values() if (whole := getattr(limits, key))}
-        for key, whole in stated.items():
-            if whole < (of := self.shard.of):
-                problem = f"limits.{key} is {whole:,}, which {of:,} shards cannot share."
+        parts: dict[str, int] = {}
+        for key in LIMIT_KEYS.values():
+            limit = getattr(limits, key)
+            if limit and limit < self.shard.of:
+                problem = f"limits.{key} is {limit:,}, which {self.shard.of:,} shards cannot share."
                 raise ConfigError(problem, "Raise it, or use fewer shards.")
-        parts = {key: self.shard.part(whole) for key, whole in stated.items()}
+            if limit:
+                parts[key] = self.shard.part(limit)
         return limits.model_copy(update=parts)
+
+
+def _states_concurrency(limits: LimitsSection) -> bool:
+    return "concurrency" in limits.model_fields_set
 
 
 def _add_headers(
     headers: Mapping[str, str], name: str, backend: Backend, secret: Callable[[str], str]
 ) -> None:
     """Make a backend send headers, with the variables in their values replaced."""
-    from harness.backends import HttpBackend
-
     if not isinstance(backend, HttpBackend):
         problem = f"The backend {name!r} sends no headers of a run file (model.headers)."
         raise ConfigError(problem, "Remove them, or use a backend for HTTP, such as openai.")
-    values = {one: secret(one) for text in headers.values() for one in VARIABLE.findall(text)}
-    filled = {
-        key: VARIABLE.sub(lambda found: values[found[1]], text) for key, text in headers.items()
-    }
-    backend.client.add_headers(filled, values.values())
+    secrets: dict[str, str] = {}
+    filled: dict[str, str] = {}
+    for key, text in headers.items():
+        for variable in VARIABLE.findall(text):
+            if variable not in secrets:
+                secrets[variable] = secret(variable)
+        filled[key] = VARIABLE.sub(lambda match: secrets[match[1]], text)
+    backend.client.add_headers(filled, secrets.values())
 
 
 def _supported_limits(
     section: ModelSection, limits: LimitsSection, backend: Backend, where: str
 ) -> LimitsSection:
     """Drop joint draws if the backend has none, or refuse them if they are set for this model."""
-    own = section.limits if isinstance(section, SecondModelSection) else limits
-    joint = SAMPLES_PER_CALL in backend.features
-    if limits.samples_per_call > 1 and (not joint or section.cache is False):
-        if own is not None and own.samples_per_call > 1:
-            problem = (
-                f"{where}: the backend {section.backend!r} draws one sample per call, or its "
-                "provider is not known to draw more (limits.samples_per_call)."
-            )
-            remedy = "'harness docs providers' lists those that do. Remove limits.samples_per_call."
-            if joint:
-                problem = (
-                    f"{where}: cache: false makes a call for each attempt, and "
-                    "limits.samples_per_call draws several with one call."
-                )
-                remedy = "Remove one of them."
-            raise ConfigError(problem, remedy)
+    draws_several = SAMPLES_PER_CALL in backend.features
+    if limits.samples_per_call == 1 or (draws_several and section.cache is not False):
+        return limits
+    stated = section.limits if isinstance(section, SecondModelSection) else limits
+    if stated is None or stated.samples_per_call == 1:
         return limits.model_copy(update={"samples_per_call": 1})
-    return limits
+    if draws_several:
+        problem = (
+            f"{where}: cache: false makes a call for each attempt, and limits.samples_per_call "
+            "draws several with one call."
+        )
+        raise ConfigError(problem, "Remove one of them.")
+    raise ConfigError(
+        f"{where}: the backend {section.backend!r} draws one sample per call, or its provider is "
+        "not known to draw more (limits.samples_per_call).",
+        "'harness docs providers' lists those that do. Remove limits.samples_per_call.",
+    )
 
 
 def build_models(run: RunFile, builder: ModelBuilder) -> None:
@@ -404,22 +428,24 @@ def ignored_urls(models: Iterable[Model]) -> Iterator[str]:
         options = model.section.options
         default = model.host == "api.anthropic.com" or not options.get("base_url")
         if default and is_set(variable) and not options.get("preset"):
-            own = f"-o model.base_url=${variable}"
-            how = own if model.where == "model" else f"set {model.where}.base_url."
-            said = f"{variable} is not used: {model.section.name} is called at"
-            yield f"{said} {shown_url(model.backend.endpoint)}. To use it: {how}"
+            remedy = f"set {model.where}.base_url."
+            if model.where == "model":
+                remedy = f"-o model.base_url=${variable}"
+            problem = f"{variable} is not used: {model.section.name} is called at"
+            yield f"{problem} {shown_url(model.backend.endpoint)}. To use it: {remedy}"
 
 
 def apply_limits(models: Sequence[Model]) -> None:
     """Apply the run file's rate limits. The lowest applies to models that share their limits."""
     for model in models:
-        sharing = [other.limits for other in models if other.rates is model.rates]
-        stated: dict[Unit, int] = {}
+        sharing = [sharer.limits for sharer in models if sharer.rates is model.rates]
+        lowest: dict[Unit, int] = {}
         for unit, key in LIMIT_KEYS.items():
-            figures = [figure for limits in sharing if (figure := getattr(limits, key)) is not None]
-            if figures:
-                stated[unit] = min(figures)
-        model.rates.set_limits(stated)
+            limits = [getattr(section, key) for section in sharing]
+            stated = [limit for limit in limits if limit is not None]
+            if stated:
+                lowest[unit] = min(stated)
+        model.rates.set_limits(lowest)
 
 
 def check_prices(models: Iterable[Model], resources: Resources) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -50,35 +50,36 @@ class HeldInstances:
     def __init__(self, task: Task[Any], most: int = MAX_HELD) -> None:
         self.task = task
         self._most = most
-        self._held: list[Instance[Any]] | None = None
+        self._instances: list[Instance[Any]] | None = None
 
     def __iter__(self) -> Iterator[Instance[Any]]:
-        return self._read() if self._held is None else iter(self._held)
+        return self._read() if self._instances is None else iter(self._instances)
 
     def release(self) -> None:
         """Free the memory. The next iteration reads the instances again."""
-        self._held = None
+        self._instances = None
 
     def _read(self) -> Iterator[Instance[Any]]:
-        held: list[Instance[Any]] | None = []
+        instances: list[Instance[Any]] | None = []
         ids = set[str]()
         for instance in self.task.instances():
-            if held is not None:
+            if instances is not None:
                 _check(instance, ids)
-                held.append(instance)
-                if len(held) > self._most:
-                    held = None
+                instances.append(instance)
+                if len(instances) > self._most:
+                    instances = None
             yield instance
-        self._held = held
+        self._instances = instances
 
 
 def _check(instance: Instance[Any], ids: set[str]) -> None:
     problem = ""
+    labels = (*instance.groups, *instance.groups.values())
     if not isinstance(instance.id, str):
         problem = "has an id that is not text"
     elif instance.id in ids:
         problem = "occurs twice"
-    elif not all(isinstance(one, str) for pair in instance.groups.items() for one in pair):
+    elif not all(isinstance(label, str) for label in labels):
         problem = f"has a group that is not text: {instance.groups!r:.80}"
     if problem:
         remedy = "Correct the task, then check it (harness docs plugins)."
@@ -95,7 +96,9 @@ class LimitedInstances:
     def __init__(
         self, instances: Iterable[Instance[Any]], limit: int, seed: int | None = None
     ) -> None:
-        self._instances, self._limit, self._seed = instances, limit, seed
+        self._instances = instances
+        self._limit = limit
+        self._seed = seed
         self._chosen: list[Instance[Any]] | None = None
 
     def __iter__(self) -> Iterator[Instance[Any]]:
@@ -125,15 +128,17 @@ class ShardInstances:
     """The instances of one shard. Instances with the same prompt share calls, and so a shard."""
 
     def __init__(self, instances: Iterable[Instance[Any]], task: Task[Any], shard: Shard) -> None:
-        self._instances, self._task, self._shard = instances, task, shard
+        self._instances = instances
+        self._task = task
+        self._shard = shard
         self._ids: set[str] | None = None
 
     def __iter__(self) -> Iterator[Instance[Any]]:
         if self._ids is None:
-            self._ids = {one.id for one in self._instances if self._is_own(one)}
-        return (one for one in self._instances if one.id in self._ids)
+            self._ids = {instance.id for instance in self._instances if self._has(instance)}
+        return (instance for instance in self._instances if instance.id in self._ids)
 
-    def _is_own(self, instance: Instance[Any]) -> bool:
+    def _has(self, instance: Instance[Any]) -> bool:
         prompt = prompt_hash(self._task, instance)
         return int(prompt, 16) % self._shard.of == self._shard.number - 1
 
@@ -145,11 +150,13 @@ def prompt_hash(task: Task[Any], instance: Instance[Any]) -> str:
 
 def run_instances(run: RunFile, data: HeldInstances) -> Iterable[Instance[Any]]:
     """Return a run's instances in order: round-robin over groups if it has a limit or budget."""
-    limit, instances = run.limit, data
+    limit = run.limit
     if limit is None and run.budget.usd is not None:
         limit = MOST
-    chosen = instances if limit is None else LimitedInstances(instances, limit, run.seed)
-    return chosen if run.part is None else ShardInstances(chosen, data.task, run.part)
+    instances: Iterable[Instance[Any]] = data
+    if limit is not None:
+        instances = LimitedInstances(data, limit, run.seed)
+    return instances if run.part is None else ShardInstances(instances, data.task, run.part)
 
 
 class OwedSample(NamedTuple):
@@ -258,60 +265,63 @@ class RunPlan:
             )
         return None
 
-    def verdicts(self, owed: OwedSample) -> Verdicts:
+    def verdicts(self, unfinished: OwedSample) -> Verdicts:
         """Return the recorded verdicts of a sample's first and latest rounds so far."""
         index = self.index
-        if index is None or not (rows := index.rows_of(owed.instance.id, owed.sample)):
+        if index is None or not (rows := index.rows_of(unfinished.instance.id, unfinished.sample)):
             return NO_VERDICTS
-        first, latest = (int(index.attempts.passed[row]) for row in (rows[0], rows[-1]))
-        return Verdicts(*(None if one < 0 else one == 1 for one in (first, latest)))
+        passed = index.attempts.passed
+        return Verdicts(_verdict(passed[rows[0]]), _verdict(passed[rows[-1]]))
 
-    def turn_verdicts(self, owed: OwedSample) -> list[bool | None]:
+    def turn_verdicts(self, unfinished: OwedSample) -> list[bool | None]:
         """Return the recorded verdicts on a conversation's turns so far (None: missing).
 
         Turns that were judged without a verdict are left out.
         """
         if self.index is None or (table := self.index.attempts.turns) is None:
             return []
-        rows = self.index.rows_of(owed.instance.id, owed.sample)[: owed.round - 1]
-        counting = [row for row in rows if not self.index.neutral[row]]
-        return [None if table.passed[row] < 0 else bool(table.passed[row]) for row in counting]
+        rows = self.index.rows_of(unfinished.instance.id, unfinished.sample)[: unfinished.round - 1]
+        neutral = self.index.neutral
+        return [_verdict(table.passed[row]) for row in rows if not neutral[row]]
 
     def count(self) -> tuple[int, int]:
         """Return the total number of the run's samples, and the number of unfinished samples."""
-        total = owed = 0
+        total = unfinished = 0
         for instance in self.instances:
             turns = self.turns(instance)
             for sample in range(self.run.samples):
                 total += 1
-                owed += self._owed_round(instance.id, sample, turns) is not None
-        return total, owed
+                unfinished += self._owed_round(instance.id, sample, turns) is not None
+        return total, unfinished
 
     def turns(self, instance: Instance[Any]) -> int:
         """Return an instance's number of user turns, or the maximum for a played user."""
-        found = most_turns(self.task, instance)
-        if found > MOST_ROUNDS:
-            problem = f"{instance.id!r:.60} has {found:,} turns."
+        turns = most_turns(self.task, instance)
+        if turns > MOST_ROUNDS:
+            problem = f"{instance.id!r:.60} has {turns:,} turns."
             raise ConfigError(problem, f"Give it at most {MOST_ROUNDS:,}.")
-        if found > 1:
-            self._refuse_turns(instance)
-        return found
+        if turns > 1:
+            self._check_conversation(instance)
+        return turns
 
-    def _refuse_turns(self, instance: Instance[Any]) -> None:
-        run, of = self.run, f"{instance.id!r:.60} is a conversation of several turns"
+    def _check_conversation(self, instance: Instance[Any]) -> None:
+        """Raise ConfigError if the run file asks for what a conversation cannot have."""
+        run = self.run
+        conversation = f"{instance.id!r:.60} is a conversation of several turns"
         if run.user is None and user_role(self.task, instance) is not None:
             problem = f"{instance.id!r:.60} has a user that a model plays, and there is no model."
             raise ConfigError(problem, "Add user: {model: …} to the run file (harness docs jsonl).")
         if run.rounds.max > 1:
-            problem = f"{of}, and rounds.max asks for feedback: they cannot be combined."
+            problem = f"{conversation}, and rounds.max asks for feedback: they cannot be combined."
             raise ConfigError(problem, "Set rounds.max to 1, or give each row one turn.")
         if run.task.shots.n:
-            raise ConfigError(f"{of}, which takes no shots.", "Remove task.shots.")
-        run.refuse_tools(of)
+            raise ConfigError(f"{conversation}, which takes no shots.", "Remove task.shots.")
+        run.refuse_tools(conversation)
         if run.polish is not None:
-            raise ConfigError(f"{of}, which is not paraphrased.", "Remove polish.")
+            raise ConfigError(f"{conversation}, which is not paraphrased.", "Remove polish.")
         if "conversation" not in self.features:
-            problem = f"{of}, but the backend {run.model.backend!r} accepts a single prompt."
+            backend = run.model.backend
+            problem = f"{conversation}, but the backend {backend!r} accepts a single prompt."
             raise ConfigError(problem, "Use a backend with a chat API (harness docs providers).")
 
     def _owed_round(self, instance: str, sample: int, turns: int) -> int | None:
@@ -329,34 +339,98 @@ class RunPlan:
         )
 
     def request(
-        self, owed: OwedSample, number: int, messages: tuple[Message, ...], prompt: str
+        self, unfinished: OwedSample, number: int, messages: tuple[Message, ...], prompt: str
     ) -> Request:
         """Build a sample's request for a round. ``prompt`` is the messages' hash."""
-        instance, sample = owed.instance, owed.sample
+        instance = unfinished.instance
         # Later rounds follow a different answer anyway.
-        redraw = owed.redraw if number == owed.round else 0
+        redraw = unfinished.redraw if number == unfinished.round else 0
         decoding = self.run.decoding
         if decoding.constraint == "task":
             decoding = replace(decoding, constraint=self.task.constraint(instance))
-        seed, unsent = None, self.run.seed
-        if self.run.seed is not None and "seed" in self.features:
-            unsent = None
+        seed = None
+        unsent_seed = self.run.seed
+        if unsent_seed is not None and "seed" in self.features:
             # Greedy answers to a prompt are the same whatever the seed, so they share a call.
-            own = OWN_DRAWS in self.features and decoding.temperature != 0
+            drawn = OWN_DRAWS in self.features and decoding.temperature != 0
             seed = provider_seed(
-                self.run.seed, prompt, sample, redraw, instance.id if own else None
+                unsent_seed, prompt, unfinished.sample, redraw, instance.id if drawn else None
             )
-        origin = Origin(instance.id, sample, number, owed.turns if owed.turns > 1 else 0)
-        asked = (self.run.model.name, messages, decoding, sample, origin, seed, redraw)
-        request = Request(*asked, unsent_seed=unsent)
+            unsent_seed = None
+        request = Request(
+            self.run.model.name,
+            messages,
+            decoding,
+            unfinished.sample,
+            Origin(
+                instance.id,
+                unfinished.sample,
+                number,
+                unfinished.turns if unfinished.turns > 1 else 0,
+            ),
+            seed,
+            redraw,
+            unsent_seed=unsent_seed,
+        )
         adapted = self.task.adapted_request(instance, request)
         if adapted is request:
             return request
-        dropped: dict[str, Any] = {
-            name: () if name == "stop" else None
-            for name in ("temperature", "top_p", "max_tokens", "stop")
-            if name not in self.features
-        }
-        if not dropped:
+        unsupported: dict[str, Any] = {}
+        for name in ("temperature", "top_p", "max_tokens", "stop"):
+            if name not in self.features:
+                unsupported[name] = () if name == "stop" else None
+        if not unsupported:
             return adapted
-        return structs.replace(adapted, decoding=replace(adapted.decoding, **dropped))
+        return structs.replace(adapted, decoding=replace(adapted.decoding, **unsupported))
+
+
+def _verdict(passed: int) -> bool | None:
+    """Return a recorded verdict, which is a number below 0 if there is none."""
+    return None if passed < 0 else bool(passed)
+
+
+class CachedDraws:
+    """The samples whose answers may have been drawn again by earlier sessions of a run.
+
+    If such a run (``--retry``) has lost lines, the replies to all draws are in the cache: they are
+    restored in order, so that the newest counts and the next retry draws a new one. Only then does
+    a session ask for what the cache lacks: a round after an answer that a later draw replaces may
+    never have been asked for.
+
+    Args:
+        read: Returns the run's plan with its present attempts.
+        retried: The outcomes and finish reasons that any session has retried.
+        repeated: The number of answers that replaced another one, None if it is unknown.
+    """
+
+    def __init__(
+        self, read: Callable[[], RunPlan], retried: frozenset[str], repeated: int | None
+    ) -> None:
+        self._read = read
+        self._retried = retried
+        self._repeated = repeated
+        self._seen = set[tuple[str, int, int, int]]()
+        self.plan = read()
+
+    def next(self) -> Iterator[OwedSample]:
+        """Yield the samples that lack an answer or may have a later draw. Each draw comes once."""
+        self.plan = self._retrying(self._read())
+        for unfinished in self.plan.owed():
+            draw = (unfinished.instance.id, unfinished.sample, unfinished.round, unfinished.redraw)
+            if draw not in self._seen:
+                self._seen.add(draw)
+                yield unfinished
+
+    def lacks(self) -> bool:
+        """Return whether an answer that earlier sessions retried has been drawn only once."""
+        plan = self._read()
+        if self._repeated is not None and plan.index and plan.index.repeated >= self._repeated:
+            return False
+        names = {(sample.instance.id, sample.sample) for sample in plan.owed()}
+        for sample in self._retrying(plan).owed():
+            if sample.redraw == 1 and (sample.instance.id, sample.sample) not in names:
+                return True
+        return False
+
+    def _retrying(self, plan: RunPlan) -> RunPlan:
+        return replace(plan, retried=self._retried)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
@@ -16,17 +17,18 @@ from harness.config.settings import Settings
 from harness.declarations import declared_members
 from harness.engine import models
 from harness.engine.changes import check_changes
-from harness.engine.crashes import with_on_error
-from harness.engine.job import ONLY_VARIANT, FileVariant, Job
-from harness.engine.observing import build_observers
+from harness.engine.infrastructure import run_copies
+from harness.engine.job import ONLY_VARIANT, FileVariant, Job, PlayedUser
 from harness.engine.plan import FewShotPrompts, HeldInstances, run_instances
+from harness.engine.recorder import build_observers
 from harness.engine.resolving import build_task, resolved
-from harness.engine.run_copies import run_copies
 from harness.engine.turns import as_of
 from harness.errors import ConfigError, DataInvalid, RunConflict, Unparseable, nearest, option
-from harness.plugin_loader import Kind
-from harness.ports import CONSTRAINTS, LOGLIKELIHOODS, Backend, Task, overrides
+from harness.plugin_loader import FILE, Kind, kind
+from harness.ports import APPLICATION, CONSTRAINTS, LOGLIKELIHOODS, Backend, Task, overrides
 from harness.records import ConstraintKind, Decoding, DecodingConstraint, Origin, Request
+from harness.scoring.patterns import Pattern
+from harness.scoring.validators import validator
 from harness.store.run_folder import RunFolder
 from harness.store.runs import run_name
 
@@ -64,7 +66,7 @@ def prepare(
     variant: FileVariant = ONLY_VARIANT,
     rescore: bool = False,
 ) -> Job:
-    """Check a run file, and build its task, models, judges and shots.
+    """Build a run's task, models, judges and shots, and check that they suit each other.
 
     ``resources`` are shared with other runs of this process (default: new ones). Failed calls, and
     attempts whose outcome or finish reason is in ``retried``, are to be made again. ``variant`` is
@@ -75,24 +77,27 @@ def prepare(
     copies = run_copies(settings)
     if copies is not None and (message := copies.pull(folder)):
         logger.warning(message)
+    only = None  # the limit of this session, if the run has a larger one
+    if folder.begun() and run.limit is not None:
+        before = folder.read_config().limit
+        if before is None or before > run.limit:
+            only = run.limit
+            run = run.model_copy(update={"limit": before})
     resources = resources or models.Resources(settings)
-    run, only = resolved(run), None
-    if folder.begun():
-        limit, before = run.limit, folder.read_config().limit
-        if limit is not None and (before is None or before > limit):
-            run, only = run.model_copy(update={"limit": before}), limit
+    run = resolved(run)
     task = build_task(run, settings)
     data = HeldInstances(task)
-    asked = run_instances(run, data)
     builder = models.ModelBuilder(
-        *(resources, run.limits, folder.servers, task, asked), run.folder, run.part
+        resources, run.limits, folder.servers, task, run_instances(run, data), run.folder, run.part
     )
-    run, model = with_on_error(run, builder.build(run.model), folder)
-    _check(run, model, task)
-    paraphraser = builder.build(run.polish, "polish") if run.polish else None
-    user = None
+    run, model = _with_on_error(run, builder.build(run.model), folder)
+    paraphraser: models.Model | None = None
+    user: PlayedUser | None = None
     judges: tuple[JudgeModel, ...] = ()
     shots: FewShotPrompts | None = None
+    if run.polish:
+        run.polish.check_task(run.task.name, task)
+        paraphraser = builder.build(run.polish, "polish")
     if run.user:
         build_user = Kind("section_builders").load("user")
         user = build_user(run.user, builder, run.seed)
@@ -101,10 +106,16 @@ def prepare(
 
         judges = build_judges(run, task, builder)
     if run.task.shots.n:
+        task.check_shots()
         build_shots = Kind("section_builders").load("task.shots")
         shots = build_shots(run, task, settings, folder, variant.runs)
     job = Job(
-        *(run, folder, task, data, model, settings),
+        run=run,
+        folder=folder,
+        task=task,
+        data=data,
+        model=model,
+        settings=settings,
         paraphraser=paraphraser,
         user=user,
         judges=judges,
@@ -116,27 +127,60 @@ def prepare(
         copies=copies,
         only=only,
     )
-    if run.budget.usd is not None:
-        models.check_prices(job.models, resources)
-    check_changes(job)
-    if shots is not None:
-        shots.check(job.instances)
+    _check(job, resources)
     return job
 
 
-def _check(run: RunFile, model: models.Model, task: Task[Any]) -> None:
-    """Raise ConfigError if sections of a run file do not suit the model, the task or each other."""
-    check_measure(run, task)
+def _with_on_error(
+    run: RunFile, model: models.Model, folder: RunFolder
+) -> tuple[RunFile, models.Model]:
+    """Return a run file and its model with ``on_error`` filled in.
+
+    By default, crashes count as failures if the backend is the system under test itself, rather
+    than a way to reach it: a function, or the user's own class without a server. A run that began
+    in an earlier version, which excluded crashes, continues to do so.
+
+    Raises:
+        ConfigError: If crashes shall count, but the backend calls a provider.
+    """
+    section = run.model
+    on_error = section.on_error
+    backends = kind("backends")
+    own_code = section.backend.endswith(FILE) or section.backend in backends.registered()
+    is_application = APPLICATION in model.backend.features
+    if on_error == "fail" and not (own_code or is_application):
+        problem = f"model.on_error: fail is for your own application, not for {section.backend!r}."
+        remedy = "Remove it: a provider's failed calls have no verdict, and are made again."
+        raise ConfigError(problem, remedy)
+    if on_error is None and (is_application or (own_code and not model.backend.endpoint)):
+        on_error = "fail"
+        if folder.begun():
+            on_error = folder.read_config().model.on_error or "exclude"
+    section = section.model_copy(update={"on_error": on_error})
+    return run.model_copy(update={"model": section}), replace(model, section=section)
+
+
+def _check(job: Job, resources: models.Resources) -> None:
+    """Raise an error if parts of a run do not suit each other, or the run's earlier sessions.
+
+    Raises:
+        ConfigError: If sections of the run file do not suit the model, the task or each other.
+        RunConflict: If the run cannot continue.
+    """
+    run = job.run
+    backend = job.model.backend
+    check_measure(run, job.task)
     if run.check is not None:
-        check_bounds(run, run.check, task)
-    model.check(run)
-    check_decoding(run, model.backend, task)
-    run.check_conversation(model.backend)
-    if run.task.shots.n:
-        task.check_shots()
-        run.task.shots.check_backend(run.model.backend, model.backend)
-    if run.polish is not None:
-        run.polish.check_task(run.task.name, task)
+        check_bounds(run, run.check, job.task)
+    job.model.check(run)
+    check_decoding(run, backend, job.task)
+    run.check_conversation(backend)
+    run.task.shots.check_backend(run.model.backend, backend)
+    if run.budget.usd is not None:
+        models.check_prices(job.models, resources)
+    check_changes(job)
+    if job.shots is not None:
+        job.shots.check(job.instances)
 
 
 def prepare_all(
@@ -168,10 +212,9 @@ def prepare_all(
     for name, (variant, run) in zip(names, runs.items(), strict=True):
         if only not in ("", variant):
             continue
-        member = FileVariant(variant, names, () if extends else [*filter(None, runs)])
-        settings = resources.settings
+        file_variant = FileVariant(variant, names, () if extends else [*filter(None, runs)])
         try:
-            jobs[variant] = job = prepared(run, name, settings, variant=member)
+            jobs[variant] = job = prepared(run, name, resources.settings, variant=file_variant)
             job.fingerprint  # noqa: B018 (a missing package ends all runs before the first call)
         except ConfigError as error:
             where = f"Variant {variant!r}: " if variant else ""
@@ -188,20 +231,20 @@ LIKELIHOODS_REMEDY = (
 
 def check_decoding(run: RunFile, backend: Backend, task: Task[Any]) -> None:
     """Raise ConfigError if the backend does not accept the parameters of the run or its task."""
-    name, here = run.model.backend, backend.endpoint
+    name = run.model.backend
     backend.check_decoding(name, run.decoding)
-    kind = _constraint_kind(run, task)
-    if kind is not None and kind not in backend.features:
+    constraint = _constraint_kind(run, task)
+    if constraint is not None and constraint not in backend.features:
         accepted = ", ".join(sorted(CONSTRAINTS & backend.features)) or "none"
         raise ConfigError(
-            f"The backend {name!r} cannot constrain answers by a {kind} "
-            f"(here: {here or 'no server'}; it accepts {accepted}).",
+            f"The backend {name!r} cannot constrain answers by a {constraint} "
+            f"(here: {backend.endpoint or 'no server'}; it accepts {accepted}).",
             "If its server can, set model.preset to that server or, for a gateway, to the provider "
             "behind it. model.base_url stays as it is (harness docs providers).",
         )
     _check_needs(run, backend, task)
-    limited = run.decoding.max_tokens is not None
-    if "max_tokens_required" in backend.features and not (limited or _sets_max_tokens(task)):
+    needed = "max_tokens_required" in backend.features and run.decoding.max_tokens is None
+    if needed and not _sets_max_tokens(task):
         raise ConfigError(f"The backend {name!r} needs decoding.max_tokens.", "Set it.")
 
 
@@ -213,8 +256,7 @@ def _constraint_kind(run: RunFile, task: Task[Any]) -> ConstraintKind | None:
     if isinstance(constraint, DecodingConstraint):
         _check_valid(constraint)
         return constraint.kind
-    kind = task.constraint_kind
-    if kind is None:
+    if task.constraint_kind is None:
         raise ConfigError(
             f"The task {run.task.name!r} defines no constraint for its answers.",
             "Write the constraint itself, such as decoding.constraint: {regex: …}.",
@@ -222,37 +264,34 @@ def _constraint_kind(run: RunFile, task: Task[Any]) -> ConstraintKind | None:
     for instance in task.instances():  # a row may have no constraint
         for turn in range(task.turns(instance)):
             task.constraint(as_of(task, instance, [""] * turn))
-    return kind
+    return task.constraint_kind
 
 
 def _check_valid(constraint: DecodingConstraint) -> None:
     if constraint.json_schema is not None:
-        from harness.scoring.validators import validator
-
         try:
             validator(constraint.json_schema)
         except DataInvalid as error:
             where = "decoding.constraint.json_schema"
             raise ConfigError(f"{where}: {error.message}", error.remedy) from None
     if constraint.regex is not None:
-        from harness.scoring.patterns import Pattern
-
         Pattern(constraint.regex, "decoding.constraint.regex")
 
 
 def _check_needs(run: RunFile, backend: Backend, task: Task[Any]) -> None:
-    name, here = repr(run.model.backend), backend.endpoint or "offline"
-    needed = task.needed_features
+    name = repr(run.model.backend)
     if preset := run.model.options.get("preset"):
         name += f" with the preset {preset!r}"
-    for feature in sorted(needed - backend.features):
+    for feature in sorted(task.needed_features - backend.features):
         problem = f"The task needs {feature}, which the backend {name} does not give"
-        problem += f" (here: {here})."
+        problem += f" (here: {backend.endpoint or 'offline'})."
         raise ConfigError(problem, LIKELIHOODS_REMEDY if feature == LOGLIKELIHOODS else "")
-    if LOGLIKELIHOODS in needed and run.limits.batch is not None:
-        raise ConfigError("Log-likelihoods are not requested in batches.", "Remove limits.batch.")
-    if LOGLIKELIHOODS in needed and run.rounds.max > 1:
-        raise ConfigError("Log-likelihoods have no further rounds.", "Set rounds.max to 1.")
+    if LOGLIKELIHOODS in task.needed_features:
+        if run.limits.batch is not None:
+            problem = "Log-likelihoods are not requested in batches."
+            raise ConfigError(problem, "Remove limits.batch.")
+        if run.rounds.max > 1:
+            raise ConfigError("Log-likelihoods have no further rounds.", "Set rounds.max to 1.")
     if run.samples < task.needed_samples:
         problem = f"The task's metrics are over {task.needed_samples} samples per instance."
         raise ConfigError(problem, f"Set samples: {task.needed_samples}.")

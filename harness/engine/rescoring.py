@@ -31,9 +31,15 @@ from harness.analysis.rescoring import (
 )
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.engine.assessment import Assessment, ScoreWarnings, crashed, feedback, warnings_of
+from harness.engine.assessment import (
+    Assessment,
+    LongAnswers,
+    ScoreWarnings,
+    crashed,
+    feedback,
+    warnings_of,
+)
 from harness.engine.job import Job
-from harness.engine.long_answers import LongAnswers
 from harness.engine.plan import Opening, prompt_hash
 from harness.engine.reasoning import Answers, RecordedReasoning
 from harness.engine.resolving import build_task
@@ -61,6 +67,10 @@ LOST_MARKS = (
 AttemptAssessor: TypeAlias = Callable[[Attempt, Reply], Assessment]
 
 BATCH = 200  # attempts per batch: a second with slow checkers, and far longer than sending them
+
+
+JudgedAttempt: TypeAlias = tuple[Attempt, Sequence[Judgement | None]]
+"""An attempt, and its judgements by the deciding judges."""
 
 
 class Batch(NamedTuple):
@@ -95,21 +105,20 @@ def batches(task: Task[Any], recorded: AttemptIndex) -> Iterator[Batch]:
     """
     left = np.ones(len(recorded), np.bool_)
     instances: list[tuple[Instance[Any] | None, int]] = []
-    rows: list[range] = []
-    n = 0
+    rows: list[int] = []
     for instance in task.instances():
         instance_rows = recorded.rows_of(instance.id)
         if not instance_rows:
             continue
         left[instance_rows.start : instance_rows.stop] = False
         instances.append((instance, len(instance_rows)))
-        rows.append(instance_rows)
-        n += len(instance_rows)
-        if n >= BATCH:
-            yield _batch(recorded, instances, np.concatenate(rows))
-            instances, rows, n = [], [], 0
-    if n:
-        yield _batch(recorded, instances, np.concatenate(rows))
+        rows += instance_rows
+        if len(rows) >= BATCH:
+            yield _batch(recorded, instances, np.array(rows))
+            instances = []
+            rows = []
+    if rows:
+        yield _batch(recorded, instances, np.array(rows))
     if not left.any():
         return
     order = recorded.in_order()
@@ -152,11 +161,12 @@ class Rescorer:
         judged: Collection[Outcome],
     ) -> None:
         self._setup = pickle.dumps((run, settings.data_dir, attempts, judged))
-        self._task, self._attempts, self._judged = task, attempts, judged
+        self._task = task
+        self._attempts = attempts
+        self._judged = judged
         self._reasoning = Reasoning(run.model.reasoning)
         self._unscored: list[str] = []
-        report = self._unscored.append
-        self._long_answers = LongAnswers(task, run, settings, report)
+        self._long_answers = LongAnswers(task, run, settings, self._unscored.append)
 
     def __reduce__(self) -> tuple[Callable[[bytes], Rescorer], tuple[bytes]]:
         return _rescorer, (self._setup,)
@@ -173,7 +183,9 @@ class Rescorer:
         reasoning = RecordedReasoning(self._reasoning)
         rounds = SampleRounds(reasoning)
         judged_attempts = zip(rounds.of(attempts), judgements, strict=True)
-        changes, changed, lines = VerdictChanges(), list[VerdictChange](), bytearray()
+        changes = VerdictChanges()
+        changed: list[VerdictChange] = []
+        lines = bytearray()
         warnings = ScoreWarnings()
         for instance, n in batch.instances:
             assess = prompt = None
@@ -181,8 +193,7 @@ class Rescorer:
                 assess = _assessing(self._task, instance, rounds, self._long_answers.assess)
                 if instance.cluster is None:
                     prompt = prompt_hash(self._task, instance)
-            of_instance = islice(judged_attempts, n)
-            rescored = _with_new_scores(of_instance, self._judged, assess, prompt)
+            rescored = _with_new_scores(islice(judged_attempts, n), self._judged, assess, prompt)
             for attempt, scored, verdicts in rescored:
                 lines += line(scored) + b"\n"
                 warnings.update(warnings_of(scored.scores))
@@ -190,10 +201,15 @@ class Rescorer:
                     changed.append(change)
         unscored = list(self._unscored)
         self._unscored.clear()
-        n = len(batch.offsets)
-        separated, unknown = reasoning.separated, reasoning.unknown
         return ScoredBatch(
-            n, bytes(lines), changes, changed, unscored, separated, unknown, warnings
+            len(batch.offsets),
+            bytes(lines),
+            changes,
+            changed,
+            unscored,
+            reasoning.separated,
+            reasoning.unknown,
+            warnings,
         )
 
 
@@ -246,7 +262,7 @@ decode_judgement = msgspec.json.Decoder(Judgement).decode
 
 
 def _with_new_scores(
-    judged_attempts: Iterable[tuple[Attempt, Sequence[Judgement | None]]],
+    judged_attempts: Iterable[JudgedAttempt],
     judged: Collection[Outcome],
     assess: AttemptAssessor | None,
     prompt: str | None = None,
@@ -257,28 +273,34 @@ def _with_new_scores(
     is given, answers to other prompts get no scores: rows without ids may have changed places.
     """
     for attempt, judgements in judged_attempts:
-        gone = prompt not in (None, attempt.cluster)
-        scored = _rescored(None if gone else assess, attempt)
-        before, now = (
-            verdict_over(version.passed, version.scores, judgements)
-            if version.outcome in judged
-            else version.passed
-            for version in (attempt, scored)
-        )
+        is_same_prompt = prompt in (None, attempt.cluster)
+        scored = _rescored(assess if is_same_prompt else None, attempt)
+        verdicts = []
+        for version in (attempt, scored):
+            passed = version.passed
+            if version.outcome in judged:
+                passed = verdict_over(passed, version.scores, judgements)
+            verdicts.append(passed)
+        before, now = verdicts
         yield attempt, scored, (before, now)
 
 
 def _rescored(assess: AttemptAssessor | None, attempt: Attempt) -> Rescored:
-    now = (attempt.outcome, attempt.passed, attempt.scores, attempt.error)
+    assessment = Assessment(attempt.outcome, None, {}, GONE)
     if attempt.outcome == "error":  # a failed call stays a failed call
-        pass
-    elif assess is None:
-        now = (attempt.outcome, None, {}, GONE)
-    else:
-        reply = Reply(attempt.text or "", attempt.finish_reason or "")
-        outcome, passed, scores, problem = assess(attempt, reply)
-        now = (outcome, passed, scores, problem or None)
-    return Rescored(attempt.v, attempt.instance, attempt.sample, attempt.round, *now)
+        assessment = Assessment("error", attempt.passed, attempt.scores, attempt.error or "")
+    elif assess is not None:
+        assessment = assess(attempt, Reply(attempt.text or "", attempt.finish_reason or ""))
+    return Rescored(
+        attempt.v,
+        attempt.instance,
+        attempt.sample,
+        attempt.round,
+        assessment.outcome,
+        assessment.passed,
+        assessment.scores,
+        assessment.problem or None,
+    )
 
 
 class ScoredAgain(NamedTuple):
@@ -309,19 +331,22 @@ def rescore(job: Job) -> ScoredAgain:
         RunConflict: If a prompt or constraint has changed, if an instance is no longer in the data,
             or if answers have reasoning, and ``model.reasoning`` has lost some of its marks.
     """
-    recorded, plan = AttemptIndex(job.folder.attempts), job.plan()
+    recorded = AttemptIndex(job.folder.attempts)
+    plan = job.plan()
     rounds_before = SampleRounds(RecordedReasoning(job.model.reasoning))
     earlier = Reasoning(job.folder.read_config().model.reasoning)
     has_lost_marks = not {*earlier.marks} <= {*job.model.reasoning.marks}
     long_answers = LongAnswers(job.task, job.run, job.settings)
-    seen = changed = revalued = dropped = 0
+    n = changed = revalued = dropped = 0
     with replacing(job.folder.attempts) as temporary, contextlib.closing(long_answers):
         shutil.copyfile(job.folder.attempts, temporary)
         with JsonLinesWriter(temporary, job.folder.seal()) as file:
             for instance in job.task.instances():
                 rows = recorded.rows_of(instance.id)
-                seen += len(rows)
-                opening = plan.opening(instance) if rows else None
+                if not rows:
+                    continue
+                n += len(rows)
+                opening = plan.opening(instance)
                 assess = _assessing(job.task, instance, rounds_before, long_answers.assess)
                 judgements = recorded.said(
                     np.asarray(rows, np.intp), decode_judgement, _deciding(recorded)
@@ -334,7 +359,7 @@ def rescore(job: Job) -> ScoredAgain:
                 triples = _with_new_scores(pairs, recorded.register.judged, assess)
                 for _, rounds in groupby(triples, key=lambda triple: triple[0].sample):
                     before, scores, verdicts = zip(*rounds, strict=True)
-                    if opening is None or not _same_prompt(job, instance, opening, before[0]):
+                    if not _same_prompt(job, instance, opening, before[0]):
                         raise _not_the_same(job, f"the prompt of {instance.id!r:.60} has changed")
                     scored = _sample(job, instance, before, scores)
                     now = [replace(attempt, cluster=opening.cluster) for attempt in scored]
@@ -342,13 +367,13 @@ def rescore(job: Job) -> ScoredAgain:
                     changed += sum(old is not new for old, new in verdicts)
                     values = zip(map(_values, before), map(_values, scores), strict=True)
                     revalued += sum(old != new for old, new in values)
-                    recorded_lines = list(islice(lines, len(before)))
-                    for attempt in now if list(map(line, now)) != recorded_lines else ():
-                        file.append(attempt)
-        if seen < len(recorded):
+                    if list(map(line, now)) != list(islice(lines, len(before))):
+                        for attempt in now:
+                            file.append(attempt)
+        if n < len(recorded):
             raise _not_the_same(job, "some of its instances are not in the data")
         record_rescoring(job.folder.path)
-    return ScoredAgain(seen, changed, revalued, dropped)
+    return ScoredAgain(n, changed, revalued, dropped)
 
 
 MOST_COMPARED = 1_000  # instances whose prompts `has_same_prompts` compares
@@ -394,8 +419,11 @@ def _sample(
 ) -> list[Attempt]:
     """Return a sample's rescored attempts, up to the first with new feedback."""
     attempts: list[Attempt] = []
-    turns, played = job.task.turns(instance), user_role(job.task, instance) is not None
+    answers: list[str] = []
+    turns = job.task.turns(instance)
+    is_played = user_role(job.task, instance) is not None
     for number, (attempt, scored) in enumerate(zip(rounds, scores, strict=True), start=1):
+        answers.append(attempt.text or "")
         now = replace(
             attempt,
             groups=instance.groups,
@@ -403,20 +431,18 @@ def _sample(
             passed=scored.passed,
             scores=scored.scores,
             error=scored.error,
-            turns=attempt.turns if played else turns if turns > 1 else UNSET,
         )
-        if played:
-            attempts.append(now)
-            continue
-        if attempt.turns or now.turns:
-            answers = [earlier.text or "" for earlier in rounds[:number]]
-            following = user_turn(job.task, instance, answers) if number < turns else None
-            if attempt.feedback not in (None, following):
-                return [*attempts, replace(now, feedback=None)]
-            attempts.append(now)
-            continue
-        same = now.outcome == attempt.outcome and line(now.scores) == line(attempt.scores)
-        if not same and not _same_feedback(job, instance, now):
+        if not is_played:
+            now = replace(now, turns=turns if turns > 1 else UNSET)
+        if is_played:
+            goes_on = True
+        elif attempt.turns or now.turns:
+            next_turn = user_turn(job.task, instance, answers) if number < turns else None
+            goes_on = attempt.feedback in (None, next_turn)
+        else:
+            same = now.outcome == attempt.outcome and line(now.scores) == line(attempt.scores)
+            goes_on = same or _same_feedback(job, instance, now)
+        if not goes_on:
             return [*attempts, replace(now, feedback=None)]
         attempts.append(now)
     return attempts

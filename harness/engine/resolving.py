@@ -1,8 +1,11 @@
-"""Resolves the models and the task that a run file names, and the plug-ins' defaults."""
+"""Resolves what a run file names: its models, its task, the plug-ins' defaults, and other runs."""
 
+import hashlib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,10 +13,13 @@ from harness.config.run_file import RunFile
 from harness.config.sections import JudgeSection, ModelSection
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError, nearest
 from harness.plugin_interface import parameters
 from harness.plugin_loader import CODE, FILE, kind
-from harness.ports import Task, decides_by_criteria
+from harness.ports import Task, decides_by_criteria, overrides
+from harness.scoring.checks import is_file
+from harness.store.run_folder import RunFolder, change
+from harness.store.runs import find_run
 
 S = TypeVar("S", bound=ModelSection)
 
@@ -60,8 +66,10 @@ def refuse_other_address(
     file.
     """
     section = tree.get("model")
-    url = section.get("base_url") if isinstance(section, Mapping) else None
-    if not url or any(one.startswith("model.base_url=") for one in overrides):
+    if not isinstance(section, Mapping):
+        return
+    url = section.get("base_url")
+    if not url or any(text.startswith("model.base_url=") for text in overrides):
         return
     backend = kind("backends").load(named_model(model)["backend"])
     if "base_url" in parameters(backend, given=False):
@@ -104,14 +112,16 @@ def code_hashes(run: RunFile) -> dict[str, str]:
 
     The names begin with `CODE`. Earlier versions hashed otherwise, under names without it.
     """
-    models = [run.model, *(judge.model for judge in run.judges)]
-    models += [run.polish] if run.polish else []
-    models += [run.user.model] if run.user else []
-    named = [("tasks", run.task.name)]
-    named += [("backends", model.backend) for model in models]
-    named += [("judges", judge.name) for judge in run.judges]
+    plugins = [("tasks", run.task.name), ("backends", run.model.backend)]
+    if run.polish:
+        plugins.append(("backends", run.polish.backend))
+    if run.user:
+        plugins.append(("backends", run.user.model.backend))
+    for judge in run.judges:
+        plugins.append(("backends", judge.model.backend))
+        plugins.append(("judges", judge.name))
     hashes: dict[str, str] = {}
-    for kind_name, name in named:
+    for kind_name, name in plugins:
         if digest := kind(kind_name).own_sha256(name):
             hashes[f"{CODE}{kind_name}/{name}_sha256"] = digest
     return hashes
@@ -122,8 +132,8 @@ def resolved(run: RunFile) -> RunFile:
     task = partial(_options, "tasks", run.task.name)
     shots = run.task.shots
     if shots.source:
-        given = task({**run.task.options, **shots.source})
-        shots = shots.model_copy(update={"source": {key: given[key] for key in shots.source}})
+        options = task({**run.task.options, **shots.source})
+        shots = shots.model_copy(update={"source": {key: options[key] for key in shots.source}})
     return run.model_copy(
         update={
             "task": run.task.with_options(task(run.task.options), shots=shots),
@@ -138,8 +148,8 @@ def resolved(run: RunFile) -> RunFile:
 def resolved_judge(section: JudgeSection) -> JudgeSection:
     """Return a judge's section with the defaults of its plug-ins' options filled in."""
     options = _options("judges", section.name, section.options)
-    named = {"name": section.name, "as": section.as_, "model": _resolved(section.model)}
-    return JudgeSection.model_validate({**options, **named})
+    fields = {"name": section.name, "as": section.as_, "model": _resolved(section.model)}
+    return JudgeSection.model_validate({**options, **fields})
 
 
 def _resolved(section: S) -> S:
@@ -153,3 +163,120 @@ def _resolved(section: S) -> S:
 
 def _options(kind_name: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
     return kind(kind_name).options(name, options).model_dump(mode="json")
+
+
+# Recordings that a run replays. A recording may grow between the sessions of a run. If it has
+# changed otherwise, the run's scores are those of other answers.
+
+RECORDING = "recording_sha256"
+"""The end of a recording's name in a fingerprint. The value is the file's SHA-256 and size."""
+
+
+def recording_hashes(run: RunFile, settings: Settings) -> dict[str, str]:
+    """Return the hash of each recording that a model of the run replays, by name."""
+    recordings = _recordings(run, settings).items()
+    return {name: _hash(path, path.stat().st_size) for name, path in recordings}
+
+
+def if_grown(
+    fingerprint: Mapping[str, str], folder: RunFolder, run: RunFile, settings: Settings
+) -> dict[str, str]:
+    """Return a fingerprint with the earlier hash of each recording that has only grown."""
+    earlier = folder.read_manifest().get("fingerprint", {})
+    same = dict(fingerprint)
+    for name, path in _recordings(run, settings).items():
+        before = earlier.get(name, "")
+        size = int(before.partition(":")[2] or 0)
+        if 0 < size < path.stat().st_size and _hash(path, size) == before:
+            same[name] = before
+    return same
+
+
+def _recordings(run: RunFile, settings: Settings) -> dict[str, Path]:
+    """Return the files by their names in a fingerprint, such as ``judge_good_recording_sha256``."""
+    models: dict[str, ModelSection] = {"": run.model}
+    for judge in run.judges:
+        models[f"judge_{judge.as_}_"] = judge.model
+    if run.user is not None:
+        models["user_"] = run.user.model
+    paths = {}
+    for prefix, model in models.items():
+        path = model.options.get("path")
+        if model.backend == "replay" and isinstance(path, str):
+            with suppress(DataMissing):
+                paths[prefix + RECORDING] = DataFolder(settings.data_dir, run.folder).file(path)
+    return paths
+
+
+def _hash(path: Path, size: int) -> str:
+    """Return the SHA-256 of a file's first ``size`` bytes, and the size."""
+    digest = hashlib.sha256()
+    left = size
+    with path.open("rb") as file:
+        while left and (block := file.read(min(left, 1 << 20))):
+            digest.update(block)
+            left -= len(block)
+    return f"{digest.hexdigest()}:{size}"
+
+
+def other_run(runs: Path, name: str, task: Task[Any], key: str, *, simulated: bool) -> RunFolder:
+    """Return the other run that a run file names under ``key``.
+
+    It must have been made with the data of ``task``, and by a real model unless ``simulated``.
+    """
+    try:
+        folder = find_run(runs, name)
+    except DataMissing as error:
+        raise ConfigError(f"{key}: {error.message}", error.remedy) from None
+    if folder.read_manifest().get("simulated") and not simulated:
+        problem = f"{key}: the answers of the run {name!r} come from a simulated model."
+        raise ConfigError(problem, "Name a run of a real model.")
+    if difference := data_difference(folder, task):
+        problem = f"{key}: the run {name!r} has a different {difference}."
+        raise ConfigError(problem, "Name a run of the same data.")
+    return folder
+
+
+def data_difference(folder: RunFolder, task: Task[Any]) -> str:
+    """Describe how a run's data differs from a task's, or return "" if it does not."""
+    before = folder.read_manifest().get("fingerprint", {})
+    for key, now in task.fingerprint().items():
+        if key.startswith(("dataset", "documents")) and before.get(key, now) != now:
+            return change(key, before[key], now)
+    return ""
+
+
+MOST_KEPT = 100_000  # maximum instances to hold in memory; nothing is known of further ones
+
+
+def row_fields(
+    folder: RunFolder, warn: Callable[[str], object] = lambda _: None
+) -> Mapping[str, Mapping[str, object]]:
+    """Return the fields of the user's rows by instance, or {} if there are none.
+
+    If the rows cannot be read, the result is {}, and ``warn`` is called with the reason.
+    """
+    try:
+        return _row_fields(folder, Settings())
+    except HarnessError as error:
+        warn(f"{folder.name}: the fields of its rows are left out. {error}")
+        return {}
+
+
+def _row_fields(folder: RunFolder, settings: Settings) -> dict[str, Mapping[str, object]]:
+    run = folder.read_config()
+    name = run.task.name
+    if is_file(name) or name not in kind("tasks").names():  # a run of another tool
+        return {}
+    if not overrides(kind("tasks").load(name), Task.row_fields):
+        return {}
+    # Checks may be Python files, and reading a run must not execute them.
+    options = {key: value for key, value in run.task.options.items() if key != "checks"}
+    without = {"task": run.task.with_options(options), "judges": []}
+    task = build_task(run.model_copy(update=without), settings, judged=False)
+    if data_difference(folder, task):
+        raise DataInvalid("The file has changed since the run.")
+    rows = dict(islice(task.row_fields(), MOST_KEPT + 1))
+    if len(rows) > MOST_KEPT:
+        raise DataInvalid(f"There are more than {MOST_KEPT:,}.")
+    return rows

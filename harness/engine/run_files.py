@@ -13,16 +13,19 @@ from typing import Any
 from harness.config import shipped
 from harness.config.loading import expand, parse_override
 from harness.config.run_file import RunFile
+from harness.config.sections import CheckSection
 from harness.config.settings import Settings
+from harness.config.validation import validated
 from harness.config.yaml_text import read
 from harness.datasets.folder import DataFolder
 from harness.datasets.row_formats import plain
 from harness.datasets.rows import differing_rows, items, name_rows
-from harness.engine.recordings import if_grown, recording_hashes
 from harness.engine.resolving import (
     build_task,
     code_hashes,
+    if_grown,
     named_model,
+    recording_hashes,
     refuse_other_address,
     resolved,
 )
@@ -69,31 +72,36 @@ def read_runs(
         further: More overrides: values by dotted key.
         limit: Overrides the file's limit.
     """
-    changes = [f"model={json.dumps(named_model(model))}"] if model else []
-    own: Functions = {}
-    further = {**_plain(further or {}, own), **({} if limit is None else {"limit": limit})}
+    functions: Functions = {}
+    values = _plain(further or {}, functions)
+    if limit is not None:
+        values["limit"] = limit
     if isinstance(file, Mapping):
-        base, where, tree = "run", "the run file", _plain(file, own)
+        base = "run"
+        where = "the run file"
+        tree = _plain(file, functions)
     else:
-        path = _found(str(file))
-        base, where = path.stem, str(path)
+        path = _find_file(str(file))
+        base = path.stem
+        where = str(path)
         tree = read(path)
         if in_run_folder(path):
             RunFolder(
                 path.absolute().parent.parent, path.absolute().parent.name
             ).report_executions()
             tree = with_rows_path(tree, path.parent.absolute())
-        tree = _plain(tree, own, where=where)
+        tree = _plain(tree, functions, where=where)
         if path == Path(file):  # a shipped file has no files next to it
             tree = _located(tree, path.parent.absolute())
-    suffix = f".{in_run_name(model)}" if model else ""
+    changes: list[str] = []
     if model:
-        refuse_other_address(tree, where, model, [*overrides, *(f"{key}=" for key in further)])
-    of_rows = [text for text in overrides if text.startswith("task.rows=")]
-    others = [text for text in overrides if text not in of_rows]
-    further = {**_plain(dict(map(parse_override, of_rows)), own), **further}
-    runs = expand(tree, where, [*changes, *others], further, _named)
-    return base + suffix, runs
+        base = f"{base}.{in_run_name(model)}"
+        refuse_other_address(tree, where, model, [*overrides, *(f"{key}=" for key in values)])
+        changes.append(f"model={json.dumps(named_model(model))}")
+    rows = [text for text in overrides if text.startswith("task.rows=")]
+    changes += [text for text in overrides if text not in rows]
+    values = {**_plain(dict(map(parse_override, rows)), functions), **values}
+    return base, expand(tree, where, changes, values, _named)
 
 
 def _named(model: str) -> dict[str, Any]:
@@ -103,7 +111,7 @@ def _named(model: str) -> dict[str, Any]:
     return named_model(model)
 
 
-def _found(file: str) -> Path:
+def _find_file(file: str) -> Path:
     try:
         return shipped.find(file)
     except ConfigError as error:
@@ -115,62 +123,64 @@ def _found(file: str) -> Path:
 
 def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Add the run file's folder, and look up plug-ins' Python files relative to it."""
-    _place(tree, DataFolder(folder, folder).own)
+    _locate(tree, DataFolder(folder, folder).own)
     return {**tree, "folder": str(folder / str(tree.get("folder") or "."))}
 
 
-def _place(section: Any, own: Callable[[str], str]) -> None:
-    """Apply ``own`` to each path of a plug-in, except in checks."""
+def _locate(section: Any, located: Callable[[str], str]) -> None:
+    """Apply ``located`` to each path of a plug-in, except in checks."""
     for key, value in section.items() if isinstance(section, dict) else enumerate(section):
         last = str(key).rpartition(".")[2]
         if isinstance(value, dict | list) and last != "checks":
-            _place(value, own)
+            _locate(value, located)
         elif isinstance(value, str) and value.endswith(FILE) and last in ("backend", "name"):
-            section[key] = own(value)
+            section[key] = located(value)
 
 
 _TASK = re.compile(r"task|matrix\.task\.[^.]+|variants\.[^.]+\.task")  # keys of tasks' sections
 
 
 def _plain(
-    tree: Mapping[Any, Any], own: Functions, section: str = "", where: str = ""
+    tree: Mapping[Any, Any], functions: Functions, section: str = "", where: str = ""
 ) -> dict[str, Any]:
     """Return a run file's content with functions replaced by their names, and rows by a path."""
-    found: dict[str, Any] = {}
+    content: dict[str, Any] = {}
     for key, value in tree.items():
-        name = registered(key, own)
+        name = registered(key, functions)
         if _TASK.fullmatch(section) and name == "rows":
             if "path" in tree:
                 raise ConfigError("task.rows and task.path are both given.", "Keep one of them.")
-            found = {"name": "jsonl"} | found | {"path": written(value, where)}
+            content = {"name": "jsonl"} | content | {"path": written(value, where)}
         elif section == "task" and name == "path":
-            found = {"name": "jsonl"} | found | {"path": value}
+            content = {"name": "jsonl"} | content | {"path": value}
         elif name == "task.rows":
-            found["task.path"] = written(value, where)
+            content["task.path"] = written(value, where)
         elif isinstance(value, Mapping):
-            found[name] = _plain(value, own, f"{section}.{name}".lstrip("."), where)
+            content[name] = _plain(value, functions, f"{section}.{name}".lstrip("."), where)
         elif isinstance(value, list | tuple):
-            found[name] = [
-                _plain(one, own) if isinstance(one, Mapping) else registered(one, own)
-                for one in value
+            content[name] = [
+                _plain(item, functions)
+                if isinstance(item, Mapping)
+                else registered(item, functions)
+                for item in value
             ]
         else:
-            found[name] = registered(value, own) if name == "checks" else value
-    return found
+            content[name] = registered(value, functions) if name == "checks" else value
+    return content
 
 
-def task_section(tree: Mapping[str, Any], own: Functions) -> dict[str, Any]:
+def task_section(tree: Mapping[str, Any], functions: Functions) -> dict[str, Any]:
     """Return a section ``task`` with functions replaced by their names, and rows by a path.
 
-    This section's functions are added to ``own``.
+    This section's functions are added to ``functions``.
     """
     if not tree.keys() & {"name", "rows", "path"}:
         remedy = 'For a list of rows: {"rows": rows, "checks": "exact_match"}.'
         raise ConfigError("A task has neither a name nor rows.", remedy)
-    return _plain(tree, own, "task")
+    return _plain(tree, functions, "task")
 
 
-def registered(checker: Any, own: Functions | None = None, version: str = "") -> Any:
+def registered(checker: Any, functions: Functions | None = None, version: str = "") -> Any:
     """Register a function as a checker under its name, and return the name.
 
     A value that cannot be called is returned unchanged. A function that is registered already keeps
@@ -185,7 +195,7 @@ def registered(checker: Any, own: Functions | None = None, version: str = "") ->
     name = checker.__name__
     if name == "<lambda>":
         raise ConfigError("A check is a lambda, which has no name.", "Define it with def.")
-    if own is not None and own.setdefault(name, checker) is not checker:
+    if functions is not None and functions.setdefault(name, checker) is not checker:
         remedy = f"Give one of them a name of its own: function.__name__ = '{name}_2'."
         raise ConfigError(f"Two functions among the checks are named {name!r}.", remedy)
     if version or not kind("checkers").is_registered(name, checker):
@@ -201,11 +211,10 @@ def find_runs_and_files(
     If a run file is named, the code of its plug-ins and checks must be the same as in its runs. So
     must the rows of its task, if this machine has them. All of its runs must exist.
     """
-    return [
-        (folder, now.get(folder.name) or folder.read_config())
-        for folders, now in _found_runs(names, settings, inputs=True)
-        for folder in folders
-    ]
+    pairs: list[tuple[RunFolder, RunFile]] = []
+    for folders, runs in _find_all(names, settings, inputs=True):
+        pairs += [(folder, runs.get(folder.name) or folder.read_config()) for folder in folders]
+    return pairs
 
 
 def runs_named(
@@ -216,8 +225,10 @@ def runs_named(
     If the path is given, the file's present variants count, and the runs must agree with its
     present content. ``removed`` is as in `find_variants`.
     """
-    found = _found_runs(names, settings, removed=removed)
-    return [folder for folders, _ in found for folder in folders]
+    runs: list[RunFolder] = []
+    for folders, _ in _find_all(names, settings, removed=removed):
+        runs += folders
+    return runs
 
 
 def run_named(name: str, settings: Settings, *, inputs: bool = False) -> RunFolder:
@@ -225,50 +236,52 @@ def run_named(name: str, settings: Settings, *, inputs: bool = False) -> RunFold
 
     With ``inputs``, code and rows must agree, too (see `find_runs_and_files`).
     """
-    now = _in_file(name, settings)
-    folder = find_run(settings.runs_dir, name, listed=now)
-    _refuse_others([folder], now, name, settings, inputs=inputs)
+    runs = _in_file(name, settings)
+    folder = find_run(settings.runs_dir, name, listed=runs)
+    _refuse_others([folder], runs, name, settings, inputs=inputs)
     return folder
 
 
-def baseline_name(named: str, settings: Settings) -> str:
+def baseline_name(name: str, settings: Settings) -> str:
     """Return the name of a baseline run that is named as in `runs_named`, or "" for ""."""
-    if _is_run_file(named):
-        return run_named(named, settings).name
-    return named and run_path(settings.runs_dir, named).name
+    if _is_run_file(name):
+        return run_named(name, settings).name
+    return name and run_path(settings.runs_dir, name).name
 
 
 def variants_named(name: str, settings: Settings) -> list[RunFolder]:
     """Return the runs of a run file's variants, of which there must be at least two."""
-    now = _in_file(name, settings)
-    folders = find_variants(settings.runs_dir, name, listed=now)
-    _refuse_others(folders, now, name, settings)
-    _say_missing(folders, now, name)
+    runs = _in_file(name, settings)
+    folders = find_variants(settings.runs_dir, name, listed=runs)
+    _refuse_others(folders, runs, name, settings)
+    _warn_of_missing(folders, runs, name)
     return folders
 
 
-def _found_runs(
+def _find_all(
     names: Iterable[str], settings: Settings, *, inputs: bool = False, removed: bool = False
 ) -> list[tuple[list[RunFolder], dict[str, RunFile]]]:
     """Return the runs for each name, and the named file's content by the name of its run.
 
     With ``inputs``, all runs of a named file must exist. Otherwise, a warning names missing ones.
     """
-    found: list[tuple[list[RunFolder], dict[str, RunFile]]] = []
-    known = set[str]()
+    matches: list[tuple[list[RunFolder], dict[str, RunFile]]] = []
+    seen = set[str]()
     for name in names:
-        now = _in_file(name, settings)
-        folders = find_runs(settings.runs_dir, name, listed=now, removed=removed)
+        runs = _in_file(name, settings)
+        folders = find_runs(settings.runs_dir, name, listed=runs, removed=removed)
         for folder in folders:
-            if folder.name in known:
+            if folder.name in seen:
                 raise ConfigError(f"{folder.name!r} is named twice.", "Name each run once.")
-            known.add(folder.name)
-        own = [one for one in folders if one.name in (now or ())] if removed else folders
-        _refuse_others(own, now, name, settings, inputs=inputs)
-        if not removed:
-            _say_missing(folders, now, name, refuse=inputs)
-        found.append((folders, now or {}))
-    return found
+            seen.add(folder.name)
+        if removed:
+            present = [folder for folder in folders if folder.name in (runs or ())]
+            _refuse_others(present, runs, name, settings, inputs=inputs)
+        else:
+            _refuse_others(folders, runs, name, settings, inputs=inputs)
+            _warn_of_missing(folders, runs, name, refuse=inputs)
+        matches.append((folders, runs or {}))
+    return matches
 
 
 def _in_file(name: str, settings: Settings) -> dict[str, RunFile] | None:
@@ -282,36 +295,38 @@ def _in_file(name: str, settings: Settings) -> dict[str, RunFile] | None:
 
 def _refuse_others(
     folders: Iterable[RunFolder],
-    now: Mapping[str, RunFile] | None,
+    runs: Mapping[str, RunFile] | None,
     file: str,
     settings: Settings,
     *,
     inputs: bool = False,
 ) -> None:
     """Refuse runs that do not agree with their run file's present content, if it was named."""
-    if now is None:
+    if runs is None:
         return
     # A run file that the user names may name code, unless it comes with a run.
     with executing("refused" if in_run_folder(file) else "allowed"):
         for folder in folders:
-            _refuse_other(folder, now.get(folder.name), file, settings, inputs)
+            _refuse_other(folder, runs.get(folder.name), file, settings, inputs)
 
 
-def _say_missing(
+def _warn_of_missing(
     folders: Iterable[RunFolder],
-    now: Mapping[str, RunFile] | None,
+    runs: Mapping[str, RunFile] | None,
     file: str,
     *,
     refuse: bool = False,
 ) -> None:
     """Warn of, or refuse, runs of a named run file that do not exist."""
     existing = {folder.name for folder in folders}
-    if missing := [name for name in now or () if name not in existing]:
-        verb = "has" if len(missing) == 1 else "have"
-        problem, remedy = f"{', '.join(missing)} {verb} not been run", f"harness run {file}"
-        if refuse:
-            raise DataMissing(f"{problem}.", f"Run the file: {remedy}.")
-        logger.warning(f"{problem}: run the file with {remedy}")
+    missing = [name for name in runs or () if name not in existing]
+    if not missing:
+        return
+    verb = "has" if len(missing) == 1 else "have"
+    problem = f"{', '.join(missing)} {verb} not been run"
+    if refuse:
+        raise DataMissing(f"{problem}.", f"Run the file: harness run {file}.")
+    logger.warning(f"{problem}: run the file with harness run {file}")
 
 
 def _is_run_file(name: str) -> bool:
@@ -327,54 +342,59 @@ def _refuse_other(
     if run is not None:
         run = resolved(run)
         hashes = _hashes(folder, run, settings) if inputs else {}
-        changes = folder.differences(run, hashes, resolved)
+        differences = folder.differences(run, hashes, resolved)
         # A larger limit is no difference. With a smaller one, the run has more than is asked for.
-        found = {key: values for key, values in changes.settings.items() if key != "limit"}
-        differing = [change(key, *values) for key, values in found.items()]
-        rows, recorded = own_rows(run, settings), folder.path / ROWS
+        settings_changes = [
+            change(key, *values) for key, values in differences.settings.items() if key != "limit"
+        ]
+        rows = own_rows(run, settings)
+        recorded = folder.path / ROWS
         if rows and recorded.exists() and rows.read_bytes() != recorded.read_bytes():
-            differing.append(f"task.rows ({items(differing_rows(recorded, rows))})")
+            settings_changes.append(f"task.rows ({items(differing_rows(recorded, rows))})")
+        input_changes = [input_change(key, *values) for key, values in differences.inputs.items()]
         problem += " as it is now: it was "
-        if differing:
-            problem += f"started with different values: {', '.join(differing)}"
-        elif versions := [input_change(key, *values) for key, values in changes.inputs.items()]:
-            problem += f"made with another version of {', '.join(versions)}"
+        if settings_changes:
+            problem += f"started with different values: {', '.join(settings_changes)}"
+        elif input_changes:
+            problem += f"made with another version of {', '.join(input_changes)}"
         else:
             return
-    remedy = (
+    raise RunConflict(
+        f"{problem}.",
         f"To use that run as it was started, leave out the file and name it: {folder.name}. "
-        f"To run the file: harness run {file}"
+        f"To run the file: harness run {file} --fresh (or --rescore, if only checks or expected "
+        "answers have changed).",
     )
-    scored = " (or --rescore, if only checks or expected answers have changed)"
-    raise RunConflict(f"{problem}.", f"{remedy} --fresh{scored}.")
 
 
 def _hashes(folder: RunFolder, run: RunFile, settings: Settings) -> Mapping[str, str]:
     """Return the hashes, by name in a fingerprint, of a run's plug-ins and of its rows' inputs."""
-    found = code_hashes(run)
+    fingerprint = code_hashes(run)
     with suppress(DataMissing):
-        found |= recording_hashes(run, settings)
-        if "path" not in run.task.options and not run.judges:
-            return found
+        fingerprint |= recording_hashes(run, settings)
+        has_path = "path" in run.task.options
+        if not has_path and not run.judges:
+            return fingerprint
         task = build_task(run, settings)
-        own = task.fingerprint() if "path" in run.task.options else {}
+        task_hashes = task.fingerprint() if has_path else {}
         from harness.store.index import is_scored  # NumPy takes 0.2 s to import
 
-        if not is_scored(folder, own):
-            found |= own
+        if not is_scored(folder, task_hashes):
+            fingerprint |= task_hashes
         if run.judges:
             from harness.engine.judges import judge_fingerprint  # not imported without judges
 
             simulated = bool(folder.read_manifest().get("simulated"))
             data = DataFolder(settings.data_dir, run.folder)
             for judge in run.judges:
-                own = judge_fingerprint(judge, task, settings, data, simulated=simulated)
-                found |= {f"judge_{judge.as_}_{key}": value for key, value in own.items()}
-    hashes = {name: text for name, text in found.items() if name.endswith(HASH)}
-    return if_grown(hashes, folder, run, settings)
+                hashes = judge_fingerprint(judge, task, settings, data, simulated=simulated)
+                for key, value in hashes.items():
+                    fingerprint[f"judge_{judge.as_}_{key}"] = value
+    fingerprint = {name: value for name, value in fingerprint.items() if name.endswith(HASH)}
+    return if_grown(fingerprint, folder, run, settings)
 
 
-KEPT = "rows"  # subfolder of the cache folder
+ROWS_FOLDER = "rows"  # of the cache folder
 _REMEDY = "Free some space or fix the permissions, or set HARNESS_CACHE_DIR to another folder."
 
 
@@ -399,7 +419,7 @@ def written(rows: Iterable[Mapping[str, Any]], where: str) -> str:
             remedy = "For a data frame: frame.to_dict('records') in pandas, to_dicts() in polars."
             raise ConfigError(problem, remedy) from None
     content = b"".join(lines)
-    path = Settings().cache_dir.absolute() / KEPT / sha256(content).hexdigest() / ROWS
+    path = Settings().cache_dir.absolute() / ROWS_FOLDER / sha256(content).hexdigest() / ROWS
     try:
         if not path.exists():
             make_folder(path.parent)
@@ -425,4 +445,50 @@ def with_own_rows(run: RunFile, folder: RunFolder, settings: Settings) -> RunFil
 def own_rows(run: RunFile, settings: Settings) -> Path | None:
     """Return the path of the copy of rows that were given in a run file, or None."""
     path = Path(str(run.task.options.get("path", "")))
-    return path if path.is_relative_to(settings.cache_dir.absolute() / KEPT) else None
+    return path if path.is_relative_to(settings.cache_dir.absolute() / ROWS_FOLDER) else None
+
+
+# The bounds of a release gate: options, or the section ``check`` of a run file
+
+BOUND_EXAMPLES = {"min": "pass_rate=0.9", "max": "latency_p95=2"}
+
+
+def read_bounds(option: str, values: Iterable[str] | None) -> dict[str, float]:
+    """Return the bounds in a repeatable option's values (``SCORE=BOUND``), by score."""
+    by_score = {}
+    for text in values or ():
+        name, _, value = text.partition("=")
+        if not name or not re.fullmatch(r"-?\d*\.?\d+", value):
+            remedy = f"Write {option} {BOUND_EXAMPLES[option[-3:]]}."
+            if name and (share := re.fullmatch(r"(-?\d*\.?\d+) ?%", value)):
+                remedy = f"Write {option} {name}={float(share[1]) / 100:.10g}."
+            raise ConfigError(f"{option} {text!r:.60} is not a bound.", remedy)
+        by_score[name] = float(value)
+    return by_score
+
+
+def check_section(
+    run: RunFile, arguments: Mapping[str, Any], example: str = "--min pass_rate=0.9"
+) -> CheckSection:
+    """Return the bounds to check.
+
+    If there are none, the error suggests ``example`` as a way to set one.
+
+    If the command line (``arguments``) sets ``min``, ``max`` or ``baseline``, it replaces the
+    section ``check`` of ``run``; only the section's ``baseline`` remains the default for
+    ``max_drop``. Otherwise, the command line overrides single keys of the section.
+    """
+    check = {key: value for key, value in arguments.items() if value not in ("", None, {})}
+    default = {} if run.check is None else run.check.model_dump()
+    baseline = default.get("baseline")
+    if baseline and Path(baseline).suffix in RUN_FILE:
+        default["baseline"] = DataFolder(Path(), run.folder).own(baseline)
+    if not check.keys() & {"min", "max", "baseline"}:
+        if not default and "max_drop" not in check:
+            remedy = f"Set one, such as {example}, or the run file's section 'check'"
+            remedy += " (harness docs check)."
+            raise ConfigError("There is no bound to check.", remedy)
+        check = default | check
+    elif "max_drop" in check:
+        check = {"baseline": default.get("baseline")} | check
+    return validated(CheckSection, check, "check")

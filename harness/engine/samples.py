@@ -14,27 +14,25 @@ from msgspec.structs import replace
 from harness.calls.calls import ReplyUnsaved
 from harness.calls.signals import Stop, Stopping
 from harness.engine.assessment import (
+    LONG,
+    UNANSWERED,
     AnswerVerdict,
     Assessment,
+    LongAnswers,
     assess,
     crashed,
     feedback,
     refuses_constraint,
-)
-from harness.engine.long_answers import LONG, LongAnswers
-from harness.engine.next_turn import (
-    AnsweredTurn,
-    FeedbackTurns,
-    ScriptedTurns,
-    TurnStrategy,
-    UserTurnMissing,
 )
 from harness.engine.plan import OwedSample, RunPlan
 from harness.engine.progress import Verdicts
 from harness.engine.reasoning import RecordedAnswers
 from harness.engine.session import BoundModel
 from harness.engine.turns import (
+    AnsweredTurn,
     Messages,
+    UserTurnMissing,
+    UserTurns,
     as_of,
     continued,
     turn_verdicts,
@@ -88,6 +86,21 @@ class Rewriter(Protocol):
 
 
 @dataclass(slots=True)
+class _Sample:
+    """A sample whose missing rounds are run, with its conversation so far."""
+
+    unfinished: OwedSample
+    cluster: str
+    messages: Messages  # empty if the next round cannot start yet
+    rewritings: Rewritings  # made for the next round
+    answers: list[str]
+    before: Verdicts  # on the first and latest rounds
+    turn_verdicts: list[bool | None]  # of a conversation
+    played: UserTurns | None  # None: no model plays the user
+    last: int  # number of the last round
+
+
+@dataclass(slots=True)
 class Samples:
     """Runs the rounds of unfinished samples, for all workers of a run."""
 
@@ -99,11 +112,11 @@ class Samples:
     judging: Judging | None = None  # None: the rules alone decide
     paraphraser: Rewriter | None = None  # None: send the user's turns unchanged
     long_answers: LongAnswers | None = None  # None: score long answers in this process too
-    user: Callable[[Instance[Any]], TurnStrategy] | None = None  # None: no model plays the user
+    user: Callable[[Instance[Any]], UserTurns] | None = None  # None: no model plays the user
     # Whether a round is asked for; if not, the sample is left as it is.
     accepts: Callable[[Request], Awaitable[bool]] | None = None
 
-    async def work(self, owed: OwedSample) -> int:
+    async def work(self, unfinished: OwedSample) -> int:
         """Run a sample's missing rounds, and return how many were recorded.
 
         A call that fails for this sample alone is recorded as an attempt and ends the sample.
@@ -111,119 +124,168 @@ class Samples:
         `Stopping`, and any failure that affects more than this sample, is raised only after the
         replies received so far have been recorded.
         """
-        instance, task, rounds = owed.instance, self.plan.task, self.plan.run.rounds
-        opening, cluster = self.plan.opening(instance)
-        done: list[Attempt] = []  # the sample's attempts before its first missing round
-        if (index := self.plan.index) is not None:
-            answers_before = RecordedAnswers(index, self.bound.model.reasoning)
-            done = answers_before.rounds(instance.id, owed.sample, owed.round)
-        messages, rewritings = await self._conversation(owed, opening, done)
-        if not messages:
+        sample = await self._begin(unfinished)
+        if not sample.messages:
             return 0
-        before, several = self.plan.verdicts(owed), owed.turns > 1
-        strategy = self._strategy(owed)
-        played = self._plays_user(instance)
-        last, answers = max(owed.turns, rounds.max), [attempt.text or "" for attempt in done]
-        verdicts = self.plan.turn_verdicts(owed) if several else []
-        for number in range(owed.round, last + 1):
+        for number in range(unfinished.round, sample.last + 1):
             if self.stop.requested:
                 raise Stopping
-            prompt = messages_hash(messages)
-            asked = as_of(task, instance, answers)
-            request = self.plan.request(owed._replace(instance=asked), number, messages, prompt)
+            instance = as_of(self.plan.task, unfinished.instance, sample.answers)
+            prompt = messages_hash(sample.messages)
+            request = self.plan.request(
+                unfinished._replace(instance=instance), number, sample.messages, prompt
+            )
             if self.accepts and not await self.accepts(request):
-                return number - owed.round
-            started = Attempt(
-                v=SCHEMA_VERSION,
-                instance=instance.id,
-                sample=owed.sample,
-                round=number,
-                groups=instance.groups,
-                cluster=cluster,
-                request=_as_recorded(request, prompt),
-                outcome="error",
-                started_at=time.time(),
-                ended_at=0.0,
-                polish=rewritings,
-                turns=number + 1 if played else owed.turns if several else UNSET,
-            )
-            call = await self._call(started, asked, request, before, assessable=not played)
-            if call is None:
+                return number - unfinished.round
+            started = self._started(sample, _as_recorded(request, prompt), number)
+            if not await self._round(sample, started, instance, request):
                 break
-            if number < last and call.reply.finish_reason in TOOL_CALLS:
-                unanswerable = Assessment("error", None, {}, CALLED_A_TOOL)
-                self.record(self._answered(started, call, unanswerable), None, before)
-                break
-            answers.append(call.reply.text)
-            scoring = _Scoring(self, started, call)
-            answer = AnsweredTurn(
-                *(asked, messages, call.reply, request.origin, number == last, answers),
-                score=scoring.score,
-            )
-            turn: str | None = None  # the user's next turn; without one, the sample ends
-            try:
-                turn = await strategy.next_turn(answer)
-                if turn is not None:
-                    turn, more = await self._rewritten(turn, "feedback", instance, request.origin)
-                    scoring.add(turn, more)
-            except UserTurnMissing as missing:
-                failed = Assessment("error", None, {}, missing.problem)
-                self.record(
-                    self._answered(replace(started, **missing.fields), call, failed), None, before
+        return number - unfinished.round + 1
+
+    async def _begin(self, unfinished: OwedSample) -> _Sample:
+        """Return a sample with its conversation before the first missing round."""
+        instance = unfinished.instance
+        opening, cluster = self.plan.opening(instance)
+        earlier: list[Attempt] = []
+        if (index := self.plan.index) is not None:
+            recorded = RecordedAnswers(index, self.bound.model.reasoning)
+            earlier = recorded.rounds(instance.id, unfinished.sample, unfinished.round)
+        messages, rewritings = await self._conversation(unfinished, opening, earlier)
+        played: UserTurns | None = None
+        if self.user is not None and user_role(self.plan.task, instance) is not None:
+            played = self.user(instance)
+        return _Sample(
+            unfinished,
+            cluster,
+            messages,
+            rewritings,
+            answers=[attempt.text or "" for attempt in earlier],
+            before=self.plan.verdicts(unfinished),
+            turn_verdicts=self.plan.turn_verdicts(unfinished) if unfinished.turns > 1 else [],
+            played=played,
+            last=max(unfinished.turns, self.plan.run.rounds.max),
+        )
+
+    def _started(self, sample: _Sample, request: dict[str, Any], number: int) -> Attempt:
+        """Return the attempt of a round that has no answer yet."""
+        unfinished = sample.unfinished
+        turns: int | UnsetType = UNSET
+        if sample.played is not None:
+            turns = number + 1
+        elif unfinished.turns > 1:
+            turns = unfinished.turns
+        return Attempt(
+            v=SCHEMA_VERSION,
+            instance=unfinished.instance.id,
+            sample=unfinished.sample,
+            round=number,
+            groups=unfinished.instance.groups,
+            cluster=sample.cluster,
+            request=request,
+            outcome="error",
+            started_at=time.time(),
+            ended_at=0.0,
+            polish=sample.rewritings,
+            turns=turns,
+        )
+
+    async def _round(
+        self, sample: _Sample, started: Attempt, instance: Instance[Any], request: Request
+    ) -> bool:
+        """Run a round of a sample, record its attempt, and return whether another one follows.
+
+        ``instance`` is that of the sample as of its turn.
+        """
+        call = await self._call(sample, started, instance, request)
+        if call is None:
+            return False
+        is_last = started.round == sample.last
+        if not is_last and call.reply.finish_reason in TOOL_CALLS:
+            unanswerable = Assessment("error", None, {}, CALLED_A_TOOL)
+            self.record(self._answered(started, call, unanswerable), None, sample.before)
+            return False
+        sample.answers.append(call.reply.text)
+        scoring = _Scoring(self, started, call)
+        turn: str | None = None  # the user's next turn; without one, the sample ends
+        try:
+            if sample.played is None:
+                turn = await self._next_turn(sample, scoring, instance)
+            else:
+                answer = AnsweredTurn(
+                    instance,
+                    sample.messages,
+                    call.reply,
+                    request.origin,
+                    last=is_last,
+                    answers=sample.answers,
+                    score=scoring.score,
                 )
-                break
-            finally:  # The reply was paid for; the next session adds what is missing.
-                if scoring.attempt is not None:
-                    decided = scoring.verdict.passed
-                    if several:
-                        verdicts += turn_verdicts(scoring.attempt, scoring.verdict)
-                        decided = verdict_on_all(verdicts) if turn is None else None
-                    self.record(scoring.attempt, decided, before)
-                    if self.judging is not None:
-                        self.judging.record(scoring.verdict.new)
-                    before = before._replace(latest=decided)
-            if turn is None:
-                break
-            state = call.reply.reasoning_state
-            messages, rewritings = continued(messages, call.reply.text, turn, state), ()
-        return number - owed.round + 1
+                turn = await sample.played.next_turn(answer)
+            if turn is not None:
+                turn, rewritings = await self._rewritten(
+                    turn, "feedback", sample.unfinished.instance, request.origin
+                )
+                scoring.add(turn, rewritings)
+        except UserTurnMissing as missing:
+            unscored = Assessment("error", None, {}, missing.problem)
+            started = replace(started, **missing.fields)
+            self.record(self._answered(started, call, unscored), None, sample.before)
+            return False
+        finally:  # The reply was paid for; the next session adds what is missing.
+            if scoring.attempt is not None:
+                passed = scoring.verdict.passed
+                if sample.unfinished.turns > 1:
+                    sample.turn_verdicts += turn_verdicts(scoring.attempt, scoring.verdict)
+                    passed = verdict_on_all(sample.turn_verdicts) if turn is None else None
+                self.record(scoring.attempt, passed, sample.before)
+                if self.judging is not None:
+                    self.judging.record(scoring.verdict.new)
+                sample.before = sample.before._replace(latest=passed)
+        if turn is None:
+            return False
+        reply = call.reply
+        sample.messages = continued(sample.messages, reply.text, turn, reply.reasoning_state)
+        sample.rewritings = ()
+        return True
 
-    def _strategy(self, owed: OwedSample) -> TurnStrategy:
-        """Return how a sample's next turns are found."""
-        if self.user is not None and self._plays_user(owed.instance):
-            return self.user(owed.instance)
-        if owed.turns > 1:
-            return ScriptedTurns(self.plan.task, owed.instance)
-        return FeedbackTurns(self._feedback, self.plan.run.rounds.stop_on_pass)
+    async def _next_turn(
+        self, sample: _Sample, scoring: _Scoring, instance: Instance[Any]
+    ) -> str | None:
+        """Have an answer scored, and return the user's next turn, or None to end the sample.
 
-    def _plays_user(self, instance: Instance[Any]) -> bool:
-        return self.user is not None and user_role(self.plan.task, instance) is not None
+        That is the script's next turn, or feedback, until an answer passes if ``stop_on_pass``.
+        """
+        assessment, verdict = await scoring.score(instance)
+        if scoring.started.round == sample.last:
+            return None
+        if sample.unfinished.turns > 1:
+            if assessment.outcome in UNANSWERED:
+                return None
+            return user_turn(self.plan.task, sample.unfinished.instance, sample.answers)
+        passed = verdict.passed is True and self.plan.run.rounds.stop_on_pass
+        if passed or assessment.unscored:
+            return None
+        return await self._feedback(instance, scoring.call.reply, assessment, verdict)
 
     async def _call(
-        self,
-        started: Attempt,
-        asked: Instance[Any],
-        request: Request,
-        before: Verdicts,
-        *,
-        assessable: bool,
+        self, sample: _Sample, started: Attempt, instance: Instance[Any], request: Request
     ) -> Call | None:
-        """Return the call that answers a round, or None if its failure was recorded.
-
-        ``assessable`` is false if an answer cannot be scored before the user's next turn.
-        """
+        """Return the call that answers a round, or None if its failure was recorded."""
+        before = sample.before
         try:
             return await self.bound.call(request)
         except ReplyUnsaved as error:
-            found = Assessment("error", None, {}, "The reply could not be saved.")
-            if assessable:
-                found = await self._assess(asked, error.call.reply)
-            self.record(self._answered(started, error.call, found), None, before)
+            assessment = Assessment("error", None, {}, "The reply could not be saved.")
+            if (
+                sample.played is None
+            ):  # otherwise it is not known yet whether the answer is the last
+                assessment = await self._assess(instance, error.call.reply)
+            self.record(self._answered(started, error.call, assessment), None, before)
             raise
         except FatalCallError:
             raise
         except Crashed as error:
-            self.record(self._crash(started, asked, error), False, before)
+            self.record(self._crash(started, instance, error), False, before)
         except CallError as error:
             if (refusal := self._refusal(error, request, started)) is not None:
                 return refusal
@@ -240,44 +302,49 @@ class Samples:
         return None
 
     async def _conversation(
-        self, owed: OwedSample, opening: Messages, done: Sequence[Attempt]
+        self, unfinished: OwedSample, opening: Messages, earlier: Sequence[Attempt]
     ) -> tuple[Messages, Rewritings]:
         """Return the messages of a sample's next round, and the paraphrases made for them.
 
         Both are empty if the round cannot start yet because a score or verdict is missing.
         """
-        instance = owed.instance
-        if not done:
-            origin = Origin(instance.id, owed.sample, 1)
-            asked = opening[-1].content
-            text, rewritings = await self._rewritten(asked, "instruction", instance, origin)
-            return (*opening[:-1], replace(opening[-1], content=text)), rewritings
+        instance = unfinished.instance
+        if not earlier:
+            origin = Origin(instance.id, unfinished.sample, 1)
+            instruction = opening[-1]
+            text, rewritings = await self._rewritten(
+                instruction.content, "instruction", instance, origin
+            )
+            return (*opening[:-1], replace(instruction, content=text)), rewritings
         # The messages as sent: a second model may have paraphrased them.
-        messages = convert(done[0].request["messages"], Messages)
+        messages = convert(earlier[0].request["messages"], Messages)
         rewritings = ()
-        for number, attempt in enumerate(done, start=1):
-            text, reason = attempt.text or "", attempt.finish_reason or ""
-            reply = Reply(text, reason, reasoning_state=attempt.reasoning_state or None)
+        answers: list[str] = []
+        for place, attempt in enumerate(earlier):
+            text = attempt.text or ""
+            answers.append(text)
             turn = attempt.feedback
-            if owed.turns > 1:
-                answers = [one.text or "" for one in done[:number]]
+            if unfinished.turns > 1:
                 turn = turn or user_turn(self.plan.task, instance, answers)
             if turn is None:  # fewer rounds were set then, or the run stopped before the feedback
-                found = await self._assess(instance, reply)
-                if found.unscored:
+                reply = Reply(text, attempt.finish_reason or "")
+                assessment = await self._assess(instance, reply)
+                if assessment.unscored:
                     return (), ()
-                verdict = AnswerVerdict(None)
+                verdict = NO_VERDICT
                 if self.judging is not None and self.plan.index is not None:
                     # Its judgements are found by the text as it was recorded.
-                    recorded = self.plan.index.rounds(instance.id, owed.sample, owed.round)
-                    verdict = self.judging.recorded(recorded[number - 1])
-                turn = await self._feedback(instance, reply, found, verdict)
+                    recorded = self.plan.index.rounds(
+                        instance.id, unfinished.sample, unfinished.round
+                    )
+                    verdict = self.judging.recorded(recorded[place])
+                turn = await self._feedback(instance, reply, assessment, verdict)
                 if turn is None:
                     return (), ()
-                origin = Origin(instance.id, owed.sample, attempt.round)
+                origin = Origin(instance.id, unfinished.sample, attempt.round)
                 turn, more = await self._rewritten(turn, "feedback", instance, origin)
                 rewritings = (*rewritings, *more)
-            messages = continued(messages, text, turn, reply.reasoning_state)
+            messages = continued(messages, text, turn, attempt.reasoning_state or None)
         return messages, rewritings
 
     async def _assess(self, instance: Instance[Any], reply: Reply) -> Assessment:
@@ -286,13 +353,21 @@ class Samples:
         return await asyncio.to_thread(self.long_answers.assess, instance, reply)
 
     async def _feedback(
-        self, instance: Instance[Any], reply: Reply, found: Assessment, verdict: AnswerVerdict
+        self,
+        instance: Instance[Any],
+        reply: Reply,
+        assessment: Assessment,
+        verdict: AnswerVerdict,
     ) -> str | None:
         if self.long_answers is None or len(reply.text) < LONG:
-            by_rules = feedback(self.plan.task, instance, reply, found)
+            by_rules = feedback(self.plan.task, instance, reply, assessment)
         else:
-            by_rules = await asyncio.to_thread(self.long_answers.feedback, instance, reply, found)
-        return self.judging.feedback(by_rules, found, verdict) if self.judging else by_rules
+            by_rules = await asyncio.to_thread(
+                self.long_answers.feedback, instance, reply, assessment
+            )
+        if self.judging is None:
+            return by_rules
+        return self.judging.feedback(by_rules, assessment, verdict)
 
     async def _rewritten(
         self,
@@ -306,41 +381,42 @@ class Samples:
         rewritten, rewriting = await self.paraphraser.rewrite(text, kind, instance, origin)
         return rewritten, (rewriting,)
 
-    def _refusal(self, error: CallError, request: Request, begun: Attempt) -> Call | None:
+    def _refusal(self, error: CallError, request: Request, started: Attempt) -> Call | None:
         """Return a call that records a refused constraint, or None if there is none to record."""
         measures = overrides(self.plan.task, Task.score_of_refused_constraint)
         if not (measures and refuses_constraint(error, request)):
             return None
         reply = Reply(error.message, CONSTRAINT_REFUSED, Usage(), request.model)
-        name = content_hash([begun.request, begun.instance, begun.sample, begun.round])
-        return Call(name, reply, False, begun.started_at, time.time())
+        name = content_hash([started.request, started.instance, started.sample, started.round])
+        return Call(name, reply, False, started.started_at, time.time())
 
-    def _crash(self, begun: Attempt, instance: Instance[Any], error: Crashed) -> Attempt:
-        found = crashed(self.plan.task, instance, str(error))
+    def _crash(self, started: Attempt, instance: Instance[Any], error: Crashed) -> Attempt:
+        assessment = crashed(self.plan.task, instance, str(error))
         return replace(
-            begun,
+            started,
             v=CRASH_VERSION,
-            outcome=found.outcome,
-            passed=found.passed,
-            scores=found.scores,
+            outcome=assessment.outcome,
+            passed=assessment.passed,
+            scores=assessment.scores,
             ended_at=time.time(),
             latency_s=error.latency_s,
-            error=found.problem,
+            error=assessment.problem,
             exception=error.exception or UNSET,
         )
 
-    def _answered(self, begun: Attempt, call: Call, found: Assessment) -> Attempt:
+    def _answered(self, started: Attempt, call: Call, assessment: Assessment) -> Attempt:
         reply = call.reply
-        sent = begun.request["decoding"]
-        several = begun.turns is not UNSET or self.plan.run.rounds.max > 1
+        decoding = started.request["decoding"]
+        model = started.request["model"]
+        goes_on = started.turns is not UNSET or self.plan.run.rounds.max > 1
         return replace(
-            begun,
+            started,
             text=reply.text,
             reasoning=reply.reasoning,
             finish_reason=reply.finish_reason,
-            outcome=found.outcome,
-            passed=found.passed,
-            scores=found.scores,
+            outcome=assessment.outcome,
+            passed=assessment.passed,
+            scores=assessment.scores,
             call_id=call.id,
             usage=reply.usage,
             cost_usd=self.bound.model.cost(reply),
@@ -348,10 +424,11 @@ class Samples:
             cached=call.cached,
             started_at=call.started_at,
             ended_at=call.ended_at,
-            error=found.problem or None,
-            reasoning_state=(several and reply.reasoning_state) or UNSET,
-            answered_by=_answered_by(begun.request["model"], reply),
-            without_logprobs=("logprobs" in sent and reply.logprobs is None) or UNSET,
+            error=assessment.problem or None,
+            reasoning_state=(goes_on and reply.reasoning_state) or UNSET,
+            # Only if it is another model than requested
+            answered_by=(model and reply.model != model and reply.model) or UNSET,
+            without_logprobs=("logprobs" in decoding and reply.logprobs is None) or UNSET,
         )
 
 
@@ -365,17 +442,19 @@ class _Scoring:
     attempt: Attempt | None = None
     verdict: AnswerVerdict = NO_VERDICT
 
-    async def score(self, asked: Instance[Any], **fields: Any) -> tuple[Assessment, AnswerVerdict]:
-        """Assess an answer to ``asked``, and have it judged. ``fields`` are the attempt's."""
+    async def score(
+        self, instance: Instance[Any], **fields: Any
+    ) -> tuple[Assessment, AnswerVerdict]:
+        """Assess an answer to an instance, and have it judged. ``fields`` are the attempt's."""
         judging = self.samples.judging
-        assessment = await self.samples._assess(asked, self.call.reply)
+        assessment = await self.samples._assess(instance, self.call.reply)
         started = replace(self.started, **fields)
         self.attempt = attempt = self.samples._answered(started, self.call, assessment)
         if judging is None:
             self.verdict = AnswerVerdict(attempt.passed)
         else:
             self.verdict = AnswerVerdict(None, pending=True)
-            self.verdict = await judging.judge(asked, attempt)
+            self.verdict = await judging.judge(instance, attempt)
         return assessment, self.verdict
 
     def add(self, turn: str, rewritings: Rewritings) -> None:
@@ -385,26 +464,21 @@ class _Scoring:
         self.attempt = replace(self.attempt, feedback=turn, polish=polish)
 
 
-def _answered_by(requested: str, reply: Reply) -> str | UnsetType:
-    """Return the model that answered, if it is another one than requested."""
-    if not requested or not reply.model or reply.model == requested:
-        return UNSET
-    return reply.model
-
-
 def _as_recorded(request: Request, prompt: str) -> dict[str, Any]:
-    number = request.origin.round
-    kept: dict[str, Any] = {
+    record: dict[str, Any] = {
         "model": request.model,
         "decoding": request.decoding.given(),
         "seed": request.seed,
         "messages_hash": prompt,
     }
     if request.redraw:
-        kept["redraw"] = request.redraw
+        record["redraw"] = request.redraw
     if request.loglikelihoods:
-        kept["loglikelihoods"] = True
+        record["loglikelihoods"] = True
     if request.window:
-        kept["window"] = request.window
-    # Later rounds' messages follow from those of round 1, the answers and the feedback.
-    return kept | ({"messages": request.messages} if number == 1 else {"follows": number - 1})
+        record["window"] = request.window
+    if request.origin.round == 1:
+        record["messages"] = request.messages
+    else:  # they follow from those of round 1, the answers and the feedback
+        record["follows"] = request.origin.round - 1
+    return record

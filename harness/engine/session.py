@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 import gc
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from math import fsum
 from pathlib import Path
@@ -14,15 +14,15 @@ from uuid import uuid4
 
 import msgspec
 
+from harness.calls.backend_layers import ModelAnswers
 from harness.calls.budget import Budget
 from harness.calls.calls import Calls, Unused
-from harness.calls.code_errors import ModelAnswers
 from harness.calls.concurrency import ConcurrencyLimiter
 from harness.calls.database import SESSION, Write
 from harness.calls.reply_cache import Payment, ReplyCache, encoded, payment_row
 from harness.calls.signals import Notices, Report, Stop, Stopping
 from harness.config.settings import Settings
-from harness.engine.call_layers import CallLayer, LaterCalls, call_layers
+from harness.engine.infrastructure import CallLayer, LaterCalls, call_layers
 from harness.engine.models import Model, apply_limits
 from harness.engine.reasoning import mark_warnings
 from harness.errors import ConfigError, HarnessError, StoreFailed
@@ -42,7 +42,7 @@ class BoundModel:
     call: Calls
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Session:
     """Resources shared by all work of a session."""
 
@@ -58,9 +58,9 @@ class Session:
     later: list[LaterCalls] = field(default_factory=list)  # the layers above call stacks
     limiters: list[ConcurrencyLimiter] = field(default_factory=list)
     # Answers that begin with an unknown mark, by mark, for each model's key in the run file.
-    unknown_marks: dict[str, Counter[str]] = field(default_factory=dict)
+    unknown_marks: dict[str, Counter[str]] = field(default_factory=partial(defaultdict, Counter))
     # Replies with an unknown finish reason, by reason, for each model's key in the run file.
-    unknown_reasons: dict[str, Counter[str]] = field(default_factory=dict)
+    unknown_reasons: dict[str, Counter[str]] = field(default_factory=partial(defaultdict, Counter))
     # For each model's key in the run file, a function that returns a request that was answered in
     # an earlier session, or None.
     earlier: dict[str, Callable[[], Request | None]] = field(default_factory=dict)
@@ -73,13 +73,28 @@ class Session:
 
     def busy(self) -> bool:
         """Return whether any call that is made at once is in flight or waiting."""
-        return any(one.in_flight or one.load.waiting for one in self.limiters)
+        return any(limiter.in_flight or limiter.load.waiting for limiter in self.limiters)
 
     def detach(self) -> None:
         """End the session if each waiting call is with its provider, which makes it later."""
         waiting = [calls for calls in self.later if calls.waits]
         if all(calls.settled for calls in waiting):
             self.stop.request()
+
+    async def has_replies(self, model: Model, requests: Sequence[Request]) -> bool:
+        """Return whether the replies to all requests of a model are in the cache."""
+        if self.replies is None or not model.backend.cacheable:
+            return False
+        key = model.key(self.run_id)
+        shared = self.replies.shared
+        for request in requests:
+            call = key(request)
+            reply = await self.replies.find(call)
+            if reply is None and shared is not None:
+                reply = await shared.fetch(call)
+            if reply is None:
+                return False
+        return True
 
     def reserved(self, account: str) -> dict[str, float]:
         """Return what an account has reserved for calls made later (US dollars), by their keys."""
@@ -112,16 +127,15 @@ async def open_session(
     ``run_id``. ``usd`` is the budget in US dollars (None: no cap), which the runs in ``sharing``
     share. ``shared`` names a budget that runs on several machines share instead.
     """
-    begun = folder is None or folder.begun()
-    session = Session(run_id, Stop(), Notices(), first=not begun)
+    first = folder is not None and not folder.begun()
+    session = Session(run_id, Stop(), Notices(), first=first)
     status = session.notices.status
     async with contextlib.AsyncExitStack() as stack:
         if folder is not None:
             stack.enter_context(folder.hold())
-            session = replace(session, run_id=folder.run_id())  # only now: it may be a new id
-        layers = call_layers(settings)
-        session = replace(session, layers=layers)
-        for layer in layers:
+            session.run_id = folder.run_id()  # only now: it may be a new id
+        session.layers = call_layers(settings)
+        for layer in session.layers:
             stack.callback(layer.close)
         for model in {id(model): model for model in models}.values():
             stack.push_async_callback(model.backend.aclose)
@@ -131,23 +145,19 @@ async def open_session(
             replies = stack.enter_context(open_cache(settings, status("cache")))
             replies.check_room()
             used = None if folder is None else partial(_used_calls, folder)
-            unused = Unused(replies, session.run_id, used)
-            session = replace(session, replies=replies, unused=unused)
+            session.replies = replies
+            session.unused = Unused(replies, session.run_id, used)
             if usd is not None:
                 if shared is None:
                     budget = await _open_budget(session, replies, usd, folder, sharing)
                 else:
                     budget = await _join_budget(session, usd, shared, stack)
-                session = replace(session, budget=budget)
+                session.budget = budget
                 stack.push_async_callback(_close, budget)
         if folder is not None:
-            folder.write_prices(
-                {
-                    model.where: price
-                    for model in models
-                    if model.backend.cacheable and (price := model.usual_price)
-                }
-            )
+            paid = [model for model in models if model.backend.cacheable]
+            prices = {model.where: model.usual_price for model in paid}
+            folder.write_prices({where: price for where, price in prices.items() if price})
         apply_limits(models)  # only now: an earlier variant may have set other limits
         stack.push_async_callback(_close_later, session.later)
         stack.callback(_report_unknown, session)
@@ -166,35 +176,37 @@ async def _open_budget(
     """Build a session's budget, counting what the runs that share it have paid."""
     account = session.account
     payer = uuid4().hex
-    own = await _paid(folder, replies, account, save=True)
-    if folder is not None and own[0] > folder.read_spending().usd:
+    spent, unsure = await _paid(folder, replies, account, save=True)
+    if folder is not None and spent > folder.read_spending().usd:
         # What a deleted run of this name has spent is otherwise known to the cache alone.
-        await asyncio.to_thread(folder.write_spending, payer, own[0])
-    others = []
+        await asyncio.to_thread(folder.write_spending, payer, spent)
+    spent_by_others = 0.0
+    unsure_of_others = 0.0
     for run in sharing:
         sharing_account = account_of(run.run_id())
-        others.append(await _paid(run, replies, sharing_account))
-        others.append((fsum(session.reserved(sharing_account).values()), 0.0))
-    spent, unsure = (fsum(column) for column in zip(own, *others, strict=True))
+        run_spent, run_unsure = await _paid(run, replies, sharing_account)
+        reserved = session.reserved(sharing_account).values()
+        spent_by_others = fsum([spent_by_others, run_spent, *reserved])
+        unsure_of_others += run_unsure
 
-    async def record(more: float, most: float) -> None:
+    async def record(more: float, max_usd: float) -> None:
         # A killed run's calls in flight then count as paid, even if the cache or the folder is
         # deleted.
         await replies.charge(SESSION + payer.encode(), Payment(account, more))
         if folder is not None:
-            await asyncio.to_thread(folder.write_spending, payer, most)
+            await asyncio.to_thread(folder.write_spending, payer, max_usd)
 
     budget = Budget(
         usd,
-        spent,
+        spent + spent_by_others,
         session.stop,
-        unsure=unsure,
-        shared=fsum(paid for paid, _ in others),
+        unsure=unsure + unsure_of_others,
+        shared=spent_by_others,
         record=record,
         status=session.notices.status("budget"),
     )
-    for key, most in session.reserved(account).items():
-        budget.hold(key, most)
+    for key, max_usd in session.reserved(account).items():
+        budget.hold(key, max_usd)
     return budget
 
 
@@ -214,18 +226,18 @@ async def _join_budget(
     stack.push_async_callback(shared.aclose)
     spent = await shared.join()
     reserved = session.reserved(session.account)
-    held = fsum(reserved.values())
+    reserved_usd = fsum(reserved.values())
     budget = Budget(
         usd,
-        max(0.0, spent.by_run - held) + spent.by_others,
+        max(0.0, spent.by_run - reserved_usd) + spent.by_others,
         session.stop,
-        unsure=max(0.0, spent.unsure - held),
+        unsure=max(0.0, spent.unsure - reserved_usd),
         shared=spent.by_others,
         sharing=shared,
         status=session.notices.status("budget"),
     )
-    for key, most in reserved.items():
-        budget.hold(key, most)
+    for key, max_usd in reserved.items():
+        budget.hold(key, max_usd)
     shared.start(session.notices.status(""))
     return budget
 
@@ -233,13 +245,13 @@ async def _join_budget(
 def _report_unknown(session: Session) -> None:
     for where, replies in session.unknown_reasons.items():
         for reason, count in replies.items():
-            again = f" To ask again: --retry {reason}." if where == "model" else ""
-            shown = one_line(reason, 80)
-            if shown != reason:
-                again = ""
-            session.notices.status(f"{where}, finish reason {shown!r}")(
+            short = one_line(reason, 80)
+            remedy = ""
+            if where == "model" and short == reason:
+                remedy = f" To ask again: --retry {reason}."
+            session.notices.status(f"{where}, finish reason {short!r}")(
                 f"not known, and given for {count_of(count, 'answer')}, which count as "
-                f"complete: check whether they are.{again}"
+                f"complete: check whether they are.{remedy}"
             )
     for where, answers in session.unknown_marks.items():
         for warning in mark_warnings(answers, where):
@@ -281,15 +293,20 @@ async def _paid(
     recorded = {} if folder is None else read_payments(folder.attempts)
     unsure = fsum(usd for key, usd in booked.items() if key not in recorded)
     spent = fsum(booked.get(key, usd) for key, usd in recorded.items()) + unsure
-    lacking = [(key, usd) for key, usd in recorded.items() if usd and key not in booked]
-    if save and lacking:
-        rows = [payment_row(key.hex(), Payment(account, usd)) for key, usd in lacking]
-        await replies.write(Write((), rows))
+    if save:
+        rows = [
+            payment_row(key.hex(), Payment(account, usd))
+            for key, usd in recorded.items()
+            if usd and key not in booked
+        ]
+        if rows:
+            await replies.write(Write((), rows))
     spending = Spending() if folder is None else folder.read_spending()
     lost = spending.usd - spent
     if lost > 0 and (key := SESSION + spending.session.encode()) not in booked:
         await replies.charge(key, Payment(account, lost))
-        spent, unsure = spent + lost, unsure + lost
+        spent += lost
+        unsure += lost
     return spent, unsure
 
 
@@ -334,7 +351,8 @@ def recorded_replies(runs_dir: Path) -> Iterator[tuple[bytes, bytes, str, str, f
 
 
 def _reply(attempt: Attempt) -> Reply | None:
-    text, reason = attempt.text, attempt.finish_reason
+    text = attempt.text
+    reason = attempt.finish_reason
     if attempt.v != SCHEMA_VERSION or text is None or reason is None:
         return None
     decoding = attempt.request.get("decoding")
@@ -397,14 +415,15 @@ def rare_collections() -> Iterator[None]:
     With Python's default threshold, nearly all collections found nothing, but took a third of a
     run's CPU time. Objects that exist already are not examined, which would take 0.1 s.
     """
-    before, frozen = gc.get_threshold(), gc.get_freeze_count()
+    before = gc.get_threshold()
+    is_frozen = gc.get_freeze_count() > 0
     if before[0]:  # 0 means never
         gc.set_threshold(max(before[0], OBJECTS_BETWEEN_COLLECTIONS), *before[1:])
-    if not frozen:
+    if not is_frozen:
         gc.freeze()
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        if not frozen:
+        if not is_frozen:
             gc.unfreeze()

@@ -4,7 +4,8 @@ A run's rounds are then turns. They continue regardless of verdicts, until an an
 refused, or until a played user ends the conversation.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
@@ -12,7 +13,7 @@ from msgspec import convert
 
 from harness.engine.assessment import AnswerVerdict, Assessment, assess
 from harness.ports import Task
-from harness.records import Attempt, Instance, Message, Reply, Score, UserRole
+from harness.records import Attempt, Instance, Message, Origin, Reply, Score, UserRole
 
 
 class RecordedRounds(Protocol):
@@ -54,10 +55,10 @@ def answered(
     before = recorded.rounds(attempt.instance, attempt.sample, before=attempt.round)
     if role is not None:
         messages = convert((before or [attempt])[0].request["messages"], Messages)
-        for one in before:
-            messages = continued(messages, one.text or "", one.feedback or "")
+        for earlier in before:
+            messages = continued(messages, earlier.text or "", earlier.feedback or "")
         return task.at_played_turn(instance, messages, last=attempt.turns == attempt.round)
-    return as_of(task, instance, [one.text or "" for one in before])
+    return as_of(task, instance, [earlier.text or "" for earlier in before])
 
 
 def user_turn(task: Task[Any], instance: Instance[Any], answers: Sequence[str]) -> str:
@@ -67,17 +68,20 @@ def user_turn(task: Task[Any], instance: Instance[Any], answers: Sequence[str]) 
 
 def continued(messages: Messages, answer: str, turn: str, state: str | None = None) -> Messages:
     """Return the messages followed by the answer, unless it is blank, and the user's turn."""
-    said = (Message("assistant", answer, state),) if answer.strip() else ()
-    return (*messages, *said, Message("user", turn))
+    if answer.strip():
+        messages = (*messages, Message("assistant", answer, state))
+    return (*messages, Message("user", turn))
 
 
-def turn_verdicts(attempt: Attempt, found: AnswerVerdict) -> list[bool | None]:
+def turn_verdicts(attempt: Attempt, verdict: AnswerVerdict) -> list[bool | None]:
     """Return a list with a turn's verdict (None: missing), or [] if nothing gives a verdict."""
+    if verdict.passed is not None or verdict.pending:
+        return [verdict.passed]
     scores = [*attempt.scores.values()]
-    for one in found.judgements:
-        scores += one.scores.values() if one.outcome == "ok" else [Score(None)]
-    known = not found.pending and all(score.value is not None for score in scores)
-    return [] if known and found.passed is None else [found.passed]
+    for judgement in verdict.judgements:
+        scores += judgement.scores.values() if judgement.outcome == "ok" else [Score(None)]
+    is_missing = any(score.value is None for score in scores)
+    return [None] if is_missing else []
 
 
 def verdict_on_all(turns: Sequence[bool | None]) -> bool | None:
@@ -91,13 +95,19 @@ def answers_by_id(
     answer: Callable[[Instance[Any]], str | None] | None,
 ) -> Callable[..., str | None]:
     """Return ``answer`` as a function of an instance's id and the earlier answers."""
-    found = cache(lambda: {one.id: answer(one) for one in instances} if answer else {})
-    held = cache(lambda: {one.id: one for one in instances})
+
+    @cache
+    def answers() -> dict[str, str | None]:
+        return {instance.id: answer(instance) for instance in instances} if answer else {}
+
+    @cache
+    def by_id() -> dict[str, Instance[Any]]:
+        return {instance.id: instance for instance in instances}
 
     def answer_to(name: str, before: Sequence[str] = ()) -> str | None:
         if not before or answer is None or task is None:
-            return found().get(name)
-        return answer(as_of(task, held()[name], before))
+            return answers().get(name)
+        return answer(as_of(task, by_id()[name], before))
 
     return answer_to
 
@@ -110,14 +120,57 @@ def assessed_references(
     This is an instance's id, with the turn if there are several.
     """
     for instance in instances:
-        given: list[str] = []
-        for turn in range(turns := task.turns(instance)):
-            asked = as_of(task, instance, given)
-            reference = task.expected_answer(asked)
-            given.append(reference or "")
+        turns = task.turns(instance)
+        answers: list[str] = []
+        for turn in range(1, turns + 1):
+            turn_instance = as_of(task, instance, answers)
+            reference = task.expected_answer(turn_instance)
+            answers.append(reference or "")
             if reference is None:
                 continue
-            found = assess(task, asked, Reply(reference, "stop"))
-            if found.passed is None and not found.scores:  # no rule applies: only judges decide
-                continue
-            yield instance.id if turns == 1 else f"{instance.id}, turn {turn + 1}", found
+            assessment = assess(task, turn_instance, Reply(reference, "stop"))
+            if assessment.passed is None and not assessment.scores:
+                continue  # no rule applies: only judges decide
+            yield instance.id if turns == 1 else f"{instance.id}, turn {turn}", assessment
+
+
+# A played user speaks before an answer is scored: one that ends a conversation has other checks.
+
+ScoreAnswer = Callable[..., Awaitable[tuple[Assessment, AnswerVerdict]]]
+"""A function that has an answer scored, as one to the given instance as of a turn.
+
+Further arguments, by name, are fields of the attempt.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredTurn:
+    """An answer of a sample, which is not scored yet."""
+
+    instance: Instance[Any]  # as of its turn
+    messages: Messages  # that it answers
+    reply: Reply
+    origin: Origin
+    last: bool  # whether no further answer may follow
+    answers: Sequence[str]  # of the sample so far, including this one
+    score: ScoreAnswer
+
+
+class UserTurnMissing(Exception):
+    """The model that plays the user has failed, so that the answer cannot be scored either."""
+
+    def __init__(self, problem: str, fields: dict[str, Any]) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.fields = fields  # of the attempt
+
+
+class UserTurns(Protocol):
+    """The turns of a played user in a sample."""
+
+    async def next_turn(self, answer: AnsweredTurn) -> str | None:
+        """Have an answer scored, and return the user's next turn, or None to end the sample.
+
+        Raises:
+            UserTurnMissing: If the model that plays the user fails.
+        """

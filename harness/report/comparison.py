@@ -96,18 +96,23 @@ def _cells(
 ) -> list[object]:
     within = f"&{_quoted(f'in.{label}')}={_quoted(name)}" if label else ""
     within += f"&round={round_}" if round_ else ""
-    counts = [
-        Cell(n, href=f"#attempts?change={what}:{_quoted(run)}{within}" if n and run else "")
-        for what, n in (("better", comparison.better), ("worse", comparison.worse))
-    ]
-    figures = [
+
+    def linked(n: int, change: str) -> Cell:
+        has_link = n and run
+        return Cell(n, href=f"#attempts?change={change}:{_quoted(run)}{within}" if has_link else "")
+
+    return [
+        name,
         comparison.n,
         comparison.first,
         comparison.second,
         comparison.difference,
         comparison.ci95,
+        comparison.p_value,
+        comparison.p_adjusted,
+        linked(comparison.better, "better"),
+        linked(comparison.worse, "worse"),
     ]
-    return [name, *figures, comparison.p_value, comparison.p_adjusted, *counts]
 
 
 def _quoted(text: str) -> str:
@@ -182,13 +187,13 @@ def details(
 
 def captions(comparison: RunComparison) -> Iterator[str]:
     """Yield the notes that explain a comparison's tables."""
-    asked = comparison.asked
+    options = comparison.asked
     yield (
-        f"{score_name(asked.score)} of {answers_text(asked.round)}, run minus baseline, over the "
-        f"instances that both have, each with equal weight. The statistical units are "
-        f"{units_shown(asked.cluster)}. better, worse: number of instances."
+        f"{score_name(options.score)} of {answers_text(options.round)}, run minus baseline, over "
+        "the instances that both have, each with equal weight. The statistical units are "
+        f"{units_shown(options.cluster)}. better, worse: number of instances."
     )
-    yield from explained(asked.score)
+    yield from explained(options.score)
     has_several = len(comparison.others) > 1
     n_tested = sum(against.overall.p_value is not None for against in comparison.others)
     if n_tested > 1:
@@ -197,7 +202,7 @@ def captions(comparison: RunComparison) -> Iterator[str]:
     if n_groups:
         how = "BH): adjusted by Benjamini and Hochberg" if has_several else "Holm): adjusted"
         yield f"p ({how} over all {n_groups} groups."
-    if has_several or asked.by:
+    if has_several or options.by:
         yield "p and the intervals are not adjusted for the number of rows."
     for against in comparison.others:
         if not against.overall.n:
@@ -205,7 +210,7 @@ def captions(comparison: RunComparison) -> Iterator[str]:
             yield f"Nothing can be compared: {both} have no judged instance in common."
         yield from _shared_line(against, comparison.baseline)
     if any(against.constraints for against in comparison.others):
-        best = f", scored by {score_name(asked.score)}" if explained(asked.score) else ""
+        best = f", scored by {score_name(options.score)}" if explained(options.score) else ""
         yield (
             "constraint: the kind, without its values. n counts each constraint of each instance"
             f"{best}. "
@@ -263,13 +268,11 @@ def units_shown(cluster: str) -> str:
 def _records(comparison: RunComparison) -> Iterator[dict[str, object]]:
     for against in comparison.others:
         rows = [("", "", against.overall)]
-        rows += [(comparison.asked.by, *item) for item in against.groups.items()]
+        rows += [(comparison.asked.by, group, part) for group, part in against.groups.items()]
         rows += [
-            ("constraint", kind, compared.comparison)
-            for kind, compared in against.constraints.items()
+            ("constraint", kind, part.comparison) for kind, part in against.constraints.items()
         ]
         for label, group, compared in rows:
             marks = "" if label else "; ".join(against.marks)
-            yield {"run": against.run, "label": label, "group": group, "marks": marks} | flat(
-                compared
-            )
+            names = {"run": against.run, "label": label, "group": group, "marks": marks}
+            yield names | flat(compared)

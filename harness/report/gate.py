@@ -183,10 +183,10 @@ def decision_line(decision: Decision) -> str:
     return f"{name} {value}{uncertain}, bound {bound(decision)}, n = {decision.n:,}{needed}{bias}"
 
 
-def unjudged_line(unjudged: Unjudged, gate: Gate, named: bool = False) -> str:
+def unjudged_line(unjudged: Unjudged, gate: Gate, several: bool = False) -> str:
     """Return one line on how many samples have no verdict, why, and what to do about it.
 
-    It names the run if there is a baseline or ``named`` is true.
+    It names the run if there is a baseline, or if ``several`` runs are checked.
     """
     retried = unjudged.failed_calls + unjudged.no_judgement
     kinds = {
@@ -195,7 +195,7 @@ def unjudged_line(unjudged: Unjudged, gate: Gate, named: bool = False) -> str:
         "inconclusive judgement": unjudged.final,
     }
     why = ", ".join(count_of(n, kind) for kind, n in kinds.items() if n)
-    of_run = f" of {unjudged.run}" if gate.baseline or named else ""
+    of_run = f" of {unjudged.run}" if gate.baseline or several else ""
     retried_ones = "the failed or missing ones" if unjudged.final else "them"
     remedies = [f"run the run file again to retry {retried_ones}"] if retried else []
     if unjudged.final:
@@ -204,17 +204,17 @@ def unjudged_line(unjudged: Unjudged, gate: Gate, named: bool = False) -> str:
     remedy = f"{'; '.join(remedies)}, or allow a share with --max-unjudged"
     if unjudged.allowed:
         remedy = "allowed by max_unjudged"
-    n = retried + unjudged.final
+    n = unjudged.n
     have = "has" if n == 1 else "have"
     return f"{n:,} of {unjudged.n_samples:,} samples{of_run} {have} no verdict ({why}): {remedy}."
 
 
-def latency_lines(gate: Gate, named: bool = False) -> list[str]:
+def latency_lines(gate: Gate, several: bool = False) -> list[str]:
     """Return lines on how crashes and failed calls count in a gate's latencies.
 
-    They name the run if ``named`` is true.
+    They name the run if ``several`` runs are checked.
     """
-    of_run = f" of {gate.run.name}" if named else ""
+    of_run = f" of {gate.run.name}" if several else ""
     lines = []
     crashed = gate.run.metrics.outcomes.get("crashed", 0)
     failed = gate.run.metrics.outcomes.get("error", 0)
@@ -226,12 +226,13 @@ def latency_lines(gate: Gate, named: bool = False) -> list[str]:
     return lines
 
 
-def cached_lines(gate: Gate, named: bool = False) -> list[str]:
+def cached_lines(gate: Gate, several: bool = False) -> list[str]:
     """Return lines on how many replies of the model and judges came from the cache.
 
-    There is none for a model or judge without such replies. They name the run if ``named`` is true.
+    There is none for a model or judge without such replies. They name the run if ``several`` runs
+    are checked.
     """
-    run = gate.run.name if named else ""
+    run = gate.run.name if several else ""
     lines = []
     if 0 < gate.n_calls == gate.n_cached_calls:
         lines.append(all_from_cache(run))
@@ -239,9 +240,9 @@ def cached_lines(gate: Gate, named: bool = False) -> list[str]:
         of_model = " of the model" if gate.judges else ""
         lines.append(_share_line(gate.n_cached_calls, gate.n_calls, of_model, run))
     for name, calls in gate.judges.items():
-        if calls.n_cached:
+        if calls.n_cached_calls:
             of_judge = f" of judge {printable(name)}"
-            lines.append(_share_line(calls.n_cached, calls.n, of_judge, run))
+            lines.append(_share_line(calls.n_cached_calls, calls.n_calls, of_judge, run))
     return lines
 
 
@@ -261,12 +262,13 @@ def _decided(outcome: Outcome, result: Outcome) -> str:
 
 
 def _marks(gate: Gate) -> list[str]:
-    found = {}
+    lines = {}
     for run in filter(None, (gate.run, gate.baseline)):
-        failed = run.metrics.outcomes.get("error", 0)
-        marks = [*run.marks, *([f"{failed:,} FAILED CALLS EXCLUDED"] if failed else [])]
+        marks = list(run.marks)
+        if n_failed := run.metrics.outcomes.get("error", 0):
+            marks.append(f"{n_failed:,} FAILED CALLS EXCLUDED")
         if run is gate.run and 0 < gate.n_calls == gate.n_cached_calls:
             marks.append(ALL_CACHED)
         if marks:
-            found[run.name] = f"{run.name}: {', '.join(marks)}"
-    return sorted(found.values())
+            lines[run.name] = f"{run.name}: {', '.join(marks)}"
+    return sorted(lines.values())

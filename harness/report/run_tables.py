@@ -9,7 +9,6 @@ from itertools import islice
 from harness.analysis.clustered import ROUNDING
 from harness.analysis.comparison import MOST_UNJUDGED
 from harness.analysis.metrics import (
-    CallFigures,
     Metrics,
     PositionBias,
     Rate,
@@ -20,7 +19,7 @@ from harness.analysis.metrics import (
     all_from_cache,
 )
 from harness.analysis.self_preference import MARK, marked, notes
-from harness.records import OUTCOMES
+from harness.records import OUTCOMES, CallFigures
 from harness.report.table import (
     Cell,
     Column,
@@ -60,21 +59,20 @@ REFERENCE_COLUMNS = (
 PARTIAL = "rates cover the samples begun so far, and may still change."
 
 
-def reference_cells(found: ReferenceScore) -> list[object]:
+def reference_cells(score: ReferenceScore) -> list[object]:
     """Return a judge's score of reference answers as the cells of `REFERENCE_COLUMNS`."""
-    difference = Statistic(mean=found.difference, stderr=found.difference_stderr)
-    return [found.n, found, found.n_pairs, difference, found.difference_ci95]
+    difference = Statistic(mean=score.difference, stderr=score.difference_stderr)
+    return [score.n, score, score.n_pairs, difference, score.difference_ci95]
 
 
 def run_document(metrics: Metrics) -> TableDocument:
     """Build the document with all tables of one run's metrics."""
     rate = metrics.overall
     parts: list[Table | Note] = [facts(_headline(metrics))]
-    told = {(mean.mean, mean.n) for mean in metrics.scores.values()}
-    if told - {(rate.mean, rate.n)}:
+    if any((mean.mean, mean.n) != (rate.mean, rate.n) for mean in metrics.scores.values()):
         parts.append(_scores(metrics))
     if metrics.references:
-        rows = [[name, *reference_cells(one)] for name, one in metrics.references.items()]
+        rows = [[name, *reference_cells(score)] for name, score in metrics.references.items()]
         parts.append(table(["reference answers", *REFERENCE_COLUMNS], rows))
     if metrics.aggregates:
         parts.append(aggregate_table([metrics]))
@@ -82,7 +80,8 @@ def run_document(metrics: Metrics) -> TableDocument:
         parts.append(position_table(metrics.positions))
     parts += [Note(f"{MARK} {note}", "yellow") for note in notes(metrics)]
     parts += [Note(caution, "yellow") for caution in metrics.cautions]
-    parts += [Note(all_from_cache(), "yellow")] * metrics.from_cache
+    if metrics.from_cache:
+        parts.append(Note(all_from_cache(), "yellow"))
     parts += [group_table(metrics, label) for label in metrics.groups]
     if len(metrics.pass_at_k) > 1:
         parts.append(pass_at_k_table(metrics))
@@ -90,40 +89,46 @@ def run_document(metrics: Metrics) -> TableDocument:
         parts.append(round_table(metrics))
     if metrics.turns:
         parts.append(turn_table(metrics))
-    counts = {outcome: metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES}
-    styles = ["yellow" if n and outcome != "ok" else "" for outcome, n in counts.items()]
-    outcomes = [Cell(n, style=style) for n, style in zip(counts.values(), styles, strict=True)]
-    parts += [table(OUTCOMES, [outcomes], names=0), facts(cost_facts(metrics))]
+    outcomes = []
+    for outcome in OUTCOMES:
+        n = metrics.outcomes.get(outcome, 0)
+        outcomes.append(Cell(n, style="yellow" if n and outcome != "ok" else ""))
+    parts.append(table(OUTCOMES, [outcomes], names=0))
+    parts.append(facts(cost_facts(metrics)))
     if metrics.simulated:
-        parts = [
-            replace(part, marks=("SIMULATED",))
-            if isinstance(part, Table) and not part.headless
-            else part
-            for part in parts
-        ]
+        for place, part in enumerate(parts):
+            if isinstance(part, Table) and not part.headless:
+                parts[place] = replace(part, marks=("SIMULATED",))
     return headed(TableDocument(parts=parts), metrics)
 
 
 def aggregate_table(runs: Sequence[Metrics]) -> Table:
     """Build a table of the metrics that runs' tasks compute themselves."""
-    several = len(runs) > 1
-    rows = [
-        [*([run.run] if several else []), part, metric, f"{value:.6g}"]
-        for run in runs
-        for part, found in run.aggregates.items()
-        for metric, value in found.items()
-    ]
-    columns = [*(["run"] if several else []), "task", "metric", "value"]
+    columns = ["run", "task", "metric", "value"]
+    rows = []
+    for run in runs:
+        for part, values in run.aggregates.items():
+            rows += [[run.run, part, metric, f"{value:.6g}"] for metric, value in values.items()]
+    if len(runs) == 1:
+        columns = columns[1:]
+        rows = [row[1:] for row in rows]
     return table(columns, rows, title="As the benchmark computes it")
 
 
-def position_table(found: PositionBias) -> Table:
+def position_table(bias: PositionBias) -> Table:
     """Build a table of how often the option at each position is chosen."""
     rows = [
-        [one.option, one.n_right, one.chosen, one.chosen.ci95, one.passed, one.passed.ci95]
-        for one in found.positions
+        [
+            rates.option,
+            rates.n_right,
+            rates.chosen,
+            rates.chosen.ci95,
+            rates.passed,
+            rates.passed.ci95,
+        ]
+        for rates in bias.positions
     ]
-    columns = [
+    columns: list[Column | str | None] = [
         Column("option", text=True),
         Column("right"),
         Column("chosen ± s.e.", rate=True),
@@ -131,72 +136,82 @@ def position_table(found: PositionBias) -> Table:
         Column("chosen if right ± s.e.", rate=True),
         Column("95%", rate=True, hide=2),
     ]
-    return table(columns, rows, title="By position of the option", notes=[position_note(found)])
+    return table(columns, rows, title="By position of the option", notes=[position_note(bias)])
 
 
-def position_note(found: PositionBias) -> str:
+def position_note(bias: PositionBias) -> str:
     """Return a note with the result of the test for a position bias."""
-    if found.p_value is None:
-        wrong = any(one.passed.mean not in (None, 1) for one in found.positions)
+    if bias.p_value is None:
+        wrong = any(rates.passed.mean not in (None, 1) for rates in bias.positions)
         why = "Wrong choices cancel in each cluster" if wrong else "Every choice is right"
         return f"{why}, so a position bias would not show."
-    clear = found.p_value < SIGNIFICANT
-    said = "Position bias" if clear else "No clear position bias"
-    test = (
-        f"{said} (p {p_value(found.p_value)}; Stuart-Maxwell test of chosen against right options, "
-        f"clustered: chi-squared {found.chi_squared:.1f}, {found.degrees} d.f.)."
+    is_clear = bias.p_value < SIGNIFICANT
+    note = (
+        f"{'Position bias' if is_clear else 'No clear position bias'} (p {p_value(bias.p_value)}; "
+        "Stuart-Maxwell test of chosen against right options, clustered: chi-squared "
+        f"{bias.chi_squared:.1f}, {bias.degrees} d.f.)."
     )
-    missing = f" {found.missing:,} answers without a choice are left out." if found.missing else ""
-    own = " If the options are not shuffled, an uneven key can look like a bias." if clear else ""
-    return test + missing + own
+    if bias.missing:
+        note += f" {bias.missing:,} answers without a choice are left out."
+    if is_clear:
+        note += " If the options are not shuffled, an uneven key can look like a bias."
+    return note
 
 
 def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
     """Add a run's title and marks (such as SIMULATED) to a document."""
-    marks = ["SIMULATED"] * metrics.simulated + ["INCOMPLETE"] * (not metrics.complete)
+    marks = []
+    if metrics.simulated:
+        marks.append("SIMULATED")
+    if not metrics.complete:
+        marks.append("INCOMPLETE")
     names = metrics.run, task_shown(metrics.task), metrics.model
     title = "  ".join(name for name in names if name)
     return replace(document, title=title, marks=marks)
 
 
 def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
-    rate, measured = metrics.overall, metrics.measure in metrics.scores
+    rate = metrics.overall
+    measured = metrics.measure in metrics.scores
     if metrics.measure:
-        found = metrics.primary()
-        said = with_error(found.mean, found.stderr, 4) if measured else None
-        yield metrics.measure, Cell(said, style="bold")
-        yield "95% interval", interval(found.ci95, 4)
-        if measured and found.missing:
-            told = f"{found.missing:,} of {found.n + found.missing:,}"
-            yield "not measured", Cell(told, style="yellow")
+        primary = metrics.primary()
+        mean = with_error(primary.mean, primary.stderr, 4) if measured else None
+        yield metrics.measure, Cell(mean, style="bold")
+        yield "95% interval", interval(primary.ci95, 4)
+        if measured and primary.missing:
+            missing = f"{primary.missing:,} of {primary.n + primary.missing:,}"
+            yield "not measured", Cell(missing, style="yellow")
     if rate.n or not measured:
         yield from _verdicts(metrics, rate, bold=not measured)
     rounds = metrics.rounds
-    several = f" in up to {max(rounds.each)} rounds" if len(rounds.each) > 1 else ""
-    several = f" in up to {max(metrics.turns)} turns" if metrics.turns else several
-    samples = (
-        f"{count_of(metrics.n_samples, 'sample')} of {count_of(metrics.n_instances, 'instance')}"
-    )
-    yield "attempts", f"{metrics.n_attempts:,}{several}, for {samples}"
+    several = ""
+    if metrics.turns:
+        several = f" in up to {max(metrics.turns)} turns"
+    elif len(rounds.each) > 1:
+        several = f" in up to {max(rounds.each)} rounds"
+    samples = count_of(metrics.n_samples, "sample")
+    instances = count_of(metrics.n_instances, "instance")
+    yield "attempts", f"{metrics.n_attempts:,}{several}, for {samples} of {instances}"
     if not metrics.complete:
         if len(rounds.each) > 1:
             first = with_error(rounds.each[1], rounds.each_stderr[1], 4)
             yield "first answers", f"{first}, {rounds.n[1]:,} judged"
-        told = f"{metrics.progress} samples; {PARTIAL}"
-        yield Cell("INCOMPLETE", style="bold yellow"), Cell(told, style="yellow")
+        progress = f"{metrics.progress} samples; {PARTIAL}"
+        yield Cell("INCOMPLETE", style="bold yellow"), Cell(progress, style="yellow")
 
 
 def _verdicts(metrics: Metrics, rate: Rate, *, bold: bool) -> Iterator[tuple[object, object]]:
     passed = with_error(rate.mean, rate.stderr, 4)
-    if rate.n and rate.missing >= MOST_UNJUDGED * (rate.n + rate.missing) > 0 < rate.missing:
-        passed += f", {rate.n:,} of {rate.n + rate.missing:,} samples judged"
+    n_samples = rate.n + rate.missing
+    if rate.n and rate.missing and rate.missing >= MOST_UNJUDGED * n_samples:
+        passed += f", {rate.n:,} of {n_samples:,} samples judged"
     so_far = "" if metrics.complete else " so far"
     yield f"pass rate{so_far}", Cell(passed, style="bold" if bold else "")
     yield "95% interval", interval(rate.ci95, 4)
     of_clusters = rate.cluster_rate
     if of_clusters is not None and abs(of_clusters - (rate.mean or 0)) > ROUNDING:
-        shown = with_error(of_clusters, rate.cluster_rate_stderr, 4)
-        yield "by prompt", f"{shown}, each cluster (unique prompt) with equal weight"
+        mean = with_error(of_clusters, rate.cluster_rate_stderr, 4)
+        yield "by prompt", f"{mean}, each cluster (unique prompt) with equal weight"
     if not is_zero(rate.naive_stderr):
         yield "naive s.e.", f"± {number(rate.naive_stderr, 4)}, as if all samples were independent"
     units = clusters_text(metrics.n_instances, rate.n_clusters)
@@ -210,13 +225,18 @@ def _verdicts(metrics: Metrics, rate: Rate, *, bold: bool) -> Iterator[tuple[obj
 
 def _scores(metrics: Metrics) -> Table:
     rows = []
-    for name, one in metrics.scores.items():
-        mark = f" {MARK}" * marked(metrics, name)
-        rows.append([name + mark, one.n, one, one.ci95])
-    figures = (Column("mean ± s.e.", digits=4), Column("95%", digits=4))
-    fewer = any(one.n < metrics.overall.n for one in metrics.scores.values())
-    noted = fewer and not of_groups(metrics)
-    return table(["score", "n", *figures], rows, notes=[WITHOUT_SCORE] * noted)
+    for name, mean in metrics.scores.items():
+        mark = f" {MARK}" if marked(metrics, name) else ""
+        rows.append([name + mark, mean.n, mean, mean.ci95])
+    columns: list[Column | str | None] = [
+        "score",
+        "n",
+        Column("mean ± s.e.", digits=4),
+        Column("95%", digits=4),
+    ]
+    fewer = any(mean.n < metrics.overall.n for mean in metrics.scores.values())
+    notes = [WITHOUT_SCORE] if fewer and not of_groups(metrics) else []
+    return table(columns, rows, notes=notes)
 
 
 def of_groups(metrics: Metrics) -> bool:
@@ -230,26 +250,27 @@ def of_groups(metrics: Metrics) -> bool:
 def group_table(metrics: Metrics, label: str) -> Table:
     """Build a table of a label's groups, with rates by round for pass rates."""
     groups = metrics.groups[label]
-    rounds = list(metrics.rounds.each)
-    rounds = rounds if len(rounds) > 1 and not metrics.measure else []
+    rounds: list[int] = []
+    if len(metrics.rounds.each) > 1 and not metrics.measure:
+        rounds = list(metrics.rounds.each)
 
-    def cells(found: SampleStatistic, by_round: Rounds) -> list[object]:
+    def cells(primary: SampleStatistic, by_round: Rounds) -> list[object]:
         rates = [by_round.each.get(number) for number in rounds]
-        return [found.n, found, found.ci95, *rates]
+        return [primary.n, primary, primary.ci95, *rates]
 
     notes = _round_notes(metrics) if rounds else []
     if len(groups) > MOST_GROUPS:
         notes.append(f"{len(groups) - MOST_GROUPS:,} more groups are in metrics.json.")
     figure = f"{'mean' if metrics.measure else 'rate'} ± s.e."
-    # The first and last rounds are hidden last.
-    of_rounds = [Column(f"r{n}", hide=2 + (n in (rounds[0], rounds[-1]))) for n in rounds]
+    columns: list[Column | str | None] = [label, "n", figure, Column("95%", hide=1)]
+    for k in rounds:  # the first and last rounds are hidden last
+        columns.append(Column(f"r{k}", hide=3 if k in (rounds[0], rounds[-1]) else 2))
     rows = [
         [name, *cells(metrics.primary(group), group.rounds)]
         for name, group in islice(groups.items(), MOST_GROUPS)
     ]
     footer = Row(["all", *cells(metrics.primary(), metrics.rounds)])
-    first = (label, "n", figure, Column("95%", hide=1))
-    return table([*first, *of_rounds], rows, footer=footer, notes=notes)
+    return table(columns, rows, footer=footer, notes=notes)
 
 
 def _round_notes(metrics: Metrics) -> list[str]:
@@ -271,18 +292,29 @@ def pass_at_k_table(metrics: Metrics) -> Table:
         ]
         for k in [*(k for k in series if k < largest), largest]
     ]
-    at, hat = (Column(f"pass{sign}k ± s.e.", rate=True) for sign in "@^")
-    older = not metrics.pass_hat_k  # metrics of older runs lack it
+    columns: list[Column | str | None] = [
+        "k",
+        "n" if unequal else None,
+        Column("pass@k ± s.e.", rate=True),
+        # Metrics of older runs lack it.
+        Column("pass^k ± s.e.", rate=True) if metrics.pass_hat_k else None,
+    ]
     notes = ["n: instances with at least k verdicts. Others are excluded."] if unequal else []
-    return table(["k", "n" if unequal else None, at, None if older else hat], rows, notes=notes)
+    return table(columns, rows, notes=notes)
 
 
 def round_table(metrics: Metrics) -> Table:
     """Build a table of pass rates by round."""
     rounds = metrics.rounds
-    hidden = [Column(heading, hide=1) for heading in ("fixed", "broken")]
-    names = ("each ± s.e.", "any so far ± s.e.")
-    each, any_so_far = (Column(name, digits=4, rate=True) for name in names)
+    columns: list[Column | str | None] = [
+        "round",
+        "n",
+        Column("each ± s.e.", digits=4, rate=True),
+        Column("fixed", hide=1),
+        Column("broken", hide=1),
+        "n",
+        Column("any so far ± s.e.", digits=4, rate=True),
+    ]
     rows = [
         [
             str(number),
@@ -297,36 +329,35 @@ def round_table(metrics: Metrics) -> Table:
         ]
         for number in rounds.each
     ]
-    notes = _round_notes(metrics)
-    return table(["round", "n", each, *hidden, "n", any_so_far], rows, notes=notes)
+    return table(columns, rows, notes=_round_notes(metrics))
 
 
 def turn_table(metrics: Metrics) -> Table:
     """Build a table of the answers to each turn of scripted conversations."""
     scores = dict.fromkeys(name for turn in metrics.turns.values() for name in turn.scores)
-    rows = [
-        [
-            str(number),
-            turn.n_answers,
-            turn.n,
-            turn,
-            turn.ci95,
-            *(one.mean if (one := turn.scores.get(name)) else None for name in scores),
-        ]
-        for number, turn in metrics.turns.items()
+    rows = []
+    for turn_number, turn in metrics.turns.items():
+        means = {name: mean.mean for name, mean in turn.scores.items()}
+        figures = [turn.n_answers, turn.n, turn, turn.ci95]
+        rows.append([str(turn_number), *figures, *(means.get(name) for name in scores)])
+    columns: list[Column | str | None] = [
+        "turn",
+        "answers",
+        "n",
+        Column("passed ± s.e.", digits=4, rate=True),
+        Column("95%", digits=4, hide=1),
+        *(Column(name, digits=4, hide=2) for name in scores),
     ]
-    rate = Column("passed ± s.e.", digits=4, rate=True)
-    columns = ("turn", "answers", "n", rate, Column("95%", digits=4, hide=1))
-    means = [Column(name, digits=4, hide=2) for name in scores]
     notes = ["Each turn by its own checks; n: answers with a verdict. A sample passes if all pass."]
-    return table([*columns, *means], rows, notes=notes)
+    return table(columns, rows, notes=notes)
 
 
 def cost_facts(metrics: Metrics) -> Iterator[tuple[str, str]]:
     """Yield a run's calls, tokens and cost, each as a name and a text."""
     yield "calls", _number_of_calls(metrics)
-    usage, uncounted = metrics.usage, metrics.n_calls_without_usage
-    missing = f", {count_of(uncounted, 'call')} not counted" if uncounted else ""
+    usage = metrics.usage
+    n_uncounted = metrics.n_calls_without_usage
+    missing = f", {count_of(n_uncounted, 'call')} not counted" if n_uncounted else ""
     if usage is None:
         yield "tokens", "unknown"
     else:
@@ -340,18 +371,18 @@ def cost_facts(metrics: Metrics) -> Iterator[tuple[str, str]]:
         yield "tokens out", f"{usage.output_tokens:,} ({reasoning}){missing}"
     yield "cost", _sum_of_money(metrics)
     if metrics.model_calls is not None:
-        shares: dict[str, CallFigures] = {"  the model": metrics.model_calls}
+        parts: dict[str, CallFigures] = {"the model": metrics.model_calls}
         if metrics.user_calls is not None:
-            shares["  the played user"] = metrics.user_calls
-        # A panel makes no calls of its own; its judges do.
-        asking = {name: one for name, one in metrics.judges.items() if one.n_calls or one.model}
-        shares |= {f"  judge {name}": judge for name, judge in asking.items()}
-        for name, part in shares.items():
+            parts["the played user"] = metrics.user_calls
+        for name, judge in metrics.judges.items():
+            if judge.n_calls or judge.model:  # a panel makes no calls of its own; its judges do
+                parts[f"judge {name}"] = judge
+        for name, part in parts.items():
             calls = _number_of_calls(part, "call")
-            yield name, f"{calls}, {_sum_of_money(part)}"
+            yield f"  {name}", f"{calls}, {_sum_of_money(part)}"
     if metrics.cost_per_solved_usd:
-        each = f"{usd(metrics.cost_per_solved_usd)} ({metrics.n_solved:,} solved)"
-        yield "per solved instance", each
+        cost = usd(metrics.cost_per_solved_usd)
+        yield "per solved instance", f"{cost} ({metrics.n_solved:,} solved)"
 
 
 def _number_of_calls(calls: Metrics | CallFigures, unit: str = "") -> str:
@@ -367,9 +398,10 @@ def _number_of_calls(calls: Metrics | CallFigures, unit: str = "") -> str:
 
 
 def _sum_of_money(calls: Metrics | CallFigures) -> str:
-    cost, unpriced = usd(calls.cost_usd), calls.n_calls_without_cost
-    if 0 < unpriced < calls.n_calls:
-        cost += f" ({usd(calls.known_cost_usd)} and {count_of(unpriced, 'call')} of unknown cost)"
+    cost = usd(calls.cost_usd)
+    n_unpriced = calls.n_calls_without_cost
+    if 0 < n_unpriced < calls.n_calls:
+        cost += f" ({usd(calls.known_cost_usd)} and {count_of(n_unpriced, 'call')} of unknown cost)"
     elif calls.known_cost_usd > calls.paid_usd:
         cost += f" ({usd(calls.paid_usd)} of it paid by this run, the rest from the cache)"
     if calls.computed_usd:

@@ -8,7 +8,7 @@ from os.path import commonprefix
 from types import MappingProxyType
 
 from harness.analysis.comparable import Run
-from harness.analysis.metrics import Metrics, all_from_cache
+from harness.analysis.metrics import PASS_RATE, Metrics, all_from_cache
 from harness.analysis.summary import Latencies
 from harness.plugin_loader import Kind
 from harness.records import WITHOUT_REPLY
@@ -46,8 +46,8 @@ def run_title(names: Sequence[str]) -> str:
     """Return a title that names the runs (or their number) after their common prefix."""
     start = common_start(names)
     rests = [name.removeprefix(start) for name in names]
-    told = ", ".join(rests) if len(names) <= MOST_NAMED else f"{len(names)} runs"
-    return f"{start.removesuffix('.')}: {told}" if start else told
+    title = ", ".join(rests) if len(names) <= MOST_NAMED else f"{len(names)} runs"
+    return f"{start.removesuffix('.')}: {title}" if start else title
 
 
 _UNANSWERABLE = "The simulated model knows no correct answer to some or all instances of"
@@ -63,7 +63,7 @@ def runs_table(
     ``started`` are the times (epoch seconds) at which the runs started. ``damaged`` are the names
     of runs that cannot be read.
     """
-    times = {name: time_text(at) for name, at in started.items()}
+    times = {name: time_text(seconds) for name, seconds in started.items()}
     rows = [
         [name, *_run_cells(metrics, name in damaged), times.get(name, "")]
         for name, metrics in runs.items()
@@ -79,18 +79,24 @@ def runs_table(
         Column("cost", hide=3),
         Column("started", hide=1) if times else None,
     ]
-    known = [metrics.primary() for metrics in runs.values() if metrics]
-    incomplete = any(metrics and not metrics.complete for metrics in runs.values())
-    notes = [f"INCOMPLETE: {PARTIAL}"] if incomplete else []
-    if any(is_zero(one.stderr) and one.ci95 for one in known):
+    readable = {name: metrics for name, metrics in runs.items() if metrics}
+    return table(columns, rows, notes=_notes(readable))
+
+
+def _notes(runs: Mapping[str, Metrics]) -> list[str]:
+    notes = []
+    if not all(metrics.complete for metrics in runs.values()):
+        notes.append(f"INCOMPLETE: {PARTIAL}")
+    primary = [metrics.primary() for metrics in runs.values()]
+    if any(is_zero(statistic.stderr) and statistic.ci95 for statistic in primary):
         notes.append("In brackets: the 95% interval if all samples have the same verdict.")
-    if any(metrics and metrics.computed_usd for metrics in runs.values()):
+    if any(metrics.computed_usd for metrics in runs.values()):
         notes.append(COMPUTED)
-    if lacking := [name for name, metrics in runs.items() if metrics and metrics.unanswerable]:
-        notes.append(f"{_UNANSWERABLE} {first_few(lacking, 3)}.")
-    if cached := [name for name, metrics in runs.items() if metrics and metrics.from_cache]:
+    if unanswered := [name for name, metrics in runs.items() if metrics.unanswerable]:
+        notes.append(f"{_UNANSWERABLE} {first_few(unanswered, 3)}.")
+    if cached := [name for name, metrics in runs.items() if metrics.from_cache]:
         notes.append(all_from_cache(first_few(cached, 3)))
-    return table(columns, rows, notes=notes)
+    return notes
 
 
 def runs_document(
@@ -99,15 +105,17 @@ def runs_document(
     problems: Mapping[str, str] = MappingProxyType({}),
 ) -> TableDocument:
     """Build a document with the `runs_table`. ``problems`` say why runs cannot be read."""
-    times = {
-        name: {"started_at": datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")}
-        for name, at in started.items()
-    }
-    records = [
-        {"run": name, **(_record(one) if one else {}), **times.get(name, {})}
-        | ({"problem": problems[name]} if name in problems else {})
-        for name, one in runs.items()
-    ]
+    records = []
+    for name, metrics in runs.items():
+        record: dict[str, object] = {"run": name}
+        if metrics is not None:
+            record |= _record(metrics)
+        if name in started:
+            time = datetime.fromtimestamp(started[name], UTC)
+            record["started_at"] = time.isoformat(timespec="seconds")
+        if name in problems:
+            record["problem"] = problems[name]
+        records.append(record)
     parts = [runs_table(runs, started, problems)]
     return TableDocument(parts=parts, records=records, data=records)
 
@@ -130,32 +138,43 @@ def suite_document(runs: Sequence[Run], *, brief: bool = False) -> TableDocument
 
 
 def _record(metrics: Metrics) -> dict[str, object]:
-    found = metrics.primary()
-    record = {key: getattr(metrics, key) for key in ("task", "model", "simulated", "complete")}
-    record |= {"measure": metrics.measure or "pass_rate"}
-    record |= {key: getattr(found, key) for key in ("mean", "stderr", "n", "n_clusters", "missing")}
-    low, high = found.ci95 or (None, None)
-    record |= {"ci95_low": low, "ci95_high": high}
-    costs = {"cost_usd": metrics.cost_usd, "computed_usd": metrics.computed_usd}
-    return record | {"n_planned": metrics.n_planned, **costs}
+    primary = metrics.primary()
+    low, high = primary.ci95 or (None, None)
+    return {
+        "task": metrics.task,
+        "model": metrics.model,
+        "simulated": metrics.simulated,
+        "complete": metrics.complete,
+        "measure": metrics.measure or PASS_RATE,
+        "mean": primary.mean,
+        "stderr": primary.stderr,
+        "n": primary.n,
+        "n_clusters": primary.n_clusters,
+        "missing": primary.missing,
+        "ci95_low": low,
+        "ci95_high": high,
+        "n_planned": metrics.n_planned,
+        "cost_usd": metrics.cost_usd,
+        "computed_usd": metrics.computed_usd,
+    }
 
 
 def _run_cells(metrics: Metrics | None, damaged: bool) -> list[object]:
     if metrics is None:
         state = Cell("DAMAGED", style="red") if damaged else Cell("not finished", style="dim")
         return ["", "", "", state, "", "", ""]
-    found = metrics.primary()
-    equal = f" ({interval(found.ci95)})" if is_zero(found.stderr) and found.ci95 else ""
+    primary = metrics.primary()
+    equal = f" ({interval(primary.ci95)})" if is_zero(primary.stderr) and primary.ci95 else ""
     model = Cell(metrics.model or "")
     if metrics.simulated:  # if there is no room for both, the mark matters more than the model
         model = Cell(f"SIMULATED {metrics.model or ''}".strip(), style="bold yellow")
     return [
         task_shown(metrics.task),
         model,
-        found.n if metrics.complete else Cell(metrics.progress, style="yellow"),
-        f"{metrics.measure or ''} {with_error(found.mean, found.stderr)}{equal}".strip(),
+        primary.n if metrics.complete else Cell(metrics.progress, style="yellow"),
+        f"{metrics.measure or ''} {with_error(primary.mean, primary.stderr)}{equal}".strip(),
         _any_passed(metrics),
-        found.missing,
+        primary.missing,
         usd(metrics.cost_usd, computed=metrics.computed_usd),
     ]
 
@@ -174,27 +193,44 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
     played = any(metrics.user_calls for metrics, _ in runs)
     judged = any(judge.n_calls for metrics, _ in runs for judge in metrics.judges.values())
     rows: list[list[object]] = []
-    for metrics, took in runs:
-        own, user = metrics.own_calls, metrics.user_calls
-        usage, counted = own.usage, own.n_calls - own.n_calls_without_usage
-        tokens = f"{usage.input_tokens:,}, {usage.output_tokens:,}" if usage else None
-        each = f"{usage.output_tokens / counted:,.1f}" if usage and counted else None
-        seconds = f"{took.median:.2f}, {took.quantiles[95]:.2f}" if took else None
-        cost = None if own.cost_usd is None else usd(own.cost_usd, computed=own.computed_usd)
-        failed = sum(metrics.outcomes.get(outcome, 0) for outcome in WITHOUT_REPLY)
-        calls = [own.n_calls + own.n_crashed_calls, own.n_cached_calls, failed]
-        others = [None if user is None else usd(user.cost_usd), usd(metrics.judging_usd)]
-        rows.append([metrics.run, *calls, tokens, each, seconds, cost, *others])
+    for metrics, seconds in runs:
+        calls = metrics.own_calls
+        user = metrics.user_calls
+        usage = calls.usage
+        n_counted = calls.n_calls - calls.n_calls_without_usage
+        computed = calls.computed_usd
+        rows.append(
+            [
+                metrics.run,
+                calls.n_calls + calls.n_crashed_calls,
+                calls.n_cached_calls,
+                sum(metrics.outcomes.get(outcome, 0) for outcome in WITHOUT_REPLY),
+                f"{usage.input_tokens:,}, {usage.output_tokens:,}" if usage else None,
+                f"{usage.output_tokens / n_counted:,.1f}" if usage and n_counted else None,
+                f"{seconds.median:.2f}, {seconds.quantiles[95]:.2f}" if seconds else None,
+                None if calls.cost_usd is None else usd(calls.cost_usd, computed=computed),
+                None if user is None else usd(user.cost_usd),
+                usd(metrics.judging_usd),
+            ]
+        )
     note = (
         "Each call counts once, even if attempts share it. cached: calls made by other runs, at "
         "the cost that these paid. Seconds: median and 95th percentile of "
         "calls that were answered or crashed, excluding answers from the cache. failed: attempts "
         "without an answer."
     )
-    notes = [note, *[COMPUTED] * any(metrics.own_calls.computed_usd for metrics, _ in runs)]
-    columns: list[Column | str | None] = [
-        *("run", "calls", Column("cached") if cached else None, "failed"),
-        *("tokens in, out", "out a call", "median, 95% s", "cost"),
+    notes = [note]
+    if any(metrics.own_calls.computed_usd for metrics, _ in runs):
+        notes.append(COMPUTED)
+    columns = [
+        "run",
+        "calls",
+        "cached" if cached else None,
+        "failed",
+        "tokens in, out",
+        "out a call",
+        "median, 95% s",
+        "cost",
         "user's cost" if played else None,
         "judges' cost" if judged else None,
     ]

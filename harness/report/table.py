@@ -156,19 +156,6 @@ class TableDocument:
     data: object = None  # written as JSON; None if the document is only printed
 
 
-def joined(documents: Mapping[str, TableDocument]) -> TableDocument:
-    """Join the documents of several benchmarks, each preceded by its title."""
-    return TableDocument(
-        parts=[p for one in documents.values() for p in (Note(one.title, "bold"), *one.parts)],
-        records=[
-            {"task": name, **record}
-            for name, one in documents.items()
-            for record in one.records or ()
-        ],
-        data={name: one.data for name, one in documents.items()},
-    )
-
-
 def table(
     columns: Iterable[Column | str | None], rows: Iterable[Row | Sequence[object]], **options: Any
 ) -> Table:
@@ -176,15 +163,18 @@ def table(
 
     A string in ``columns`` is a heading; None omits a column and its cells.
     """
-    kept = {place: column for place, column in enumerate(columns) if column is not None}
-    every = (row if isinstance(row, Row) else Row(row) for row in rows)
     names = options.get("names", 1)
-    built = [
-        Column(column, text=place < names) if isinstance(column, str) else column
-        for place, column in kept.items()
-    ]
-    shown = [Row([row.cells[place] for place in kept], row.marks) for row in every]
-    return Table(columns=built, rows=shown, **options)
+    by_place: dict[int, Column] = {}
+    for place, column in enumerate(columns):
+        if isinstance(column, str):
+            column = Column(column, text=place < names)
+        if column is not None:
+            by_place[place] = column
+    table_rows = []
+    for row in rows:
+        cells, marks = (row.cells, row.marks) if isinstance(row, Row) else (row, ())
+        table_rows.append(Row([cells[place] for place in by_place], marks))
+    return Table(columns=list(by_place.values()), rows=table_rows, **options)
 
 
 def facts(pairs: Iterable[tuple[object, object]]) -> Table:
@@ -194,9 +184,9 @@ def facts(pairs: Iterable[tuple[object, object]]) -> Table:
 
 def flat(figures: Struct) -> dict[str, object]:
     """Convert a record of figures for CSV: ``ci95`` becomes ``ci95_low`` and ``ci95_high``."""
-    found: dict[str, Any] = msgspec.to_builtins(figures)
-    low, high = found.pop("ci95", None) or (None, None)
-    return {**found, "ci95_low": low, "ci95_high": high}
+    fields: dict[str, Any] = msgspec.to_builtins(figures)
+    low, high = fields.pop("ci95", None) or (None, None)
+    return {**fields, "ci95_low": low, "ci95_high": high}
 
 
 def as_markdown(document: TableDocument) -> str:
@@ -233,15 +223,15 @@ def as_csv(document: TableDocument) -> str:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(map(printable, keys))
     for record in document.records:
-        row = (record.get(key) for key in keys)
-        writer.writerow(printable(one, "\n\t") if isinstance(one, str) else one for one in row)
+        row = map(record.get, keys)
+        writer.writerow(printable(v, "\n\t") if isinstance(v, str) else v for v in row)
     return file.getvalue()
 
 
 def as_json(document: TableDocument) -> str:
     """Format the data of a document as JSON."""
-    told = msgspec.to_builtins(document.data, str_keys=True)
-    return json.dumps(told, indent=2, allow_nan=False) + "\n"
+    data = msgspec.to_builtins(document.data, str_keys=True)
+    return json.dumps(data, indent=2, allow_nan=False) + "\n"
 
 
 FORMATS: Mapping[str, Callable[[TableDocument], str]] = {
@@ -309,15 +299,17 @@ def _tabular(table: Table) -> Iterator[str]:
 
 
 def _spans(columns: Sequence[Column]) -> Iterator[str]:
-    spans, rules, at = [], [], 1
+    spans = []
+    rules = []
+    start = 1
     for over, group in groupby(columns, lambda column: column.over):
         n = len(list(group))
         if over:
             spans.append(rf"\multicolumn{{{n}}}{{c}}{{{escaped_latex(over)}}}")
-            rules.append(rf"\cmidrule(lr){{{at}-{at + n - 1}}}")
+            rules.append(rf"\cmidrule(lr){{{start}-{start + n - 1}}}")
         else:
             spans += [""] * n
-        at += n
+        start += n
     if rules:
         yield " & ".join(spans) + r" \\"
         yield " ".join(rules)

@@ -79,9 +79,12 @@ class _Column:
         *,
         right: bool = False,
     ) -> None:
-        self.heading, self.cells, self.footer = heading, cells, footer
-        self.limit, self._right = limit, right
+        self.heading = heading
+        self.cells = cells
+        self.footer = footer
+        self.limit = limit
         self.width = 0
+        self._right = right
 
     def fold(self, room: int) -> None:
         """Fold texts that are longer than ``room``, and set the width."""
@@ -113,11 +116,13 @@ def _parts(text: str, room: int) -> Sequence[str]:
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _TextColumn:
+    """A column of a table, with its cells as text."""
+
     place: int
     name: str
     over: str
-    heading: Text
+    heading: Sequence[str]
     cells: Sequence[str]
     text: bool
     hide: int
@@ -125,7 +130,7 @@ class _Shown:
 
     @cached_property  # read for each cell
     def full(self) -> int:
-        return max(map(cell_len, [*self.heading.plain.split("\n"), *self.cells]))
+        return max(map(cell_len, [*self.heading, *self.cells]))
 
     @property
     def least(self) -> int:
@@ -134,37 +139,47 @@ class _Shown:
 
 class _Drawn:
     def __init__(self, table: Table, hint: str) -> None:
-        self._table, self._hint = table, hint
+        self._table = table
+        self._hint = hint
         self._rows = list(_names(table))
-        heading = [_Line(_names_heading(table))] if table.names else []
-        lines = [*heading, *(line for _, lines in self._rows for line in lines)]
-        full = max((cell_len(line.indent + line.text) for line in lines), default=0)
-        self._least_name, self._usual_name = min(_LEAST_NAME, full), min(_USUAL_NAME, full)
+        widths = [cell_len(_names_heading(table))] if table.names else [0]
+        for _, lines in self._rows:
+            widths += [cell_len(line.indent + line.text) for line in lines]
+        self._least_name = min(_LEAST_NAME, max(widths))
+        self._usual_name = min(_USUAL_NAME, max(widths))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        table, width = self._table, options.max_width
-        yield from (one_line(Text(printable(mark), _MARK)) for mark in table.marks)
+        table = self._table
+        for mark in table.marks:
+            yield one_line(Text(printable(mark), _MARK))
         if table.title:
             yield _titled(table.title)
         if table.headless:
             yield self._facts()
         else:
-            columns = list(self._columns(fold=False))
-            if not self._fit(columns, width, self._usual_name):
-                columns = list(self._columns(fold=True))
-            shown = list(columns)
-            for column in sorted((one for one in columns if one.hide), key=lambda one: one.hide):
-                if not self._fit(shown, width):
-                    shown.remove(column)
-            for number, block in enumerate(self._packed(shown, width)):
-                if number:
-                    yield ""
-                yield from self._block(block, width, console)
-            if hidden := ", ".join(one.name for one in columns if one not in shown):
-                hint = f" ({self._hint})" if self._hint else ""
-                told = f"Hidden: the terminal is too narrow for {hidden}{hint}."
-                yield Text(told, style="dim")
-        yield from (Text(printable(note), style="dim") for note in table.notes)
+            yield from self._blocks(options.max_width, console)
+        for note in table.notes:
+            yield Text(printable(note), style="dim")
+
+    def _blocks(self, width: int, console: Console) -> RenderResult:
+        columns = list(self._columns(fold=False))
+        if not self._fit(columns, width, self._usual_name):
+            columns = list(self._columns(fold=True))
+        hidden: list[_TextColumn] = []
+        visible = columns
+        for column in sorted(columns, key=lambda column: column.hide):
+            if column.hide and not self._fit(visible, width):
+                hidden.append(column)
+                visible = [c for c in visible if c is not column]
+        for number, block in enumerate(self._packed(visible, width)):
+            if number:
+                yield ""
+            yield from self._block(block, width, console)
+        if hidden:
+            names = ", ".join(column.name for column in columns if column in hidden)
+            hint = f" ({self._hint})" if self._hint else ""
+            note = f"Hidden: the terminal is too narrow for {names}{hint}."
+            yield Text(note, style="dim")
 
     def _facts(self) -> RichTable:
         facts = RichTable.grid(padding=(0, 2, 0, 0))
@@ -175,32 +190,39 @@ class _Drawn:
             facts.add_row(*(Text(printable(text), _style(cell)) for cell, text in texts))
         return facts
 
-    def _columns(self, *, fold: bool) -> Iterator[_Shown]:
+    def _columns(self, *, fold: bool) -> Iterator[_TextColumn]:
         table = self._table
         rows = [*table.rows, *([table.footer] if table.footer else [])]
         for place, column in enumerate(table.columns[table.names :], start=table.names):
             texts = [printable(column.show(row.cells[place])) for row in rows]
-            widths = [] if column.text else map(cell_len, texts)  # a text column may be narrowed
-            least = max([_HEADING_BELOW if column.over else _HEADING, *widths])
-            headings = [column.over, *column.heading.replace(" ± s.e.", "\n± s.e.").split("\n")]
-            if not fold:
-                least = max(map(cell_len, (column.over, printable(column.heading))))
-            if cell_len(column.heading) <= least:
-                headings = [column.over, column.heading]
-            heading = Text("\n").join(folded(part, least) for part in headings if part)
-            name = " ".join(printable(part) for part in (column.over, column.heading) if part)
-            shown = texts if column.text else aligned(texts)
-            least_text = _LEAST_TEXT if fold else max(_LEAST_TEXT, least)
-            yield _Shown(
-                place, name, column.over, heading, shown, column.text, column.hide, least_text
+            parts = [part for part in (column.over, column.heading) if part]
+            if fold:
+                widths = [] if column.text else map(cell_len, texts)  # texts may be narrowed
+                room = max([_HEADING_BELOW if column.over else _HEADING, *widths])
+            else:
+                room = max(cell_len(column.over), cell_len(printable(column.heading)))
+            name = " ".join(map(printable, parts))
+            if cell_len(column.heading) > room:
+                parts = [column.over, *column.heading.replace(" ± s.e.", "\n± s.e.").split("\n")]
+            heading = Text("\n").join(folded(part, room) for part in parts if part)
+            yield _TextColumn(
+                place=place,
+                name=name,
+                over=column.over,
+                heading=heading.plain.split("\n"),
+                cells=texts if column.text else aligned(texts),
+                text=column.text,
+                hide=column.hide,
+                least_text=_LEAST_TEXT if fold else max(_LEAST_TEXT, room),
             )
 
-    def _packed(self, columns: Sequence[_Shown], width: int) -> Iterator[list[_Shown]]:
-        block: list[_Shown] = []
-        for over, members in groupby(columns, lambda one: one.over):
+    def _packed(self, columns: Sequence[_TextColumn], width: int) -> Iterator[list[_TextColumn]]:
+        """Yield the columns of each block, with those below a shared heading in the same one."""
+        block: list[_TextColumn] = []
+        for over, members in groupby(columns, lambda column: column.over):
             group = list(members)
-            whole = bool(over) and self._fit(group, width)
-            for part in [group] if whole else [[column] for column in group]:
+            keep_together = over and self._fit(group, width)
+            for part in [group] if keep_together else [[column] for column in group]:
                 if block and not self._fit([*block, *part], width):
                     yield block
                     block = []
@@ -208,46 +230,52 @@ class _Drawn:
         if block:
             yield block
 
-    def _fit(self, columns: Sequence[_Shown], width: int, name: int | None = None) -> bool:
-        names = [self._least_name if name is None else name] if self._table.names else []
-        widths = [*(one.least for one in columns), *names]
+    def _fit(self, columns: Sequence[_TextColumn], width: int, name: int | None = None) -> bool:
+        widths = [column.least for column in columns]
+        if self._table.names:
+            widths.append(self._least_name if name is None else name)
         return sum(widths) + _GAP * (len(widths) - 1) <= width
 
-    def _block(self, block: Sequence[_Shown], width: int, console: Console) -> Iterator[Segment]:
-        table, footer = self._table, self._table.footer
-        spare = max(0, width - sum(shown.least + _GAP for shown in block) - self._usual_name)
+    def _block(
+        self, block: Sequence[_TextColumn], width: int, console: Console
+    ) -> Iterator[Segment]:
+        table = self._table
+        footer = table.footer
+        spare = max(0, width - sum(column.least + _GAP for column in block) - self._usual_name)
         columns: list[_Column] = []
         if table.names:
-            heading = [printable(_names_heading(table))]
             names = [lines for _, lines in self._rows]
             last = printable(table.texts(footer)[0]) if footer else ""
-            columns.append(_Column(heading, names, last, width))
-        for shown in block:
-            heading = shown.heading.plain.split("\n")
-            cells = [self._cell(shown, at) for at, _ in self._rows]
-            last = shown.cells[-1] if footer else ""
-            limit = shown.least + spare if shown.text else None
-            columns.append(_Column(heading, cells, last, limit, right=not shown.text))
+            columns.append(_Column([printable(_names_heading(table))], names, last, width))
+        for column in block:
+            cells = [self._cell(column, row) for row, _ in self._rows]
+            last = column.cells[-1] if footer else ""
+            limit = column.least + spare if column.text else None
+            columns.append(_Column(column.heading, cells, last, limit, right=not column.text))
         _fit_columns(columns, width)
-        height = max(len(column.heading) for column in columns)
-        for column in columns:
-            column.heading = [*[""] * (height - len(column.heading)), *column.heading]
-        rule = "─" * (sum(column.width for column in columns) + _GAP * (len(columns) - 1))
-        gap, bold = " " * _GAP, console.get_style("bold")
+        height = max(len(drawn.heading) for drawn in columns)
+        rule = "─" * (sum(drawn.width for drawn in columns) + _GAP * (len(columns) - 1))
+        gap = " " * _GAP
+        bold = console.get_style("bold")
         for number in range(height):
-            texts = [column.placed(column.heading[number]) for column in columns]
+            texts = []
+            for drawn in columns:
+                skipped = height - len(drawn.heading)
+                text = drawn.heading[number - skipped] if number >= skipped else ""
+                texts.append(drawn.placed(text))
             yield from (Segment(gap.join(texts), bold), Segment.line())
         yield from (Segment(rule), Segment.line())
         yield from _row_segments(columns, console)
         if footer:
-            texts = [column.placed(column.footer) for column in columns]
+            texts = [drawn.placed(drawn.footer) for drawn in columns]
             yield from (Segment(rule), Segment.line())
             yield from (Segment(gap.join(texts), bold), Segment.line())
 
-    def _cell(self, column: _Shown, at: int | None) -> Lines:
-        if at is None:
+    def _cell(self, column: _TextColumn, row: int | None) -> Lines:
+        if row is None:
             return ()
-        style, text = _style(self._table.rows[at].cells[column.place]), column.cells[at]
+        style = _style(self._table.rows[row].cells[column.place])
+        text = column.cells[row]
         return [_Line(text if column.text else text.rjust(column.full), style)]
 
 
@@ -298,7 +326,7 @@ def _names_heading(table: Table) -> str:
 def _names(table: Table) -> Iterator[tuple[int | None, list[_Line]]]:
     """Yield the index of each row (None: the head of a section) and the lines that name it."""
     before = None
-    for at, row in enumerate(table.rows):
+    for number, row in enumerate(table.rows):
         texts = [printable(text) for text in table.texts(row)[: table.names]]
         inner = texts.pop() if table.sectioned else ""
         settings = ", ".join(
@@ -309,12 +337,12 @@ def _names(table: Table) -> Iterator[tuple[int | None, list[_Line]]]:
         lines += [_Line(settings)] if settings else []
         lines += [_Line(printable(mark), "yellow") for mark in row.marks]
         if not table.sectioned:
-            yield at, lines
+            yield number, lines
             continue
         if lines != before:
             yield None, lines
         before = lines
-        yield at, [_Line(inner, indent=_INDENT)]
+        yield number, [_Line(inner, indent=_INDENT)]
 
 
 def _style(cell: object) -> str:

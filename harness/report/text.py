@@ -27,12 +27,12 @@ def task_shown(task: str) -> str:
     return re.sub(r"^.*[/\\](?=[^/\\]*\.py(:|$))", "", task)
 
 
-def printable(text: str, kept: str = "") -> str:
-    """Return text with all unprintable characters escaped, except those in ``kept``."""
+def printable(text: str, allowed: str = "") -> str:
+    """Return text with all unprintable characters escaped, except those in ``allowed``."""
     if text.isprintable():
         return text
     return "".join(
-        c if c in kept or c.isprintable() else c.encode("unicode_escape").decode() for c in text
+        c if c in allowed or c.isprintable() else c.encode("unicode_escape").decode() for c in text
     )
 
 
@@ -95,8 +95,8 @@ def with_error(
     """
     if value is None:
         return UNKNOWN
-    shown = number(value, digits, sign)
-    return shown if is_zero(stderr) else f"{shown} ± {number(stderr, digits)}"
+    text = number(value, digits, sign)
+    return text if is_zero(stderr) else f"{text} ± {number(stderr, digits)}"
 
 
 def is_zero(stderr: float | None) -> bool:
@@ -134,9 +134,9 @@ def p_value(p: float | None) -> str:
     return "<0.001" if p < 0.001 else f"{p:.{digits}f}"
 
 
-def percent(part: int, whole: int, digits: int = 1) -> str:
-    """Format part / whole as a percentage, or ``n/a`` if the whole is 0."""
-    return percentage(part / whole, digits) if whole else UNKNOWN
+def percent(part: int, total: int, digits: int = 1) -> str:
+    """Format part / total as a percentage, or ``n/a`` if the total is 0."""
+    return percentage(part / total, digits) if total else UNKNOWN
 
 
 def percentage(share: float | None, digits: int = 1, sign: bool = False) -> str:
@@ -180,9 +180,9 @@ def usd(cost: float | None, *, computed: float = 0.0) -> str:
 
 def clusters_text(n: int, n_units: int) -> str:
     """Format a number of clusters and, if it is small for ``n`` samples, how rows set them."""
-    said = f"{count_of(n_units, 'cluster')}"
+    text = count_of(n_units, "cluster")
     few = n_units == 1 < n or 10 * n_units <= n
-    return f"{said} (a row can set its own with the field 'cluster')" if few else said
+    return f"{text} (a row can set its own with the field 'cluster')" if few else text
 
 
 def which_round(round_: int | None) -> str:

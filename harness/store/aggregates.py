@@ -57,10 +57,10 @@ def write_aggregates(attempts: Path, task: Task[object]) -> None:
 
 
 def _answers(lines: Iterator[_Line]) -> Iterator[GivenAnswer]:
-    for one in lines:
-        if one.text is not None and (one.round == 1 or one.turns):
-            found = {n: float(s.value) for n, s in one.scores.items() if s.value is not None}
-            yield GivenAnswer(one.instance, one.sample, one.text, one.round, found)
+    for line in lines:
+        if line.text is not None and (line.round == 1 or line.turns):
+            scores = {n: float(s.value) for n, s in line.scores.items() if s.value is not None}
+            yield GivenAnswer(line.instance, line.sample, line.text, line.round, scores)
 
 
 def read_aggregates(attempts: Path) -> Aggregates:

@@ -95,36 +95,39 @@ class AttemptLines:
         """Whether the data that links lines to judgements is read."""
         return self._kind != ""
 
-    def read_on(self, most: int | None = None) -> bool:
-        """Read new lines: all of them, or about ``most`` bytes. Return whether there were any."""
-        begun = self.size
-        if most is None:
+    def read_on(self, limit: int | None = None) -> bool:
+        """Read new lines: all of them, or about ``limit`` bytes. Return whether there were any."""
+        size_before = self.size
+        if limit is None:
             with reading(self.path):
                 size = self.path.stat().st_size if self.path.exists() else 0
-            if size - begun > LARGE:
+            if size - size_before > LARGE:
                 self._read_in_processes(size)
-        start, before = self.size, self.number
+        start = self.size
+        last = None  # the offset of the last line
         seals = LineSeals(self.path.parent)
         for number, offset, line in decoded(
-            self.path, _BY_KIND[self._kind][0], ATTEMPT, start, before, check=seals.check
+            self.path, _BY_KIND[self._kind][0], ATTEMPT, start, self.number, check=seals.check
         ):
-            if most is not None and offset - start > most:
-                self.size, self._counted = offset, None
-                return True
+            if limit is not None and offset - start > limit:
+                self.size = offset
+                break
             try:
                 self.builder.add(line)
                 self.rows.append(offset, *_more(line))
             except (*UNREADABLE, OverflowError, struct.error) as error:  # unreadable, or too large
                 raise ATTEMPT.invalid(self.path, number, error) from None
             self.number = number
-        if self.number > before:
-            last = int(self.rows.last("offset"))
-            with reading(self.path), open_file(self.path) as file:
-                file.seek(last)
-                self.size = last + len(file.readline())
-        if self.size > begun:
-            self._counted = None
-        return self.size > begun
+            last = offset
+        else:
+            if last is not None:
+                with reading(self.path), open_file(self.path) as file:
+                    file.seek(last)
+                    self.size = last + len(file.readline())
+        if self.size == size_before:
+            return False
+        self._counted = None
+        return True
 
     def _read_in_processes(self, size: int) -> None:
         """Read the lines of a large file on all cores, up to a part with a damaged line."""
@@ -141,28 +144,28 @@ class AttemptLines:
                 self.number += part.number
                 self.size = part.size
 
-    def resolved(self, *, keep: bool = True) -> CountedAttempts:
-        """Return the attempts that count among the lines read so far.
+    def resolved(self) -> CountedAttempts:
+        """Return the attempts that count among the lines read so far."""
+        if self._counted is None:
+            self._counted = _counted(*self.builder.table(), self.rows)
+        return self._counted
 
-        Unless ``keep``, the lines are dropped to save memory, and `read_on` starts again at the
-        beginning.
-        """
-        if self._counted is not None:
-            return self._counted
-        builder, rows = self.builder, self.rows
-        if not keep:
-            self.size = self.number = 0
-            self.builder, self.rows = TableBuilder(), Rows(**rows.fields)
-        table, number_of = builder.table(keep=keep)
-        del builder
-        counting, answers = _resolve(table, number_of)
-        table, number_of = table.take(counting), number_of[counting]
-        column = rows.column if keep else rows.taken
-        columns = {name: column(name)[number_of] for name in rows.fields}
-        found = CountedAttempts(table, answers, columns)
-        if keep:
-            self._counted = found
-        return found
+
+def read_counted(path: Path, kind: Literal["", "judged"]) -> CountedAttempts:
+    """Return the attempts that count in a file. ``kind`` is as in `AttemptLines`."""
+    lines = AttemptLines(path, kind)
+    lines.read_on()
+    rows = lines.rows
+    sorted_lines = lines.builder.table()
+    del lines  # to free memory
+    return _counted(*sorted_lines, rows)
+
+
+def _counted(table: AttemptTable, line_of: Ints, rows: Rows) -> CountedAttempts:
+    counting, answers = _resolve(table, line_of)
+    lines = line_of[counting]
+    columns = {name: rows.column(name)[lines] for name in rows.fields}
+    return CountedAttempts(table.take(counting), answers, columns)
 
 
 def _parts(path: Path, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -208,24 +211,28 @@ def _resolve(table: AttemptTable, number: Ints) -> tuple[Bools, Ints]:
     The number says how many times the round has been answered since its conversation last changed.
     ``table`` is sorted by instance, sample and round. ``number`` has the line number of each row.
     """
-    answered = table.replied
-    counting, answers = np.ones(len(table), np.bool_), answered.astype(np.int32)
+    replied = table.replied
+    counting = np.ones(len(table), np.bool_)
+    answers = replied.astype(np.int32)
     sample = np.cumsum(table.sample_starts(), dtype=np.int32)
-    again = (np.diff(sample) == 0) & (np.diff(table.round) == 0)
-    if not again.any():
+    repeated = (np.diff(sample) == 0) & (np.diff(table.round) == 0)
+    if not repeated.any():
         return counting, answers
     # Few samples have a rewritten round; the rest of this function deals only with these.
-    rows = np.flatnonzero(np.isin(sample, sample[1:][again]))
-    columns = (column[rows].tolist() for column in (sample, table.round, number, answered))
-    current = latest = -1  # the latest rewrite in the current sample's rounds so far
-    for (of, _), group in groupby(zip(rows.tolist(), *columns, strict=True), key=itemgetter(1, 2)):
-        if of != current:
-            current, latest = of, -1
-        lines = [(row, line, is_answer) for row, _, _, line, is_answer in group]
-        row, last, _ = lines[-1]
-        counting[[superseded for superseded, *_ in lines[:-1]]] = False
+    rows = np.flatnonzero(np.isin(sample, sample[1:][repeated]))
+    columns = (column[rows].tolist() for column in (sample, table.round, number, replied))
+    lines = zip(rows.tolist(), *columns, strict=True)
+    current = -1  # the sample
+    latest = -1  # the latest rewrite in its rounds so far
+    for (sample_number, _), group in groupby(lines, key=itemgetter(1, 2)):
+        if sample_number != current:
+            current = sample_number
+            latest = -1
+        versions = list(group)
+        row, _, _, last, _ = versions[-1]
+        counting[[version[0] for version in versions[:-1]]] = False
         counting[row] = last >= latest
-        answers[row] = sum(is_answer and line >= latest for _, line, is_answer in lines)
-        if len(lines) > 1:
+        answers[row] = sum(replied and line >= latest for _, _, _, line, replied in versions)
+        if len(versions) > 1:
             latest = max(latest, last)
     return counting, answers[counting]

@@ -6,13 +6,15 @@ All functions that read files raise `DataInvalid` for a damaged line.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from math import fsum, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec import structs
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from harness.config.prices import Price
@@ -21,13 +23,14 @@ from harness.records import (
     LARGEST,
     NO_ANSWER_IN_TIME,
     WITHOUT_REPLY,
+    CallFigures,
     Outcome,
     PlayedTurn,
     Rewriting,
     Usage,
 )
 from harness.store.attempt_lines import ATTEMPT
-from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, LineName, Rows, changes
+from harness.store.columns import NOT_JUDGED, Bools, LineName, Rows, changes
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import LineKind, decoded, read_json
 from harness.store.judgements import JUDGEMENT, JudgeCall, Judgement, has_judges
@@ -38,27 +41,16 @@ _UNKNOWN = -1
 _NOT_COUNTED = (_UNKNOWN,) * len(_TOKENS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallTotals:
-    """The number, tokens and cost of a run's calls. Calls of superseded attempts are included."""
+class RunCalls(CallFigures, frozen=True, kw_only=True):
+    """The number, tokens and cost of all calls of a run, and those of its models and judges."""
 
-    n: int = 0  # answered calls
-    n_crashed: int = 0  # calls of the application that crashed, of unknown tokens and cost
-    n_cached: int = 0  # replies that only came from the cache: other runs made these calls
-    usage: Usage | None = None  # of the calls that report it; None if none does; 0 without calls
-    n_without_usage: int = 0
-    known_cost_usd: float = 0.0  # of the calls whose cost is known
-    paid_usd: float = 0.0  # the part of known_cost_usd that did not come from the cache
-    # The part of known_cost_usd that was computed, for calls recorded before their price was known.
-    computed_usd: float = 0.0
-    n_without_cost: int = 0
     # Calls of the run's model and of the paraphrasing model; None if no other model was called.
-    model: CallTotals | None = None
-    user: CallTotals | None = None  # calls of the model that plays the user, if there is one
-    judges: Mapping[str, CallTotals] = field(default_factory=dict)  # a shared call counts for each
+    model: CallFigures | None = None
+    user: CallFigures | None = None  # calls of the model that plays the user, if there is one
+    judges: Mapping[str, CallFigures] = {}  # a shared call counts for each
 
 
-NO_CALLS = CallTotals()  # of a run without calls, or whose calls were not read
+NO_CALLS = RunCalls(cost_usd=0.0)  # of a run without calls, or whose calls were not read
 
 
 class CallCounter:
@@ -81,35 +73,45 @@ class CallCounter:
         counts = _NOT_COUNTED if call.usage is None else msgspec.structs.astuple(call.usage)
         self._rows.append(hash(name), not call.cached, cost, computed, *counts)
 
-    def totals(self) -> CallTotals:
-        """Return the totals over all distinct calls, and forget the calls."""
-        names = self._rows.taken("name")
+    def totals(self, n_crashed: int = 0) -> CallFigures:
+        """Return the totals over all distinct calls.
+
+        ``n_crashed`` is the number of further calls, which crashed.
+        """
+        names = self._rows.column("name")
         order = np.argsort(names).astype(np.int32)
         starts = np.flatnonzero(changes(names[order])).astype(np.int32)
-        del names
 
         def largest(column: str) -> NDArray[Any]:
             # fmax ignores NaN, which stands for an unknown cost.
-            return np.fmax.reduceat(self._rows.taken(column)[order], starts)
+            return np.fmax.reduceat(self._rows.column(column)[order], starts)
 
         counts = {kind: largest(kind) for kind in _TOKENS}
-        counted = np.logical_and.reduce([of != _UNKNOWN for of in counts.values()])
+        counted = np.logical_and.reduce([tokens != _UNKNOWN for tokens in counts.values()])
         n_counted = int(counted.sum())
-        tokens = (of.sum(where=counted, dtype=np.int64) for of in counts.values())
+        usage = None
+        if n_counted or not len(starts):
+            sums = [int(tokens.sum(where=counted, dtype=np.int64)) for tokens in counts.values()]
+            usage = Usage(*sums)
         recorded = largest("cost")
-        cost_usd = np.where(computed := np.isnan(recorded), largest("computed"), recorded)
+        computed = np.isnan(recorded)
+        cost_usd = np.where(computed, largest("computed"), recorded)
         priced = ~np.isnan(cost_usd)
+        n_without_cost = len(starts) - int(priced.sum())
         paid = largest("paid") != 0
-        return CallTotals(
-            n=len(starts),
-            n_cached=len(starts) - int(paid.sum()),
-            usage=Usage(*map(int, tokens)) if n_counted or not len(starts) else None,
-            n_without_usage=len(starts) - n_counted,
-            # Exact (fsum), because calls come in no particular order.
-            known_cost_usd=fsum(cost_usd[priced]),
+        # Exact (fsum), because calls come in no particular order.
+        known_cost_usd = fsum(cost_usd[priced])
+        return CallFigures(
+            n_calls=len(starts),
+            n_cached_calls=len(starts) - int(paid.sum()),
+            n_crashed_calls=n_crashed,
+            usage=usage,
+            n_calls_without_usage=len(starts) - n_counted,
+            cost_usd=None if n_without_cost else known_cost_usd,
+            known_cost_usd=known_cost_usd,
             paid_usd=fsum(cost_usd[priced & paid]),
             computed_usd=fsum(cost_usd[priced & computed]),
-            n_without_cost=len(starts) - int(priced.sum()),
+            n_calls_without_cost=n_without_cost,
         )
 
 
@@ -144,48 +146,58 @@ def _computed(call: RecordedCall, price: Price) -> float:
     return price.cost(usage) if usage is not None and counted else nan
 
 
-def read_calls(path: Path) -> CallTotals:
+def read_calls(path: Path) -> RunCalls:
     """Return the totals over the calls of a run and of its judges, given its attempts file.
 
     An unrecorded cost is computed from the tokens if the run's folder records the model's price.
     """
     judged = has_judges(path.parent)
-    found = _totals(path, by_model=judged)
-    if not judged and found.user is not None:
-        found = _totals(path, by_model=True)
-    manifest = path.with_name("manifest.json")
-    if "imported" not in read_json(manifest, dict[str, Any], "Remove it and run again."):
-        return found
+    calls = _totals(path, by_model=judged)
+    if not judged and calls.user is not None:
+        calls = _totals(path, by_model=True)
+    manifest = read_json(
+        path.with_name("manifest.json"), dict[str, Any], "Remove it and run again."
+    )
+    if "imported" not in manifest:
+        return calls
     # Another tool made the calls of the run's model.
-    model = found.model and replace(found.model, n_cached=0)
-    judges = sum(judge.n_cached for judge in found.judges.values())
-    return replace(found, n_cached=judges, model=model)
+    n_cached = sum(judge.n_cached_calls for judge in calls.judges.values())
+    model = calls.model and replace(calls.model, n_cached_calls=0)
+    return replace(calls, n_cached_calls=n_cached, model=model)
 
 
-def _totals(path: Path, *, by_model: bool) -> CallTotals:
-    prices, total, user = read_prices(path.parent), CallCounter(), CallCounter()
-    each, played = {"": CallCounter()}, False
+def _totals(path: Path, *, by_model: bool) -> RunCalls:
+    """Return the totals, and if ``by_model`` those of each model, which take more memory."""
+    prices = read_prices(path.parent)
+    every = CallCounter()
+    model = CallCounter()
+    user: CallCounter | None = None
+    judges: dict[str, CallCounter] = {}
     n_crashed = 0
     for judge, name, call in _recorded(path):
         if not name:
             n_crashed += 1
             continue
-        key = f"judges.{judge}.model" if judge else "model"
         if isinstance(call, PlayedTurn):
-            price, played = prices.get("user.model"), True
-            user.add(name, call, price)
+            key = "user.model"
+            counter = user = user or CallCounter()
+        elif judge:
+            key = f"judges.{judge}.model"
+            counter = judges.setdefault(judge, CallCounter())
         else:
-            price = prices.get("polish" if isinstance(call, Rewriting) else key)
-            if by_model:  # otherwise not, to save memory
-                each.setdefault(judge, CallCounter()).add(name, call, price)
-        total.add(name, call, price)
-    played_calls = user.totals() if played else None
-    found = replace(total.totals(), n_crashed=n_crashed, user=played_calls)
-    if not by_model:
-        return found
-    totals = {judge: own.totals() for judge, own in each.items()}
-    model = replace(totals.pop(""), n_crashed=n_crashed)
-    return replace(found, model=model, judges=totals)
+            key = "polish" if isinstance(call, Rewriting) else "model"
+            counter = model
+        price = prices.get(key)
+        every.add(name, call, price)
+        if by_model or counter is user:
+            counter.add(name, call, price)
+    total = every.totals(n_crashed)
+    return RunCalls(
+        **structs.asdict(total),
+        model=model.totals(n_crashed) if by_model else None,
+        user=None if user is None else user.totals(),
+        judges={judge: counter.totals() for judge, counter in judges.items() if by_model},
+    )
 
 
 def read_payments(path: Path) -> dict[bytes, float]:
@@ -230,7 +242,9 @@ def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str,
                 yield line.judge, name, call
 
 
-class _Timed(msgspec.Struct, gc=False):
+class TimedLine(msgspec.Struct, gc=False):
+    """The fields of an attempt that say how long its call took, and its tokens."""
+
     outcome: Outcome
     latency_s: float | None = None
     call_id: str | None = None
@@ -272,25 +286,12 @@ def timed_calls(index: AttemptIndex) -> Iterator[TimedCall]:
     """Yield each call that was sent and timed, and has been answered or has crashed."""
     seen: set[str | None] = set()
     rows = index.in_order()
-    for row, line in zip(rows.tolist(), index.read(_Timed, rows), strict=True):
+    for row, line in zip(rows.tolist(), index.read(TimedLine, rows), strict=True):
         if line.seconds is None:
             continue
         if line.call_id is None or line.call_id not in seen:
             seen.add(line.call_id)
             yield TimedCall(row, line.seconds, line.exception == NO_ANSWER_IN_TIME)
-
-
-def sample_seconds(index: AttemptIndex) -> NDArray[np.float64]:
-    """Return how many seconds the calls of each sample's rounds took together.
-
-    A cached reply counts with its call's duration, and a crash with the time until it. Samples
-    with a failed call, or one of unknown duration, are left out. Judges' calls do not count.
-    """
-    found = [line.duration for line in index.read(_Timed, np.arange(len(index)))]
-    sample = np.cumsum(index.attempts.sample_starts()) - 1
-    sums = np.bincount(sample, np.array(found, np.float64))
-    known: NDArray[np.float64] = sums[~np.isnan(sums)]
-    return known
 
 
 class _Answer(msgspec.Struct, gc=False):
@@ -311,29 +312,31 @@ class RunReplies:
     reply: NDArray[np.int64]  # (n,) hashes of the reply's call and text
     passed: NDArray[Any]  # (n,) 1, 0 or `NOT_JUDGED`
 
-    def same_as(self, other: RunReplies) -> NDArray[np.int64]:
+    def same_as(self, replies: RunReplies) -> NDArray[np.int64]:
         """Return the digests of the instances whose replies are the same in another run.
 
         All replies of one of the runs to such an instance are replies of the other, apart from
         attempts that failed there. Replies with different verdicts are not the same, because the
         runs then score differently.
         """
-        _, rows, other_rows = np.intersect1d(
-            self.attempt, other.attempt, assume_unique=True, return_indices=True
+        _, rows, their_rows = np.intersect1d(
+            self.attempt, replies.attempt, assume_unique=True, return_indices=True
         )
-        answered = self.replied[rows] & other.replied[other_rows]
-        rows, other_rows = rows[answered], other_rows[answered]
-        verdicts = self.passed[rows], other.passed[other_rows]
-        judged = (verdicts[0] != NOT_JUDGED) & (verdicts[1] != NOT_JUDGED)
-        differs = self.reply[rows] != other.reply[other_rows]
-        differs |= judged & (verdicts[0] != verdicts[1])
+        answered = self.replied[rows] & replies.replied[their_rows]
+        rows = rows[answered]
+        their_rows = their_rows[answered]
+        passed = self.passed[rows]
+        their_passed = replies.passed[their_rows]
+        judged = (passed != NOT_JUDGED) & (their_passed != NOT_JUDGED)
+        differs = self.reply[rows] != replies.reply[their_rows]
+        differs |= judged & (passed != their_passed)
         instance = self.instance[rows]
-        more = np.intersect1d(self._beyond(other), other._beyond(self))
+        more = np.intersect1d(self._beyond(replies), replies._beyond(self))
         return np.setdiff1d(instance, np.union1d(instance[differs], more))
 
-    def _beyond(self, other: RunReplies) -> NDArray[np.int64]:
-        """Return the digests of the instances with a reply to an attempt that ``other`` lacks."""
-        return self.instance[self.replied & ~np.isin(self.attempt, other.attempt)]
+    def _beyond(self, replies: RunReplies) -> NDArray[np.int64]:
+        """Return the digests of the instances with a reply to an attempt that the others lack."""
+        return self.instance[self.replied & ~np.isin(self.attempt, replies.attempt)]
 
 
 _NONE = np.empty(0, np.int64)
@@ -350,25 +353,3 @@ def read_replies(path: Path) -> RunReplies:
         reply[row] = hash((line.call_id, line.text))
     instance = table.instances.digest[table.instance]
     return RunReplies(instance, attempt, table.replied, reply, table.passed)
-
-
-TOKENS, MILLISECONDS = "output_tokens", "milliseconds"
-
-
-def with_call_scores(path: Path) -> AttemptTable:
-    """Return the attempts of an attempts file with two more scores, `TOKENS` and `MILLISECONDS`.
-
-    These are the output tokens and the duration of the attempt's call, or NaN if unknown or if the
-    provider refused the constraint. The duration of failed and cached calls is NaN, too, but not
-    that of crashes.
-    """
-    index = AttemptIndex(path)
-    rows = np.arange(len(index))
-    tokens, times = np.full((2, len(rows)), np.nan)
-    for row, line in zip(rows, index.read(_Timed, rows), strict=True):
-        times[row] = np.nan if line.seconds is None else 1000 * line.seconds
-        if line.usage is not None and line.finish_reason != CONSTRAINT_REFUSED:
-            tokens[row] = line.usage.output_tokens
-    scores = {**index.attempts.scores, TOKENS: tokens, MILLISECONDS: times}
-    shares = {**index.attempts.shares, TOKENS: False, MILLISECONDS: False}
-    return replace(index.attempts, scores=scores, shares=shares)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 import struct
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Annotated, Any, TypeAlias
+from math import nan
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -184,16 +185,13 @@ class TableLine(LineName, gc=False):
     turns: Annotated[int, msgspec.Meta(ge=0, lt=2**15)] = 0
 
 
-ScoreKinds = tuple[tuple[str, bool], ...]
-"""The names of a line's scores, in order, and whether each is a number rather than a verdict."""
-
-
 class TableBuilder:
     """A builder of an `AttemptTable`, line by line."""
 
     def __init__(self) -> None:
-        wide, narrow = {"digest": "q", "cluster": "q"}, {"outcome": "b", "passed": "b"}
-        self._rows = Rows(**wide, grouping="i", sample="i", round="i", **narrow)
+        self._rows = Rows(
+            digest="q", cluster="q", grouping="i", sample="i", round="i", outcome="b", passed="b"
+        )
         self._groupings: dict[bytes, int] = {}  # numbers of the distinct ``groups``, as JSON
         self._scores = ScoreColumns()
 
@@ -220,63 +218,54 @@ class TableBuilder:
         )
         self._scores.add(line.scores)
 
-    def extend(self, other: TableBuilder) -> None:
+    def extend(self, builder: TableBuilder) -> None:
         """Append the lines of another builder to those of this one.
 
         Raises:
             OverflowError: If there would be too many distinct score names. Nothing is then added.
         """
-        self._scores.extend(other._scores)
-        known = self._groupings
-        number = [known.setdefault(text, len(known)) for text in other._groupings]
-        columns = {name: other._rows.column(name) for name in other._rows.fields}
+        self._scores.extend(builder._scores)
+        numbers = self._groupings
+        number = [numbers.setdefault(text, len(numbers)) for text in builder._groupings]
+        columns = {name: builder._rows.column(name) for name in builder._rows.fields}
         columns["grouping"] = np.array(number, np.int32)[columns["grouping"]]
         self._rows.extend(columns)
 
-    def table(self, *, keep: bool = True) -> tuple[AttemptTable, Ints]:
+    def table(self) -> tuple[AttemptTable, Ints]:
         """Return the table of all lines, and each row's line number (from 0).
 
         Rows are sorted, because the same attempts must give the same figures to the last bit, in
-        whatever order they finish. If ``keep`` is false, the lines are removed from the builder.
+        whatever order they finish.
         """
-        column = self._rows.column if keep else self._rows.taken
-        digest, sample, round_ = (column(name) for name in ("digest", "sample", "round"))
+        column = self._rows.column
+        digest = column("digest")
         # The sort is stable: lines of one key keep the order of the file.
-        lines = np.lexsort((round_, sample, digest)).astype(np.int32)
+        lines = np.lexsort((column("round"), column("sample"), digest)).astype(np.int32)
         digest = digest[lines]
         new = changes(digest)
-        digest = digest[new]
-        instances = self._instances(digest, lines[new], column)
-        sample, round_ = sample[lines], round_[lines]
         table = AttemptTable(
             np.cumsum(new, dtype=np.int32) - np.int32(1),
-            sample,
-            round_,
+            column("sample")[lines],
+            column("round")[lines],
             column("outcome")[lines],
             column("passed")[lines],
-            self._scores.columns(lines, keep=keep),
-            instances,
+            self._scores.columns(lines),
+            self._instances(digest[new], lines[new]),
             shares=self._scores.shares,
         )
         return table, lines
 
-    def _instances(
-        self, digest: NDArray[np.int64], first: Ints, column: Callable[[str], NDArray[Any]]
-    ) -> InstanceTable:
-        clusters = column("cluster")[first]
-        order = np.argsort(clusters).astype(np.int32)
-        cluster = np.empty_like(order)
-        cluster[order] = np.cumsum(changes(clusters[order]), dtype=np.int32) - np.int32(1)
-        del clusters, order
+    def _instances(self, digest: NDArray[np.int64], first: Ints) -> InstanceTable:
+        _, cluster = np.unique(self._rows.column("cluster")[first], return_inverse=True)
         # Numbered in the order of the instances, since the file's order varies.
-        old = column("grouping")[first]
-        seen, at = np.unique(old, return_index=True)
-        seen = seen[np.argsort(at)]
-        number = np.zeros(len(self._groupings), dtype=np.int32)
-        number[seen] = np.arange(len(seen), dtype=np.int32)
+        numbers = self._rows.column("grouping")[first]
+        distinct, place = np.unique(numbers, return_index=True)
+        distinct = distinct[np.argsort(place)]
+        new_number = np.zeros(len(self._groupings), np.int32)
+        new_number[distinct] = np.arange(len(distinct), dtype=np.int32)
         texts = list(self._groupings)
-        groupings = tuple(_decoded(texts[one]) for one in seen)
-        return InstanceTable(digest, cluster, number[old], groupings)
+        groupings = tuple(_decoded(texts[number]) for number in distinct)
+        return InstanceTable(digest, cluster.astype(np.int32), new_number[numbers], groupings)
 
 
 def _decoded(groups: bytes) -> dict[str, str]:
@@ -288,77 +277,91 @@ class ScoreColumns:
 
     def __init__(self) -> None:
         self.shares: dict[str, bool] = {}  # by name, as in `AttemptTable`
-        self._tables: dict[ScoreKinds, tuple[int, Rows]] = {}
-        self._table_of = Rows(table="h")  # of each line
-        self._names: dict[str, tuple[int, bool]] = {}  # first place in a line; holds numbers
-
-    def _add_table(self, kinds: ScoreKinds) -> tuple[int, Rows]:
-        for place, (name, number) in enumerate(kinds):
-            first, has_numbers = self._names.get(name, (place, number))
-            self._names[name] = min(first, place), has_numbers or number
-        if len(self._names) > MOST_SCORES:
-            raise OverflowError(_TOO_MANY)
-        codes = {str(place): "d" if number else "b" for place, (_, number) in enumerate(kinds)}
-        found = self._tables[kinds] = len(self._tables), Rows(**codes)
-        return found
+        self._n = 0  # lines
+        # By name, up to the last line with a value: verdicts ("b") or, if any is no verdict,
+        # numbers ("d").
+        self._columns: dict[str, array[Any]] = {}
+        self._places: dict[str, int] = {}  # by name, the first place of the score in any line
 
     def add(self, scores: Mapping[str, ScoreValue]) -> int:
         """Add the scores of a line, and return the line's number (from 0).
 
         Raises:
             OverflowError: If the run has too many distinct score names.
-            struct.error: If a number does not fit into its column.
         """
-        values = [score.value for score in scores.values()]
-        numbers = [value is not None and not isinstance(value, bool) for value in values]
-        kinds = tuple(zip(scores, numbers, strict=True))
-        table, rows = self._tables.get(kinds) or self._add_table(kinds)
-        if kinds:
-            rows.append(*(NOT_JUDGED if value is None else value for value in values))
-        if any(numbers):
-            for name, score in scores.items():
+        line = self._n
+        for place, (name, score) in enumerate(scores.items()):
+            if place < self._places.get(name, MOST_SCORES):
+                self._places[name] = place
+            column = self._columns.get(name)
+            if column is None:
+                column = self._add_column(name)
+            value = score.value
+            if value is None:
+                continue
+            if not isinstance(value, bool):
+                if column.typecode == "b":
+                    column = self._columns[name] = _numbers(column)
                 if score.share is not None:
                     self.shares[name] = score.share and self.shares.get(name, True)
-        self._table_of.append(table)
-        return self._table_of.n - 1
+            _fill(column, line)
+            column.append(value)
+        self._n += 1
+        return line
 
-    def extend(self, other: ScoreColumns) -> None:
+    def _add_column(self, name: str) -> array[Any]:
+        if len(self._columns) == MOST_SCORES:
+            raise OverflowError(_TOO_MANY)
+        column: array[Any] = array("b")
+        self._columns[name] = column
+        return column
+
+    def extend(self, scores: ScoreColumns) -> None:
         """Append the lines of other columns.
 
         Raises:
             OverflowError: If there would be too many distinct score names. Nothing is then added.
         """
-        if len(self._names.keys() | other._names.keys()) > MOST_SCORES:
+        if len(self._columns.keys() | scores._columns.keys()) > MOST_SCORES:
             raise OverflowError(_TOO_MANY)
-        for name, share in other.shares.items():
+        for name, added in scores._columns.items():
+            column: array[Any] = self._columns.get(name, array("b"))
+            if added.typecode != column.typecode:
+                column = column if column.typecode == "d" else _numbers(column)
+                added = added if added.typecode == "d" else _numbers(added)
+            _fill(column, self._n)
+            column.extend(added)
+            self._columns[name] = column
+            place = scores._places[name]
+            self._places[name] = min(place, self._places.get(name, place))
+        for name, share in scores.shares.items():
             self.shares[name] = share and self.shares.get(name, True)
-        number = np.zeros(len(other._tables), np.int16)
-        for kinds, (place, rows) in other._tables.items():
-            number[place], own = self._tables.get(kinds) or self._add_table(kinds)
-            own.extend({name: rows.column(name) for name in rows.fields})
-        self._table_of.extend({"table": number[other._table_of.column("table")]})
+        self._n += scores._n
 
-    def columns(self, lines: Ints, *, keep: bool = True) -> dict[str, Values]:
+    def columns(self, lines: Ints) -> dict[str, Values]:
         """Return the scores of the given lines by name. Line -1 stands for a line without scores.
 
-        If ``keep`` is false, all scores are removed, to free memory.
+        They are in the same order, whichever line came first.
         """
         values: dict[str, Values] = {}
-        # In the same order, whichever line came first.
-        for name, (_, numbers) in sorted(self._names.items(), key=lambda one: (one[1][0], one[0])):
-            unset = (np.nan, np.float64) if numbers else (NOT_JUDGED, np.int8)
-            values[name] = np.full(self._table_of.n + 1, *unset)
-        table_of = self._table_of.column("table")
-        for kinds, (table, rows) in self._tables.items():
-            here = np.append(table_of == table, False)
-            for place, (name, number) in enumerate(kinds):
-                column = rows.column(str(place)) if keep else rows.taken(str(place))
-                if self._names[name][1] and not number:
-                    column = np.where(column == NOT_JUDGED, np.nan, column)
-                values[name][here] = column
-        for name in values:
-            values[name] = values[name][lines]
+        for name in sorted(self._columns, key=lambda name: (self._places[name], name)):
+            column = self._columns[name]
+            _fill(column, self._n + 1)
+            values[name] = np.frombuffer(column, column.typecode)[lines]
+            del column[self._n :]
         return values
+
+
+def _fill(column: array[Any], length: int) -> None:
+    """Append missing values to a column of scores until it has a length."""
+    n_missing = length - len(column)
+    if n_missing > 0:
+        missing = NOT_JUDGED if column.typecode == "b" else nan
+        column.extend(array(column.typecode, [missing]) * n_missing)
+
+
+def _numbers(verdicts: array[Any]) -> array[Any]:
+    return array("d", (nan if value == NOT_JUDGED else value for value in verdicts))
 
 
 def changes(values: NDArray[Any]) -> Bools:
@@ -368,28 +371,14 @@ def changes(values: NDArray[Any]) -> Bools:
     return new
 
 
-BLOCK_BYTES = 1 << 14  # of rows that are packed before they are added to the columns
-
-Columns: TypeAlias = Mapping[str, NDArray[Any]]
-
-
 class Rows:
-    """A growing table of numbers. ``fields`` maps columns to format characters of `struct`.
-
-    Columns can be taken out of the table, so that a large table is never in memory twice.
-    """
+    """A growing table of numbers. ``fields`` maps columns to format characters of `struct`."""
 
     def __init__(self, **fields: str) -> None:
-        packing = struct.Struct("=" + "".join(fields.values()))
         self.fields = fields
+        self._format = "=" + "".join(fields.values())
         self._dtype = np.dtype([(name, "=" + code) for name, code in fields.items()])
-        self._pack: Callable[..., bytes] = packing.pack
-        self._columns = {name: array(code) for name, code in fields.items()}
-        self._block = bytearray()  # rows that are not in the columns yet
-        self.n = 0  # rows
-
-    def __reduce__(self) -> tuple[Callable[..., Rows], tuple[dict[str, str], Columns]]:
-        return _unpickled, (self.fields, {name: self.column(name) for name in self.fields})
+        self._records = bytearray()
 
     def append(self, *row: float) -> None:
         """Append a row.
@@ -397,46 +386,16 @@ class Rows:
         Raises:
             struct.error: If a number does not fit into its column.
         """
-        self._block += self._pack(*row)
-        self.n += 1
-        if len(self._block) >= BLOCK_BYTES:
-            self._unpack()
+        self._records += struct.pack(self._format, *row)
 
-    def extend(self, columns: Columns) -> None:
+    def extend(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Append rows, given as columns of this table's types."""
-        self._unpack()
-        for name, column in self._columns.items():
-            column.frombytes(columns[name].tobytes())
-        self.n += len(next(iter(columns.values()), ()))
-
-    def _unpack(self) -> None:
-        if not self._block:
-            return
-        rows = np.frombuffer(self._block, self._dtype)
-        self._block = bytearray()
-        for name, column in self._columns.items():
-            column.frombytes(rows[name].tobytes())
-
-    def last(self, name: str) -> float:
-        """Return the last value of a column. There must be at least one row."""
-        self._unpack()
-        return float(self._columns[name][-1])
+        lengths = [len(column) for column in columns.values()]
+        records = np.empty(lengths[0], self._dtype)
+        for name, column in columns.items():
+            records[name] = column
+        self._records += records.tobytes()
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return a copy of the named column."""
-        self._unpack()
-        return np.array(self._columns[name], self._dtype[name])
-
-    def taken(self, name: str) -> NDArray[Any]:
-        """Return the named column, as an (n,) array, and remove it.
-
-        No row can be added afterwards.
-        """
-        self._unpack()
-        return np.frombuffer(self._columns.pop(name), self._dtype[name])
-
-
-def _unpickled(fields: dict[str, str], columns: Columns) -> Rows:
-    rows = Rows(**fields)
-    rows.extend(columns)
-    return rows
+        """Return the named column. No row may be added while it is in use."""
+        return np.frombuffer(self._records, self._dtype)[name]

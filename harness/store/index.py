@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.records import OUTCOMES, Attempt, Outcome, PlayedTurn, Time, Usage
-from harness.store.attempt_lines import ATTEMPT, CALLS, AttemptLines
+from harness.store.attempt_lines import ATTEMPT, CALLS, AttemptLines, read_counted
 from harness.store.columns import (
     NOT_JUDGED,
     AttemptTable,
     Bools,
     Ints,
     LineName,
+    Values,
     name_digest,
     natural,
 )
@@ -93,23 +94,25 @@ class AttemptIndex:
             refuse_changed_settings(path.parent)
         judged = judges and has_judges(path.parent)
         if lines is None:
-            lines = AttemptLines(path, "judged" if judged else "")
-            lines.read_on()
-            found = lines.resolved(keep=False)
+            counted = read_counted(path, "judged" if judged else "")
         else:
-            found = lines.resolved()
-        table, self._answers = found.table, found.answers
-        neutral = (found.columns["neutral"] != 0) & (table.outcome != OUTCOMES.index("error"))
+            counted = lines.resolved()
+        table = counted.table
+        columns = counted.columns
+        self._answers = counted.answers
         # (n,) byte offset of each attempt's line
-        self.offset: NDArray[np.int64] = found.columns["offset"]
+        self.offset: NDArray[np.int64] = columns["offset"]
         self.calls: Mapping[str, NDArray[Any]] = {
-            name: found.columns[name] for name in CALLS if name in found.columns
+            name: columns[name] for name in CALLS if name in columns
         }
         self.judgements: JudgementIndex | None = None
         if judged:
-            self._keys: NDArray[np.int64] = found.columns["key"]
+            self._keys: NDArray[np.int64] = columns["key"]
             self.judgements = JudgementIndex(path.parent, partial=partial)
-        self._by_rules, self._neutral_by_rules, self._turns = table, neutral, found.columns["turns"]
+        self._by_rules = table
+        is_error = table.outcome == OUTCOMES.index("error")
+        self._neutral_by_rules: Bools = (columns["neutral"] != 0) & ~is_error
+        self._turns: Ints = columns["turns"]
         # (n,) mask of the attempts that were judged, but by nothing that gives a verdict
         self.neutral: NDArray[np.bool_]
         self.attempts, self.neutral = self._with_judges()
@@ -244,8 +247,9 @@ class AttemptIndex:
     def last_rounds(self, round_: int | None = None) -> NDArray[np.intp]:
         """Return the row of each sample's last round up to ``round_``, sorted like `in_order`."""
         order = self.in_order()
-        kept: NDArray[np.intp] = order[self.attempts.is_last_round(round_)[order]]
-        return kept
+        is_last = self.attempts.is_last_round(round_)[order]
+        last: NDArray[np.intp] = order[is_last]
+        return last
 
     def read(
         self,
@@ -268,23 +272,23 @@ class AttemptIndex:
         if not len(chosen):
             return
         decode = msgspec.json.Decoder(shape).decode
-        found = decoded_at(self.path, self.offset[chosen].tolist(), decode, ATTEMPT)
+        lines = decoded_at(self.path, self.offset[chosen].tolist(), decode, ATTEMPT)
         fields = shape.__struct_fields__
         scored = self.judgements is not None and "scores" in fields
         combined = "passed" in fields and (scored or self.attempts.turns is not None)
         if not judged or not (scored or combined):
-            yield from found
+            yield from lines
             return
-        said = self.said(chosen, msgspec.json.Decoder(_Said).decode)
+        judgements_of = self.said(chosen, msgspec.json.Decoder(_JudgedScores).decode)
         types = {field.name: field.type for field in msgspec.structs.fields(shape)}
         scores_of = msgspec.json.Decoder(types.get("scores", Any)).decode
         verdicts: dict[int, bool | None] = {NOT_JUDGED: None, 0: False, 1: True}
-        for row, line, judgements in zip(chosen.tolist(), found, said, strict=True):
+        for row, line, judgements in zip(chosen.tolist(), lines, judgements_of, strict=True):
             changes: dict[str, Any] = {}
             if scored:
                 changes["scores"] = dict(getattr(line, "scores"))  # noqa: B009 (the shape has them)
-                for one in filter(None, judgements):
-                    changes["scores"] |= scores_of(one.scores)
+                for judgement in filter(None, judgements):
+                    changes["scores"] |= scores_of(judgement.scores)
             if combined:
                 changes["passed"] = verdicts[int(self._passed[row])]
             yield msgspec.structs.replace(line, **changes)
@@ -304,13 +308,13 @@ class AttemptIndex:
     ) -> NDArray[np.int64]:
         """Return the (n, k) byte offsets of the judgements of `said`, for `judgements_at`."""
         names = list(self.register.judges) if judges is None else judges
-        found = np.full((len(rows), len(names)), NONE, np.intp)
+        matches = np.full((len(rows), len(names)), NONE, np.intp)
         if self.judgements is None:
-            return found
+            return matches
         judged = self.judgements.judged(self.attempts, rows)
         for place, name in enumerate(names):
-            found[judged, place] = self.judgements.match(name, self._keys[rows[judged]])
-        return self.judgements.offsets(found)
+            matches[judged, place] = self.judgements.match(name, self._keys[rows[judged]])
+        return self.judgements.offsets(matches)
 
     def redraws(self) -> dict[str, Redraws]:
         """Return how often each judge has judged attempts again that it left without a verdict."""
@@ -331,7 +335,7 @@ class _Ended(msgspec.Struct, gc=False):
     finish_reason: str | None = None
 
 
-class _Said(msgspec.Struct, gc=False):
+class _JudgedScores(msgspec.Struct, gc=False):
     scores: msgspec.Raw = msgspec.Raw(b"{}")
 
 
@@ -350,13 +354,14 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
     """Return an instance's sorted attempts (`JudgedAttempt` for outcomes that judges score)."""
     index = AttemptIndex(path)
     rows = np.array(index.rows_of(instance), np.intp)
-    said = index.said(rows, msgspec.json.Decoder(Judgement).decode)
-    return [
-        JudgedAttempt(**msgspec.structs.asdict(attempt), judgements=tuple(filter(None, judgements)))
-        if attempt.outcome in index.register.judged
-        else attempt
-        for attempt, judgements in zip(index.read(Attempt, rows), said, strict=True)
-    ]
+    judgements_of = index.said(rows, msgspec.json.Decoder(Judgement).decode)
+    attempts: list[Attempt] = []
+    for attempt, judgements in zip(index.read(Attempt, rows), judgements_of, strict=True):
+        if attempt.outcome in index.register.judged:
+            fields = msgspec.structs.asdict(attempt)
+            attempt = JudgedAttempt(**fields, judgements=tuple(filter(None, judgements)))
+        attempts.append(attempt)
+    return attempts
 
 
 def count_redraws(folder: RunFolder) -> dict[str, dict[str, int]]:
@@ -418,23 +423,24 @@ def of_conversations(table: AttemptTable, turns: Ints, neutral: Bools) -> Attemp
     if not turns.any():
         return table
     begins = table.sample_starts()
-    starts, sample = np.flatnonzero(begins), np.cumsum(begins) - 1
+    starts = np.flatnonzero(begins)
+    sample = np.cumsum(begins) - 1
 
-    def any_turn(of: Bools) -> Bools:
-        return np.asarray(np.logical_or.reduceat(of, starts)[sample])
+    def any_turn(condition: Bools) -> Bools:
+        return np.asarray(np.logical_or.reduceat(condition, starts)[sample])
 
-    failed, passed = any_turn(table.passed == 0), any_turn(table.passed == 1)
+    failed = any_turn(table.passed == 0)
+    passed = any_turn(table.passed == 1)
     unknown = any_turn((table.passed == NOT_JUDGED) & ~neutral)
-    scripted, last, complete = turns > 0, table.is_last_round(), table.round >= turns
+    scripted = turns > 0
+    last = table.is_last_round()
+    complete = table.round >= turns
     ended = last & (complete | np.isin(table.outcome, _LAST)) & ~unknown
     verdicts = np.where(ended & (failed | passed), ~failed, NOT_JUDGED)
-    own = ~scripted | (last & complete)
-    return replace(
-        table,
-        passed=np.where(scripted, verdicts, table.passed).astype(np.int8),
-        scores={
-            name: np.where(own, of, of.dtype.type(NOT_JUDGED if of.dtype == np.int8 else np.nan))
-            for name, of in table.scores.items()
-        },
-        turns=table,
-    )
+    has_scores = ~scripted | (last & complete)
+    scores: dict[str, Values] = {}
+    for name, values in table.scores.items():
+        missing = values.dtype.type(NOT_JUDGED if values.dtype == np.int8 else np.nan)
+        scores[name] = np.where(has_scores, values, missing)
+    passed_by_row = np.where(scripted, verdicts, table.passed).astype(np.int8)
+    return replace(table, passed=passed_by_row, scores=scores, turns=table)

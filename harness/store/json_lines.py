@@ -52,8 +52,8 @@ class LineKind(NamedTuple):
     def invalid(self, path: Path, number: int, error: Exception) -> DataInvalid:
         """Return the error for the damaged line ``number`` (from 1)."""
         # The decoder's message may quote the line, which may be long.
-        said = f"{path}, line {number}: not {self.name} ({str(error)[:160]})."
-        return DataInvalid(said, self.remedy)
+        problem = f"{path}, line {number}: not {self.name} ({str(error)[:160]})."
+        return DataInvalid(problem, self.remedy)
 
 
 def lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
@@ -122,13 +122,15 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        said, remedy = f"Cannot read {path}: {error.strerror}.", "Fix its permissions"
+        problem = f"Cannot read {path}: {error.strerror}."
+        remedy = "Fix its permissions"
         if error.errno == errno.ELOOP:
-            said = f"{path} is a link, which is not followed: the folder may not be yours."
+            problem = f"{path} is a link, which is not followed: the folder may not be yours."
             remedy = "If you trust it, put the file itself in its place"
         elif error.strerror == NOT_REGULAR:
-            said, remedy = f"{path} is not a regular file.", "Remove it"
-        raise StoreFailed(said, f"{remedy}, then try again.") from None
+            problem = f"{path} is not a regular file."
+            remedy = "Remove it"
+        raise StoreFailed(problem, f"{remedy}, then try again.") from None
 
 
 def read_json(path: Path, shape: type[S], remedy: str) -> S:

@@ -64,10 +64,12 @@ class _Line(LineName, gc=False):
         """Return a verdict as a number: `NOT_JUDGED`, `NO_VERDICT`, 1 (all true) or 0."""
         if self.outcome != "ok":
             return NOT_JUDGED
-        given = [score.passed for score in self.scores.values() if score.passed is not None]
-        if all(given) and any(score.value is None for score in self.scores.values()):
+        verdicts = [score.passed for score in self.scores.values() if score.passed is not None]
+        if False in verdicts:
+            return False
+        if any(score.value is None for score in self.scores.values()):
             return NOT_JUDGED
-        return all(given) if given else NO_VERDICT
+        return True if verdicts else NO_VERDICT
 
 
 class JudgementIndex:
@@ -89,28 +91,35 @@ class JudgementIndex:
             if line.judge not in codes:  # a later judge, and ``judges.json`` was removed
                 continue
             key = _key(line.instance, line.sample, line.round, line.attempt)
-            found = line.verdict(), _OUTCOMES.index(line.outcome)
+            outcome = _OUTCOMES.index(line.outcome)
             try:
                 place = self._gathered[line.judge].add(line.scores)
-                rows.append(key, offset, codes[line.judge], *found, place)
+                rows.append(key, offset, codes[line.judge], line.verdict(), outcome, place)
             except (OverflowError, struct.error) as error:
                 raise judgements.JUDGEMENT.invalid(self._path, number, error) from None
         # The sort is stable: among equal keys, the file's last line stays last.
         order = np.argsort(rows.column("key"), kind="stable")
-        of = ("key", "offset", "line", "verdict", "outcome", "judge")
-        values = (rows.column(name)[order] for name in of)
-        columns: Iterator[NDArray[Any]] = (np.append(v, v.dtype.type(NONE)) for v in values)
-        self._key, self._offset, self._line, self._verdict, self._outcome, judge = columns
-        self._of = {name: np.flatnonzero(judge == code) for name, code in codes.items()}
-        self._keys_of = {name: self._key[own] for name, own in self._of.items()}
+
+        def sorted_column(name: str) -> NDArray[Any]:
+            values = rows.column(name)[order]
+            return np.append(values, values.dtype.type(NONE))
+
+        self._key = sorted_column("key")
+        self._offset = sorted_column("offset")
+        self._line = sorted_column("line")
+        self._verdict = sorted_column("verdict")
+        self._outcome = sorted_column("outcome")
+        judge = sorted_column("judge")
+        self._rows_of = {name: np.flatnonzero(judge == code) for name, code in codes.items()}
+        self._keys_of = {name: self._key[rows_of] for name, rows_of in self._rows_of.items()}
 
     def match(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
         """Return the row of a judge's last judgement for each key (`NONE`: missing)."""
-        own = self._of.get(judge, _NO_ROWS)
-        if not len(own):
+        rows = self._rows_of.get(judge, _NO_ROWS)
+        if not len(rows):
             return np.full(len(keys), NONE, np.intp)
-        found = own[np.searchsorted(self._keys_of[judge], keys, side="right") - 1]
-        return np.where(self._key[found] == keys, found, NONE)
+        nearest = rows[np.searchsorted(self._keys_of[judge], keys, side="right") - 1]
+        return np.where(self._key[nearest] == keys, nearest, NONE)
 
     def offsets(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Return the byte offset of each row's line (`NONE`: missing)."""
@@ -124,8 +133,9 @@ class JudgementIndex:
         names = list(self.register.judges)
         rows = np.array([[self.match(name, keys)[0] for name in names]], np.intp)
         decode = msgspec.json.Decoder(judgements.Judgement).decode
-        (found,) = judgements_at(self._path, self.offsets(rows).tolist(), decode)
-        return {name: one for name, one in zip(names, found, strict=True) if one is not None}
+        (last,) = judgements_at(self._path, self.offsets(rows).tolist(), decode)
+        pairs = zip(names, last, strict=True)
+        return {name: judgement for name, judgement in pairs if judgement is not None}
 
     def answers(self, judge: str, instance: str, sample: int, round_: int, text: str | None) -> int:
         """Return the number of a judge's judgements of a text, not counting failures."""
@@ -141,8 +151,8 @@ class JudgementIndex:
         for name, judge in self.register.judges.items():
             if judge.members:
                 continue
-            again = np.maximum(self._answers(name, keys[judged]) - 1, 0)
-            redraws[name] = judgements.Redraws(int(again.sum()), int(again.max(initial=0)))
+            repeats = np.maximum(self._answers(name, keys[judged]) - 1, 0)
+            redraws[name] = judgements.Redraws(int(repeats.sum()), int(repeats.max(initial=0)))
         return redraws
 
     def with_scores(
@@ -176,9 +186,10 @@ class JudgementIndex:
             verdict = self._verdict[rows]
             unknown |= judged & (verdict == NOT_JUDGED)
             missing |= judged & ((rows == NONE) | self._ended(rows, judgements.FAILED))
-            given = judged & (verdict != NOT_JUDGED) & (verdict != NO_VERDICT)
-            says_true = np.where(given, (verdict == 1) & (says_true | ~says_any), says_true)
-            says_any |= given
+            has_verdict = judged & (verdict != NOT_JUDGED) & (verdict != NO_VERDICT)
+            is_true = (verdict == 1) & (says_true | ~says_any)
+            says_true = np.where(has_verdict, is_true, says_true)
+            says_any |= has_verdict
         failed = says_any & ~says_true & ~missing
         passed = np.where(failed | says_any & ~unknown, says_true, NOT_JUDGED).astype(np.int8)
         return replace(table, passed=passed, scores=scores, shares=shares), ~says_any & ~unknown
@@ -208,14 +219,14 @@ class JudgementIndex:
             missing[:, place] = judged & ~done
             answers[:, place] = self._answers(name, keys)
         shared: dict[tuple[int, ...], Mapping[str, int]] = {}  # few distinct values
-        owed: dict[int, Mapping[str, int]] = {}
+        by_row: dict[int, Mapping[str, int]] = {}
         for row in np.flatnonzero(missing.any(axis=1)).tolist():
             counts = tuple(np.where(missing[row], answers[row], NONE).tolist())
             if counts not in shared:
-                of = zip(judges, counts, strict=True)
-                shared[counts] = {name: count for name, count in of if count != NONE}
-            owed[row] = shared[counts]
-        return owed
+                pairs = zip(judges, counts, strict=True)
+                shared[counts] = {name: count for name, count in pairs if count != NONE}
+            by_row[row] = shared[counts]
+        return by_row
 
     def judged(self, table: AttemptTable, rows: NDArray[np.intp] | None = None) -> Bools:
         """Return a mask of the attempts (or of ``rows``) whose outcome judges score."""
@@ -228,17 +239,17 @@ class JudgementIndex:
         return np.isin(self._outcome[rows], [_OUTCOMES.index(outcome) for outcome in outcomes])
 
     def _answers(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
-        own = self._of.get(judge, _NO_ROWS)
-        answered = self._key[own[~self._ended(own, judgements.FAILED)]]
-        first, last = (np.searchsorted(answered, keys, side) for side in ("left", "right"))
-        return last - first
+        rows = self._rows_of.get(judge, _NO_ROWS)
+        answered = self._key[rows[~self._ended(rows, judgements.FAILED)]]
+        first = np.searchsorted(answered, keys, side="left")
+        return np.searchsorted(answered, keys, side="right") - first
 
 
 def judgements_at(
     path: Path, offsets: Sequence[Sequence[int]], decode: Callable[[bytes], S]
 ) -> Iterator[list[S | None]]:
     """Yield a list of judgements for each list of byte offsets. `NONE` becomes None."""
-    given = (one for row in offsets for one in row if one != NONE)
-    found = decoded_at(path, given, decode, judgements.JUDGEMENT)
+    present = (offset for row in offsets for offset in row if offset != NONE)
+    lines = decoded_at(path, present, decode, judgements.JUDGEMENT)
     for row in offsets:
-        yield [None if one == NONE else next(found) for one in row]
+        yield [None if offset == NONE else next(lines) for offset in row]

@@ -102,21 +102,23 @@ def verdict_over(
     score without a value, or if nothing gives a verdict. If ``passed`` is None, a rule's score
     without a value has the same effect.
     """
-    said: dict[str, Score] = {}
+    judged: dict[str, Score] = {}
     decided = True
-    for found in judgements:
-        if found is None or found.outcome in FAILED:
+    for judgement in judgements:
+        if judgement is None or judgement.outcome in FAILED:
             return None
-        decided &= found.outcome == "ok"
-        said |= found.scores if found.outcome == "ok" else {}
-    if passed is False or any(score.passed is False for score in said.values()):
+        if judgement.outcome == "ok":
+            judged |= judgement.scores
+        else:
+            decided = False
+    if passed is False or any(score.passed is False for score in judged.values()):
         return False
-    if not decided or any(score.value is None for score in said.values()):
+    if not decided or any(score.value is None for score in judged.values()):
         return None
     if passed is not None:
         return passed
     unknown = any(score.value is None for score in scores.values())
-    return None if unknown else verdict(said)
+    return None if unknown else verdict(judged)
 
 
 class _JudgeName(Struct):
@@ -167,8 +169,8 @@ def read_register(folder: Path, *, partial: bool = False) -> Register:
         return register
     missing = [name for name in run_judges(folder) if name not in register.judges]
     attempts = folder / ATTEMPTS
-    begun = attempts.exists() and attempts.stat().st_size > 0
-    if missing and begun:  # a session registers its judges before its first attempt
+    has_attempts = attempts.exists() and attempts.stat().st_size > 0
+    if missing and has_attempts:  # a session registers its judges before its first attempt
         problem = f"{folder / JUDGES} lacks {', '.join(map(repr, missing))}, which "
         problem += f"{CONFIG} lists: what the judges decided is unknown."
         raise StoreFailed(problem, "Run the run file again: it restores the file without a call.")
@@ -196,8 +198,11 @@ def _run_judges(path: Path, _size: int, _modified_ns: int) -> tuple[str, ...]:
         return ()  # parsing takes 20 ms
     tree = read(path)
     sections = [*(tree.get("judges") or ()), *(tree.get("panels") or ())]
-    names = (one.get("as") or one.get("name") for one in sections if isinstance(one, dict))
-    return tuple(map(str, names))
+    return tuple(
+        str(section.get("as") or section.get("name"))
+        for section in sections
+        if isinstance(section, dict)
+    )
 
 
 def later_judges(folder: Path) -> tuple[str, ...]:

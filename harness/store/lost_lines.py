@@ -120,21 +120,21 @@ def find_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:
     """
     manifest = folder.read_manifest()
     states = recorded_states(manifest)
-    owed = folder.owed(manifest)
-    planned = manifest.get("samples")
+    n_owed = folder.owed(manifest)
+    n_planned = manifest.get("samples")
     if _has_new_scores(folder, manifest):
         return Loss(1, *_interrupted_rescoring(folder))
-    if owed is None:
+    if n_owed is None:
         return _cut_since(folder, manifest)
-    if planned is None:
+    if n_planned is None:
         return None
-    begun = int(attempts.sample_starts().sum())
-    lost = planned - owed - begun
-    if lost > 0:
-        lacks = f"lacks at least {count_of(lost, 'finished sample')}: a part of the file is lost."
-        return Loss(lost, f"{folder.name}: {ATTEMPTS} {lacks}", f"To repeat them, {_REPEAT}")
-    if begun > planned:
-        problem = f"{ATTEMPTS} has {count_of(begun - planned, 'sample')} too many"
+    n_begun = int(attempts.sample_starts().sum())
+    n_lost = n_planned - n_owed - n_begun
+    if n_lost > 0:
+        lacks = f"lacks at least {count_of(n_lost, 'finished sample')}: a part of the file is lost."
+        return Loss(n_lost, f"{folder.name}: {ATTEMPTS} {lacks}", f"To repeat them, {_REPEAT}")
+    if n_begun > n_planned:
+        problem = f"{ATTEMPTS} has {count_of(n_begun - n_planned, 'sample')} too many"
         return Loss(1, f"{folder.name}: {problem}.", _RESTORE)
     for name in GROWING:
         path = folder.path / name
@@ -146,8 +146,8 @@ def find_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:
             if is_lacking or states[name].is_cut(path):
                 remedy = f"To repeat it, {_REPEAT}"
                 if name == ATTEMPTS and (retried := retried_outcomes(manifest)):
-                    again = option("retry", ",".join(sorted(retried)))
-                    remedy += f" If it stays INCOMPLETE, the cache lacks some: {again}."
+                    retry = option("retry", ",".join(sorted(retried)))
+                    remedy += f" If it stays INCOMPLETE, the cache lacks some: {retry}."
                 if name == JUDGEMENTS:
                     remedy += " For judges that are not in it: harness judge."
                     if manifest.get(REDRAWS):
@@ -281,10 +281,10 @@ def warn_of_missing(folder: RunFolder, attempts: AttemptTable) -> None:
     """Warn of samples of a run that are lost or unfinished."""
     if warn_of_loss(folder, attempts) or folder.progress()[0]:
         return
-    planned = folder.read_manifest().get("samples")
-    begun = int(attempts.sample_starts().sum())
-    of = "" if planned is None else f" of {planned:,}"
-    _warn(f"{folder.name} is unfinished, with {begun:,}{of} samples begun.")
+    n_planned = folder.read_manifest().get("samples")
+    n_begun = int(attempts.sample_starts().sum())
+    total = "" if n_planned is None else f" of {n_planned:,}"
+    _warn(f"{folder.name} is unfinished, with {n_begun:,}{total} samples begun.")
 
 
 _warn = cache(logger.warning)

@@ -117,31 +117,37 @@ class Manifest:
 
         ``lost`` are the files that have lost lines, which is recorded until `lacks`.
         """
-        session = {"started_at": self._clock(), "ended_at": None, "ended": "killed"}
-        again = {"rescored": dict(rescored)} if rescored else {}
+        session: dict[str, Any] = {
+            "started_at": self._clock(),
+            "ended_at": None,
+            "ended": "killed",
+            "retried": list(retried),
+        }
+        written = [*SETTINGS, *lost]
         if rescored:
             self._content["scoring"] = SCORING_VERSION
-        self._sessions.append(session | {"retried": list(retried)} | again)
-        before = self._content.get(KEY, {})
-        states = {name: state for name, state in before.items() if name not in RESULTS}
-        written = (*SETTINGS, *lost, ATTEMPTS) if rescored else (*SETTINGS, *lost)
+            session["rescored"] = dict(rescored)
+            written.append(ATTEMPTS)
+        self._sessions.append(session)
         if lost:
             self._content[LACKING] = sorted(lost)
+        before = self._content.get(KEY, {})
+        states = {name: state for name, state in before.items() if name not in RESULTS}
         self._content[KEY] = states | file_states(self._folder.path, written)
         self._content.pop(RESCORING, None)
         self._write()
 
-    def plan(self, samples: int, owed: int, unanswerable: int = 0) -> None:
-        """Record the numbers of samples and of unfinished samples (``owed``).
+    def plan(self, samples: int, n_owed: int, unanswerable: int = 0) -> None:
+        """Record the numbers of samples and of unfinished samples (``n_owed``).
 
         ``unanswerable`` is the number of instances that a simulated model cannot answer.
         """
-        self._content |= {"samples": samples, "owed": owed, "unanswerable": unanswerable}
+        self._content |= {"samples": samples, "owed": n_owed, "unanswerable": unanswerable}
         self._write()
 
-    def left(self, owed: int) -> None:
-        """Set the number of unfinished samples (``owed``), which `end` writes."""
-        self._content["owed"] = owed
+    def left(self, n_owed: int) -> None:
+        """Set the number of unfinished samples (``n_owed``), which `end` writes."""
+        self._content["owed"] = n_owed
 
     def end(self, how: str, problem: str = "") -> None:
         """Record how the session ended (`harness.engine.progress.Ending`), and why if it failed."""

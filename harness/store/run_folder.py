@@ -47,7 +47,7 @@ SPENDING, PRICES = "spending.json", "prices.json"
 REPORT, ROWS = "report.html", "rows.jsonl"
 COPIES = ".remote.json"  # which files an object store has (`harness sync`)
 LABELS = "labels"  # subfolder for the human labels with which judges were validated
-REFERENCES = "gold"  # subfolder for references scored by judges (`harness.store.references`)
+REFERENCES = "gold"  # subfolder for references scored by judges, with the layout of a run
 
 
 class _Session(msgspec.Struct):
@@ -108,18 +108,18 @@ class Differences(NamedTuple):
             rescorable: Whether to suggest re-scoring.
             data: How to name the data, if it differs.
         """
-        said = f"The run {run!r} was started with different values: "
-        named = [change(key, *values) for key, values in self.settings.items()]
-        if not named:
-            said = f"The run {run!r} was made with another version of "
-            named = [input_change(key, *values, data) for key, values in self.inputs.items()]
+        problem = f"The run {run!r} was started with different values: "
+        changes = [change(key, *values) for key, values in self.settings.items()]
+        if not changes:
+            problem = f"The run {run!r} was made with another version of "
+            changes = [input_change(key, *values, data) for key, values in self.inputs.items()]
         remedy = f"For a new run: {option('fresh')}. This one is then kept under a dated name, and "
         remedy += "cached replies cost nothing." if cached else "all calls are made again."
         remedy += f" Or {option('name', 'NEW')}."
         if rescorable:
-            again = f"To score its answers again and continue with them: {option('rescore')}."
-            remedy = f"{again} {remedy}"
-        return RunConflict(f"{said}{', '.join(named)}.", remedy)
+            rescore = f"To score its answers again and continue with them: {option('rescore')}."
+            remedy = f"{rescore} {remedy}"
+        return RunConflict(f"{problem}{', '.join(changes)}.", remedy)
 
 
 class RunFolder:
@@ -159,12 +159,12 @@ class RunFolder:
             lock = FileLock(self.path / ".lock", timeout=0, fallback_to_soft=False)
             lock.acquire()
         except Timeout:
-            said = f"Another process is working on the run {self.name!r}."
+            problem = f"Another process is working on the run {self.name!r}."
             remedy = f"Wait for it, or give this run another name: {option('name', 'NEW')}."
-            raise RunConflict(said, remedy) from None
+            raise RunConflict(problem, remedy) from None
         except (OSError, NotImplementedError) as error:
-            problem = getattr(error, "strerror", None) or error
-            raise StoreFailed(f"Cannot write {self.path}: {problem}.", RUN_REMEDY) from None
+            reason = getattr(error, "strerror", None) or error
+            raise StoreFailed(f"Cannot write {self.path}: {reason}.", RUN_REMEDY) from None
         try:
             with contextlib.suppress(*UNREADABLE, OSError):  # a damaged file is rewritten
                 metrics = msgspec.json.decode(read_file(self.metrics), type=_Metrics)
@@ -279,15 +279,15 @@ class RunFolder:
     def read_manifest(self) -> dict[str, Any]:
         """Read the run's manifest, or return {} if the file is missing."""
         remedy = f"Restore it, or start a new run: {option('fresh')}. Cached replies cost nothing."
-        found = read_json(self.manifest, dict[str, Any], remedy)
-        version = found.get("schema_version")
+        manifest = read_json(self.manifest, dict[str, Any], remedy)
+        version = manifest.get("schema_version")
         if isinstance(version, int):  # checked first: other fields may have changed
             _refuse_newer(self.manifest, version, SCHEMA_VERSION)
         try:
-            msgspec.convert(found, _Manifest)
+            msgspec.convert(manifest, _Manifest)
         except msgspec.ValidationError as error:
             raise StoreFailed(f"{self.manifest} is damaged: {error}.", remedy) from None
-        return found
+        return manifest
 
     def update_manifest(self, entries: Mapping[str, Any]) -> None:
         """Replace or add entries of the manifest.
@@ -333,8 +333,9 @@ class RunFolder:
     def write_prices(self, prices: Mapping[str, Price]) -> None:
         """Record prices of models, by the key of their section, and keep those of other keys."""
         before = read_prices(self.path)
-        if (now := {**before, **prices}) != before:
-            tree = {key: one.model_dump(exclude_defaults=True) for key, one in now.items()}
+        now = {**before, **prices}
+        if now != before:
+            tree = {key: price.model_dump(exclude_defaults=True) for key, price in now.items()}
             write_recorded(self.path / PRICES, json_content(tree))
 
     def progress(self, manifest: Mapping[str, Any] | None = None) -> tuple[bool, int | None]:
@@ -354,6 +355,11 @@ class RunFolder:
         manifest = self.read_manifest() if manifest is None else manifest
         sessions = manifest.get("sessions") or [{"ended": "killed"}]
         return None if sessions[-1].get("ended") == "killed" else manifest.get("owed")
+
+
+def references_folder(folder: RunFolder) -> RunFolder:
+    """Return the folder of a run's judged references, which may not exist."""
+    return RunFolder(folder.path, REFERENCES)
 
 
 def with_rows_path(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -380,14 +386,15 @@ def missing_config(path: Path) -> tuple[str, str]:
 
 def read_prices(folder: Path) -> dict[str, Price]:
     """Return the prices recorded in a run's folder (if any), by the key of the model's section."""
-    found = read_json(folder / PRICES, dict[str, Any], "Remove it and run again.")
-    return {key: validated(Price, one, str(folder / PRICES)) for key, one in found.items()}
+    path = folder / PRICES
+    sections = read_json(path, dict[str, Any], "Remove it and run again.")
+    return {key: validated(Price, section, str(path)) for key, section in sections.items()}
 
 
-def _refuse_newer(path: Path, version: int, known: int) -> None:
-    if version > known:
+def _refuse_newer(path: Path, version: int, newest: int) -> None:
+    if version > newest:
         raise StoreFailed(
-            f"{path}: schema version {version} is newer than {known}, which this harness knows.",
+            f"{path}: schema version {version} is newer than {newest}, which this harness knows.",
             f"Use the version of the harness that wrote it, or start a new run: {option('fresh')}.",
         )
 
@@ -403,16 +410,15 @@ def change(key: str, old: object, new: object) -> str:
     """Describe a value's change, or return the key if values are long, hashes or sections."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return key
-    shown = f"{key} ({old}, now {new})"
-    return key if len(shown) > 400 or re.search(r"[0-9a-f]{16}", shown) else shown
+    text = f"{key} ({old}, now {new})"
+    return key if len(text) > 400 or re.search(r"[0-9a-f]{16}", text) else text
 
 
 def input_change(key: str, old: str, new: str, data: str = "the data") -> str:
     """Describe the change of a value in a fingerprint, without any hash."""
     if key.endswith(HASH):
-        named = {**_HASHED, "dataset": data, "documents": data}
         name = input_name(key)
-        return named.get(name, name)
+        return {**_HASHED, "dataset": data, "documents": data}.get(name, name)
     return change(key, old, new)
 
 
@@ -427,5 +433,5 @@ def unnoticed(earlier: Mapping[str, str], later: Mapping[str, str]) -> list[str]
     Earlier versions of the harness hashed a user's code differently, under keys without `CODE`.
     Whether the code has changed since is unknown.
     """
-    own = [key for key in later if key.startswith(CODE)]
-    return [input_name(key) for key in own if key.removeprefix(CODE) in earlier]
+    code_keys = [key for key in later if key.startswith(CODE)]
+    return [input_name(key) for key in code_keys if key.removeprefix(CODE) in earlier]

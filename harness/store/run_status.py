@@ -100,7 +100,7 @@ def stop_requested(folder: Path, session: str) -> bool:
     """Return whether a session was asked to stop, and remove any request."""
     path = folder / STOP
     with contextlib.suppress(*UNREADABLE, OSError):
-        asked = msgspec.json.decode(read_file(path), type=dict[str, str])
+        request = msgspec.json.decode(read_file(path), type=dict[str, str])
         path.unlink()
-        return asked.get("session") == session
+        return request.get("session") == session
     return False

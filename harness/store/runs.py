@@ -35,13 +35,13 @@ def all_runs(root: Path) -> list[RunFolder]:
     return runs
 
 
-def run_path(root: Path, named: str) -> Path:
+def run_path(root: Path, name: str) -> Path:
     """Return the path of a run's folder, which need not exist.
 
-    ``named`` is the run's name, the path of its folder or run file, or the path of a file in its
+    ``name`` is the run's name, the path of its folder or run file, or the path of a file in its
     folder. ``root`` is the folder of all runs.
     """
-    path = Path(named)
+    path = Path(name)
     if path.name in (*RUN_FILES, REPORT) and (path.parent / "manifest.json").exists():
         path = path.parent
     if path.name in ("", ".."):
@@ -67,22 +67,26 @@ def find_run(
     path = run_path(root, name)
     root = path.parent
     folder = RunFolder(root, path.name)
-    if not folder.exists():
-        runs = all_runs(root)
-        found, others = _variants(runs, path.name, listed)
-        found += others * removed
-        of_file = [run for run in found if run.read_manifest().get("variant")]
-        if len(of_file) == 1:
-            _say_left_out(path.name, [] if removed else others, listed)
-            return of_file[0]
-        if below := [run.name for run in runs if run.name.startswith(f"{path.name}.")]:
-            problem = f"There is no run {path.name!r} in {root}, but runs named '{path.name}.…'."
-            names = [one for one in below if one not in {run.name for run in others}] or below
-            raise DataMissing(problem, f"Name one of them: {', '.join(names)}.")
-        problem = f"There is no run {path.name!r} in {root}."
+    if folder.exists():
+        return folder
+    runs = all_runs(root)
+    variants, former = _variants(runs, path.name, listed)
+    if removed:
+        variants += former
+    of_file = [run for run in variants if run.read_manifest().get("variant")]
+    if len(of_file) == 1:
+        if not removed:
+            _say_left_out(path.name, former, listed)
+        return of_file[0]
+    problem = f"There is no run {path.name!r} in {root}"
+    below = [run for run in runs if run.name.startswith(f"{path.name}.")]
+    if not below:
         remedy = nearest(path.name, {run.name for run in runs} | _bases(runs))
-        raise DataMissing(problem, remedy or "Start one with 'harness run configs/….yaml'.")
-    return folder
+        raise DataMissing(f"{problem}.", remedy or "Start one with 'harness run configs/….yaml'.")
+    former_names = {run.name for run in former}
+    choices = [run for run in below if run.name not in former_names] or below
+    names = ", ".join(run.name for run in choices)
+    raise DataMissing(f"{problem}, but runs named '{path.name}.…'.", f"Name one of them: {names}.")
 
 
 def run_name(base: str, variant: str) -> str:
@@ -138,16 +142,16 @@ def set_aside(
         variant = run.read_manifest().get("variant") or ""
         if run.name == run_name(base, variant):
             before[variant] = run
-    kept = fresh_base(root, f"{base}-{time.strftime('%Y%m%d-%H%M%S')}", list(before))
+    dated = fresh_base(root, f"{base}-{time.strftime('%Y%m%d-%H%M%S')}", list(before))
     renamed: list[tuple[RunFolder, RunFolder]] = []
     try:
         for variant, run in before.items():
             if run.exists():
-                renamed.append((run, run.rename(run_name(kept, variant))))
+                renamed.append((run, run.rename(run_name(dated, variant))))
         for run, _ in renamed:  # payments for the earlier run are not the new one's
             make_folder(run.path)
             write_json(run.manifest, {"id": uuid4().hex})
-        yield kept if renamed else ""
+        yield dated if renamed else ""
     except BaseException:
         for run, new in renamed:
             if run.path.exists():
@@ -188,46 +192,47 @@ def find_variants(
     path = run_path(root, name)
     root = path.parent
     runs = all_runs(root)
-    prefix = run_name(path.name, "?").removesuffix("?")
-    found, others = _variants(runs, path.name, listed)
+    variants, former = _variants(runs, path.name, listed)
     if removed:
-        found += others
+        variants += former
     else:
-        _say_left_out(path.name, others, listed)
-    if len(found) < 2:
-        existing = f"only one run {found[0].name}" if found else f"no run {prefix}VARIANT"
-        said, remedy = f"There is {existing} in {root}: nothing to compare.", ""
-        if any(run.name == path.name for run in runs):
-            said = f"The run {path.name!r} has no variants: there is nothing to compare it with."
-        else:
-            remedy = nearest(path.name, _bases(runs) - {path.name})
-        remedy = (
-            remedy or "Start runs of a file with variants or a matrix (harness docs run-files)."
-        )
-        raise DataMissing(said, remedy)
-    return found
+        _say_left_out(path.name, former, listed)
+    if len(variants) > 1:
+        return variants
+    remedy = ""
+    if any(run.name == path.name for run in runs):
+        problem = f"The run {path.name!r} has no variants: there is nothing to compare it with."
+    else:
+        existing = f"no run {run_name(path.name, 'VARIANT')}"
+        if variants:
+            existing = f"only one run {variants[0].name}"
+        problem = f"There is {existing} in {root}: nothing to compare."
+        remedy = nearest(path.name, _bases(runs) - {path.name})
+    start = "Start runs of a file with variants or a matrix (harness docs run-files)."
+    raise DataMissing(problem, remedy or start)
 
 
 def _variants(
     runs: Iterable[RunFolder], base: str, listed: Collection[str] | None
 ) -> tuple[list[RunFolder], list[RunFolder]]:
     """Return the runs of a file's variants, and those of variants that it no longer has."""
-    every = [run for run in runs if run.name.startswith(f"{base}.") and _of_file(run, base)]
+    of_file = [run for run in runs if run.name.startswith(f"{base}.") and _of_file(run, base)]
     if listed is None:
-        found = _in_file(every)
+        variants = _in_file(of_file)
     else:
-        of_file = {run.name: run for run in every}
-        found = [of_file[name] for name in listed if name in of_file]
-    return found, [run for run in every if run not in found]
+        by_name = {run.name: run for run in of_file}
+        variants = [by_name[name] for name in listed if name in by_name]
+    return variants, [run for run in of_file if run not in variants]
 
 
 def _say_left_out(base: str, runs: Sequence[RunFolder], listed: Collection[str] | None) -> None:
-    if runs:
-        had = (
-            "had no such variant when it was last run" if listed is None else "has no such variant"
-        )
-        names = ", ".join(run.name for run in runs)
-        logger.warning(f"Left out: {names}. The file of {base!r} {had}. To include a run, name it.")
+    if not runs:
+        return
+    names = ", ".join(run.name for run in runs)
+    reason = "has no such variant"
+    if listed is None:
+        reason = "had no such variant when it was last run"
+    logger.warning(f"Left out: {names}. The file of {base!r} {reason}. To include a run, name it.")
 
 
 def _in_file(runs: Iterable[RunFolder]) -> list[RunFolder]:
@@ -236,16 +241,22 @@ def _in_file(runs: Iterable[RunFolder]) -> list[RunFolder]:
     last = max(manifests.values(), key=_latest_session, default={})
     listed: list[str] = last.get("variants") or []  # none: `harness eval`, or an earlier version
 
-    def order(run: RunFolder) -> tuple[float, float, str]:
-        variant, started = manifests[run].get("variant"), manifests[run].get("started_at")
-        return listed.index(variant) if variant in listed else inf, started or inf, run.name
+    def is_listed(run: RunFolder) -> bool:
+        return manifests[run].get("variant") in listed
 
-    others = {run for run, one in manifests.items() if one.get("variant") and listed}
-    return [run for run in sorted(manifests, key=order) if order(run)[0] < inf or run not in others]
+    def order(run: RunFolder) -> tuple[float, float, str]:
+        manifest = manifests[run]
+        place = listed.index(manifest["variant"]) if is_listed(run) else inf
+        return place, manifest.get("started_at") or inf, run.name
+
+    has_no_variant = {run for run, manifest in manifests.items() if not manifest.get("variant")}
+    in_order = sorted(manifests, key=order)
+    return [run for run in in_order if is_listed(run) or run in has_no_variant or not listed]
 
 
 def _latest_session(manifest: Mapping[str, Any]) -> float:
-    return max((one.get("started_at") or 0.0 for one in manifest.get("sessions", ())), default=0.0)
+    sessions = manifest.get("sessions", ())
+    return max((session.get("started_at") or 0.0 for session in sessions), default=0.0)
 
 
 def _bases(runs: Iterable[RunFolder]) -> set[str]:

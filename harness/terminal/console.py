@@ -5,15 +5,14 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
+from rich.table import Table as Grid
 from rich.text import Text
 
+from harness.report.table import FORMATS, Table, TableDocument
+from harness.report.terminal import terminal
 from harness.report.text import inert_text
-
-if TYPE_CHECKING:
-    from harness.report.table import Table, TableDocument
 
 PIPED = (160, 24)  # columns and lines of output to a file or program, unless COLUMNS is set
 _width = None if sys.stdout.isatty() else shutil.get_terminal_size(PIPED).columns
@@ -41,9 +40,6 @@ class ExactOutput:
 
 def show(document: TableDocument | Table, form: str = "table") -> None:
     """Print a table or document, as text tables or in another format."""
-    from harness.report.table import FORMATS, Table
-    from harness.report.terminal import terminal
-
     if form == "table" or isinstance(document, Table):
         output.print(terminal(document))
     else:
@@ -55,16 +51,12 @@ def show_listing(listing: RenderableType, data: object, form: str) -> None:
     if form == "table":
         output.print(listing)
     else:
-        from harness.report.table import TableDocument
-
         show(TableDocument(parts=[], data=data), form)
 
 
 def show_facts(facts: Mapping[str, str], style: str = "") -> None:
     """Print one line per fact: its name, and its text in the given Rich style."""
-    from rich.table import Table
-
-    table = Table.grid(padding=(0, 2, 0, 0))
+    table = Grid.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim")
     table.add_column(style=style, overflow="fold")
     for name, value in facts.items():

@@ -33,13 +33,13 @@ BUSY = 0.9  # from this share of a core on, the CPU limits a run
 
 
 class Display:
-    """A display of the runs (titles by name). If not ``shown``, it only handles Ctrl-C."""
+    """A display of the runs (titles by name). If not ``visible``, it only handles Ctrl-C."""
 
-    def __init__(self, runs: Mapping[str, str], *, shown: bool = True) -> None:
+    def __init__(self, runs: Mapping[str, str], *, visible: bool = True) -> None:
         self.tallies: dict[str, Tally] = {}  # of the runs that have started
         self.interrupted = False  # by Ctrl-C
         self._runs = runs
-        self._wanted = shown
+        self._visible = visible
         self._stop: Callable[[], object] = lambda: None
         self._now: tuple[str, Tally, Stop, Notices] | None = None
         self._live: Live | None = None
@@ -47,7 +47,7 @@ class Display:
         self._drawn: tuple[int, list[int]] = (0, [])  # columns of the terminal, and of each line
 
     def __enter__(self) -> Self:
-        if self._wanted and messages.is_terminal:
+        if self._visible and messages.is_terminal:
             self._live = Live(
                 get_renderable=self._rendered,
                 console=messages,
@@ -89,7 +89,7 @@ class Display:
         self._stop = partial(asyncio.get_running_loop().call_soon_threadsafe, stop.request)
         self._now = name, tally, stop, notices
         plain: AbstractContextManager[None] = contextlib.nullcontext()
-        if self._wanted and self._live is None:
+        if self._visible and self._live is None:
             notices.listen = notice  # immediately: logs are read from the end
             plain = _plain_lines(name, tally, stop, notices, partial(_speed, notices, self._cpu))
         with _signals(self.interrupt), plain:
@@ -97,28 +97,31 @@ class Display:
                 yield
             finally:
                 self._now = None
-                if self._wanted:
+                if self._visible:
                     notices.listen = notice
 
     def _rendered(self) -> RenderableType:
-        now, tallies = self._now, self.tallies.copy()  # the run's own thread may change them
+        now = self._now  # the run's own thread may change it, and the tallies
+        tallies = self.tallies.copy()
         rows = Table.grid(padding=(0, 2, 0, 0))
-        rows.add_column(no_wrap=True, overflow="fold" if messages.width < NARROW else "ellipsis")
+        narrow = messages.width < NARROW
+        rows.add_column(no_wrap=True, overflow="fold" if narrow else "ellipsis")
         for name, title in self._runs.items() if len(self._runs) > 1 else ():
             row = ["waiting"]
             if (tally := tallies.get(name)) is not None:
                 row = [_samples(tally), _rates(tally)[-1][1], f"calls {_calls(tally)}"]
-            rows.add_row(inert(title), *map(Text, row[: 1 if messages.width < NARROW else None]))
-        shown = Group(*([_table(*now, self._cpu)] if now else []), rows)
+            rows.add_row(inert(title), *map(Text, row[:1] if narrow else row))
+        content = Group(*([_table(*now, self._cpu)] if now else []), rows)
         if self._live:
             self._erase_wrapped()
-            lines = messages.render_lines(shown, pad=False)
+            lines = messages.render_lines(content, pad=False)
             self._drawn = messages.width, [Segment.get_line_length(line) for line in lines]
-        return shown
+        return content
 
     def _erase_wrapped(self) -> None:
         """Erase the rows, unknown to Rich, of lines that a narrowed terminal has wrapped."""
-        (width, lengths), now = self._drawn, max(1, messages.width)
+        width, lengths = self._drawn
+        now = max(1, messages.width)
         more = sum(max(0, -(-length // now) - 1) for length in lengths) if now < width else 0
         up = ((ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1))
         messages.control(Control(ControlType.CARRIAGE_RETURN, *(up * more)))
@@ -132,7 +135,8 @@ def exact_usd(cost: float) -> str:
 @contextlib.contextmanager
 def _signals(stop: Callable[[], None]) -> Iterator[None]:
     """Call ``stop`` at the first signal within the block, and cancel the task at any later one."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
     assert task is not None
     actions = iter([stop])
 
@@ -160,10 +164,14 @@ def _rates(tally: Tally) -> list[tuple[str, str]]:
     if tally.n_scored and not tally.judged:
         mean = tally.score_sum / tally.n_scored
         return [(f"mean {inert(tally.score).plain}", f"{mean:.4g} of {tally.n_scored:,}")]
-    found = [("so far" if tally.rounds > 1 else "passed", tally.passed, tally.judged)]
+    rates = [("passed", tally.passed, tally.judged)]
     if tally.rounds > 1:
-        found = [("first answers", tally.first_passed, tally.first_judged), *found]
-    return [(name, f"{percent(n, of)} of {of:,}" if of else "none yet") for name, n, of in found]
+        first = ("first answers", tally.first_passed, tally.first_judged)
+        rates = [first, ("so far", tally.passed, tally.judged)]
+    texts = []
+    for name, n, total in rates:
+        texts.append((name, f"{percent(n, total)} of {total:,}" if total else "none yet"))
+    return texts
 
 
 def _samples(tally: Tally) -> str:
@@ -182,9 +190,12 @@ class _Cpu:
         self._then = time.monotonic(), time.process_time()
 
     def share(self) -> float:
-        now, then = (time.monotonic(), time.process_time()), self._then
-        if (seconds := now[0] - then[0]) >= 1:
-            self._share, self._then = (now[1] - then[1]) / seconds, now
+        then, cpu_then = self._then
+        now = time.monotonic()
+        if now - then >= 1:
+            cpu_now = time.process_time()
+            self._share = (cpu_now - cpu_then) / (now - then)
+            self._then = now, cpu_now
         return self._share
 
 
@@ -235,9 +246,10 @@ def _plain_lines(
 
 def _table(name: str, tally: Tally, stop: Stop, notices: Notices, cpu: _Cpu) -> RenderableType:
     bar = Table.grid(padding=(0, 1))
-    done, whole = tally.already + tally.done, max(1, tally.already + tally.owed)
+    done = tally.already + tally.done
+    total = max(1, tally.already + tally.owed)
     width = max(10, min(30, messages.width - len(name) - 2))
-    bar.add_row(inert(name), ProgressBar(total=whole, completed=done, width=width))
+    bar.add_row(inert(name), ProgressBar(total=total, completed=done, width=width))
     every = [*_facts(tally, stop, notices), *_speed(notices, cpu)]
     facts = [Text.assemble((f"{label} ", "dim"), value) for label, value in every]
     parts: list[RenderableType] = [bar, _filled(facts, messages.width)]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import scipy
 
-from harness.analysis.clustered import rate, share_interval
+from harness.analysis.clustered import percentile_interval, rate, share_interval
 from harness.analysis.failures import Unjudged
-from harness.analysis.gate import Decision, Gate, check_runs, decided, percentile_interval
+from harness.analysis.gate import Decision, Gate, check_runs, decided
 from harness.analysis.p_values import needed_instances, needed_verdicts
 from harness.config.sections import CheckSection
 from harness.records import NO_ANSWER_IN_TIME, Attempt

@@ -9,8 +9,8 @@ from typing import Any
 import openai
 import pytest
 
+from harness.backends._clients import SDKClient
 from harness.backends._http import HttpClient, past_proxies
-from harness.backends._sdk_client import SDKClient
 from harness.backends.anthropic import AnthropicBackend
 from harness.backends.openai import OpenAIBackend
 from harness.errors import CallError, ConfigError, FailureKind, FatalCallError

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from harness.calls.calls import CachedCalls
-from harness.calls.claimed_calls import ClaimedCalls
+from harness.calls.calls import CachedCalls, ClaimedCalls
 from harness.calls.keys import call_key
 from harness.calls.reply_cache import ReplyCache
 from harness.calls.signals import Ask

@@ -252,7 +252,8 @@ async def test_what_was_spent_before_counts() -> None:
 async def test_a_stopping_run_lets_nobody_wait() -> None:
     setting = Setting(100, delay=0.05)
     tasks = [asyncio.create_task(setting.ask(asked())) for _ in range(5)]
-    await asyncio.sleep(0.01)
+    while not setting.backend.requests:  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
     setting.stop.request()
     answers = await asyncio.gather(*tasks, return_exceptions=True)
     assert sum(isinstance(answer, Stopping) for answer in answers) == 4

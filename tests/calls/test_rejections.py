@@ -2,7 +2,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 import pytest
 
-from harness.calls.claimed_calls import PaidElsewhere
+from harness.calls.calls import PaidElsewhere
 from harness.calls.rejections import DIFFERENT_PROMPTS, RejectionLimit
 from harness.errors import (
     CallError,

@@ -53,6 +53,31 @@ def figures(tmp_path: Path) -> dict[str, Any]:
     return {key: read[key] for key in ("overall", "scores", "complete")}
 
 
+def test_the_lines_of_a_killed_retry_are_restored(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """A power cut may lose all lines of a killed session: the file is as the one before left it."""
+    answers = [LONG]
+    with MockServer(answers=lambda *_: answers[-1]) as server:
+        path, folder = run_file(tmp_path, server), tmp_path / "runs/mine"
+        assert harness("run", path, env=environment).returncode == 0
+        attempts = (folder / "attempts.jsonl").read_bytes()
+        manifest = json.loads((folder / "manifest.json").read_bytes())
+        answers.append("42")
+        assert harness("run", path, "--retry", "truncated", env=environment).returncode == 0
+        after, asked = figures(tmp_path), server.stats().requests
+        assert after["overall"]["pass_rate"] == 1
+        killed = json.loads((folder / "manifest.json").read_bytes())["sessions"][-1]
+        killed |= {"ended": "killed", "ended_at": None}
+        manifest |= {"sessions": [*manifest["sessions"], killed], "owed": ROWS}
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+        (folder / "attempts.jsonl").write_bytes(attempts)
+        ended = harness("run", path, env=environment)
+        assert ended.returncode == 0, ended.stderr
+        assert figures(tmp_path) == after
+        assert server.stats().requests == asked, "a reply was paid for again"
+
+
 @pytest.mark.parametrize("damage", [older_copy, cut, Path.unlink])
 @pytest.mark.parametrize("retries", [1, 2])
 def test_the_newest_answers_are_restored(

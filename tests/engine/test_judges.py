@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.engine.other_runs import RunAnswers
+from harness.engine.judges import RunAnswers
 from harness.errors import StoreFailed
 from harness.records import Instance
 from harness.scoring.reasoning import Reasoning

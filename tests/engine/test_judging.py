@@ -217,7 +217,7 @@ async def test_the_questions_of_a_judgement_are_asked_at_the_same_time(tmp_path:
     assert (said.replies, len(said.call_ids), len(said.calls)) == (("yes",) * 3, 3, 3)
     assert said.usage is not None
     assert (said.usage.input_tokens, said.cost_usd) == (9, 0.75)
-    assert read_calls(setting.path).n == 4
+    assert read_calls(setting.path).n_calls == 4
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from harness.analysis.comparable import Variant
-from harness.analysis.metrics import CallFigures, Group, JudgeFacts, Mean, Metrics, Rate, Rounds
+from harness.analysis.metrics import Group, JudgeFacts, Mean, Metrics, Rate, Rounds
 from harness.analysis.positions import position_bias
-from harness.records import OUTCOMES, Usage
+from harness.records import OUTCOMES, CallFigures, Usage
 from harness.report.run_tables import MOST_GROUPS, position_note, run_document
 from harness.report.runs import runs_table
 from harness.report.table import Table, TableDocument, table

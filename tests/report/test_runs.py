@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace as replaced
 
-from harness.analysis.metrics import CallFigures, JudgeFacts, Metrics
-from harness.records import Usage
+from harness.analysis.metrics import JudgeFacts, Metrics
+from harness.records import CallFigures, Usage
 from harness.report.runs import common_start, cost_table
 from harness.report.table import Table
 from tests.report.attempts import attempt, write_run

@@ -4,14 +4,10 @@ from pathlib import Path
 
 import msgspec
 
-from harness.records import CONSTRAINT_REFUSED, Usage
+from harness.records import CONSTRAINT_REFUSED
 from harness.store.calls import (
-    MILLISECONDS,
-    TOKENS,
     read_latencies,
     read_replies,
-    sample_seconds,
-    with_call_scores,
 )
 from harness.store.columns import name_digest
 from harness.store.index import AttemptIndex
@@ -40,41 +36,8 @@ def test_each_call_once_and_neither_cached_nor_failed(tmp_path: Path) -> None:
     assert sorted(read_latencies(AttemptIndex(path))) == [1.0, 5.0, 6.0, 6.0, 8.0]
 
 
-def test_a_sample_takes_the_calls_of_its_rounds(tmp_path: Path) -> None:
-    told = [
-        ("a", 1, {"latency_s": 1.0, "cached": True}),
-        ("a", 2, {"latency_s": 2.0}),
-        ("b", 1, {"latency_s": 4.0}),
-        ("c", 1, {"latency_s": 8.0}),
-        ("c", 2, {"outcome": "error"}),
-    ]
-    path = tmp_path / "attempts.jsonl"
-    with JsonLinesWriter(path) as writer:
-        for name, round_, fields in told:
-            writer.append(msgspec.structs.replace(attempt(name, 0, round_), **fields))
-    assert sorted(sample_seconds(AttemptIndex(path))) == [3.0, 4.0]
-    assert list(sample_seconds(AttemptIndex(tmp_path / "none"))) == []
-
-
 def test_no_file_has_none(tmp_path: Path) -> None:
     assert list(read_latencies(AttemptIndex(tmp_path / "none"))) == []
-
-
-def test_tokens_and_times_are_scores_of_the_calls(tmp_path: Path) -> None:
-    usage = Usage(3, 7)
-    told = [
-        {"latency_s": 0.25, "usage": usage},
-        {"latency_s": 2.0, "usage": usage, "cached": True},
-        {"latency_s": 0.0, "usage": usage, "finish_reason": CONSTRAINT_REFUSED},
-        {"outcome": "error"},
-    ]
-    path = tmp_path / "attempts.jsonl"
-    with JsonLinesWriter(path) as writer:
-        for number, fields in enumerate(told):
-            writer.append(msgspec.structs.replace(attempt(f"{number}", 0, 1), **fields))
-    found = with_call_scores(path)
-    assert sorted(found.scores[TOKENS][found.measured(TOKENS)]) == [7, 7]
-    assert found.scores[MILLISECONDS][found.measured(MILLISECONDS)] == [250]
 
 
 def test_replies_are_the_same_by_instance_whatever_calls_failed(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.errors import DataInvalid, StoreFailed
 from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Score, Usage
-from harness.store.calls import CallTotals
+from harness.store.calls import RunCalls
 from harness.store.columns import LARGEST, MOST_SCORES, NOT_JUDGED, AttemptTable, name_digest
 from harness.store.index import AttemptIndex, AttemptLine, read_instance
 from harness.store.json_lines import JsonLinesWriter
@@ -51,7 +51,7 @@ def write(path: Path, *attempts: Attempt) -> Path:
     return path
 
 
-def read(path: Path, *attempts: Attempt) -> tuple[AttemptTable, CallTotals]:
+def read(path: Path, *attempts: Attempt) -> tuple[AttemptTable, RunCalls]:
     return read_columns(write(path, *attempts))
 
 
@@ -69,7 +69,7 @@ def in_order(keys: Iterable[tuple[str, int, int]]) -> list[tuple[str, int, int]]
 
 def test_no_file_is_no_attempts(tmp_path: Path) -> None:
     attempts, calls = read_columns(tmp_path / "attempts.jsonl")
-    assert (len(attempts), calls.n) == (0, 0)
+    assert (len(attempts), calls.n_calls) == (0, 0)
     assert len(attempts.last_rounds()) == 0
     assert attempts.labels() == []
 
@@ -237,14 +237,13 @@ def test_shared_calls_are_one_row(file: Path) -> None:
         attempt("c", call_id="y"),
         attempt("d", call_id=None, outcome="error", passed=None),
     )
-    assert calls == CallTotals(
-        n=2,
-        n_cached=0,
+    assert calls == RunCalls(
+        n_calls=2,
         usage=Usage(10, 5, 2, 1),
-        n_without_usage=1,
+        n_calls_without_usage=1,
         known_cost_usd=0.5,
         paid_usd=0.5,
-        n_without_cost=1,
+        n_calls_without_cost=1,
     )
 
 

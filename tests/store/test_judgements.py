@@ -284,7 +284,7 @@ def test_the_calls_of_judges_cost_the_run_each_once(tmp_path: Path) -> None:
     said = [judgement("a", **paid), judgement("b", **again), two]
     path = judged(tmp_path, made, *said, deciding={"j": False})
     calls = read_calls(path)
-    assert (calls.n, calls.known_cost_usd, calls.paid_usd) == (3, 2.25, 2.25)
+    assert (calls.n_calls, calls.known_cost_usd, calls.paid_usd) == (3, 2.25, 2.25)
     assert calls.usage is None or calls.usage.input_tokens == 20
     assert read_payments(path) == {b"\xab": 0.5, b"\xcd": 0.75, b"\xef": 1.0}
 
@@ -297,15 +297,19 @@ def test_calls_are_told_apart_by_who_has_made_them(tmp_path: Path) -> None:
         judgement("a", call_ids=("cd",), usage=Usage(10, 5), judge="k"),
     ]
     calls = read_calls(judged(tmp_path, made, *said, deciding={"j": False, "k": True}))
-    assert (calls.n, calls.known_cost_usd, calls.n_without_cost) == (4, 1.5, 2)
+    assert (calls.n_calls, calls.known_cost_usd, calls.n_calls_without_cost) == (4, 1.5, 2)
     assert calls.model is not None
-    assert (calls.model.n, calls.model.known_cost_usd, calls.model.n_without_cost) == (2, 1.0, 1)
+    assert (calls.model.n_calls, calls.model.known_cost_usd, calls.model.n_calls_without_cost) == (
+        2,
+        1.0,
+        1,
+    )
     j, k = calls.judges["j"], calls.judges["k"]
-    assert (j.n, j.known_cost_usd, j.paid_usd, j.n_without_cost) == (1, 0.5, 0.5, 0)
-    assert (k.n, k.known_cost_usd, k.paid_usd, k.n_without_cost) == (2, 0.5, 0.0, 1)
+    assert (j.n_calls, j.known_cost_usd, j.paid_usd, j.n_calls_without_cost) == (1, 0.5, 0.5, 0)
+    assert (k.n_calls, k.known_cost_usd, k.paid_usd, k.n_calls_without_cost) == (2, 0.5, 0.0, 1)
     (tmp_path / "judges.json").unlink()
     alone = read_calls(tmp_path / "attempts.jsonl")
-    assert (alone.model, alone.judges, alone.n) == (None, {}, 2)
+    assert (alone.model, alone.judges, alone.n_calls) == (None, {}, 2)
 
 
 def test_an_instance_is_shown_with_its_judgements(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ async def test_a_narrow_terminal_breaks_lines_between_facts(
 ) -> None:
     told = Console(file=io.StringIO(), width=40, force_terminal=False)
     monkeypatch.setattr(live, "messages", told)
-    display = Display({"r": "r"}, shown=False)
+    display = Display({"r": "r"}, visible=False)
     notices = Notices()
     notices.loads["model"] = lambda: Load(16, 4, 3, 2, "limits.concurrency (16)")
     with display.watch("r", begun(Tally(30, rounds=4)), Stop(), notices):

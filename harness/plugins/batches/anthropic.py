@@ -6,7 +6,7 @@ results. Source: https://platform.claude.com/docs/en/build-with-claude/batch-pro
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -14,20 +14,18 @@ import msgspec
 from typing_extensions import override
 
 from harness.backends.anthropic import STATUSES, AnthropicBackend
-from harness.errors import CallError
 from harness.plugins.batches.provider import (
     BatchLimits,
     BatchState,
     BatchUnsure,
     HttpBatchProvider,
     Outcome,
+    ProviderBatch,
     moment,
-    older,
 )
 from harness.ports import Backend
 from harness.records import Request
 
-PATH = "/v1/messages/batches"
 LIMITS = BatchLimits(requests=100_000, bytes=256_000_000)
 
 
@@ -45,8 +43,8 @@ class _Outcome(msgspec.Struct):
     error: msgspec.Raw = msgspec.Raw(b"")
 
 
-class _Result(msgspec.Struct):
-    custom_id: str
+class _Result(msgspec.Struct, rename={"name": "custom_id"}):
+    name: str
     result: _Outcome
 
 
@@ -55,12 +53,16 @@ def anthropic_provider(backend: Backend) -> AnthropicBatchProvider | None:
     return AnthropicBatchProvider(backend) if isinstance(backend, AnthropicBackend) else None
 
 
-class AnthropicBatchProvider(HttpBatchProvider[AnthropicBackend]):
+class AnthropicBatchProvider(HttpBatchProvider[AnthropicBackend, _Result]):
     """Anthropic's message batches.
 
     Args:
         backend: The backend.
     """
+
+    batches = "/v1/messages/batches"
+    result = _Result
+    page = "after_id"
 
     def __init__(self, backend: AnthropicBackend) -> None:
         super().__init__(backend, LIMITS)
@@ -75,9 +77,8 @@ class AnthropicBatchProvider(HttpBatchProvider[AnthropicBackend]):
     ) -> str:
         requests = [self._entry(name, request) for name, request in entries]
         content = msgspec.json.encode({"requests": requests})
-        headers = {"content-type": "application/json"}
-        model = entries[0][1].model
-        batch = await self.json("POST", PATH, _Batch, content=content, headers=headers, model=model)
+        parts = {"headers": {"content-type": "application/json"}, "model": entries[0][1].model}
+        batch = await self.json("POST", self.batches, self.read_batch, content=content, **parts)
         return batch.id
 
     @override
@@ -93,23 +94,21 @@ class AnthropicBatchProvider(HttpBatchProvider[AnthropicBackend]):
             BatchUnsure: If no ended batch matches, but a candidate that has not ended may.
         """
         unsure = False
-        async for page in self.listed(PATH, _Batch, after="after_id"):
-            for batch in page:
-                if batch.id in others or batch.requests != requests:
-                    continue
-                if not batch.ended:
-                    unsure = True
-                elif batch.has_results and (await self._first_name(batch.id)).endswith(f"-{tag}"):
-                    return batch.id
-            if older([batch.created for batch in page], since):
-                break
+        async for batch in self.recent_batches(since):
+            if batch.id in others or batch.requests != requests:
+                continue
+            if not batch.state.ended:
+                unsure = True
+            elif batch.results and (await self._first_name(batch.id)).endswith(f"-{tag}"):
+                return batch.id
         if unsure:
             raise BatchUnsure
         return None
 
     async def _first_name(self, batch: str) -> str:
         """Return the first readable name of a request in a batch's results, or ""."""
-        names = self.results(_results(batch), _Result, lambda result: (result.custom_id, None))
+        [url] = await self.result_urls(batch)
+        names = self.results(url, lambda _: None)
         async with aclosing(names):
             async for name, _ in names:
                 if name:
@@ -117,61 +116,39 @@ class AnthropicBatchProvider(HttpBatchProvider[AnthropicBackend]):
         return ""
 
     @override
-    async def poll_batch(self, batch: str) -> BatchState:
-        """Return the state of a batch, with counts of 0 until it has ended."""
-        found = await self.json("GET", f"{PATH}/{batch}", _Batch)
-        return BatchState(
-            ended=found.ended,
-            done=found.counts["succeeded"],
-            failed=found.counts["errored"],
-            cancelled=found.counts["canceled"] > 0,
-            expired=found.counts["expired"] > 0,
-        )
-
-    @override
-    async def batch_outcomes(
-        self, batch: str, request: Callable[[str], Request]
-    ) -> AsyncIterator[tuple[str, Outcome]]:
-        def read(result: _Result) -> tuple[str, Outcome]:
-            return result.custom_id, self._outcome(result.result, request(result.custom_id))
-
-        async for result in self.results(_results(batch), _Result, read):
-            yield result
-
-    @override
-    async def cancel_batch(self, batch: str) -> None:
-        await self.json("POST", f"{PATH}/{batch}/cancel")
+    async def result_urls(self, batch: str) -> Sequence[str]:
+        return [f"{self.path_of(batch)}/results"]
 
     def _entry(self, name: str, request: Request) -> dict[str, Any]:
         return {"custom_id": name, "params": self.backend.body(request)}
 
-    def _outcome(self, outcome: _Outcome, request: Request) -> Outcome:
+    def outcome_of(self, result: _Result, request: Request) -> Outcome:
+        outcome = result.result
+        if outcome.type == "succeeded":
+            return self.decoded(bytes(outcome.message), request)
+        if outcome.type != "errored":
+            return None  # canceled or expired
+        body = bytes(outcome.error)
         try:
-            if outcome.type == "succeeded":
-                return self.backend.decoded(bytes(outcome.message), request)
-            if outcome.type == "errored":
-                body = bytes(outcome.error)
-                status = STATUSES.get(msgspec.json.decode(body, type=_Error).error.type, 500)
-                return self.client.entry_error(status, body, request.model)
-        except CallError as failed:
-            return failed
+            status = STATUSES.get(msgspec.json.decode(body, type=_Error).error.type, 500)
         except msgspec.MsgspecError as error:
-            return self.client.malformed(bytes(outcome.error), error)
-        return None  # canceled or expired
+            return self.client.malformed(body, error)
+        return self.client.entry_error(status, body, request.model)
 
-
-class _Batch:
-    def __init__(self, given: dict[str, Any]) -> None:
-        self.id = str(given["id"])
-        self.ended = given["processing_status"] == "ended"
-        self.counts = {name: int(given["request_counts"][name]) for name in COUNTS}
-        self.requests = sum(self.counts.values())
-        self.created = moment(given["created_at"])
-        self.has_results = bool(given.get("results_url"))  # they are gone after 29 days
-
-
-def _results(batch: str) -> str:
-    return f"{PATH}/{batch}/results"
+    def read_batch(self, data: Any) -> ProviderBatch:
+        """Return a batch. Its counts are 0 until it has ended."""
+        counts = {name: int(data["request_counts"][name]) for name in COUNTS}
+        state = BatchState(
+            ended=data["processing_status"] == "ended",
+            done=counts["succeeded"],
+            failed=counts["errored"],
+            cancelled=counts["canceled"] > 0,
+            expired=counts["expired"] > 0,
+        )
+        results = [data["results_url"]] if data.get("results_url") else []  # for 29 days
+        created = moment(data["created_at"])
+        requests = sum(counts.values())
+        return ProviderBatch(str(data["id"]), state, created, requests, results=results)
 
 
 COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")

@@ -7,7 +7,7 @@ https://ai.google.dev/api/files.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,11 +19,11 @@ from harness.plugins.batches.provider import (
     BatchLimits,
     BatchState,
     FileBatchProvider,
+    Listed,
     Outcome,
-    T,
+    ProviderBatch,
     UploadedFile,
     moment,
-    older,
 )
 from harness.plugins.clouds.gemini import GeminiBackend
 from harness.ports import Backend
@@ -44,8 +44,8 @@ class _Error(msgspec.Struct):
     message: str = ""
 
 
-class _Result(msgspec.Struct):
-    key: str
+class _Result(msgspec.Struct, rename={"name": "key"}):
+    name: str
     response: msgspec.Raw = msgspec.Raw(b"")
     error: msgspec.Raw = msgspec.Raw(b"")
 
@@ -57,8 +57,13 @@ def gemini_provider(backend: Backend) -> GeminiBatchProvider | None:
     return GeminiBatchProvider(backend, LIMITS)
 
 
-class GeminiBatchProvider(FileBatchProvider[GeminiBackend]):
-    """Google AI Studio's batches."""
+class GeminiBatchProvider(FileBatchProvider[GeminiBackend, _Result]):
+    """Google AI Studio's batches, whose ids begin with ``batches/`` or ``files/``."""
+
+    result = _Result
+    batches = "/batches"
+    cancelling = ":cancel"
+    suffix = ""
 
     @override
     async def upload_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> str:
@@ -69,13 +74,12 @@ class GeminiBatchProvider(FileBatchProvider[GeminiBackend]):
             "x-goog-upload-header-content-length": str(len(content)),
             "x-goog-upload-header-content-type": "application/jsonl",
         }
-        named = {"file": {"displayName": tag}}
-        url = self._url("upload", "/files")
-        async with self.client.opened("POST", url, headers=begin, json=named) as response:
+        metadata = {"file": {"displayName": tag}}
+        url = self._url("upload", self.files)
+        async with self.client.opened("POST", url, headers=begin, json=metadata) as response:
             url = response.headers.get("x-goog-upload-url", "")
-        whole = {"x-goog-upload-offset": "0", "x-goog-upload-command": "upload, finalize"}
-        file = await self.json("POST", url, _file, headers=whole, content=content)
-        return await self.processed(file, f"/{file.id}", _file)
+        final = {"x-goog-upload-offset": "0", "x-goog-upload-command": "upload, finalize"}
+        return await self.uploaded(url, headers=final, content=content)
 
     @override
     async def create_batch(
@@ -84,89 +88,38 @@ class GeminiBatchProvider(FileBatchProvider[GeminiBackend]):
         first = entries[0][1]
         path = self.backend.path_for(first).replace(":generateContent", ":batchGenerateContent")
         batch = {"batch": {"displayName": tag, "inputConfig": {"fileName": file}}}
-        found = await self.json("POST", path, _Batch, json=batch, model=first.model)
-        return found.name
+        created = await self.json("POST", path, self.read_batch, json=batch, model=first.model)
+        return created.id
 
     @override
-    async def find_batch(
-        self, tag: str, since: float, requests: int, others: Collection[str]
-    ) -> str | None:
-        async for page in self._listed("/batches", "operations", _Batch):
-            for batch in page:
-                if batch.tag == tag:
-                    return batch.name
-            if older([batch.created for batch in page], since):
-                break
-        return None
+    async def listed(self, path: str, read: Callable[[Any], Listed]) -> AsyncIterator[list[Listed]]:
+        field = "operations" if path == self.batches else "files"
+
+        def paged(data: Any) -> tuple[list[Listed], str]:
+            return [read(item) for item in data.get(field) or []], data.get("nextPageToken") or ""
+
+        parameters: dict[str, Any] = {"pageSize": 100}
+        while True:
+            page, token = await self.json("GET", path, paged, params=parameters)
+            yield page
+            if not token:
+                return
+            parameters["pageToken"] = token
 
     @override
-    async def batch_file(self, tag: str) -> str | None:
-        async for page in self._listed("/files", "files", _file):
-            for file in page:
-                if file.name == tag:
-                    return file.id
-        return None
+    def path_of(self, batch: str) -> str:
+        return f"/{batch}"
 
     @override
-    async def delete_file(self, file: str) -> None:
-        await self.json("DELETE", f"/{file}")
-
-    @override
-    async def poll_batch(self, batch: str) -> BatchState:
-        found = await self.json("GET", f"/{batch}", _Batch)
-        failed = found.state == "FAILED" and found.results is None
-        return BatchState(
-            ended=found.state in ENDED,
-            done=found.done,
-            failed=found.failed,
-            cancelled=found.state == "CANCELLED",
-            expired=found.state == "EXPIRED",
-            problem=found.problem if failed else "",
-        )
-
-    @override
-    async def batch_outcomes(
-        self, batch: str, request: Callable[[str], Request]
-    ) -> AsyncIterator[tuple[str, Outcome]]:
-        def read(result: _Result) -> tuple[str, Outcome]:
-            return result.key, self._outcome(result, request(result.key))
-
-        found = await self.json("GET", f"/{batch}", _Batch)
-        if found.results is not None:
-            url = self._url("download", f"/{found.results}:download?alt=media")
-            async for one in self.results(url, _Result, read):
-                yield one
-
-    @override
-    async def cancel_batch(self, batch: str) -> None:
-        await self.json("POST", f"/{batch}:cancel")
+    def path_of_file(self, file: str) -> str:
+        return f"/{file}"
 
     def line(self, name: str, request: Request) -> Mapping[str, Any]:
         return {"key": name, "request": self.backend.body(request)}
 
-    def _url(self, service: str, path: str) -> str:
-        base = urlsplit(self.client.base)
-        return f"{base.scheme}://{base.netloc}/{service}{base.path}{path}"
-
-    async def _listed(
-        self, path: str, field: str, read: Callable[[Any], T]
-    ) -> AsyncIterator[list[T]]:
-        """Yield the pages of a list, each from the field ``field`` of a response."""
-
-        def paged(found: Any) -> tuple[list[T], str]:
-            return [read(one) for one in found.get(field) or []], found.get("nextPageToken") or ""
-
-        asked: dict[str, Any] = {"pageSize": 100}
-        while True:
-            page, token = await self.json("GET", path, paged, params=asked)
-            yield page
-            if not token:
-                return
-            asked["pageToken"] = token
-
-    def _outcome(self, result: _Result, request: Request) -> Outcome:
+    def outcome_of(self, result: _Result, request: Request) -> Outcome:
         if response := bytes(result.response):
-            return self.outcome(response, request)
+            return self.decoded(response, request)
         body = bytes(result.error)
         try:
             code = msgspec.json.decode(body, type=_Error).code
@@ -176,23 +129,30 @@ class GeminiBatchProvider(FileBatchProvider[GeminiBackend]):
         failed = self.client.entry_error(status, body, request.model)
         return None if code == RPC_CANCELLED else failed
 
+    def read_file(self, data: Any) -> UploadedFile:
+        data = data.get("file") or data  # the answer to an upload
+        return UploadedFile(data["name"], str(data.get("displayName")), str(data.get("state")))
 
-def _file(given: Any) -> UploadedFile:
-    given = given.get("file") or given  # the answer to an upload
-    return UploadedFile(given["name"], str(given.get("displayName")), str(given.get("state")))
-
-
-class _Batch:
-    def __init__(self, given: dict[str, Any]) -> None:
-        facts = given.get("metadata") or {}
+    def read_batch(self, data: Any) -> ProviderBatch:
+        facts = data.get("metadata") or {}
+        outputs = (data.get("response") or {}, facts.get("output") or {})
+        files = [output["responsesFile"] for output in outputs if "responsesFile" in output]
+        results = [self._url("download", f"/{file}:download?alt=media") for file in files[:1]]
+        status = str(facts.get("state")).rpartition("_")[2]  # BATCH_STATE_… or JOB_STATE_…
+        problem = str((data.get("error") or {}).get("message") or "no explanation")
         counts = facts.get("batchStats") or {}
-        outputs = (given.get("response") or {}, facts.get("output") or {})
-        self.name = str(given["name"])
-        self.tag = facts.get("displayName")
-        self.created = moment(facts.get("createTime"))
-        self.state = str(facts.get("state")).rpartition("_")[2]  # BATCH_STATE_… or JOB_STATE_…
-        self.done = int(counts.get("successfulRequestCount") or 0)
-        self.failed = int(counts.get("failedRequestCount") or 0)
-        self.problem = str((given.get("error") or {}).get("message") or "no explanation")
-        files = [one["responsesFile"] for one in outputs if "responsesFile" in one]
-        self.results: str | None = files[0] if files else None
+        state = BatchState(
+            ended=status in ENDED,
+            done=int(counts.get("successfulRequestCount") or 0),
+            failed=int(counts.get("failedRequestCount") or 0),
+            cancelled=status == "CANCELLED",
+            expired=status == "EXPIRED",
+            problem=problem if status == "FAILED" and not files else "",
+        )
+        created = moment(facts.get("createTime"))
+        tag = facts.get("displayName")
+        return ProviderBatch(str(data["name"]), state, created, tag=tag, results=results)
+
+    def _url(self, service: str, path: str) -> str:
+        base = urlsplit(self.client.base)
+        return f"{base.scheme}://{base.netloc}/{service}{base.path}{path}"

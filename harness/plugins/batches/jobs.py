@@ -112,19 +112,19 @@ class BatchJobs:
         If no batch is open, the first request is included even if it exceeds the size limit.
         """
         limits = self.provider.batch_limits
-        enqueued = sum(one.bytes for one in self.ledger.open())
-        most = limits.bytes
+        enqueued = sum(batch.bytes for batch in self.ledger.open())
+        limit = limits.bytes
         if self._most_bytes is not None:
-            most = min(most, self._most_bytes - enqueued)
+            limit = min(limit, self._most_bytes - enqueued)
         keys: list[str] = []
         size = 0
         for key, request in requests.items():
-            one = self.provider.batch_bytes(request)
+            request_bytes = self.provider.batch_bytes(request)
             alone = not keys and not enqueued  # one that never fits is for the provider to refuse
-            if len(keys) >= limits.requests or (size + one > most and not alone):
+            if len(keys) >= limits.requests or (size + request_bytes > limit and not alone):
                 break
             keys.append(key)
-            size += one
+            size += request_bytes
         return keys, size
 
     async def reserve(self, key: str, request: Request) -> None:
@@ -170,7 +170,7 @@ class BatchJobs:
         except TransientError as error:
             if error.kind == "rate_limited":  # so it was not created
                 await self.ledger.mark(tag, PREPARING)
-                others = sum(one.bytes for one in self.ledger.open()) - size
+                others = sum(open_batch.bytes for open_batch in self.ledger.open()) - size
                 self._most_bytes = others or max(LEAST_BYTES, size // 2)
             self._failed(error)
         except CallError as error:
@@ -229,7 +229,7 @@ class BatchJobs:
             CallError: If a batch has failed, is lost or was cancelled by somebody; if the provider
                 rejects a request about it; or if such requests have failed for too long.
         """
-        for tag in [one.tag for one in self.ledger.open()]:
+        for tag in [open_batch.tag for open_batch in self.ledger.open()]:
             if tag not in self.ours:
                 if not self.ledger.replies.claim(tag):
                     self.running.add(tag)
@@ -254,9 +254,10 @@ class BatchJobs:
         """
         now = self.clock()
         self._failing_since = self._failing_since or now
-        if (gone := now - self._failing_since) > self.outage_s:
+        if (failing_s := now - self._failing_since) > self.outage_s:
             raise FatalCallError(
-                f"Requests about batches have failed for {gone:.0f} s. Last error: {error.message}",
+                f"Requests about batches have failed for {failing_s:.0f} s. "
+                f"Last error: {error.message}",
                 error.remedy or "The batches go on: run again when the provider works.",
             )
 
@@ -314,8 +315,8 @@ class BatchJobs:
         """
         began = self.clock()
         try:
-            found = await self._find(batch)
-            if found is None and began - self.ours[batch.tag] >= self.batching.search_s:
+            batch_id = await self._find(batch)
+            if batch_id is None and began - self.ours[batch.tag] >= self.batching.search_s:
                 file = await self.provider.batch_file(batch.tag)
                 if file is None and batch.status == CREATING:
                     raise FatalCallError(
@@ -326,14 +327,14 @@ class BatchJobs:
                 if file is not None:
                     await self.ledger.mark(batch.tag, UPLOADING)
                     await self.provider.delete_file(file)
-                    found = await self._find(batch)
-                if found is None:
+                    batch_id = await self._find(batch)
+                if batch_id is None:
                     return await self._abandon(batch.tag, NOT_CREATED)
         except BatchUnsure:
             self.running.add(batch.tag)
         else:
-            if found is not None:
-                await self.ledger.created(batch.tag, found)
+            if batch_id is not None:
+                await self.ledger.created(batch.tag, batch_id)
                 self.running.add(batch.tag)
 
     async def _find(self, batch: RecordedBatch) -> str | None:
@@ -343,7 +344,7 @@ class BatchJobs:
     async def _collect(self, batch: RecordedBatch, name: str, state: BatchState) -> None:
         """Commit the outcomes of a batch that has ended, and deliver them."""
         if state.too_many_tokens:
-            others = sum(one.bytes for one in self.ledger.open()) - batch.bytes
+            others = sum(open_batch.bytes for open_batch in self.ledger.open()) - batch.bytes
             self._most_bytes = max(1, (others + batch.bytes) // 2)
             return await self._abandon(batch.tag, "failed: too many enqueued tokens")
         if state.problem:
@@ -380,9 +381,11 @@ class BatchJobs:
         if state.cancelled:
             missed = LIVE if self.batching.then == "live" else None
             if missed is None and watched:  # somebody has cancelled it while the run was waiting
-                said = f"The batch {name} was cancelled: {len(calls):,} of its {batch.requests:,} "
+                message = (
+                    f"The batch {name} was cancelled: {len(calls):,} of its {batch.requests:,} "
+                )
                 remedy = "Run again to submit them in another batch."
-                missed = FatalCallError(f"{said}requests have no answer.", remedy)
+                missed = FatalCallError(f"{message}requests have no answer.", remedy)
         self._release(calls.values(), missed)
 
     async def _read(
@@ -394,7 +397,7 @@ class BatchJobs:
             The errors of damaged results, by their calls' keys or, if unknown, their numbers.
         """
         price = _price(batch) or self.price
-        found: list[tuple[BatchedCall, Outcome]] = []
+        uncommitted: list[tuple[BatchedCall, Outcome]] = []
         damaged: dict[str, CallError] = {}
 
         def request(entry: str) -> Request:
@@ -413,21 +416,22 @@ class BatchJobs:
                     damaged[key] = outcome
                     continue
                 damaged.pop(key, None)  # it is listed twice
-                found.append((calls.pop(key), outcome))
-                if len(found) >= COMMITTED_TOGETHER:
-                    await self._commit(found, price)
-                    found = []
+                uncommitted.append((calls.pop(key), outcome))
+                if len(uncommitted) >= COMMITTED_TOGETHER:
+                    await self._commit(uncommitted, price)
+                    uncommitted = []
         finally:
-            await self._commit(found, price)
+            await self._commit(uncommitted, price)
         return damaged
 
     async def _commit(
-        self, found: Sequence[tuple[BatchedCall, Outcome]], price: Price | None
+        self, outcomes: Sequence[tuple[BatchedCall, Outcome]], price: Price | None
     ) -> None:
         """Commit and deliver outcomes at the price of the run that created the batch."""
         settled = []
-        for call, outcome in found:
-            reply, usd = _reply(outcome), None
+        for call, outcome in outcomes:
+            reply = _reply(outcome)
+            usd = None
             if reply is not None:
                 usd = reply_cost(reply, self.price if call.run == self.run else price)
                 reply = replace(reply, cost_usd=usd)
@@ -435,13 +439,15 @@ class BatchJobs:
                 usd = call.usd or None  # at most this
             settled.append(Settled(call, reply, usd))
         await self.ledger.settle(settled)
-        for one, (call, outcome) in zip(settled, found, strict=True):
+        for settlement, (call, outcome) in zip(settled, outcomes, strict=True):
             if account_of(call.run) == account_of(self.run):  # else another run has reserved it
-                self._charge(one)
-            self.deliver(call.key, one.reply or outcome)
+                self._charge(settlement)
+            self.deliver(call.key, settlement.reply or outcome)
 
     def _charge(self, settled: Settled) -> None:
-        call, usd, budget = settled.call, settled.usd or 0.0, self.budget
+        call = settled.call
+        usd = settled.usd or 0.0
+        budget = self.budget
         if budget is None:
             return
         reply = settled.reply
@@ -455,8 +461,8 @@ class BatchJobs:
 
 def _price(batch: RecordedBatch) -> Price | None:
     """Return the price recorded with a batch, if any. Earlier versions rarely recorded one."""
-    given = json.loads(batch.section).get("price")
-    return None if given is None else Price(**given)
+    price = json.loads(batch.section).get("price")
+    return None if price is None else Price(**price)
 
 
 def _is_billed(outcome: Outcome) -> bool:

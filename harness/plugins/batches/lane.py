@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 
-from harness.calls.claimed_calls import PaidElsewhere, Postponed
+from harness.calls.calls import PaidElsewhere, Postponed
 from harness.calls.reply_cache import ReplyCache, StoreBusy
 from harness.calls.signals import Ask, Load, Report, Stop, Stopping
 from harness.config.sections import LimitsSection, ModelSection, SecondModelSection
 from harness.config.settings import Settings
-from harness.engine.call_layers import CallLayer, LaterCalls, LaterTerms, ModelCalls
+from harness.engine.infrastructure import CallLayer, LaterCalls, LaterTerms, ModelCalls
 from harness.errors import AccessDenied, CallError, ConfigError, RequestRejected, TransientError
 from harness.plugins.batches.jobs import LIVE, BatchJobs, Delivered
 from harness.plugins.batches.ledger import BatchLedger, calls_of_account
@@ -129,7 +129,8 @@ class BatchLane(LaterCalls):
             Stopping: If the run stops while the call is waiting.
             CallError: If the call fails.
         """
-        tries, live = 0, not self.batching
+        tries = 0
+        live = not self.batching
         while True:
             if self._broken is not None:
                 raise self._broken
@@ -251,20 +252,20 @@ class BatchLane(LaterCalls):
         """Return whether the queued calls should be submitted."""
         if not self._queued or self.stop.requested:
             return False
-        most = self.jobs.provider.batch_limits.requests
-        return self._is_quiet() or len(self._queued) >= most
+        limit = self.jobs.provider.batch_limits.requests
+        return self._is_quiet() or len(self._queued) >= limit
 
     def _report(self) -> None:
         at_work = self._ledger.open() if self.waits else []
-        done, requests = (sum(getattr(one, n) for one in at_work) for n in ("done", "requests"))
+        done, requests = (sum(getattr(batch, n) for batch in at_work) for n in ("done", "requests"))
         batches = f"{len(at_work):,} batch{'es' * (len(at_work) != 1)} with {requests:,} requests"
-        said = f"waiting for {batches} ({done:,} done)" if at_work else ""
+        status = f"waiting for {batches} ({done:,} done)" if at_work else ""
         if at_work and (longest_s := max(self.jobs.searches_s, default=0.0)):
             until = time.strftime("%H:%M", time.localtime(time.time() + longest_s))
-            said += f", and looking for one whose id was lost, until {until}"
-        if said != self._said:
-            self._said = said
-            self.report(said)
+            status += f", and looking for one whose id was lost, until {until}"
+        if status != self._said:
+            self._said = status
+            self.report(status)
 
     async def _submit(self) -> None:
         while self._queued and not self.stop.requested:
@@ -280,8 +281,11 @@ class BatchLane(LaterCalls):
 
     def _look_elsewhere(self) -> None:
         """Deliver the calls that other processes have paid for or given up."""
-        replies, ours = self._ledger.replies, self.jobs.ours
-        foreign = {key: one.tag for key, one in self._attached.items() if one.tag not in ours}
+        replies = self._ledger.replies
+        ours = self.jobs.ours
+        foreign = {
+            key: waiting.tag for key, waiting in self._attached.items() if waiting.tag not in ours
+        }
         unsettled = {tag: self._ledger.keys(tag) for tag in set(foreign.values())}
         settled = [key for key, tag in foreign.items() if key not in unsettled[tag]]
         for key in [*self._elsewhere, *settled]:
@@ -309,8 +313,8 @@ class BatchesLayer(CallLayer):
             return None
         provider = batch_provider(section.backend, backend)
         if provider is None:
-            own = section.limits if isinstance(section, SecondModelSection) else limits
-            if own is None or own.batch is None:
+            own_limits = section.limits if isinstance(section, SecondModelSection) else limits
+            if own_limits is None or own_limits.batch is None:
                 return None  # the run's limit is for other models
             raise ConfigError(
                 f"{where}: the backend {section.backend!r} has no batches, or not those of this "
@@ -330,7 +334,9 @@ class BatchesLayer(CallLayer):
 
     def above(self, calls: ModelCalls) -> LaterCalls | None:
         """Return the layer of a model's batches, or None if its provider has none."""
-        section, limits, claim = calls.section, calls.limits, calls.claim
+        section = calls.section
+        limits = calls.limits
+        claim = calls.claim
         provider = batch_provider(section.backend, calls.backend)
         if provider is None:
             return None

@@ -80,7 +80,8 @@ class BatchLedger:
     """The ledger of a model's batches. Awaiting a change waits for its commit."""
 
     def __init__(self, replies: ReplyCache, backend: str, endpoint: str, model: str) -> None:
-        self.replies, self.backend = replies, backend
+        self.replies = replies
+        self.backend = backend
         self._place = encodable(backend), encodable(endpoint), encodable(model)
         self.model = model
 
@@ -97,8 +98,8 @@ class BatchLedger:
 
     def find(self, tag: str) -> RecordedBatch | None:
         """Return the open batch with a tag, or None if it has ended or is unknown."""
-        found = recorded_batches(self.replies, "WHERE tag = ? AND ended IS NULL", tag)
-        return found[0] if found else None
+        batches = recorded_batches(self.replies, "WHERE tag = ? AND ended IS NULL", tag)
+        return batches[0] if batches else None
 
     def ids(self) -> set[str]:
         """Return the provider's ids of all recorded batches at this endpoint, for any model."""
@@ -144,13 +145,13 @@ class BatchLedger:
 
     def created(self, tag: str, batch: str) -> asyncio.Future[None]:
         """Record the provider's id of a batch, and that the batch is in progress."""
-        said = "UPDATE batches SET id = ?, status = 'in progress' WHERE tag = ?"
-        return self.replies.write(Write((), (), [(said, (batch, tag))]))
+        statement = "UPDATE batches SET id = ?, status = 'in progress' WHERE tag = ?"
+        return self.replies.write(Write((), (), [(statement, (batch, tag))]))
 
     def set_progress(self, tag: str, done: int, failed: int) -> asyncio.Future[None]:
         """Record how many requests of a batch have been answered, and how many failed."""
-        said = "UPDATE batches SET done = ?, failed = ? WHERE tag = ?"
-        return self.replies.write(Write((), (), [(said, (done, failed, tag))]))
+        statement = "UPDATE batches SET done = ?, failed = ? WHERE tag = ?"
+        return self.replies.write(Write((), (), [(statement, (done, failed, tag))]))
 
     async def settle(self, settled: Iterable[Settled]) -> None:
         """Commit the replies to calls, and the run's payments for them.
@@ -159,12 +160,14 @@ class BatchLedger:
         on calls without an answer are released before these calls are deleted, so that the next
         session releases the claims if this process is killed in between.
         """
-        replies, payments = [], []
+        replies = []
+        payments = []
         answered: list[Statement] = []
         unanswered: list[Statement] = []
         failed: dict[str, list[str]] = {}  # keys by tag
-        for one in settled:
-            call, reply = one.call, one.reply
+        for outcome in settled:
+            call = outcome.call
+            reply = outcome.reply
             statements = answered
             if reply is None or not reply.is_answer:
                 failed.setdefault(call.tag, []).append(call.key)
@@ -172,27 +175,31 @@ class BatchLedger:
             statements.append(("DELETE FROM batch_calls WHERE key = ?", [bytes.fromhex(call.key)]))
             if reply is not None and reply.is_answer:
                 replies.append(reply_row(call.key, reply, self.backend, self.model, call.run))
-            if one.usd is not None:
+            if outcome.usd is not None:
                 paid = "UPDATE batches SET usd = usd + ? WHERE tag = ?"
-                statements.append((paid, [one.usd, call.tag]))
+                statements.append((paid, [outcome.usd, call.tag]))
                 if call.usd:
-                    payments.append(payment_row(call.key, Payment(account_of(call.run), one.usd)))
+                    payments.append(
+                        payment_row(call.key, Payment(account_of(call.run), outcome.usd))
+                    )
         if failed and self.replies.shared is not None:
-            own = {row[0] for row in replies}
-            first = [row for row in payments if row[1] in own]
+            cached_keys = {row[0] for row in replies}
+            first = [row for row in payments if row[1] in cached_keys]
             await self.replies.write(Write(replies, first, answered))
             for tag, keys in failed.items():
                 await self._free(tag, keys)
-            rest = [row for row in payments if row[1] not in own]
-            replies, payments, answered = [], rest, []
+            rest = [row for row in payments if row[1] not in cached_keys]
+            replies = []
+            payments = rest
+            answered = []
         await self.replies.write(Write(replies, payments, [*answered, *unanswered]))
 
     async def end(self, tag: str, status: str) -> None:
         """Record that a batch has ended, and drop its calls without an outcome."""
         keys = sorted(self.keys(tag))
-        said = "UPDATE batches SET ended = ?, status = ? WHERE tag = ?"
+        statement = "UPDATE batches SET ended = ?, status = ? WHERE tag = ?"
         calls = "DELETE FROM batch_calls WHERE tag = ?"
-        ending: list[Statement] = [(calls, [tag]), (said, [time.time(), status, tag])]
+        ending: list[Statement] = [(calls, [tag]), (statement, [time.time(), status, tag])]
         await self._free(tag, keys)  # first: nobody would release the claims of forgotten calls
         await self.replies.write(Write((), (), ending))
 

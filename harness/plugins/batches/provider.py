@@ -156,16 +156,6 @@ NAME_WITHIN = 10_000  # bytes from the beginning of a line
 UNPROCESSED = frozenset({"pending", "running", "PROCESSING"})  # states of files
 
 
-class Listed(Protocol):
-    """An item of a provider's list."""
-
-    @property
-    def id(self) -> str: ...
-
-
-I = TypeVar("I", bound=Listed)  # noqa: E741
-
-
 class UploadedFile(NamedTuple):
     """A file of requests or results, as a provider lists it."""
 
@@ -174,10 +164,30 @@ class UploadedFile(NamedTuple):
     status: str
 
 
+class ProviderBatch(NamedTuple):
+    """A batch, as a provider lists it."""
+
+    id: str
+    state: BatchState
+    created: float | None
+    requests: int = 0  # 0 if the provider does not say
+    tag: str | None = None  # None if the provider's batches have none
+    results: Sequence[str] = ()  # URLs of the files of results
+
+
+class BatchResult(Protocol):
+    """A line of a file of results."""
+
+    @property
+    def name(self) -> str: ...
+
+
+Listed = TypeVar("Listed", UploadedFile, ProviderBatch)
 B = TypeVar("B", bound=HttpBackend)
+R = TypeVar("R", bound=BatchResult)
 
 
-class HttpBatchProvider(BatchProvider, Generic[B]):
+class HttpBatchProvider(BatchProvider, Generic[B, R]):
     """Batches of a provider whose backend makes its calls over HTTP.
 
     Args:
@@ -185,12 +195,54 @@ class HttpBatchProvider(BatchProvider, Generic[B]):
         limits: The provider's limits.
     """
 
+    batches: str  # the path at which batches are created and listed
+    result: type[R]  # a line of a file of results
+    cancelling = "/cancel"  # follows a batch's path in the request to cancel it
+    page: Literal["after", "after_id", "page"] = "after"
+    """The parameter that selects a list's page: by the last id of the one before, or its number."""
+
     def __init__(self, backend: B, limits: BatchLimits) -> None:
-        self.backend, self.client = backend, backend.client
+        self.backend = backend
+        self.client = backend.client
         self.batch_limits = limits
 
+    @abstractmethod
+    def read_batch(self, data: Any) -> ProviderBatch:
+        """Return the batch that a JSON value describes."""
+
+    @abstractmethod
+    def outcome_of(self, result: R, request: Request) -> Outcome:
+        """Return the outcome of a request, given its line of a file of results."""
+
+    def path_of(self, batch: str) -> str:
+        """Return the path of a batch, given its id."""
+        return f"{self.batches}/{batch}"
+
+    @override
+    async def poll_batch(self, batch: str) -> BatchState:
+        return (await self.json("GET", self.path_of(batch), self.read_batch)).state
+
+    async def result_urls(self, batch: str) -> Sequence[str]:
+        """Return the URLs of the files with a batch's results, given its id."""
+        return (await self.json("GET", self.path_of(batch), self.read_batch)).results
+
+    @override
+    async def batch_outcomes(
+        self, batch: str, request: Callable[[str], Request]
+    ) -> AsyncIterator[tuple[str, Outcome]]:
+        def read(result: R) -> Outcome:
+            return self.outcome_of(result, request(result.name))
+
+        for url in await self.result_urls(batch):
+            async for result in self.results(url, read):
+                yield result
+
+    @override
+    async def cancel_batch(self, batch: str) -> None:
+        await self.json("POST", f"{self.path_of(batch)}{self.cancelling}")
+
     async def json(
-        self, method: str, url: str, read: Callable[[Any], T] = lambda found: found, **parts: Any
+        self, method: str, url: str, read: Callable[[Any], T] = lambda value: value, **parts: Any
     ) -> T:
         """Send a request, and return the result of ``read`` for the JSON value in the response.
 
@@ -207,20 +259,20 @@ class HttpBatchProvider(BatchProvider, Generic[B]):
             raise self.client.malformed(content, error) from None
 
     async def results(
-        self, url: str, shape: type[T], read: Callable[[T], tuple[str, Outcome]]
+        self, url: str, read: Callable[[R], Outcome]
     ) -> AsyncGenerator[tuple[str, Outcome], None]:
-        """Yield the result of ``read`` for each line of a file of results, decoded as ``shape``.
+        """Yield the name and the result of ``read`` for each line of a file of results.
 
         The outcome of a damaged or too long line is an error. The name is "" if it is unreadable.
 
         Raises:
             CallError: If the file cannot be downloaded.
         """
-        decoder = msgspec.json.Decoder(shape)
-        most = self.client.most_bytes
+        decoder = msgspec.json.Decoder(self.result)
+        limit = self.client.most_bytes
         async with self.client.opened("GET", url, elsewhere=True) as response:
-            async for line in bodies.json_lines(response.aiter_bytes(), most):
-                if len(line) > most:
+            async for line in bodies.json_lines(response.aiter_bytes(), limit):
+                if len(line) > limit:
                     yield _name(line), self.client.too_large()
                     continue
                 try:
@@ -228,35 +280,41 @@ class HttpBatchProvider(BatchProvider, Generic[B]):
                 except UNREADABLE as error:
                     yield _name(line), self.client.malformed(line, error)
                 else:
-                    yield read(result)
+                    yield result.name, read(result)
 
-    async def listed(
-        self, path: str, read: Callable[[Any], I], after: Literal["after", "after_id", "page"]
-    ) -> AsyncIterator[list[I]]:
-        """Yield the pages of a list, each item converted with ``read``.
+    async def listed(self, path: str, read: Callable[[Any], Listed]) -> AsyncIterator[list[Listed]]:
+        """Yield the pages of a list, each item converted with ``read``."""
 
-        ``after`` is the parameter that selects a page: by the last id of the page before, or by
-        its number.
-        """
+        def paged(data: Any) -> tuple[list[Listed], bool]:
+            is_list = isinstance(data, list)
+            items = data if is_list else data.get("data") or []
+            return [read(item) for item in items], not is_list and data.get("has_more") is not False
 
-        def paged(found: Any) -> tuple[list[I], bool]:
-            whole = isinstance(found, list)
-            items = found if whole else found.get("data") or []
-            return [read(item) for item in items], not whole and found.get("has_more") is not False
-
-        numbered = after == "page"
-        known = set[str]()
+        numbered = self.page == "page"
+        seen = set[str]()
         more = True
-        asked: dict[str, Any] = {"page_size": 100, "page": 0} if numbered else {"limit": 100}
+        parameters: dict[str, Any] = {"page_size": 100, "page": 0} if numbered else {"limit": 100}
         while more:
-            page, more = await self.json("GET", path, paged, params=asked)
-            if not {item.id for item in page} - known:
+            page, more = await self.json("GET", path, paged, params=parameters)
+            if not {item.id for item in page} - seen:
                 return
             yield page
-            known.update(item.id for item in page)
-            asked[after] = asked["page"] + 1 if numbered else page[-1].id
+            seen.update(item.id for item in page)
+            parameters[self.page] = parameters["page"] + 1 if numbered else page[-1].id
 
-    def outcome(self, body: bytes, request: Request) -> Outcome:
+    async def recent_batches(self, since: float) -> AsyncIterator[ProviderBatch]:
+        """Yield the provider's batches, except those that are too old to be created since a time.
+
+        ``since`` is a Unix time. Two days earlier is not too old, because clocks may differ.
+        """
+        async for page in self.listed(self.batches, self.read_batch):
+            for batch in page:
+                yield batch
+            times = [batch.created or 0.0 for batch in page] or [0.0]
+            if 0 < times[-1] < min(times[0], since - SKEW_S):
+                return
+
+    def decoded(self, body: bytes, request: Request) -> Outcome:
         """Return the reply in a successful response's body, or the error from decoding it."""
         try:
             return self.backend.decoded(body, request)
@@ -270,12 +328,23 @@ def _name(line: bytes) -> str:
     return name[1].decode() if name else ""
 
 
-class FileBatchProvider(HttpBatchProvider[B]):
+class FileBatchProvider(HttpBatchProvider[B, R]):
     """Batches that are made from a file of requests."""
+
+    files = "/files"  # the path at which files are listed
+    suffix = ".jsonl"  # follows the tag in a file's name
 
     @abstractmethod
     def line(self, name: str, request: Request) -> Mapping[str, Any]:
         """Return the JSON object for a request's line of the file."""
+
+    @abstractmethod
+    def read_file(self, data: Any) -> UploadedFile:
+        """Return the file that a JSON value describes."""
+
+    def path_of_file(self, file: str) -> str:
+        """Return the path of a file, given its id."""
+        return f"{self.files}/{file}"
 
     @override
     def batch_bytes(self, request: Request) -> int:
@@ -285,24 +354,37 @@ class FileBatchProvider(HttpBatchProvider[B]):
         lines = [msgspec.json.encode(self.line(name, request)) for name, request in entries]
         return b"".join(line + b"\n" for line in lines)
 
-    async def processed(
-        self, file: UploadedFile, url: str, read: Callable[[Any], UploadedFile]
-    ) -> str:
-        """Wait until the provider has processed an uploaded file, and return the file's id."""
+    async def uploaded(self, url: str, **parts: Any) -> str:
+        """Upload a file, wait until the provider has processed it, and return its id.
+
+        ``parts`` are those of `HttpClient.opened`.
+        """
+        file = await self.json("POST", url, self.read_file, **parts)
         while file.status in UNPROCESSED:
             await asyncio.sleep(FILE_READY_S)
-            file = await self.json("GET", url, read)
+            file = await self.json("GET", self.path_of_file(file.id), self.read_file)
         return file.id
 
+    @override
+    async def find_batch(
+        self, tag: str, since: float, requests: int, others: Collection[str]
+    ) -> str | None:
+        async for batch in self.recent_batches(since):
+            if batch.tag == tag:
+                return batch.id
+        return None
 
-def older(page: Sequence[float | None], since: float) -> bool:
-    """Return whether a list's later pages are too old to hold an object created since a time.
+    @override
+    async def batch_file(self, tag: str) -> str | None:
+        async for page in self.listed(self.files, self.read_file):
+            for file in page:
+                if file.name == f"{tag}{self.suffix}":
+                    return file.id
+        return None
 
-    ``page`` has the creation times of a page's objects. The last must be older than the first, and
-    more than two days (by which clocks may differ) older than ``since``, a Unix time.
-    """
-    first, last = (page[at] if page else None for at in (0, -1))
-    return first is not None and last is not None and first > last and last < since - SKEW_S
+    @override
+    async def delete_file(self, file: str) -> None:
+        await self.json("DELETE", self.path_of_file(file))
 
 
 def moment(created: Any) -> float | None:

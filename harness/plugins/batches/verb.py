@@ -31,15 +31,17 @@ def listing(context: typer.Context, form: JsonFormat = "table") -> None:
     if context.invoked_subcommand is not None:
         return
     with _cache() as replies:
-        found = _recorded(replies, created=form == "table")
-    if not found and form == "table":
+        recorded = _recorded(replies, created=form == "table")
+    if not recorded and form == "table":
         say("There are no batches: runs with limits.batch create them (harness docs batches).")
         return
-    data = [{name: v for name, v in one._asdict().items() if name != "section"} for one in found]
+    data = [
+        {name: v for name, v in batch._asdict().items() if name != "section"} for batch in recorded
+    ]
     if form == "json":
         show_listing("", data, form)
     else:
-        show(_table(found, time.time()))
+        show(_table(recorded, time.time()))
 
 
 @batches.verb("cancel")
@@ -51,19 +53,21 @@ def cancel(batch: str, force: bool = False) -> None:
         force: Do not ask the provider, and give the batch up: its calls may be paid for twice.
     """
     with _cache() as replies:
-        found = [one for one in _recorded(replies) if batch in (one.id, one.tag)]
-        if not found:
+        matches = [
+            recorded for recorded in _recorded(replies) if batch in (recorded.id, recorded.tag)
+        ]
+        if not matches:
             raise ConfigError(f"There is no batch {batch!r}.", "'harness batches' lists them.")
-        (one,) = found
-        if one.ended is not None:
-            raise ConfigError(f"The batch {batch} has ended: {one.status}.")
+        (recorded,) = matches
+        if recorded.ended is not None:
+            raise ConfigError(f"The batch {batch} has ended: {recorded.status}.")
         if force:
-            asyncio.run(_give_up(replies, one))
+            asyncio.run(_give_up(replies, recorded))
             return
-        if one.id is None:
+        if recorded.id is None:
             remedy = "Run the run again: it looks for the batch, and learns the id."
             raise ConfigError(f"The id of the batch {batch} is not known yet.", remedy)
-        asyncio.run(_cancel(replies, one, one.id))
+        asyncio.run(_cancel(replies, recorded, recorded.id))
 
 
 def _cache() -> ReplyCache:
@@ -96,9 +100,9 @@ def _table(batches: Sequence[RecordedBatch], now: float) -> Table:
         "cost",
     )
     rows = [
-        [one.id or one.tag, urlsplit(one.endpoint).netloc, one.model, one.status, one.requests,
-         one.done, one.failed, _age(now - one.created), f"${one.usd:,.2f}"]
-        for one in batches
+        [batch.id or batch.tag, urlsplit(batch.endpoint).netloc, batch.model, batch.status,
+         batch.requests, batch.done, batch.failed, _age(now - batch.created), f"${batch.usd:,.2f}"]
+        for batch in batches
     ]  # fmt: skip
     return table(headings, rows)
 

@@ -87,7 +87,8 @@ def write(
     with explained(f"write the benchmark to {out}"):
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as aside:
-            new, old = Path(aside, "new"), Path(aside, "old")
+            new = Path(aside, "new")
+            old = Path(aside, "old")
             new.mkdir()
             for name, content in files.items():
                 (new / name).write_bytes(content)
@@ -239,8 +240,8 @@ def table(rows: Iterable[Mapping[str, Cell]]) -> str:
 
 def quoted(text: str, longest: int) -> str:
     """Return text as a Markdown block quotation, cut to ``longest`` characters."""
-    shown = text if len(text) <= longest else f"{text[: longest - 1]}…"
-    return "\n".join(f"> {inline(line)}" if line else ">" for line in shown.splitlines())
+    cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return "\n".join(f"> {inline(line)}" if line else ">" for line in cut.splitlines())
 
 
 def inline(text: str) -> str:

@@ -22,8 +22,8 @@ from harness.plugins.builders import concodeeval as concodeeval_builder
 from harness.plugins.builders.collie.audit import Audited, audit_items
 from harness.plugins.builders.collie.source import find_source
 from harness.plugins.builders.collie.structure import PAPER, find_structures
-from harness.plugins.builders.wildifeval import TASKS
-from harness.plugins.builders.wildifeval.curation import (
+from harness.plugins.builders.wildifeval import (
+    TASKS,
     CurationJob,
     curate,
     estimate_curation,
@@ -87,29 +87,29 @@ def collie(
     """
     began = perf_counter()
     changes = {} if documents is None else {"documents": documents}
-    sources = [find_source(one, changes) for one in source]
-    found = find_structures(structures or [PAPER])
-    available = {level for one in sources for level in one.levels}
-    left_out = [one for one in found if one.level not in available]
+    sources = [find_source(place, changes) for place in source]
+    chosen = find_structures(structures or [PAPER])
+    available = {level for used_source in sources for level in used_source.levels}
+    left_out = [structure for structure in chosen if structure.level not in available]
     if left_out and not structures:
-        found = [one for one in found if one.level in available]
-        names = ", ".join(one.name for one in left_out)
-        levels = " or ".join(sorted({one.level for one in left_out}))
+        chosen = [structure for structure in chosen if structure.level in available]
+        names = ", ".join(structure.name for structure in left_out)
+        levels = " or ".join(sorted({structure.level for structure in left_out}))
         remedy = ": --source words=FILE adds them" if levels == "word" else ""
         say(f"Skipped {names}: no source has texts of the level {levels}{remedy}")
     with messages.status("Reading") as status:
         built = collie_builder.build(
-            collie_builder.Recipe(found, sources, seed, targets),
+            collie_builder.Recipe(chosen, sources, seed, targets),
             out,
             DataFolder(Settings().data_dir),
             jobs=jobs or cores(),
-            status=lambda said: status.update(Text(said)),
+            status=lambda message: status.update(Text(message)),
         )
     if report:
         ExactOutput().write(built.report)
-    for structure in found:
+    for structure in chosen:
         counts = built.facts["counts"].get(structure.name, {})
-        listed = ", ".join(f"{count:,} from {of}" for of, count in counts.items())
+        listed = ", ".join(f"{count:,} from {source_name}" for source_name, count in counts.items())
         say(f"{structure.name}: {listed or 'no suitable text'}")
     for about in built.facts["sources"]:
         if about["unreadable"]:
@@ -132,29 +132,31 @@ def audit(dataset: Annotated[Path, typer.Argument(metavar="FILE")], jobs: Jobs =
     data = DataFolder(Settings().data_dir)
     with messages.status("Auditing"), Workers(jobs or cores()) as workers:
         items = read_items(data.file(str(dataset)))
-        found = audit_items(items, data.root / "nltk_data", workers)
-    raise typer.Exit(_show_audit(found))
+        findings = audit_items(items, data.root / "nltk_data", workers)
+    raise typer.Exit(_show_audit(findings))
 
 
-def _show_audit(found: Sequence[Audited]) -> int:
+def _show_audit(findings: Sequence[Audited]) -> int:
     wrong = 0
-    for one in found:
-        said = ["the reference answer fails"] if one.passes is False else []
-        said += one.problems
-        said += [f"no near miss violates: {part}" for part in one.unbroken]
-        said += [f"duplicates {one.same_as}"] if one.same_as else []
-        if one.trivial:
-            said.append(f"trivial: {one.share:.0%} of {one.natural} natural texts pass")
-        wrong += one.passes is False or any(p.startswith("contradictory") for p in one.problems)
-        for line in said:
-            write(f"{one.id}: {line}")
-    passing = [one.passes for one in found if one.passes is not None]
+    for item in findings:
+        lines = ["the reference answer fails"] if item.passes is False else []
+        lines += item.problems
+        lines += [f"no near miss violates: {part}" for part in item.unbroken]
+        lines += [f"duplicates {item.same_as}"] if item.same_as else []
+        if item.trivial:
+            lines.append(f"trivial: {item.share:.0%} of {item.natural} natural texts pass")
+        wrong += item.passes is False or any(p.startswith("contradictory") for p in item.problems)
+        for line in lines:
+            write(f"{item.id}: {line}")
+    passing = [item.passes for item in findings if item.passes is not None]
     write(
-        f"{len(found):,} instances: {sum(passing):,} of {len(passing):,} reference answers pass, "
-        f"{sum(len(one.near_misses) for one in found):,} near misses fail, "
-        f"{sum(bool(one.unbroken) for one in found):,} have a part that no near miss violates, "
-        f"{sum(bool(one.problems) for one in found):,} have problems, "
-        f"{sum(one.trivial for one in found):,} are trivial."
+        f"{len(findings):,} instances: "
+        f"{sum(passing):,} of {len(passing):,} reference answers pass, "
+        f"{sum(len(item.near_misses) for item in findings):,} near misses fail, "
+        f"{sum(bool(item.unbroken) for item in findings):,} have a part that no near miss "
+        "violates, "
+        f"{sum(bool(item.problems) for item in findings):,} have problems, "
+        f"{sum(item.trivial for item in findings):,} are trivial."
     )
     return 1 if wrong else 0
 
@@ -187,21 +189,21 @@ def wildifeval(
     if dry_run:
         _show_estimate(job, estimate_curation(job, say))
         return
-    again = shlex.join(["harness", *sys.argv[1:]])
+    command = shlex.join(["harness", *sys.argv[1:]])
     display = Display({name: name for name in job.models})
     try:
         with display:
-            end = attended(curate(job, display.watch, say), display, again)
+            end = attended(curate(job, display.watch, say), display, command)
     finally:
         for stage, tally in display.tallies.items():
             say(f"{stage}: {tally.calls:,} calls, {tally.cached:,} from the cache")
     if end.built is None:
-        raise typer.Exit(early_end(end.ended, end.budget, "budget.usd (-o budget.usd=…)", again))
+        raise typer.Exit(early_end(end.ended, end.budget, "budget.usd (-o budget.usd=…)", command))
     if report:
         ExactOutput().write(end.built.report)
     for step in end.built.facts["steps"]:
-        gone = ", ".join(f"{n:,} {reason}" for reason, n in step["removed"].items()) or "none"
-        say(f"{step['name']}: {step['left']:,} of {step['before']:,} left ({gone} removed)")
+        removed = ", ".join(f"{n:,} {reason}" for reason, n in step["removed"].items()) or "none"
+        say(f"{step['name']}: {step['left']:,} of {step['before']:,} left ({removed} removed)")
     if (mark := end.built.facts["mark"]) < LIKELY:
         say(
             f"filter.keep={curation.filter.keep} keeps tasks down to a probability of "
@@ -215,15 +217,16 @@ def wildifeval(
 
 def _show_estimate(job: CurationJob, stages: Sequence[StageEstimate]) -> None:
     rows: list[list[object]] = []
-    whole: float | None = 0.0
-    for one in stages:
-        model, usage = job.models[one.stage], one.usage
+    total: float | None = 0.0
+    for stage in stages:
+        model = job.models[stage.stage]
+        usage = stage.usage
         cost = model.price.cost(usage) if model.price else None
-        whole = None if cost is None or whole is None else whole + cost
+        total = None if cost is None or total is None else total + cost
         tokens = usage.input_tokens, usage.output_tokens
         name = printable(model.section.name or "-")
-        rows.append([one.stage, name, one.calls, *tokens, Cell(cost, usd(cost))])
+        rows.append([stage.stage, name, stage.calls, *tokens, Cell(cost, usd(cost))])
     figures = "max. calls", "tokens in (est.)", "tokens out (est.)", "cost (est.)"
     show(table(["stage", Column("model", text=True), *figures], rows))
-    calls = f"At most {sum(one.calls for one in stages):,} calls, about {usd(whole)}"
+    calls = f"At most {sum(stage.calls for stage in stages):,} calls, about {usd(total)}"
     write(f"{calls}: an upper bound, if no stage removes a task and nothing is cached.")

@@ -17,7 +17,7 @@ import typer
 from harness.cli.options import JsonFormat, agreed
 from harness.cli.verbs import VerbGroup
 from harness.config.settings import Settings
-from harness.engine.call_layers import call_layers
+from harness.engine.infrastructure import call_layers
 from harness.engine.session import replies_path
 from harness.errors import ConfigError, StoreFailed, UserError
 from harness.report.table import Column, Row, Table, table
@@ -61,14 +61,16 @@ def stats(form: JsonFormat = "table") -> None:
         return
     with _opened("ro") as (path, file):
         kept = _kept(file, {"until": None, "backend": None, "model": None})
-        runs, usd = 0, 0.0
+        runs = 0
+        usd = 0.0
         if file.execute("SELECT 1 FROM sqlite_master WHERE name = 'payments'").fetchone():
             paid = file.execute("SELECT count(DISTINCT run), total(usd) FROM payments")
             runs, usd = paid.fetchone()
     replies = f"{sum(row.replies for row in kept):,}"
     facts = {"file": str(path), "size": size_text(_size(path)), "replies": replies}
     if kept:
-        oldest, newest = min(row.oldest for row in kept), max(row.newest for row in kept)
+        oldest = min(row.oldest for row in kept)
+        newest = max(row.newest for row in kept)
         facts["from"] = f"{date_text(oldest)} to {date_text(newest)}"
     if runs:
         # An upper bound: sessions that were killed leave what they had reserved.

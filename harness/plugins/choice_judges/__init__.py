@@ -4,5 +4,5 @@ from harness.plugin import Plugin
 
 plugin = Plugin(
     summary="Judges that choose: a rubric's named choices, and the better of two answers.",
-    judges={"choice": ".choice:Choice", "pairwise": ".pairwise:Pairwise"},
+    judges={"choice": ".choice:Choice", "pairwise": ".choice:Pairwise"},
 )

@@ -338,7 +338,8 @@ class ChoiceExtraction(OptionNames):
         match = _LETTER.match(text, start)
         if match is None or match[1].upper() not in self._letters:
             return "", start
-        letter, end = match[1].upper(), match.end()
+        letter = match[1].upper()
+        end = match.end()
         bare = match[0].rstrip()[-1] == match[1]
         may_be_word = match[1].islower() or letter in "AI" or not loose
         if bare and may_be_word and not _ENDS.match(text, end):

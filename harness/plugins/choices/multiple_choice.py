@@ -37,12 +37,12 @@ def choice_texts(raw: object) -> tuple[str, ...]:
     if not isinstance(raw, list) or not all(isinstance(one, str | int | float) for one in raw):
         remedy = 'Write "choices": ["…", "…"], or in a table the JSON list ["…", "…"].'
         raise DataInvalid("'choices' must be a list of texts.", remedy)
-    found = tuple(map(_text, raw))
-    if not 2 <= len(found) <= len(LETTERS):
-        raise DataInvalid(f"'choices' has {len(found)} options; it must have 2 to {len(LETTERS)}.")
-    if any(map(is_blank, found)) or len(set(found)) < len(found):
+    texts = tuple(map(_text, raw))
+    if not 2 <= len(texts) <= len(LETTERS):
+        raise DataInvalid(f"'choices' has {len(texts)} options; it must have 2 to {len(LETTERS)}.")
+    if any(map(is_blank, texts)) or len(set(texts)) < len(texts):
         raise DataInvalid("two 'choices' are equal, or one is empty.")
-    return found
+    return texts
 
 
 def option_labels(raw: object, choices: Sequence[str]) -> tuple[str, ...]:
@@ -153,23 +153,27 @@ class MultipleChoice(QuestionForm):
         if "messages" in row:
             problem = "a row cannot have both 'choices' and 'messages'."
             raise DataInvalid(problem, "Write the question as 'question'.")
-        raw, target, kind = row[FIELD], row["target"], self.target
+        raw = row[FIELD]
+        target = row["target"]
+        kind = self.target
         labels: object = None
         if isinstance(raw, dict) and raw.keys() == {"text", "label"}:
-            labels, raw = raw["label"], raw["text"]
-        given = choice_texts(raw)
-        letters = tuple(LETTERS[: len(given)])
+            labels = raw["label"]
+            raw = raw["text"]
+        texts = choice_texts(raw)
+        letters = tuple(LETTERS[: len(texts)])
         if labels is not None:
-            names = option_labels(labels, given)
+            names = option_labels(labels, texts)
             if str(target) in names:
-                target, kind = names.index(str(target)), "index"
-            if "".join(names).isdecimal() and not re.search(r"\d", " ".join(given)):
+                target = names.index(str(target))
+                kind = "index"
+            if "".join(names).isdecimal() and not re.search(r"\d", " ".join(texts)):
                 letters = names
-        order = list(range(len(given)))
+        order = list(range(len(texts)))
         if self.shuffle is not None and _may_shuffle(row):
             order.sort(key=lambda index: content_hash([self.shuffle, name, index]))
-        right = order.index(right_choice(target, given, kind))
-        options = Options(tuple(given[index] for index in order), letters, right)
+        right = order.index(right_choice(target, texts, kind))
+        options = Options(tuple(texts[index] for index in order), letters, right)
         fields: Row = {
             FIELD: list(options.texts),
             "options": "\n".join(
@@ -245,9 +249,9 @@ class MultipleChoice(QuestionForm):
         reason = "" if passed else f"{options.labels[chosen]} is not the right option"
         n = len(options.texts)
         details = chosen_details(chosen, options.right, n) if options.shown else {}
-        found = {CHOICE: Score(passed, passed, reason, details)}
+        scores = {CHOICE: Score(passed, passed, reason, details)}
         if self.by != "choice_logprob":
-            return found
+            return scores
         sums = self._sums(options, text)
         lengths: dict[str, list[int | None]] = {
             "acc_norm": [len(one) for one in options.texts],
@@ -256,8 +260,8 @@ class MultipleChoice(QuestionForm):
         }
         for name, divisors in lengths.items():
             if all(divisors):
-                found[name] = Score(_likeliest(sums, divisors) == options.right)
-        return found
+                scores[name] = Score(_likeliest(sums, divisors) == options.right)
+        return scores
 
     def _sums(self, options: Options, text: str) -> Sequence[AnswerLikelihood]:
         """Return the answers' log-likelihoods. A reply that is an answer is the likeliest."""
@@ -267,7 +271,7 @@ class MultipleChoice(QuestionForm):
         except Unparseable:
             if text.strip() not in answers:
                 raise
-        return [AnswerLikelihood(-1e9 * (one != text.strip()), True, 1) for one in answers]
+        return [AnswerLikelihood(-1e9 * (answer != text.strip()), True, 1) for answer in answers]
 
 
 def _may_shuffle(row: Row) -> bool:

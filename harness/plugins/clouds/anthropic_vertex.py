@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from harness.backends import REPLY_MB, FindCut, OnAllowances
 from harness.backends.anthropic import TAKEN, MessagesBackend
-from harness.plugins.clouds.google import GoogleCloudClient, vertex_url
+from harness.plugins.clouds.gemini import GoogleCloudClient, vertex_url
 from harness.records import Request
 
 VERSION = "vertex-2023-10-16"

@@ -49,7 +49,8 @@ class AwsClient(HttpClient):
     def __init__(self, url: str, region: str, profile: str | None, **options: Any) -> None:
         import_extra("botocore", "aws")
         super().__init__(url, **options)
-        self._region, self._profile = region, profile
+        self._region = region
+        self._profile = profile
         self._lock = threading.Lock()
 
     async def request(self, path: str, content: bytes) -> HttpRequest:
@@ -121,7 +122,8 @@ class _Usage(msgspec.Struct, rename="camel"):
 
     def record(self) -> Usage:
         # Input does not include the cached tokens.
-        read, written = self.cache_read_input_tokens or 0, self.cache_write_input_tokens or 0
+        read = self.cache_read_input_tokens or 0
+        written = self.cache_write_input_tokens or 0
         return Usage(self.input_tokens + read + written, self.output_tokens, read, 0, written)
 
 
@@ -178,7 +180,8 @@ class BedrockBackend(HttpBackend):
             client = HttpClient(url, key=key, key_variable=api_key_env, **options)
         features = {"temperature", "top_p", "max_tokens", "stop", "extra", "conversation"}
         super().__init__(client, frozenset(features | {"json_schema"}))
-        self.prompt_caching, self.service_tier = prompt_caching, service_tier
+        self.prompt_caching = prompt_caching
+        self.service_tier = service_tier
         self._cut = prompt_cut if prompt_caching else None
 
     def path_for(self, request: Request) -> str:

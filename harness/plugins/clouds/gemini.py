@@ -3,7 +3,8 @@
     model: {backend: gemini, name: gemini-3.8-flash}
     model: {backend: gemini, name: gemini-3.8-flash, project: my-project, location: europe-west4}
 
-Source: https://ai.google.dev/api/generate-content, and the types of google-genai 3.6.
+Source: https://ai.google.dev/api/generate-content, and the types of google-genai 3.6. Requests to
+Google Cloud have the credentials of Google's own tools (https://google.aip.dev/auth/4110).
 """
 
 from collections.abc import Callable, Mapping
@@ -13,11 +14,50 @@ from urllib.parse import quote
 import msgspec
 from msgspec import structs
 
-from harness.backends import REPLY_MB, HttpBackend, HttpClient, OnAllowances, bodies
-from harness.errors import ConfigError, PromptRefused
-from harness.plugins.clouds.google import GoogleCloudClient, vertex_url
+from harness.backends import (
+    REPLY_MB,
+    HttpBackend,
+    HttpClient,
+    OnAllowances,
+    TokenClient,
+    bodies,
+    converting,
+)
+from harness.errors import ConfigError, PromptRefused, import_extra
 from harness.ports import LOGPROBS, SAMPLES_PER_CALL
 from harness.records import DecodingConstraint, Logprobs, Message, Reply, Request, Usage
+
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+
+
+def vertex_url(location: str) -> str:
+    """Return the base URL of Vertex AI in a location such as ``europe-west4`` or ``global``."""
+    if location == "global":
+        return "https://aiplatform.googleapis.com/v1"
+    if location in ("us", "eu"):
+        return f"https://aiplatform.{location}.rep.googleapis.com/v1"
+    return f"https://{quote(location)}-aiplatform.googleapis.com/v1"
+
+
+class GoogleCloudClient(TokenClient):
+    """A client that sends an access token of Google's Application Default Credentials."""
+
+    library = "google.auth", "google"
+    _credentials: Any = None
+
+    def valid(self) -> bool:
+        return bool(self._credentials and self._credentials.valid)
+
+    def new_token(self) -> str:
+        google = import_extra(*self.library)
+        transport = import_extra("google.auth.transport.requests", "google")
+        with converting("Google Cloud", "Log in: gcloud auth application-default login."):
+            if self._credentials is None:
+                self._credentials, _ = google.default(scopes=[SCOPE])
+            self._credentials.refresh(transport.Request())
+        token: str = self._credentials.token
+        return token
+
 
 URL = "https://generativelanguage.googleapis.com/v1beta"
 KEY = "GEMINI_API_KEY"
@@ -180,7 +220,8 @@ def _reply(content: bytes, found: _Response, place: int, request: Request) -> Re
     candidate = (found.candidates or [])[place]
     parts = (candidate.content.parts if candidate.content else None) or []
     thoughts = [bodies.text_of(part.text) for part in parts if part.thought]
-    reason, state = candidate.finish_reason or "STOP", None
+    reason = candidate.finish_reason or "STOP"
+    state = None
     if parts:
         state = bodies.state_in(content, SIGNED, "candidates", place, "content", "parts")
     text = "".join(bodies.text_of(part.text) for part in parts if not part.thought)

@@ -25,12 +25,13 @@ from harness.analysis.comparable import (
     refuse_unknown,
     refuse_unknown_label,
 )
-from harness.analysis.comparison import Method, Paired, Pairs, compare, pair, paired
+from harness.analysis.comparison import Method, Pairs, compare, pair
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.p_values import heterogeneity, holm
+from harness.analysis.p_values import holm
 from harness.analysis.run_differences import changed, differing, marks_against
 from harness.config.run_file import of_k
 from harness.errors import ConfigError
+from harness.plugins.comparisons.group_differences import Paired, heterogeneity, paired
 from harness.ports import Claim
 from harness.wording import count_of
 
@@ -99,24 +100,25 @@ def ablate(runs: Sequence[Run], options: AblationOptions) -> Ablation:
         RunConflict: If differences in task, data set or primary metric prevent a comparison.
     """
     variants = [variant for variant, _ in runs]
-    begun = [variant for variant in variants if variant.begun]
+    started = [variant for variant in variants if variant.begun]
     baseline = _baseline(variants, options.baseline)
-    over = _label(begun, options.over)
+    over = _label(started, options.over)
     cluster = over if options.cluster is None else options.cluster
     options = replace(options, over=over, cluster=cluster)
-    refuse_incomparable(baseline, begun, over)
-    known = [PASS_RATE, *(name for one in begun for name in one.metrics.scores)]
-    measures, score = common_score(begun)
-    refuse_unknown(score, dict.fromkeys(known), f"The runs have no score {baseline.score!r}.")
+    refuse_incomparable(baseline, started, over)
+    score_names = [PASS_RATE, *(name for variant in started for name in variant.metrics.scores)]
+    measures, score = common_score(started)
+    refuse_unknown(score, dict.fromkeys(score_names), f"The runs have no score {baseline.score!r}.")
     base = group_values(baseline, over)
     if not base:
         problem = f"The run {baseline.metrics.run!r} has no {baseline.score} in any {over}."
         raise ConfigError(problem, "Name another --baseline, or another --score.")
-    tables = {one.name: scored(table.last_rounds(), one.score) for one, table in runs}
+    tables = {variant.name: scored(table.last_rounds(), variant.score) for variant, table in runs}
     before = tables[baseline.name]
     if cluster != over:
         refuse_unknown_label("--cluster", cluster, {baseline.name: before})
-    replies, rows = baseline.replies(), []
+    replies = baseline.replies()
+    rows = []
     for variant in variants:
         pairs = pair(before, tables[variant.name], score=score)
         pairs = pairs.sharing(replies.same_as(variant.replies()))
@@ -132,40 +134,40 @@ def ablate(runs: Sequence[Run], options: AblationOptions) -> Ablation:
         by=options.by,
         n_groups=len(base),
         rows=[replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)],
-        notes=list(differing(baseline, begun)),
+        notes=list(differing(baseline, started)),
     )
 
 
-def _baseline(variants: Sequence[Variant], wanted: str) -> Variant:
-    found = {variant.name: variant for variant in variants}
-    name = wanted or variants[0].name
-    refuse_unknown(name, found, f"There is no variant {name!r} to compare with.")
-    if not found[name].begun:
-        problem = f"The run {found[name].metrics.run!r} has no attempts to compare with."
+def _baseline(variants: Sequence[Variant], requested: str) -> Variant:
+    by_name = {variant.name: variant for variant in variants}
+    name = requested or variants[0].name
+    refuse_unknown(name, by_name, f"There is no variant {name!r} to compare with.")
+    if not by_name[name].begun:
+        problem = f"The run {by_name[name].metrics.run!r} has no attempts to compare with."
         raise ConfigError(problem, "Run its run file again, or name another --baseline.")
-    return found[name]
+    return by_name[name]
 
 
-def _label(variants: Sequence[Variant], wanted: str) -> str:
+def _label(variants: Sequence[Variant], requested: str) -> str:
     labels = [variant.metrics.groups for variant in variants]
-    whole = [label for label in labels[0] if all(label in one for one in labels)]
-    if not wanted and not whole:
+    shared = [label for label in labels[0] if all(label in groups for groups in labels)]
+    if not requested and not shared:
         problem = "The runs have no label in common whose groups could be averaged."
         raise ConfigError(problem, "Use harness compare, or name labels in the task's 'groups'.")
     for variant in variants:
-        if wanted not in variant.metrics.groups:
-            problem = f"The run {variant.metrics.run!r} has no groups of {wanted!r}."
-            refuse_unknown(wanted, whole, problem)
-    return wanted or whole[0]
+        if requested not in variant.metrics.groups:
+            problem = f"The run {variant.metrics.run!r} has no groups of {requested!r}."
+            refuse_unknown(requested, shared, problem)
+    return requested or shared[0]
 
 
 def group_values(variant: Variant, over: str) -> dict[str, float]:
     """Return a variant's mean score by group, without groups that have no value."""
     values = {}
     for name, group in variant.metrics.groups.get(over, {}).items():
-        found = group if variant.score == PASS_RATE else group.scores.get(variant.score)
-        if found is not None and found.mean is not None:
-            values[name] = found.mean
+        statistic = group if variant.score == PASS_RATE else group.scores.get(variant.score)
+        if statistic is not None and statistic.mean is not None:
+            values[name] = statistic.mean
     return values
 
 
@@ -175,18 +177,22 @@ def compare_groups(values: Mapping[str, float], base: Mapping[str, float]) -> Pa
     return paired([values[name] for name in common], [base[name] for name in common])
 
 
-def _gain(values: Mapping[str, float], base: Mapping[str, float], of: int) -> Gain:
+def _gain(values: Mapping[str, float], base: Mapping[str, float], total: int) -> Gain:
     """Return the mean of ``values``, and its gain over the same groups of ``base``."""
-    before, after = fsum(base[name] for name in values), fsum(values.values())
+    before = fsum(base[name] for name in values)
+    after = fsum(values.values())
     percent = (after - before) / before * 100 if before else None
-    return Gain(n=len(values), of=of, mean=after / len(values) if values else None, percent=percent)
+    return Gain(
+        n=len(values), of=total, mean=after / len(values) if values else None, percent=percent
+    )
 
 
 def _row(
     variant: Variant, baseline: Variant, pairs: Pairs, options: AblationOptions
 ) -> AblationRow:
-    over, member = options.over, options.member
-    own, every = (group_values(one, over) for one in (variant, baseline))
+    over = options.over
+    member = options.member
+    variant_values, every = (group_values(run, over) for run in (variant, baseline))
     base, values = (
         {name: float(side[rows].mean()) for name, rows in pairs.group(over).items()}
         for side in (pairs.first, pairs.second)
@@ -195,9 +201,9 @@ def _row(
         variant=variant.name,
         is_baseline=variant.name == baseline.name,
         marks=[*marks_against(baseline, variant), *_doubts(variant, baseline, over)],
-        n_groups=len(own),
-        mean=fsum(own.values()) / len(own) if own else None,
-        same_groups=own.keys() == every.keys(),
+        n_groups=len(variant_values),
+        mean=fsum(variant_values.values()) / len(variant_values) if variant_values else None,
+        same_groups=variant_values.keys() == every.keys(),
         gain=_gain(values, base, len(every)),
         n_better=sum(values[name] > base[name] + ROUNDING for name in base),
         by={
@@ -211,15 +217,15 @@ def _row(
     )
     if row.is_baseline or not values:
         return row
-    found = compare(pairs.clustered_by(options.cluster or ""), over)
+    comparison = compare(pairs.clustered_by(options.cluster or ""), over)
     return replace(
         row,
-        difference=found.difference,
+        difference=comparison.difference,
         by_instance=float(pairs.difference.mean()),
-        ci95=found.ci95,
-        n_clusters=found.n_clusters,
-        p_value=found.p_value,
-        method=found.method,
+        ci95=comparison.ci95,
+        n_clusters=comparison.n_clusters,
+        p_value=comparison.p_value,
+        method=comparison.method,
     )
 
 
@@ -288,9 +294,9 @@ def findings(variants: Sequence[Variant], table: Ablation) -> AblationFindings:
     claims = variants[0].display.claims
     if claims is None:
         return AblationFindings(table)
-    found = _Evidence(variants, table)
-    verdicts = [found.verdict(claim) for claim in claims]
-    return AblationFindings(table, found.fields(), verdicts, found.silent)
+    evidence = _Evidence(variants, table)
+    verdicts = [evidence.verdict(claim) for claim in claims]
+    return AblationFindings(table, evidence.fields(), verdicts, evidence.silent)
 
 
 class _Evidence:
@@ -304,9 +310,10 @@ class _Evidence:
         self._table = table
         baseline = next(variant for variant in variants if variant.name == table.baseline)
         self.silent = [
-            one.name
-            for one in variants
-            if one.marks or not all(key.startswith("task.") for key in changed(baseline, one))
+            variant.name
+            for variant in variants
+            if variant.marks
+            or not all(key.startswith("task.") for key in changed(baseline, variant))
         ]
         self._runs: dict[str, Variant] = {}
         for variant in variants:
@@ -320,48 +327,50 @@ class _Evidence:
         return group_values(variant, self._table.over)
 
     def _rank(self, variant: Variant) -> tuple[int, float]:
-        shown = variant.metrics.groups.get("examples", {})
-        numbers = [(int(number), group.n) for number, group in shown.items() if number.isdigit()]
+        examples = variant.metrics.groups.get("examples", {})
+        numbers = [(int(number), group.n) for number, group in examples.items() if number.isdigit()]
         mean = sum(number * n for number, n in numbers) / (sum(n for _, n in numbers) or 1)
         return len(self._values(variant)), mean
 
     def fields(self) -> list[FieldGain]:
         """Return the gains in the pairs of runs whose encodings differ by one added field."""
-        found = []
-        for (less, one), (more, other) in combinations(self._runs.items(), 2):
-            ours, theirs = one.display.fields.get(less, {}), other.display.fields.get(more, {})
+        gains = []
+        for (less, less_run), (more, more_run) in combinations(self._runs.items(), 2):
+            ours = less_run.display.fields.get(less, {})
+            theirs = more_run.display.fields.get(more, {})
             if ours.keys() > theirs.keys():
-                ours, theirs, one, other = theirs, ours, other, one
+                ours, theirs, less_run, more_run = theirs, ours, more_run, less_run
             added = list(theirs.keys() - ours.keys())
             if len(added) != 1 or not ours.keys() < theirs.keys():
                 continue
-            gain = compare_groups(self._values(other), self._values(one))
+            gain = compare_groups(self._values(more_run), self._values(less_run))
             forms = {name: (ours[name], theirs[name]) for name in ours}
             if gain.mean is None:
                 continue
-            found.append(FieldGain(
+            gains.append(FieldGain(
                 field=added[0],
-                less=one.name,
-                more=other.name,
+                less=less_run.name,
+                more=more_run.name,
                 n=gain.n,
                 n_better=gain.n_more,
                 difference=gain.mean,
                 ci95=gain.difference_ci95(),
                 other_forms={name: two for name, two in forms.items() if two[0] != two[1]},
             ))  # fmt: skip
-        order = list(dict.fromkeys(gain.field for gain in found))
-        return sorted(found, key=lambda gain: order.index(gain.field))
+        order = list(dict.fromkeys(gain.field for gain in gains))
+        return sorted(gains, key=lambda gain: order.index(gain.field))
 
     def verdict(self, claim: Claim) -> ClaimVerdict:
         tests = {"more": self._more, "rows_differ": self._rows, "groups_differ": self._groups}
-        found, evidence = tests[claim.test](claim)
-        return ClaimVerdict(says=claim.says, source=claim.source, verdict=found, evidence=evidence)
+        result, evidence = tests[claim.test](claim)
+        return ClaimVerdict(says=claim.says, source=claim.source, verdict=result, evidence=evidence)
 
     def _more(self, claim: Claim) -> _Finding:
         missing = [name for name in (claim.more, claim.less) if name not in self._runs]
         if missing:
             return "not tested", f"no usable run of {' and of '.join(missing)}"
-        more, less = self._runs[claim.more], self._runs[claim.less]
+        more = self._runs[claim.more]
+        less = self._runs[claim.less]
         result, described = self._tested(more, less)
         return result, f"{more.name} over {less.name}: {described}"
 
@@ -370,35 +379,39 @@ class _Evidence:
         if len(added) < 2:
             return "not tested", "fewer than two runs add one field to the baseline"
         ranked = sorted(added, key=lambda gain: gain.difference)
-        least, most = ranked[0], ranked[-1]
-        named = {variant.name: variant for variant in self._runs.values()}
+        smallest = ranked[0]
+        largest = ranked[-1]
+        variants = {variant.name: variant for variant in self._runs.values()}
         pairs = len(added) * (len(added) - 1) // 2
-        result, described = self._tested(named[most.more], named[least.more], pairs)
-        low, high = (f"{g.field} {100 * g.difference:+z.2f} ({g.more})" for g in (least, most))
+        result, described = self._tested(variants[largest.more], variants[smallest.more], pairs)
+        low, high = (
+            f"{g.field} {100 * g.difference:+z.2f} ({g.more})" for g in (smallest, largest)
+        )
         return result, (
-            f"of {len(added)} fields added to {least.less}, smallest and largest gain: {low}, "
+            f"of {len(added)} fields added to {smallest.less}, smallest and largest gain: {low}, "
             f"{high}; apart by {described}; the interval covers all {pairs} pairs (Bonferroni)"
         )
 
     def _tested(self, more: Variant, less: Variant, comparisons: int = 1) -> _Finding:
-        found = compare_groups(self._values(more), self._values(less))
-        if found.mean is None:
+        gain = compare_groups(self._values(more), self._values(less))
+        if gain.mean is None:
             return "not tested", "no groups in common"
-        result: ClaimResult = "does not hold" if found.mean <= 0 else "undecided"
+        result: ClaimResult = "does not hold" if gain.mean <= 0 else "undecided"
         between = "no interval"
-        if interval := found.difference_ci95(comparisons=comparisons):
+        if interval := gain.difference_ci95(comparisons=comparisons):
             between = f"{100 * interval[0]:z.2f} to {100 * interval[1]:z.2f}"
             result = "holds" if interval[0] > 0 else result
         return result, (
-            f"{100 * found.mean:+z.2f} ({between}), "
-            f"more on {found.n_more} of {count_of(found.n, 'group')}"
+            f"{100 * gain.mean:+z.2f} ({between}), "
+            f"more on {gain.n_more} of {count_of(gain.n, 'group')}"
         )
 
     def _groups(self, _: Claim) -> _Finding:
         baseline = self._base
         if baseline is None:
             return "not tested", "the baseline is not a usable run of its encoding"
-        base, mixed = self._values(baseline), 0
+        base = self._values(baseline)
+        mixed = 0
         p_values = []
         for variant in self._runs.values():
             values = self._values(variant)
@@ -421,9 +434,9 @@ class _Evidence:
         effects, errors = [], []  # as if runs were independent, which is conservative
         for name, gain in gains.items():
             groups = [(run.metrics.groups[self._table.over][name], run.score) for run in runs]
-            found = [(one if s == PASS_RATE else one.scores[s]).stderr for one, s in groups]
-            error = hypot(*(one or 0.0 for one in found))
-            if None not in found and error > ROUNDING:
+            stderrs = [(group if s == PASS_RATE else group.scores[s]).stderr for group, s in groups]
+            error = hypot(*(stderr or 0.0 for stderr in stderrs))
+            if None not in stderrs and error > ROUNDING:
                 effects.append(gain)
                 errors.append(error)
         return heterogeneity(effects, errors)

@@ -15,18 +15,19 @@ from msgspec import Struct, field, structs
 from harness.analysis import comparable, run_differences
 from harness.analysis.breakdown import Key, has_score, is_share, scored, values_by
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
-from harness.analysis.ratios import (
-    averaged,
-    is_part,
-    macro_f1,
-    ratio,
-    weighted_means,
-)
+from harness.analysis.ratios import macro_f1, weighted_means
 from harness.config.run_file import is_below, of_k
 from harness.errors import ConfigError, RunConflict
 from harness.plugin_loader import Kind
+from harness.plugins.comparisons.row_settings import distinguishing, setting
+from harness.plugins.comparisons.table_figures import (
+    MILLISECONDS,
+    TOKENS,
+    averaged,
+    is_part,
+    ratio,
+)
 from harness.ports import FigureKind, PaperTable, TableFigure
-from harness.store.calls import MILLISECONDS, TOKENS
 from harness.store.columns import AttemptTable
 
 F1 = ("macro_f1", "macro_f1_answered")
@@ -137,14 +138,14 @@ def cross_table(
     runs: Sequence[comparable.Run], tables: Mapping[str, PaperTable], options: TableOptions
 ) -> CrossTable:
     """Build the results table of runs of one or more tasks."""
-    begun = [(variant, table) for variant, table in runs if len(table)]
-    if not begun:
+    started = [(variant, table) for variant, table in runs if len(table)]
+    if not started:
         raise ConfigError("None of the runs has an attempt.", "Run their run files again.")
-    comparable.refuse_unknown_round([table for _, table in begun], options.round)
-    plan = _layout(begun, tables, options)
-    filled = [_fill(variant, table, plan, options.round) for variant, table in begun]
-    named = _row_settings(filled, plan)
-    present = sorted({place.figure for one in filled for place in one.cells})
+    comparable.refuse_unknown_round([table for _, table in started], options.round)
+    plan = _layout(started, tables, options)
+    filled = [_fill(variant, table, plan, options.round) for variant, table in started]
+    row_settings = _row_settings(filled, plan)
+    present = sorted({place.figure for run in filled for place in run.cells})
     names = [plan.figures[number][1].name for number in present]
     figures = []
     for number in present:
@@ -152,34 +153,36 @@ def cross_table(
         fields = asdict(figure)
         if names.count(figure.name) > 1:
             fields["name"] = f"{task} {figure.name}"
-        fraction = all(one.fractions.get(number, True) for one in filled)
+        fraction = all(run.fractions.get(number, True) for run in filled)
         figures.append(ShownFigure(task=task, **fields, fraction=fraction))
-    columns, rows, shared = _rows(filled, named, present)
+    columns, rows, shared = _rows(filled, row_settings, present)
     notes = [f"The run {v.name!r} has no attempts." for v, table in runs if not len(table)]
     if shared:
         notes.append("A figure that several runs of a row have is not shown over all columns.")
-    if "run" in named[0]:
+    if "run" in row_settings[0]:
         notes.append("Runs with the same settings are distinguished by their names.")
     every = dict.fromkeys(figure.name for _, figure in plan.figures)
     if absent := [repr(name) for name in every if name not in names]:
         notes.append(f"No run has {', '.join(absent)}.")
     notes += [
-        f"Samples of {one.variant.name!r} without {plan.rows!r}, in no row: {one.outside:,}."
-        for one in filled
-        if one.outside
+        f"Samples of {run.variant.name!r} without {plan.rows!r}, in no row: {run.outside:,}."
+        for run in filled
+        if run.outside
     ]
-    labels = dict.fromkeys(label for _, table in begun for label in table.labels())
+    labels = dict.fromkeys(label for _, table in started for label in table.labels())
     if options.rows is None and not plan.rows and labels:
         notes.append(f"One row per group of a label: --rows {' or --rows '.join(labels)}.")
-    for number, shown in enumerate(figures):
-        at = [place for place, column in enumerate(columns) if column.figure == number]
-        cells = [row.cells[place] for row in rows for place in at]
+    for number, shown_figure in enumerate(figures):
+        column_places = [place for place, column in enumerate(columns) if column.figure == number]
+        cells = [row.cells[place] for row in rows for place in column_places]
         n = sum(cell is not None and cell.mean is None and cell.n > 0 for cell in cells)
-        if shown.of in F1 and n:
-            notes.append(f"{n} cells have no {shown.name}: one of its classes never occurs there.")
-    notes += _differences(filled, {"model.name", *map(comparable.section_of, named[0])})
+        if shown_figure.of in F1 and n:
+            notes.append(
+                f"{n} cells have no {shown_figure.name}: one of its classes never occurs there."
+            )
+    notes += _differences(filled, {"model.name", *map(comparable.section_of, row_settings[0])})
     return CrossTable(
-        tasks=list(dict.fromkeys(variant.metrics.task for variant, _ in begun)),
+        tasks=list(dict.fromkeys(variant.metrics.task for variant, _ in started)),
         row_label=plan.rows,
         column_label=plan.columns,
         round=options.round,
@@ -194,39 +197,46 @@ def cross_table(
 def _layout(
     runs: Sequence[comparable.Run], tables: Mapping[str, PaperTable], options: TableOptions
 ) -> Layout:
-    own = {v.metrics.task: tables[v.metrics.task] for v, _ in runs if v.metrics.task in tables}
-    rows = _label(runs, options.rows, [table.rows for table in own.values()], "--rows")
-    columns = _label(runs, options.columns, [t.columns for t in own.values()], "--columns")
-    rows, columns = rows or "", columns or ""
+    paper_tables = {
+        v.metrics.task: tables[v.metrics.task] for v, _ in runs if v.metrics.task in tables
+    }
+    rows = _label(runs, options.rows, [table.rows for table in paper_tables.values()], "--rows")
+    columns = _label(runs, options.columns, [t.columns for t in paper_tables.values()], "--columns")
+    rows = rows or ""
+    columns = columns or ""
     if rows and rows == columns:
         problem = f"--columns: {rows!r} is the label of the rows."
         raise ConfigError(problem, "Name another label, or '' for none.")
     figures: dict[tuple[str, TableFigure], None] = {}
     for variant, table in runs:
         task = variant.metrics.task
-        found = own[task].figures if task in own else ()
-        if options.scores or not found or of_k(variant.score)[1]:
-            named = {PASS_RATE: TableFigure("pass rate")} | {one.name: one for one in found}
-            scores = options.scores or [*(one.name for one in found), variant.score]
-            found = tuple(named.get(one) or TableFigure(one, "score", one) for one in scores)
-        if not any(_applies(figure, table) for figure in found):
-            comparable.refuse_unknown_score(variant, table, found[0].score)
-            names = " or ".join(repr(figure.score or figure.name) for figure in found)
+        task_figures = paper_tables[task].figures if task in paper_tables else ()
+        if options.scores or not task_figures or of_k(variant.score)[1]:
+            by_name = {PASS_RATE: TableFigure("pass rate")} | {
+                figure.name: figure for figure in task_figures
+            }
+            scores = options.scores or [*(figure.name for figure in task_figures), variant.score]
+            task_figures = tuple(
+                by_name.get(score) or TableFigure(score, "score", score) for score in scores
+            )
+        if not any(_applies(figure, table) for figure in task_figures):
+            comparable.refuse_unknown_score(variant, table, task_figures[0].score)
+            names = " or ".join(repr(figure.score or figure.name) for figure in task_figures)
             raise ConfigError(f"The run {variant.name!r} has no {names}.")
-        figures |= dict.fromkeys((task, figure) for figure in found)
-    taken = {figure for _, figure in figures}
-    sources = dict.fromkeys(t.source for t in own.values() if taken & set(t.figures))
+        figures |= dict.fromkeys((task, figure) for figure in task_figures)
+    used = {figure for _, figure in figures}
+    sources = dict.fromkeys(t.source for t in paper_tables.values() if used & set(t.figures))
     return Layout(list(figures), rows, columns, list(sources))
 
 
 def _label(
-    runs: Sequence[comparable.Run], wanted: str | None, declared: Sequence[str], option: str
+    runs: Sequence[comparable.Run], requested: str | None, declared: Sequence[str], option: str
 ) -> str | None:
     different = list(dict.fromkeys(declared))
-    if wanted is None and len(different) > 1:
+    if requested is None and len(different) > 1:
         problem = f"The tasks' tables have different {option[2:]}: {', '.join(different)}."
         raise ConfigError(problem, f"Name one with {option}.")
-    label = different[0] if wanted is None and different else wanted
+    label = different[0] if requested is None and different else requested
     tables = {variant.name: table for variant, table in runs}
     comparable.refuse_unknown_label(option, label or "", tables)
     return label
@@ -250,18 +260,18 @@ def _values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Ke
     if figure.of == "passed":
         return passed
     if figure.of == "score":
-        found = values_by(samples, figure.score, *labels)
+        measured = values_by(samples, figure.score, *labels)
         if figure.weight:
-            found = weighted_means(samples, figure.score, figure.weight, *labels)
+            measured = weighted_means(samples, figure.score, figure.weight, *labels)
     else:
         answered = samples.take(samples.measured(figure.score))
-        found = values_by(answered, PASS_RATE, *labels)
+        measured = values_by(answered, PASS_RATE, *labels)
         if figure.of == "macro_f1_answered":
-            found = macro_f1(answered, figure.score, figure.label, *labels)
+            measured = macro_f1(answered, figure.score, figure.label, *labels)
     values = {}
-    for key, whole in passed.items():
-        one = found.get(key, SampleStatistic())
-        values[key] = structs.replace(one, missing=whole.n + whole.missing - one.n)
+    for key, total in passed.items():
+        statistic = measured.get(key, SampleStatistic())
+        values[key] = structs.replace(statistic, missing=total.n + total.missing - statistic.n)
     return values
 
 
@@ -309,56 +319,58 @@ def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str
     ]
     keys: set[str] = set()
     by_name = False
-    for (one, ours), (other, theirs) in combinations(zip(runs, places, strict=True), 2):
+    for (first, ours), (second, theirs) in combinations(zip(runs, places, strict=True), 2):
         if ours.isdisjoint(theirs):
             continue
         try:
-            comparable.refuse_incomparable(one.variant, [other.variant], plan.rows)
+            comparable.refuse_incomparable(first.variant, [second.variant], plan.rows)
         except RunConflict as error:  # its remedy names an option of another command
             raise RunConflict(error.message, error.remedy.replace("--over", "--rows")) from None
-        found = run_differences.distinguishing(one.variant, other.variant)
-        if one.model == other.model:
-            by_name = by_name or not found
+        differing = distinguishing(first.variant, second.variant)
+        if first.model == second.model:
+            by_name = by_name or not differing
         else:
-            found = [key for key in found if not is_below(key, ["model"])]
-        keys.update(found)
+            differing = [key for key in differing if not is_below(key, ["model"])]
+        keys.update(differing)
     return [
-        {key: run_differences.setting(run.variant, key) for key in sorted(keys)}
+        {key: setting(run.variant, key) for key in sorted(keys)}
         | ({"run": run.variant.name} if by_name else {})
         for run in runs
     ]
 
 
 def _rows(
-    filled: Sequence[FilledRun], named: Sequence[dict[str, str]], figures: Sequence[int]
+    filled: Sequence[FilledRun], row_settings: Sequence[dict[str, str]], figures: Sequence[int]
 ) -> tuple[list[TableColumn], list[TableRow], bool]:
     cells: dict[tuple[str, tuple[str, ...], str], dict[Place, TableCell | None]] = {}
     owners: dict[tuple[str, tuple[str, ...], str], dict[int, comparable.Variant]] = {}
-    for run, (one, settings) in enumerate(zip(filled, named, strict=True)):
-        for place, found in one.cells.items():
-            key = one.model, tuple(settings.values()), place.group
-            row, anywhere = cells.setdefault(key, {}), place._replace(group="")
-            cell = TableCell(**structs.asdict(found))
+    for run, (filled_run, settings) in enumerate(zip(filled, row_settings, strict=True)):
+        for place, statistic in filled_run.cells.items():
+            key = filled_run.model, tuple(settings.values()), place.group
+            row = cells.setdefault(key, {})
+            anywhere = place._replace(group="")
+            cell = TableCell(**structs.asdict(statistic))
             row[anywhere] = None if anywhere in row else cell  # None if two runs have it
-            owners.setdefault(key, {})[run] = one.variant
-    columns, places = [], []
+            owners.setdefault(key, {})[run] = filled_run.variant
+    columns = []
+    places = []
     for number, figure in enumerate(figures):
-        whole = Place(figure, "", None)
+        overall = Place(figure, "", None)
         groups = {place.column for row in cells.values() for place in row if place.figure == figure}
         inner = sorted(group for group in groups if group is not None)
-        over_all = [row.get(whole) for row in cells.values()]
+        over_all = [row.get(overall) for row in cells.values()]
         if len(inner) == 1:  # the column for all groups would repeat the only group
-            first = [row.get(whole._replace(column=inner[0])) for row in cells.values()]
+            first = [row.get(overall._replace(column=inner[0])) for row in cells.values()]
             over_all = [] if first == over_all else over_all
         for group in [*inner, *([None] if any(over_all) or not inner else [])]:
             columns.append(TableColumn(figure=number, group=group))
-            places.append(whole._replace(column=group))
+            places.append(overall._replace(column=group))
     models = list(dict.fromkeys(model for model, *_ in cells))
     sections = list(dict.fromkeys(key[:2] for key in cells))
     rows = [
         TableRow(
             model=key[0],
-            settings=named[next(iter(owners[key]))],
+            settings=row_settings[next(iter(owners[key]))],
             group=key[2],
             runs=[variant.name for variant in owners[key].values()],
             marks=_marks(list(owners[key].values())),
@@ -371,18 +383,22 @@ def _rows(
 
 def _marks(variants: Sequence[comparable.Variant]) -> list[str]:
     marks = [
-        mark if all(mark in other.marks for other in variants) else f"{variant.name}: {mark}"
+        mark
+        if all(mark in other_variant.marks for other_variant in variants)
+        else f"{variant.name}: {mark}"
         for variant in variants
         for mark in variant.marks
     ]
     return list(dict.fromkeys(marks))
 
 
-def _differences(filled: Sequence[FilledRun], shown: set[str]) -> Iterator[str]:
+def _differences(filled: Sequence[FilledRun], shown_keys: set[str]) -> Iterator[str]:
     by_task: dict[str, list[comparable.Variant]] = {}
-    for one in filled:
-        hidden = {key: value for key, value in one.variant.settings.items() if key not in shown}
-        own = by_task.setdefault(one.variant.metrics.task, [])
-        own.append(replace(one.variant, settings=hidden))
+    for run in filled:
+        hidden = {
+            key: value for key, value in run.variant.settings.items() if key not in shown_keys
+        }
+        task_variants = by_task.setdefault(run.variant.metrics.task, [])
+        task_variants.append(replace(run.variant, settings=hidden))
     for variants in by_task.values():
         yield from run_differences.differing(variants[0], variants[1:])

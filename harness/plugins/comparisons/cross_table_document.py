@@ -18,7 +18,7 @@ from harness.plugins.comparisons.cross_table import (
     TableRow,
     figure_kind,
 )
-from harness.plugins.comparisons.rank_correlation import Tau
+from harness.plugins.comparisons.pair_matrix import Tau
 from harness.plugins.comparisons.suite import FEWEST_PROMPTS, BenchmarkComparison, Suite, suite_of
 from harness.report.comparison import TESTS
 from harness.report.runs import common_start
@@ -322,7 +322,8 @@ def _model_notes(suite: Suite, brief: bool) -> Iterator[str]:
 
 
 def _correlations(suite: Suite) -> Table:
-    tau, p = Column("tau-b", digits=2, sign=True), Column("p", form=p_value)
+    tau = Column("tau-b", digits=2, sign=True)
+    p = Column("p", form=p_value)
     rows = [
         [_pair(suite, rank_tau), rank_tau.tau_b, rank_tau.p_value, rank_tau.n_runs]
         for rank_tau in suite.correlations
@@ -338,7 +339,8 @@ def _pair(suite: Suite, tau: Tau) -> str:
 def _differences(suite: Suite) -> Table:
     rows = []
     for benchmark in suite.comparisons:
-        row, comparison = suite.table.rows[benchmark.row], benchmark.comparison
+        row = suite.table.rows[benchmark.row]
+        comparison = benchmark.comparison
         cells = [row_name(row), benchmark.task, _difference(suite, benchmark)]
         cells += [comparison.p_adjusted, comparison.p_value, comparison.n]
         rows.append(Row(cells, row.marks))
@@ -366,26 +368,27 @@ def _difference(suite: Suite, benchmark: BenchmarkComparison) -> Cell:
 
 
 def _suite_records(suite: Suite) -> Iterator[Mapping[str, object]]:
-    results, keys = suite.table, ("value", "ci95_low", "ci95_high", "p_value", "p_adjusted", "n")
+    results = suite.table
+    keys = ("value", "ci95_low", "ci95_high", "p_value", "p_adjusted", "n")
     empty: dict[str, object] = dict.fromkeys(("row", "model", "benchmark", "score", *keys))
 
-    def record(row: str, figures: Mapping[str, object], **named: object) -> dict[str, object]:
-        return empty | {"row": row} | named | {k: figures[k] for k in keys if k in figures}
+    def record(row: str, figures: Mapping[str, object], **names: object) -> dict[str, object]:
+        return empty | {"row": row} | names | {k: figures[k] for k in keys if k in figures}
 
     for row in results.rows:
         for figure, _, cell in _cells(results, row):
             if cell is not None:
                 score = figure.score or PASS_RATE
-                named = {"model": row_name(row), "benchmark": figure.task, "score": score}
-                yield record("value", flat(cell), **named)
+                names = {"model": row_name(row), "benchmark": figure.task, "score": score}
+                yield record("value", flat(cell), **names)
     for benchmark in suite.comparisons:
-        named = {
+        names = {
             "model": row_name(results.rows[benchmark.row]),
             "benchmark": benchmark.task,
             "score": benchmark.score,
         }
         figures = flat(benchmark.comparison) | {"value": benchmark.comparison.difference}
-        yield record("difference", figures, **named)
+        yield record("difference", figures, **names)
     for tau in suite.correlations:
         figures = {"value": tau.tau_b, "n": tau.n_runs}
         yield record("tau_b", figures, benchmark=_pair(suite, tau))

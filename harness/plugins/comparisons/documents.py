@@ -38,9 +38,9 @@ _VERDICTS = {
 }
 
 
-def ablation_document(found: AblationFindings) -> TableDocument:
+def ablation_document(analysis: AblationFindings) -> TableDocument:
     """Build the document of an ablation."""
-    ablation = found.table
+    ablation = analysis.table
     columns: list[Column | str] = ["variant", Column(ablation.over, hide=1), "mean", "gain %"]
     columns += ["difference", Column("95%", hide=2), Column("p", hide=3)]
     columns.append(Column("p (Holm)", hide=4))
@@ -48,41 +48,42 @@ def ablation_document(found: AblationFindings) -> TableDocument:
     parts: list[Table | Note] = [table(columns, rows, notes=_notes(ablation))]
     if ablation.by:
         parts.append(_by_groups(ablation))
-    if found.fields:
-        parts.append(_fields(found.fields, ablation.over))
-    if found.claims:
-        parts.append(_claims(found.claims))
-    if found.silent and (found.fields or found.claims):
+    if analysis.fields:
+        parts.append(_fields(analysis.fields, ablation.over))
+    if analysis.claims:
+        parts.append(_claims(analysis.claims))
+    if analysis.silent and (analysis.fields or analysis.claims):
         parts.append(Note(
             "Not counted for any field or claim, because they are incomplete, simulated, or "
-            f"differ from the baseline in more than the prompt: {', '.join(found.silent)}."
+            f"differ from the baseline in more than the prompt: {', '.join(analysis.silent)}."
         ))  # fmt: skip
     return TableDocument(
         title="  ".join(name for name in (ablation.task, ablation.model) if name),
         parts=parts,
         records=[_record(row) for row in ablation.rows],
-        data=found,
+        data=analysis,
     )
 
 
 def _figures(row: AblationRow) -> list[str]:
-    told = [f"{row.gain.n:,} of {row.gain.of:,}", _mean(row.mean, not row.same_groups)]
+    cells = [f"{row.gain.n:,} of {row.gain.of:,}", _mean(row.mean, not row.same_groups)]
     if row.is_baseline:
-        return [*told, "", "baseline", "", "", ""]
+        return [*cells, "", "baseline", "", "", ""]
     if not row.gain.n:
-        return [*told, UNKNOWN, "none shared", "", "", ""]
+        return [*cells, UNKNOWN, "none shared", "", "", ""]
     ps = (p_value(row.p_value), p_value(row.p_holm))
-    return [*told, _percent(row.gain), *_hundredfold(row), *ps]
+    return [*cells, _percent(row.gain), *_hundredfold(row), *ps]
 
 
-def _notes(found: Ablation) -> list[str]:
-    tested = [TESTS[row.method] for row in found.rows if row.p_value is not None]
-    sample = ", as a random sample of all such groups" if found.cluster == found.over else ""
+def _notes(ablation: Ablation) -> list[str]:
+    tested = [TESTS[row.method] for row in ablation.rows if row.p_value is not None]
+    sample = ", as a random sample of all such groups" if ablation.cluster == ablation.over else ""
     notes = [
-        f"{found.score} x 100: mean over {count_of(found.n_groups, 'group')} of {found.over!r} "
-        f"with equal weight. Gain: per cent of the mean of {found.baseline!r}. Difference from it, "
-        "on the instances that both have, with 95% interval and p, not adjusted. The statistical "
-        f"units are {units_shown(found.cluster)}{sample}."
+        f"{ablation.score} x 100: mean over {count_of(ablation.n_groups, 'group')} of "
+        f"{ablation.over!r} with equal weight. Gain: per cent of the mean of "
+        f"{ablation.baseline!r}. Difference from it, on the instances that both have, with 95% "
+        "interval and p, not adjusted. The statistical units are "
+        f"{units_shown(ablation.cluster)}{sample}."
     ]
     if tested:
         listed = " or ".join(dict.fromkeys(tested))
@@ -91,7 +92,7 @@ def _notes(found: Ablation) -> list[str]:
         )
     unlike = [
         f"{row.variant} {number(100 * row.by_instance, 2, sign=True)}"
-        for row in found.rows
+        for row in ablation.rows
         if row.by_instance is not None
         and row.difference is not None
         and abs(row.by_instance - row.difference) > ROUNDING
@@ -101,21 +102,21 @@ def _notes(found: Ablation) -> list[str]:
             "The groups have unequal sizes. With equal weight of instances, as in harness compare, "
             f"the differences are: {', '.join(unlike)}."
         )
-    if any(row.mean is not None and not row.same_groups for row in found.rows):
+    if any(row.mean is not None and not row.same_groups for row in ablation.rows):
         notes.append(
             "* Covers different groups from the baseline, so this mean is not comparable with the "
             "other means. Gain and difference are over the groups that both have."
         )
-    return [*notes, *explained(found.score), *found.notes]
+    return [*notes, *explained(ablation.score), *ablation.notes]
 
 
-def _by_groups(found: Ablation) -> Table:
+def _by_groups(ablation: Ablation) -> Table:
     columns: list[Column | str] = ["variant"]
-    for name in found.rows[0].by:
-        size = count_of(max(row.by[name].of for row in found.rows), "group")
+    for name in ablation.rows[0].by:
+        size = count_of(max(row.by[name].of for row in ablation.rows), "group")
         columns += [Column(heading, over=f"{name} ({size})") for heading in ("mean", "gain %")]
     rows = []
-    for row in found.rows:
+    for row in ablation.rows:
         cells = [row.variant]
         for gain in row.by.values():
             percent = "" if row.is_baseline else _percent(gain)
@@ -134,7 +135,8 @@ def _fields(gains: Sequence[FieldGain], over: str) -> Table:
     ]
     rows = []
     for gain in gains:
-        field, better = gain.field + "†" * bool(gain.other_forms), f"{gain.n_better} of {gain.n}"
+        field = gain.field + "†" * bool(gain.other_forms)
+        better = f"{gain.n_better} of {gain.n}"
         rows.append([field, gain.less, gain.more, *_hundredfold(gain), better])
     changed = {(name, *forms) for gain in gains for name, forms in gain.other_forms.items()}
     notes = [
@@ -157,9 +159,9 @@ def _claims(claims: Sequence[ClaimVerdict]) -> Table:
         "holds: more, with all of the 95% interval above 0; undecided: more, but the interval "
         "includes 0."
     )
-    said = any(claim.verdict in ("holds", "undecided") for claim in claims)
+    is_explained = any(claim.verdict in ("holds", "undecided") for claim in claims)
     evidence = Column("claim, source and evidence", text=True)
-    return table(["verdict", evidence], rows, notes=[note] if said else [])
+    return table(["verdict", evidence], rows, notes=[note] if is_explained else [])
 
 
 def _mean(mean: float | None, marked: bool) -> str:
@@ -174,14 +176,14 @@ def _hundredfold(row: AblationRow | FieldGain) -> tuple[str, str]:
     scaled = None if row.difference is None else 100 * row.difference
     bounds = UNKNOWN
     if row.ci95 is not None:
-        bounds = " to ".join(number(100 * one, 2) for one in row.ci95)
+        bounds = " to ".join(number(100 * bound, 2) for bound in row.ci95)
     return number(scaled, 2, sign=True), bounds
 
 
 def _record(row: AblationRow) -> dict[str, object]:
     figures = flat(row)
     keys = ("difference", "ci95_low", "ci95_high", "p_value", "p_holm")
-    found: dict[str, object] = {
+    record: dict[str, object] = {
         "variant": row.variant,
         "baseline": row.is_baseline,
         "marks": "; ".join(row.marks),
@@ -193,9 +195,9 @@ def _record(row: AblationRow) -> dict[str, object]:
         **{key: figures[key] for key in keys},
     }
     for name, gain in row.by.items():
-        found[f"mean {name}"] = gain.mean
-        found[f"gain_percent {name}"] = None if row.is_baseline else gain.percent
-    return found
+        record[f"mean {name}"] = gain.mean
+        record[f"gain_percent {name}"] = None if row.is_baseline else gain.percent
+    return record
 
 
 _VALUES = tuple(name for name in SampleStatistic.__struct_fields__ if name != "ci95")

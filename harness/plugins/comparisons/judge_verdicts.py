@@ -75,14 +75,14 @@ def read_answers(
 ) -> Iterator[JudgedAnswer]:
     """Yield each sample's last answer (up to ``round_``, if given), with its latest verdicts."""
     rows = index.last_rounds(round_)
-    said = index.said(rows, _JUDGEMENT.decode, judges)
-    for line, judgements in zip(index.read(_Answered, rows), said, strict=True):
+    recorded = index.said(rows, _JUDGEMENT.decode, judges)
+    for line, judgements in zip(index.read(_Answered, rows), recorded, strict=True):
         yield JudgedAnswer(
             line.instance,
             line.sample,
             line.cluster,
             text_hash(line.text or ""),
-            tuple(None if found is None else _said(found) for found in judgements),
+            tuple(None if judgement is None else _said(judgement) for judgement in judgements),
             line.groups,
         )
 
@@ -95,13 +95,14 @@ def read_judged(
     Rounds after ``round_``, if given, are ignored. Also return how many samples lack verdicts on
     criteria.
     """
-    builder, without = TableBuilder(), 0
+    builder = TableBuilder()
+    without = 0
     for answer in read_answers(index, [judge], round_):
-        (said,) = answer.said
-        if said is None or not said.of_criteria:
+        (judged,) = answer.said
+        if judged is None or not judged.of_criteria:
             without += 1
             continue
-        for place, verdict in enumerate(said.verdicts):
+        for place, verdict in enumerate(judged.verdicts):
             groups = {**answer.groups, **verdict.groups}
             name = f"{answer.instance}\0{place}"
             builder.add(table_line(name, answer.sample, answer.cluster, groups, verdict.passed))
@@ -113,13 +114,13 @@ def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
 
     If ``of_criteria``, only verdicts on criteria count.
     """
-    found = set[str]()
+    judges = set[str]()
     for _, _, line in decoded(path.with_name(JUDGEMENTS), _Judgement, JUDGEMENT):
-        if line.judge not in found:
-            said = _said(line)
-            if said.of_criteria or (said.verdicts and not of_criteria):
-                found.add(line.judge)
-    return [name for name in read_register(path.parent).judges if name in found]
+        if line.judge not in judges:
+            judged = _said(line)
+            if judged.of_criteria or (judged.verdicts and not of_criteria):
+                judges.add(line.judge)
+    return [name for name in read_register(path.parent).judges if name in judges]
 
 
 def _said(line: _Judgement) -> Said:
@@ -127,21 +128,21 @@ def _said(line: _Judgement) -> Said:
     for score in line.scores.values():
         verdicts = tuple(
             JudgeVerdict(
-                found.constraint,
-                found.passed,
-                found.probability,
-                found.rule if isinstance(found.rule, bool) else None,
-                found.decided_by == BY_RULE,
-                found.labels,
+                constraint.constraint,
+                constraint.passed,
+                constraint.probability,
+                constraint.rule if isinstance(constraint.rule, bool) else None,
+                constraint.decided_by == BY_RULE,
+                constraint.labels,
             )
-            for found in score.constraints()
+            for constraint in score.constraints()
         )
         if verdicts:
             return Said(line.outcome, verdicts, True)
-    own = []
+    score_verdicts = []
     for full_name, score in line.scores.items():
         name = full_name.removeprefix(f"{line.judge}.")
         passed = score.value if score.passed is None or score.value is None else score.passed
         if passed is None or isinstance(passed, bool):
-            own.append(JudgeVerdict(name, passed, groups={"score": name[:LONGEST]}))
-    return Said(line.outcome, tuple(own))
+            score_verdicts.append(JudgeVerdict(name, passed, groups={"score": name[:LONGEST]}))
+    return Said(line.outcome, tuple(score_verdicts))

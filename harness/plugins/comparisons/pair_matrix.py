@@ -1,31 +1,101 @@
 """Compares every pair of runs, and ranks runs by several scores, groups and published figures.
 
-As figures 7b, 13 and 14, section 4.3 and appendix D of Lior et al. 2025 (arXiv 2503.06573).
+As figures 7b, 13 and 14, section 4.3 and appendix D of Lior et al. 2025 (arXiv 2503.06573). The
+similarity of two rankings is Kendall's tau-b.
 Published scores are CSV or JSONL: a field ``model``, and a number per benchmark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import combinations
-from math import isfinite
+from itertools import combinations, permutations
+from math import erfc, isfinite, sqrt
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from harness.analysis.breakdown import is_verdict, value_of, values_by
 from harness.analysis.comparable import Run, refuse_incomparable, refuse_unknown_label, scored_runs
-from harness.analysis.comparison import Comparison, adjusted, compare, pair
+from harness.analysis.comparison import Comparison, Floats, adjusted, compare, pair
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
-from harness.analysis.run_comparison import RunComparison
+from harness.analysis.run_comparison import RunComparison, counted_pairs, tau_b
 from harness.analysis.run_differences import differing
 from harness.datasets.rows import rows
 from harness.errors import ConfigError, DataInvalid
-from harness.plugins.comparisons.rank_correlation import Tau, rank_correlation
 from harness.store.columns import AttemptTable
+
+MAX_ORDERED = 7  # runs up to which all orders (of 7 runs, 5,040) are compared
+MAX_EXACT = 33  # runs up to which the p value without ties is exact; SciPy's limit too
+
+
+def _p_value(first: Floats, second: Floats) -> float:
+    """Return the two-sided p value of tau-b for at least three runs.
+
+    For many runs, it is based on a normal distribution with the variance of Kendall 1970, "Rank
+    Correlation Methods", section 4.
+    """
+    n = len(first)
+    pairs = len(first) * (len(first) - 1) // 2
+    if n <= MAX_ORDERED:
+        # The normal distribution gives four tied runs half of the smallest possible p value.
+        first_signs, second_signs = (
+            np.sign(np.subtract.outer(values, values)) for values in (first, second)
+        )
+        orders = np.array(list(permutations(range(n))))
+        every = (first_signs * second_signs[orders[:, :, None], orders[:, None, :]]).sum(
+            axis=(1, 2)
+        )
+        return float(np.mean(abs(every) >= abs(every[0])))
+    surplus, *untied = counted_pairs(first, second)
+    if n <= MAX_EXACT and untied == [pairs, pairs]:
+        share = np.ones(1)  # of all orders of m runs, by their number of discordant pairs
+        for m in range(2, n + 1):
+            share = np.convolve(share, np.full(m, 1 / m))
+        return min(1.0, 2 * float(share[: (pairs - abs(surplus)) // 2 + 1].sum()))
+    ties = [np.unique(values, return_counts=True)[1] for values in (first, second)]
+    tied1, tied2 = (float((t * (t - 1)).sum()) for t in ties)
+    triples1, triples2 = (float((t * (t - 1) * (t - 2)).sum()) for t in ties)
+    less = sum(float((t * (t - 1) * (2 * t + 5)).sum()) for t in ties)
+    variance = (
+        (n * (n - 1) * (2 * n + 5) - less) / 18
+        + tied1 * tied2 / (2 * n * (n - 1))
+        + triples1 * triples2 / (9 * n * (n - 1) * (n - 2))
+    )
+    return erfc(abs(surplus) / sqrt(2 * variance))
+
+
+class RankCorrelation(Struct, frozen=True, kw_only=True):
+    """Kendall's tau-b of two scorings, over the runs that have a value in both."""
+
+    tau_b: float | None  # None if all runs tie in a scoring
+    p_value: float | None  # two-sided; null for fewer than three runs
+    n_runs: int
+
+
+def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> RankCorrelation:
+    """Return Kendall's tau-b and its p value for the pairs in which neither value is None."""
+    both = [
+        (first_value, second_value)
+        for first_value, second_value in values
+        if first_value is not None and second_value is not None
+    ]
+    # Sums in a different order differ in the last bits, which should not decide a rank.
+    first, second = np.round(np.reshape(both, (-1, 2)), 12).T
+    coefficient = tau_b(first, second)
+    p_value = None if coefficient is None or len(both) < 3 else _p_value(first, second)
+    return RankCorrelation(tau_b=coefficient, p_value=p_value, n_runs=len(both))
+
+
+class Tau(RankCorrelation, frozen=True, kw_only=True):
+    """The rank correlation of two scorings, which are given by their indices."""
+
+    first: int
+    second: int
+
 
 # Unadjusted p values below this are starred in a matrix, as in figures 13 and 14 of Lior et al.
 # 2025 (arXiv 2503.06573). When searching for differences, use the p adjusted by Holm for all pairs.
@@ -68,7 +138,8 @@ class PairMatrix(Struct, frozen=True, kw_only=True):
         Only its ``difference`` and ``ci95`` depend on the order: other fields are the pair's.
         """
         names = [row.run for row in self.rows]
-        first, second = names.index(baseline), names.index(run)
+        first = names.index(baseline)
+        second = names.index(run)
         (pair,) = (pair for pair in self.pairs if {pair.first, pair.second} == {first, second})
         comparison = pair.comparison
         if pair.first == first or comparison.difference is None:
@@ -87,7 +158,8 @@ def pair_matrix(
         ConfigError: If the score, the round or the label is unknown.
         RunConflict: If differences in task, data set or primary metric prevent a comparison.
     """
-    base, others = runs[0][0], [variant for variant, _ in runs[1:]]
+    base = runs[0][0]
+    others = [variant for variant, _ in runs[1:]]
     refuse_incomparable(base, others)
     index_pairs = list(combinations(range(len(runs)), 2))
     runs, measures, score = scored_runs(runs, score, round_)
@@ -133,7 +205,8 @@ def with_planned(matrix: PairMatrix, comparison: RunComparison) -> PairMatrix:
     names = [row.run for row in matrix.rows]
     pairs = []
     for run_pair in matrix.pairs:
-        first, second = names[run_pair.first], names[run_pair.second]
+        first = names[run_pair.first]
+        second = names[run_pair.second]
         if comparison.baseline in (first, second):
             p_adjusted = planned[second if first == comparison.baseline else first]
             compared = replace(run_pair.comparison, p_adjusted=p_adjusted)
@@ -208,15 +281,18 @@ def induced_rankings(
     unmatched: set[str] = set()
     for benchmark, scores in (external or {}).items():
         # Published under the run's name, or else under its model's.
-        known = [v.name if v.name in scores else v.metrics.model or "" for v, _ in runs]
-        values = [SampleStatistic(mean=scores[one]) if one in scores else None for one in known]
-        unmatched |= scores.keys() - set(known)
+        names = [v.name if v.name in scores else v.metrics.model or "" for v, _ in runs]
+        values = [
+            SampleStatistic(mean=scores[known_name]) if known_name in scores else None
+            for known_name in names
+        ]
+        unmatched |= scores.keys() - set(names)
         scorings.append(Scoring(name=benchmark, kind="external", score="", values=values))
-    means = [[one.mean if one else None for one in each.values] for each in scorings]
+    means = [[value.mean if value else None for value in scoring.values] for scoring in scorings]
     taus = []
-    for one, other in combinations(range(len(scorings)), 2):
-        found = rank_correlation(zip(means[one], means[other], strict=True))
-        taus.append(Tau(first=one, second=other, **asdict(found)))
+    for first, second in combinations(range(len(scorings)), 2):
+        correlation = rank_correlation(zip(means[first], means[second], strict=True))
+        taus.append(Tau(first=first, second=second, **asdict(correlation)))
     return InducedRankings(
         label=label,
         of="constraints" if judged else "instances",
@@ -239,16 +315,22 @@ def refuse_many_groups(label: str, n: int) -> None:
 def _by_group(tables: Sequence[AttemptTable], score: str, label: str, name: str) -> list[Scoring]:
     """Return the scorings by group of a label; ``name`` says what their values are."""
     values = [
-        {group: one for (group,), one in values_by(table, score, label).items()} for table in tables
+        {group: statistic for (group,), statistic in values_by(table, score, label).items()}
+        for table in tables
     ]
 
     def in_order(group: str) -> tuple[int, str]:
         return (int(group) if group.isdecimal() else -1), group
 
-    groups = sorted({group for found in values for group in found}, key=in_order)
+    groups = sorted({group for by_group in values for group in by_group}, key=in_order)
     refuse_many_groups(label, len(groups))
     return [
-        Scoring(name=group, kind="group", score=name, values=[found.get(group) for found in values])
+        Scoring(
+            name=group,
+            kind="group",
+            score=name,
+            values=[by_group.get(group) for by_group in values],
+        )
         for group in groups
     ]
 
@@ -258,7 +340,7 @@ MODEL = "model"
 
 def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
     """Return the published scores in a CSV or JSONL file, by benchmark and then by model."""
-    found: dict[str, dict[str, float]] = {}
+    scores: dict[str, dict[str, float]] = {}
     seen = set[str]()
     for where, row in rows(path):
         model = row.pop(MODEL, None)
@@ -270,11 +352,11 @@ def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
         for name, value in row.items():
             score = _number(value, f"{where}: {name}")
             if score is not None:
-                found.setdefault(name, {})[model] = score
-    if not found:
+                scores.setdefault(name, {})[model] = score
+    if not scores:
         remedy = "Write a header model,score and a line for each model."
         raise DataInvalid(f"{path} holds no scores.", remedy)
-    return found
+    return scores
 
 
 def _number(value: Any, where: str) -> float | None:

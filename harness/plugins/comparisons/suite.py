@@ -22,7 +22,7 @@ from harness.analysis.metrics import Interval
 from harness.analysis.run_comparison import ComparisonOptions, compare_runs
 from harness.errors import RunConflict
 from harness.plugins.comparisons.cross_table import CrossTable, TableOptions, cross_table
-from harness.plugins.comparisons.rank_correlation import Tau, rank_correlation
+from harness.plugins.comparisons.pair_matrix import Tau, rank_correlation
 
 DRAWS = 2_000
 MAX_WORK = 200_000_000  # draws times pairs; above this, fewer draws are made
@@ -69,8 +69,10 @@ class Suite(Struct, frozen=True, kw_only=True):
 def suite_of(runs: Sequence[Run]) -> Suite:
     """Compare models over the tasks of their runs."""
     table = cross_table(runs, {}, TableOptions(rows="", columns=""))
-    begun = {variant.name: (variant, attempts) for variant, attempts in runs if len(attempts)}
-    rows = [{begun[name][0].metrics.task: begun[name] for name in row.runs} for row in table.rows]
+    started = {variant.name: (variant, attempts) for variant, attempts in runs if len(attempts)}
+    rows = [
+        {started[name][0].metrics.task: started[name] for name in row.runs} for row in table.rows
+    ]
     comparisons, notes = _comparisons(table.tasks, rows)
     ranked_tasks, ranks, draws = _ranks(table.tasks, rows)
     names = {variant.metrics.task: variant.settings.get("task.dataset") for variant, _ in runs}
@@ -79,7 +81,7 @@ def suite_of(runs: Sequence[Run]) -> Suite:
         datasets={task: name for task, name in names.items() if isinstance(name, str)},
         failures={
             name: bad
-            for name, (variant, _) in begun.items()
+            for name, (variant, _) in started.items()
             if (bad := {str(k): n for k, n in variant.metrics.outcomes.items() if n and k != "ok"})
         },
         comparisons=comparisons,
@@ -97,32 +99,43 @@ def suite_of(runs: Sequence[Run]) -> Suite:
 def _comparisons(
     tasks: Sequence[str], rows: Sequence[Mapping[str, Run]]
 ) -> tuple[list[BenchmarkComparison], list[str]]:
-    found, notes = [], []
+    comparisons = []
+    notes = []
     for task in tasks:
         places = [place for place, row in enumerate(rows) if task in row]
         if len(places) < 2 or places[0] != 0:
             continue
         try:
-            compared = compare_runs([rows[at][task] for at in places], ComparisonOptions(score=""))
+            compared = compare_runs(
+                [rows[row_index][task] for row_index in places], ComparisonOptions(score="")
+            )
         except RunConflict as error:
             notes.append(f"{task} is not compared: {error}")
             continue
-        found += [
-            BenchmarkComparison(row=at, task=task, score=compared.asked.score, comparison=c.overall)
-            for at, c in zip(places[1:], compared.others, strict=True)
+        comparisons += [
+            BenchmarkComparison(
+                row=row_index, task=task, score=compared.asked.score, comparison=c.overall
+            )
+            for row_index, c in zip(places[1:], compared.others, strict=True)
             if c.overall.n
         ]
-    holm = adjusted([one.comparison for one in found])
-    both = [replace(one, comparison=c) for one, c in zip(found, holm, strict=True)]
-    return sorted(both, key=lambda one: one.row), notes
+    holm = adjusted([benchmark.comparison for benchmark in comparisons])
+    both = [
+        replace(benchmark, comparison=c) for benchmark, c in zip(comparisons, holm, strict=True)
+    ]
+    return sorted(both, key=lambda benchmark: benchmark.row), notes
 
 
 def _correlations(table: CrossTable) -> Iterator[Tau]:
     for first, second in combinations(range(len(table.figures)), 2):
         cells = [(row.cells[first], row.cells[second]) for row in table.rows]
-        found = rank_correlation((one.mean, other.mean) for one, other in cells if one and other)
-        if found.n_runs >= FEWEST_MODELS:
-            yield Tau(first=first, second=second, **asdict(found))
+        correlation = rank_correlation(
+            (first_cell.mean, second_cell.mean)
+            for first_cell, second_cell in cells
+            if first_cell and second_cell
+        )
+        if correlation.n_runs >= FEWEST_MODELS:
+            yield Tau(first=first, second=second, **asdict(correlation))
 
 
 def _ranks(
@@ -135,7 +148,7 @@ def _ranks(
     benchmarks = {}
     for task in tasks:
         with suppress(RunConflict):  # different measures
-            totals, sizes = _cluster_totals([rows[at][task] for at in places])
+            totals, sizes = _cluster_totals([rows[row_index][task] for row_index in places])
             if len(sizes) > 1:  # otherwise, the uncertainty of the ranks is unknown
                 benchmarks[task] = totals, sizes
     if len(benchmarks) < 2:
@@ -157,26 +170,26 @@ def _ranks(
     observed, *boot = total / len(benchmarks)
     low, high = np.percentile(boot, [2.5, 97.5], axis=0)
     enough = min(len(sizes) for _, sizes in benchmarks.values()) >= FEWEST_PROMPTS
-    found = [
+    average_ranks = [
         AverageRank(
-            row=at,
+            row=row_index,
             rank=float(observed[n]),
             ci95=(float(low[n]), float(high[n])) if enough and low[n] < high[n] else None,
         )
-        for n, at in enumerate(places)
+        for n, row_index in enumerate(places)
     ]
-    return list(benchmarks), found, draws
+    return list(benchmarks), average_ranks, draws
 
 
 def _cluster_totals(runs: Sequence[Run]) -> tuple[Floats, NDArray[np.integer]]:
     """Return g clusters' sums (g, runs) and sizes (g,)."""
     runs, _, score = scored_runs(runs, "", None)
     first, *others = (attempts for _, attempts in runs)
-    pairs = [pair(first, other, score=score) for other in others]
-    digests = reduce(np.intersect1d, (one.digest for one in pairs))
-    at = [np.searchsorted(one.digest, digests) for one in pairs]
-    seconds = (one.second[rows] for one, rows in zip(pairs, at, strict=True))
-    _, cluster = np.unique(pairs[0].cluster[at[0]], return_inverse=True)
-    values = [pairs[0].first[at[0]], *seconds]
-    totals = [np.bincount(cluster, weights=one).astype(np.float64) for one in values]
+    pairs = [pair(first, other_table, score=score) for other_table in others]
+    digests = reduce(np.intersect1d, (paired.digest for paired in pairs))
+    row_positions = [np.searchsorted(paired.digest, digests) for paired in pairs]
+    seconds = (paired.second[rows] for paired, rows in zip(pairs, row_positions, strict=True))
+    _, cluster = np.unique(pairs[0].cluster[row_positions[0]], return_inverse=True)
+    values = [pairs[0].first[row_positions[0]], *seconds]
+    totals = [np.bincount(cluster, weights=column).astype(np.float64) for column in values]
     return np.stack(totals, axis=1), np.bincount(cluster)

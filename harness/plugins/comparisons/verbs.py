@@ -24,8 +24,8 @@ from harness.plugins.comparisons.pair_matrix import (
     read_model_scores,
 )
 from harness.plugins.comparisons.suite import suite_of
-from harness.report.table import joined
-from harness.store.calls import MILLISECONDS, TOKENS, with_call_scores
+from harness.plugins.comparisons.table_figures import MILLISECONDS, TOKENS, with_call_scores
+from harness.report.table import Note, Table, TableDocument
 from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex, read_attempts
 from harness.store.run_folder import RunFolder
@@ -57,37 +57,40 @@ def ablation(
     folders = variants_named(name, settings)
     prefix = run_name(run_path(settings.runs_dir, name).name, "?").removesuffix("?")
     runs = [
-        read_run(one, one.name.removeprefix(prefix), grouped=True, score=score) for one in folders
+        read_run(run_folder, run_folder.name.removeprefix(prefix), grouped=True, score=score)
+        for run_folder in folders
     ]
     display = runs[0][0].display
     if display.missing:
         say(f"No claims: {display.missing}")
     if cluster is None and display.claims is None:
         cluster = ""
-    asked = AblationOptions(baseline=baseline, over=over, cluster=cluster, by=by)
-    found = ablate(runs, asked)
+    options = AblationOptions(baseline=baseline, over=over, cluster=cluster, by=by)
+    result = ablate(runs, options)
     if by:
-        [folder] = (one for one in folders if one.name == prefix + found.baseline)
-        found = ablate(runs, replace(asked, member=_members(folder, found.over, by)))
+        [folder] = (
+            run_folder for run_folder in folders if run_folder.name == prefix + result.baseline
+        )
+        result = ablate(runs, replace(options, member=_members(folder, result.over, by)))
     variants = [variant for variant, _ in runs]
-    show(ablation_document(findings(variants, found)), form)
+    show(ablation_document(findings(variants, result)), form)
 
 
 def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
     """Return, for each group of the label ``over``, the one group of ``by`` that contains it."""
     attempts = read_attempts(folder.attempts)
-    found: dict[str, str] = {}
+    members: dict[str, str] = {}
     for groups in attempts.instances.groupings:
         if not (over in groups and by in groups):
             continue
-        if found.setdefault(groups[over], groups[by]) != groups[by]:
+        if members.setdefault(groups[over], groups[by]) != groups[by]:
             problem = f"The group {groups[over]!r} of {over!r} is in several of {by!r}."
             remedy = "Name a coarser label with --by, such as a task's category."
             raise ConfigError(problem, remedy)
-    if not found:
+    if not members:
         problem = f"The run {folder.name!r} has no groups of {by!r}."
         raise ConfigError(problem, nearest(by, attempts.labels()))
-    return found
+    return members
 
 
 def matrix(
@@ -117,19 +120,19 @@ def matrix(
     for folder in folders:
         of_task.setdefault(folder.read_config().task.label, []).append(folder)
     documents = {}
-    for task, alike in of_task.items():
-        found = list(map(read_run, alike))
-        pairs = pair_matrix(found, score, round_=round_, cluster=cluster)
+    for task, task_folders in of_task.items():
+        read_runs = list(map(read_run, task_folders))
+        pairs = pair_matrix(read_runs, score, round_=round_, cluster=cluster)
         rankings = judged = None
-        if by and not all(by in table.labels() for _, table in found):
-            tables = {variant.name: table for variant, table in found}
-            judged = _judged(alike, tables, by, round_, pairs.score)
+        if by and not all(by in table.labels() for _, table in read_runs):
+            tables = {variant.name: table for variant, table in read_runs}
+            judged = _judged(task_folders, tables, by, round_, pairs.score)
         if by or scores is not None:
             rankings = induced_rankings(
-                found, score, by, judged=judged, external=scores, round_=round_
+                read_runs, score, by, judged=judged, external=scores, round_=round_
             )
         documents[task] = matrix_document(pairs, rankings)
-    show(joined(documents) if len(documents) > 1 else documents.popitem()[1], form)
+    show(_joined(documents) if len(documents) > 1 else documents.popitem()[1], form)
 
 
 def _judged(
@@ -140,8 +143,8 @@ def _judged(
     score: str,
 ) -> JudgedTables:
     """Return one judge's verdicts on constraints in all runs: ``score``'s judge or the only one."""
-    known = [judges_with_verdicts(folder.attempts, of_criteria=True) for folder in folders]
-    common = [judge for judge in known[0] if all(judge in one for one in known)]
+    judges = [judges_with_verdicts(folder.attempts, of_criteria=True) for folder in folders]
+    common = [judge for judge in judges[0] if all(judge in run_judges for run_judges in judges)]
     if not common:
         refuse_unknown_label("--by", by, tables)
     judge = score.partition(".")[0]
@@ -152,10 +155,14 @@ def _judged(
                 problem, f"Select the score of one judge: --score {common[0]}.strict."
             )
         judge = common[0]
-    found = {one.name: read_judged(AttemptIndex(one.attempts), judge, round_) for one in folders}
+    judged_tables = {
+        folder.name: read_judged(AttemptIndex(folder.attempts), judge, round_) for folder in folders
+    }
     others = [label for table in tables.values() for label in table.labels()]
-    refuse_unknown_label("--by", by, {name: table for name, (table, _) in found.items()}, others)
-    return JudgedTables(judge, list(found.values()))
+    refuse_unknown_label(
+        "--by", by, {name: table for name, (table, _) in judged_tables.items()}, others
+    )
+    return JudgedTables(judge, list(judged_tables.values()))
 
 
 def table(
@@ -182,24 +189,35 @@ def table(
         score: A score, pass_rate, or a figure of the paper's table; repeatable.
     """
     folders = runs_named(runs, Settings())
-    found = list(map(read_run, folders))
-    own = (rows, columns, round_) != (None, None, None) or score
+    read_runs = list(map(read_run, folders))
+    is_custom = (rows, columns, round_) != (None, None, None) or score
     if intervals:
-        if own:
+        if is_custom:
             problem = "--intervals is a table of its own."
             raise ConfigError(problem, "Leave out --rows, --columns, --score and --round.")
-        show(suite_document(suite_of(found)), form)
+        show(suite_document(suite_of(read_runs)), form)
         return
-    tasks = {variant.metrics.task: variant.display.table for variant, _ in found}
+    tasks = {variant.metrics.task: variant.display.table for variant, _ in read_runs}
     tables = {name: table for name, table in tasks.items() if table is not None}
-    figures = {figure.score for one in tables.values() for figure in one.figures}
+    figures = {figure.score for paper_table in tables.values() for figure in paper_table.figures}
     if not figures.union(score or ()).isdisjoint((TOKENS, MILLISECONDS)):
-        pairs = zip(folders, found, strict=True)
-        found = [(variant, with_call_scores(folder.attempts)) for folder, (variant, _) in pairs]
-    forms = {(one.rows, one.columns) for one in tables.values()}
-    alike = len(tables) == len(tasks) and len(forms) == 1
-    if len(tasks) > 1 and not alike and not own:
-        show(suite_document(suite_of(found)), form)
+        pairs = zip(folders, read_runs, strict=True)
+        read_runs = [(variant, with_call_scores(folder.attempts)) for folder, (variant, _) in pairs]
+    forms = {(paper_table.rows, paper_table.columns) for paper_table in tables.values()}
+    same_layout = len(tables) == len(tasks) and len(forms) == 1
+    if len(tasks) > 1 and not same_layout and not is_custom:
+        show(suite_document(suite_of(read_runs)), form)
         return
-    asked = TableOptions(rows=rows, columns=columns, scores=score or [], round=round_)
-    show(cross_table_document(cross_table(found, tables, asked)), form)
+    options = TableOptions(rows=rows, columns=columns, scores=score or [], round=round_)
+    show(cross_table_document(cross_table(read_runs, tables, options)), form)
+
+
+def _joined(documents: Mapping[str, TableDocument]) -> TableDocument:
+    """Join the documents of several benchmarks, each preceded by its title."""
+    parts: list[Table | Note] = []
+    records: list[Mapping[str, object]] = []
+    for name, document in documents.items():
+        parts += [Note(document.title, "bold"), *document.parts]
+        records += [{"task": name, **record} for record in document.records or ()]
+    data = {name: document.data for name, document in documents.items()}
+    return TableDocument(parts=parts, records=records, data=data)

@@ -2,10 +2,16 @@
 
 There are no turns: the texts of the messages are joined into one prompt, separated by empty lines.
 Conversations (rounds of feedback) are refused.
+
+Calls that differ only in their prompts are gathered, so that one HTTP request sends several. For
+the layers above, each prompt remains a call with its key, cache entry, retries, limits and
+attempt.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import msgspec
@@ -15,7 +21,6 @@ from harness.backends import REPLY_MB, UNREADABLE, OnAllowances, bodies, encode
 from harness.backends.openai import CompletionChoice, OpenAIBackend, ProviderPreset
 from harness.errors import CallError, ConfigError, RequestRejected, TransientError
 from harness.plugins.completions import loglikelihoods
-from harness.plugins.completions.joint_prompts import JointPrompts
 from harness.records import Message, Reply, Request, Usage
 
 SEVERAL = {"n", "best_of"}  # request fields with which a prompt has several choices
@@ -134,7 +139,8 @@ class OpenAICompletionsBackend(OpenAIBackend):
                 replies.append(await super().generate(structs.replace(request, messages=messages)))
             except TransientError as error:
                 raise refused or error from None
-            self._takes_lists, refused = False, None
+            self._takes_lists = False
+            refused = None
         usages = [reply.usage for reply in replies if reply.usage is not None]
         return structs.replace(
             replies[0],
@@ -186,3 +192,106 @@ def _joins(request: Request) -> bool:
     decoding = request.decoding
     scored = request.loglikelihoods or decoding.logprobs or decoding.prompt_logprobs
     return not (scored or request.others or decoding.extra.keys() & SEVERAL)
+
+
+GATHERING_S = 0.005  # seconds that the first call waits for others
+
+Outcome = Reply | CallError
+
+
+@dataclass(eq=False, slots=True)
+class _Group:
+    requests: list[Request]
+    most: int
+    answers: list[asyncio.Future[Outcome | None]] = field(default_factory=list)
+    full: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(eq=False)
+class JointPrompts:
+    """Sends calls of one kind together.
+
+    If a server rejects a joint request because of one prompt, each prompt is sent alone. Any other
+    failure of the request fails all of its calls. Because one prompt may be its cause, a prompt is
+    then sent with half as many others as before, and alone after a time-out.
+
+    Args:
+        most: Maximum number of prompts per HTTP request.
+        together: Sends several prompts, and returns an outcome for each.
+        alone: Sends one prompt.
+    """
+
+    most: int
+    together: Callable[[Sequence[Request]], Awaitable[Sequence[Outcome]]]
+    alone: Callable[[Request], Awaitable[Reply]]
+
+    def __post_init__(self) -> None:
+        self._open: dict[Hashable, _Group] = {}
+        self._fewer: dict[Hashable, int] = {}
+        """The maximum number of prompts per request for those whose last request has failed."""
+
+    async def __call__(self, kind: Hashable, request: Request) -> Reply:
+        call = request.messages, request.sample, request.redraw
+        most = self._fewer.get(call, self.most)
+        if most == 1:
+            reply = await self.alone(request)
+        else:
+            try:
+                reply = await self._answer((kind, most), request, most)
+            except asyncio.CancelledError:
+                self._fewer[call] = 1
+                raise
+            except CallError as error:
+                if error.shared:
+                    self._fewer[call] = most // 2
+                raise
+        self._fewer.pop(call, None)
+        return reply
+
+    async def _answer(self, kind: Hashable, request: Request, most: int) -> Reply:
+        if (group := self._open.get(kind)) is None:
+            outcome = await self._lead(kind, request, most)
+        else:
+            group.requests.append(request)
+            answer: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
+            group.answers.append(answer)
+            if len(group.requests) == group.most:
+                del self._open[kind]
+                group.full.set()
+            outcome = await answer
+        if outcome is None:
+            return await self.alone(request)
+        if isinstance(outcome, CallError):
+            raise outcome
+        return outcome
+
+    async def _lead(self, kind: Hashable, request: Request, most: int) -> Outcome | None:
+        """Gather and send calls. Return this call's outcome, or None if it must be sent alone."""
+        group = self._open[kind] = _Group([request], most)
+        outcomes: Sequence[Outcome | None] = [None]
+        try:
+            try:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(GATHERING_S):
+                        await group.full.wait()
+            finally:
+                if self._open.get(kind) is group:
+                    del self._open[kind]
+            if group.answers:
+                outcomes = await self.together(group.requests)
+        except RequestRejected:
+            outcomes = [None] * len(group.requests)
+        except CallError as error:
+            error.shared = True
+            outcomes = [error] * len(group.requests)
+        except BaseException:  # such as a time limit: whether the server answers is unknown
+            problem = "The HTTP request was abandoned by another call that it was sent for."
+            abandoned = TransientError(problem, kind="interrupted")
+            abandoned.shared = True
+            outcomes = [abandoned] * len(group.requests)
+            raise
+        finally:
+            for answer, outcome in zip(group.answers, outcomes[1:], strict=True):
+                if not answer.done():
+                    answer.set_result(outcome)
+        return outcomes[0]

@@ -38,16 +38,16 @@ def read(request: Request, echoes: Sequence[object]) -> str:
     pairs = request.continuations
     if len(echoes) != len(pairs):
         raise ValueError(f"{len(echoes)} choices for {len(pairs)} texts")
-    found = [
-        _sum(*pair, msgspec.convert(one, _Echo)) for pair, one in zip(pairs, echoes, strict=True)
+    sums = [
+        _sum(*pair, msgspec.convert(echo, _Echo)) for pair, echo in zip(pairs, echoes, strict=True)
     ]
-    return msgspec.json.encode(found).decode()
+    return msgspec.json.encode(sums).decode()
 
 
 def joined(texts: Sequence[str]) -> str:
     """Return the text of one reply with the answers of several, which are texts from `read`."""
-    found = [one for text in texts for one in msgspec.json.decode(text)]
-    return msgspec.json.encode(found).decode()
+    answers = [answer for text in texts for answer in msgspec.json.decode(text)]
+    return msgspec.json.encode(answers).decode()
 
 
 def windows(
@@ -72,11 +72,11 @@ def windows(
         problem = "A text is scored in windows of 3 tokens or more, after a prefix."
         raise RequestRejected(problem, "Set task.prefix_token and task.max_length.")
     step = length - 2
-    found = [([prefix[-1], *tokens[:step]], len(tokens[:step]))]
+    windows_ = [([prefix[-1], *tokens[:step]], len(tokens[:step]))]
     for begin in range(step, len(tokens), step):
         end = min(begin + step, len(tokens))
-        found.append(([*tokens[end - step - 1 : end]], end - begin))
-    return found
+        windows_.append(([*tokens[end - step - 1 : end]], end - begin))
+    return windows_
 
 
 def encoded(
@@ -96,26 +96,30 @@ def encoded(
     return tokens, count
 
 
-def summed(found: Sequence[tuple[float, float] | None]) -> tuple[float, bool, int]:
+def summed(pairs: Sequence[tuple[float, float] | None]) -> tuple[float, bool, int]:
     """Sum the log-probabilities of a continuation's tokens.
 
     Args:
-        found: For each token of the continuation, the log-probability of this token and that of
+        pairs: For each token of the continuation, the log-probability of this token and that of
             the likeliest token in its place. None for the first token of a text, which has neither.
 
     Returns:
         The log-likelihood, whether each token is the likeliest, and the number of tokens.
 
     Raises:
-        RequestRejected: If ``found`` contains None.
+        RequestRejected: If ``pairs`` contains None.
     """
-    known = [pair for pair in found if pair is not None]
-    if len(known) < len(found):
+    complete = [pair for pair in pairs if pair is not None]
+    if len(complete) < len(pairs):
         raise RequestRejected(
             "The server gives no log-probability for the first token of a text without context.",
             "Set task.prefix_token to the model's first or last token, such as '<|endoftext|>'.",
         )
-    return sum(own for own, _ in known), all(own == best for own, best in known), len(known)
+    return (
+        sum(logprob for logprob, _ in complete),
+        all(logprob == best for logprob, best in complete),
+        len(complete),
+    )
 
 
 def _no_token(continuation: str) -> RequestRejected:
@@ -132,8 +136,8 @@ def logprobs(echoes: Sequence[object]) -> str:
     Raises:
         MsgspecError: If a field is malformed.
     """
-    found = [msgspec.convert(one, _Echo).token_logprobs[:-1] for one in echoes]
-    return msgspec.json.encode(found).decode()
+    columns = [msgspec.convert(echo, _Echo).token_logprobs[:-1] for echo in echoes]
+    return msgspec.json.encode(columns).decode()
 
 
 def total(text: str, counts: Sequence[int]) -> str:
@@ -148,9 +152,9 @@ def total(text: str, counts: Sequence[int]) -> str:
     Raises:
         RequestRejected: If a scored token has no log-probability.
     """
-    found = msgspec.json.decode(text, type=list[list[float | None]])
-    scored = [window[-n:] for window, n in zip(found, counts, strict=False)]
-    sums = [sum(one for one in window if one is not None) for window in scored]
+    logprobs_ = msgspec.json.decode(text, type=list[list[float | None]])
+    scored = [window[-n:] for window, n in zip(logprobs_, counts, strict=False)]
+    sums = [sum(logprob for logprob in window if logprob is not None) for window in scored]
     if [len(window) for window in scored] != list(counts) or any(None in one for one in scored):
         raise RequestRejected("The server does not return a log-probability for each token.")
     return msgspec.json.encode([(sum(sums), False)]).decode()
@@ -183,7 +187,10 @@ def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool, int
         raise _no_token(continuation)
     scored = zip(echo.token_logprobs[first:-1], echo.top_logprobs[first:-1], strict=True)
     return summed(
-        [own if own is None else (own, max(top.values()) if top else inf) for own, top in scored]
+        [
+            logprob if logprob is None else (logprob, max(top.values()) if top else inf)
+            for logprob, top in scored
+        ]
     )
 
 
@@ -197,26 +204,33 @@ def _first(tokens: Sequence[str], text: str, start: int) -> int:
         RequestRejected: If the tokens do not spell the text.
     """
     first = number = len(tokens)
-    # Broken and empty tokens from ``number`` on stand for ``least`` to ``most`` characters.
-    at, least, most = len(text), 0, 0
-    while number and (at > start or most or (at == start and not tokens[number - 1])):
+    # Broken and empty tokens from ``number`` on stand for ``fewest`` to ``largest`` characters.
+    position = len(text)
+    fewest = 0
+    largest = 0
+    while number and (
+        position > start or largest or (position == start and not tokens[number - 1])
+    ):
         number -= 1
         token = tokens[number]
         if BROKEN in token or not token:
-            least, most = least or min(1, len(token)), most + max(1, len(token))
+            fewest = fewest or min(1, len(token))
+            largest = largest + max(1, len(token))
             continue
-        if not at:  # a token before the text
+        if not position:  # a token before the text
             return number + 1
-        ends = range(at - least, at - most - 1, -1)
+        ends = range(position - fewest, position - largest - 1, -1)
         end = next((end for end in ends if text.endswith(token, 0, max(0, end))), None)
-        if end is None or end < start <= at != end:
+        if end is None or end < start <= position != end:
             break
-        first = number + 1 if most and end >= start else first
-        at, least, most = end - len(token), 0, 0
-        first = number if at >= start else first
+        first = number + 1 if largest and end >= start else first
+        position = end - len(token)
+        fewest = 0
+        largest = 0
+        first = number if position >= start else first
     else:
-        if at <= start and not most:
+        if position <= start and not largest:
             return first
-        if start == 0 and most:
+        if start == 0 and largest:
             return 0
     raise RequestRejected(f"The server's tokens do not spell the text that ends {text[-80:]!r}.")

@@ -62,26 +62,30 @@ def describe(
     Each task is a pair: its group for each label, and its criteria. ``verbs``, if given, finds the
     verbs in a criterion's text, which are then counted.
     """
-    by_count, by_group, texts = Counter[int](), Counter[str](), Counter[str]()
+    by_count = Counter[int]()
+    by_group = Counter[str]()
+    texts = Counter[str]()
     groups_by_count = defaultdict[int, Counter[str]](Counter)
     labels = defaultdict[str, Counter[str]](Counter)
     pairs = Counter[tuple[str, str]]()
-    for own, criteria in tasks:
-        for name, group in own.items():
+    for groups_of_task, criteria in tasks:
+        for name, group in groups_of_task.items():
             labels[name][group] += 1
-        found = [criterion.groups.get(label, NONE) for criterion in criteria]
+        groups_found = [criterion.groups.get(label, NONE) for criterion in criteria]
         by_count[len(criteria)] += 1
-        groups_by_count[len(criteria)].update(found)
-        by_group.update(set(found))
-        pairs.update(combinations(sorted(set(found)), 2))
+        groups_by_count[len(criteria)].update(groups_found)
+        by_group.update(set(groups_found))
+        pairs.update(combinations(sorted(set(groups_found)), 2))
         texts.update(criterion.text for criterion in criteria)
     groups = sum(groups_by_count.values(), Counter[str]())
-    openings, anywhere = Counter[str](), Counter[str]()
+    openings = Counter[str]()
+    anywhere = Counter[str]()
     for text, n in texts.items():
-        found = verbs(text) if verbs else []
-        openings.update(dict.fromkeys(filter(None, found[:1]), n))
-        anywhere.update(dict.fromkeys(filter(None, found), n))
-    n_tasks, n_criteria = by_count.total(), groups.total()
+        bases = verbs(text) if verbs else []
+        openings.update(dict.fromkeys(filter(None, bases[:1]), n))
+        anywhere.update(dict.fromkeys(filter(None, bases), n))
+    n_tasks = by_count.total()
+    n_criteria = groups.total()
     return CriteriaDescription(
         label=label,
         n_tasks=n_tasks,
@@ -91,16 +95,23 @@ def describe(
         tasks_by_count=dict(sorted(by_count.items())),
         groups=_falling(groups),
         tasks_by_group=_falling(by_group),
-        groups_by_count={n: _falling(found) for n, found in sorted(groups_by_count.items())},
+        groups_by_count={
+            n: _falling(group_counts) for n, group_counts in sorted(groups_by_count.items())
+        },
         repeated=dict(sorted(Counter(texts.values()).items())),
         verbs=_falling(anywhere),
         openings=_falling(openings),
         together=[
-            Together(one, other, n, pmi(n, by_group[one], by_group[other], n_tasks))
-            for one, other in combinations(sorted(by_group), 2)
-            for n in [pairs[one, other]]
+            Together(
+                first_group,
+                second_group,
+                n,
+                pmi(n, by_group[first_group], by_group[second_group], n_tasks),
+            )
+            for first_group, second_group in combinations(sorted(by_group), 2)
+            for n in [pairs[first_group, second_group]]
         ],
-        labels={name: _falling(found) for name, found in labels.items()},
+        labels={name: _falling(tasks_of_label) for name, tasks_of_label in labels.items()},
     )
 
 
@@ -113,14 +124,14 @@ def verbs(text: str) -> list[str]:
     """
     from harness.plugins.benchmarks import punkt  # imports NLTK
 
-    found: list[str] = []
+    bases: list[str] = []
     for sentence in punkt.own().tokenize(text.replace("\u2019", "'")):
         first, *others = punkt.word_tokens(sentence)
         words = [*SUBJECT, first if "_" in first else first.lower(), *others]
         for word, base, tag in _tagger()(words)[len(SUBJECT) :]:
             is_verb = tag.startswith("V") and tag != MODAL and "_" not in word
-            found.append(base.lower() if is_verb else "")
-    return found
+            bases.append(base.lower() if is_verb else "")
+    return bases
 
 
 @cache
@@ -141,7 +152,7 @@ def pmi(both: int, first: int, second: int, n: int) -> float | None:
 
 
 def _falling(counts: Counter[str]) -> dict[str, int]:
-    return dict(sorted(counts.items(), key=lambda found: (-found[1], found[0])))
+    return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
 MOST_ROWS = 20  # maximum rows in the tables on criteria; JSON has all
@@ -150,67 +161,77 @@ MOST_ROWS = 20  # maximum rows in the tables on criteria; JSON has all
 def data_document(task: str, tables: Sequence[DataTable]) -> TableDocument:
     """Build the document on a task's data set."""
     parts: list[Table | Note] = []
-    for one in tables:
-        columns = [Column(name, digits=2, text=not place) for place, name in enumerate(one.columns)]
-        parts += [table(columns, one.rows), *([Note(one.source)] if one.source else ())]
-    data = [{"source": one.source, "columns": one.columns, "rows": one.rows} for one in tables]
+    for data_table in tables:
+        columns = [
+            Column(name, digits=2, text=not place) for place, name in enumerate(data_table.columns)
+        ]
+        parts += [
+            table(columns, data_table.rows),
+            *([Note(data_table.source)] if data_table.source else ()),
+        ]
+    data = [
+        {"source": data_table.source, "columns": data_table.columns, "rows": data_table.rows}
+        for data_table in tables
+    ]
     return TableDocument(title=task, parts=parts, data=data)
 
 
-def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
+def criteria_document(task: str, description: CriteriaDescription) -> TableDocument:
     """Build the document on a data set's criteria."""
-    mean = "" if found.mean is None else f", {found.mean:.2f} a task"
-    summary = f"{found.n_tasks:,} tasks, {found.n_criteria:,} criteria{mean}; "
-    summary += f"{found.n_distinct:,} different ones"
+    mean = "" if description.mean is None else f", {description.mean:.2f} a task"
+    summary = f"{description.n_tasks:,} tasks, {description.n_criteria:,} criteria{mean}; "
+    summary += f"{description.n_distinct:,} different ones"
     groups = [
-        [name, n, _share(n, found.n_criteria), found.tasks_by_group[name]]
-        for name, n in found.groups.items()
+        [name, n, _share(n, description.n_criteria), description.tasks_by_group[name]]
+        for name, n in description.groups.items()
     ]
-    numbers = list(found.tasks_by_count)
-    counts = [["tasks", *found.tasks_by_count.values()]] + [
-        [group, *(found.groups_by_count[n].get(group, 0) for n in numbers)]
-        for group in found.groups
+    numbers = list(description.tasks_by_count)
+    counts = [["tasks", *description.tasks_by_count.values()]] + [
+        [group, *(description.groups_by_count[n].get(group, 0) for n in numbers)]
+        for group in description.groups
     ]
-    repeated = {f"{k} x": n for k, n in found.repeated.items()}
-    frequent = list(found.verbs.items())[:MOST_ROWS]
-    verbs = [[verb, found.openings.get(verb, 0), n] for verb, n in frequent]
+    repeated = {f"{k} x": n for k, n in description.repeated.items()}
+    frequent = list(description.verbs.items())[:MOST_ROWS]
+    verbs = [[verb, description.openings.get(verb, 0), n] for verb, n in frequent]
     parts: list[Table | Note] = [
         Note(summary, ""),
-        table((found.label, "criteria", "%", "tasks"), groups),
+        table((description.label, "criteria", "%", "tasks"), groups),
         table(("number", *map(str, numbers)), counts),
-        table(("occurs", "criteria", "%"), _frequent(repeated, found.n_distinct)),
+        table(("occurs", "criteria", "%"), _frequent(repeated, description.n_distinct)),
         *([table(("verb", "opening", "anywhere"), verbs)] if verbs else ()),
-        _together(found),
+        _together(description),
     ]
-    for label, tasks in found.labels.items():
-        parts.append(table((label, "tasks", "%"), _frequent(tasks, found.n_tasks)))
-    told = (
-        f"PMI: ln(p(a, b) / (p(a) p(b))), where p is a share of the {found.n_tasks:,} tasks, or "
-        "-∞ if no task asks for both; above the diagonal, the number of tasks that ask for both."
+    for label, tasks in description.labels.items():
+        parts.append(table((label, "tasks", "%"), _frequent(tasks, description.n_tasks)))
+    note = (
+        f"PMI: ln(p(a, b) / (p(a) p(b))), where p is a share of the {description.n_tasks:,} "
+        "tasks, or -∞ if no task asks for both; above the diagonal, the number of tasks that ask "
+        "for both."
     )
     if verbs:
-        told += " Verbs: base forms, and the criteria that begin with each or have it."
-    parts.append(Note(told))
-    data = {"task": task, **msgspec.to_builtins(found, str_keys=True)}
+        note += " Verbs: base forms, and the criteria that begin with each or have it."
+    parts.append(Note(note))
+    data = {"task": task, **msgspec.to_builtins(description, str_keys=True)}
     return TableDocument(title=task, parts=parts, data=data)
 
 
-def _together(found: CriteriaDescription) -> Table:
-    groups = sorted(found.tasks_by_group)
-    of = {(one.first, one.second): one for one in found.together}
+def _together(description: CriteriaDescription) -> Table:
+    groups = sorted(description.tasks_by_group)
+    pairs = {(one.first, one.second): one for one in description.together}
     rows = []
-    for at, name in enumerate(groups):
-        pmi = [of[other, name].pmi for other in groups[:at]]
-        below = ["-∞" if one is None else f"{one:+.2f}" for one in pmi]
-        above = [of[name, other].n for other in groups[at + 1 :]]
-        rows.append([f"{at + 1} {name}", *below, "·", *above])
-    return table(["PMI", *(str(at + 1) for at in range(len(groups)))], rows)
+    for place, name in enumerate(groups):
+        pmi = [pairs[other_name, name].pmi for other_name in groups[:place]]
+        below = ["-∞" if value is None else f"{value:+.2f}" for value in pmi]
+        above = [pairs[name, other_name].n for other_name in groups[place + 1 :]]
+        rows.append([f"{place + 1} {name}", *below, "·", *above])
+    return table(["PMI", *(str(place + 1) for place in range(len(groups)))], rows)
 
 
 def _frequent(counts: Mapping[str, int], total: int) -> list[list[object]]:
     listed = list(counts.items())
-    shown, rest = listed[:MOST_ROWS], listed[MOST_ROWS:]
-    rows: list[list[object]] = [[name or "(none)", n, _share(n, total)] for name, n in shown]
+    first = listed[:MOST_ROWS]
+    rest = listed[MOST_ROWS:]
+    rows: list[list[object]] = [[name or "(none)", n, _share(n, total)] for name, n in first]
     if rest:
         n = sum(count for _, count in rest)
         rows.append([f"{len(rest):,} others", n, _share(n, total)])

@@ -40,7 +40,8 @@ def fetch_one(
         name: The data set; 'harness data ls' lists them.
         mirror: Download the original files from URL/NAME/FILE.
     """
-    root, found = Settings().data_dir, data_set(name)
+    root = Settings().data_dir
+    found = data_set(name)
     if not install(found, root, mirror):
         say(f"{name} is already installed.")
     for product in found.products:
@@ -50,7 +51,8 @@ def fetch_one(
 @data.verb("ls")
 def list_all(form: JsonFormat = "table") -> None:
     """List the data sets, and which of them are installed."""
-    root, data = Settings().data_dir, []
+    root = Settings().data_dir
+    data = []
     lines: list[RenderableType] = []
     table = Table("name", "installed", "download", "about, licence, home", box=SIMPLE)
     for found in CATALOGUE.values():

@@ -36,8 +36,8 @@ from harness.declarations import (
     declared_members,
     described,
 )
-from harness.engine.call_layers import call_layers
-from harness.engine.clusters import cluster as cluster_named
+from harness.engine.infrastructure import call_layers
+from harness.engine.infrastructure import cluster as cluster_named
 from harness.errors import ConfigError, HarnessError, install_command, nearest
 from harness.plugin import CheckupFinding as Finding
 from harness.plugin import CheckupState
@@ -317,7 +317,8 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> list[Fin
         except httpx2.TimeoutException:
             pass  # reported below
         except Exception as error:  # from the transport, a proxy's address or a certificate
-            said, remedy = endpoint.url.removesuffix("/models"), START
+            said = endpoint.url.removesuffix("/models")
+            remedy = START
             if hosted:  # the error's message could quote a proxy's password
                 said = f"cannot be reached ({type(error).__name__})"
                 remedy = "Check the network, a proxy and its certificates."
@@ -328,7 +329,8 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> list[Fin
         thread.start()
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
-    late, remedy = f"no answer in {seconds:g} s:", "Check the network, or try again."
+    late = f"no answer in {seconds:g} s:"
+    remedy = "Check the network, or try again."
     silent = {one.name: Finding("lack", one.name, f"{late} {one.url}", remedy) for one in endpoints}
     return list({**silent, **answers}.values())
 

@@ -45,7 +45,8 @@ def write_inspect(run: ExportedRun, path: Path) -> None:
         raise ConfigError(message, "Inspect reads no other suffix.")
     inspect_log = import_extra("inspect_ai.log", "exchange")
     tree = _header(run)
-    model, log_id = tree["eval"]["model"], tree["eval"]["eval_id"]
+    model = tree["eval"]["model"]
+    log_id = tree["eval"]["eval_id"]
     with output_file(path) as temporary:
         tree["samples"] = [
             inspect_log.EvalSample.model_validate(_sample(rounds, model, f"{log_id}-{number}"))
@@ -140,9 +141,12 @@ def _scores(attempt: Attempt) -> dict[str, dict[str, Any]]:
 
 
 def _header(run: ExportedRun) -> dict[str, Any]:
-    config, manifest, metrics = run.config, run.manifest, run.metrics
+    config = run.config
+    manifest = run.manifest
+    metrics = run.metrics
     instances = list(read_names(run.index.path).values())
-    backend, name = config.model.backend, config.model.name
+    backend = config.model.backend
+    name = config.model.name
     model = f"{backend}/{name}" if name else backend
     started, ended = (_date(manifest.get(key)) for key in ("started_at", "ended_at"))
     measured: dict[str, Rate | Mean] = {_verdict_name(metrics.scores): metrics.overall}

@@ -49,7 +49,8 @@ MAX_WHOLE = 1 << 30  # size limit of a ``.json`` log, which has to be read as a 
 MAX_MISSING = 200_000  # samples that a log names but lacks: a header can easily name millions
 UNUSED = {"store", "events", "timelines"}  # fields of a sample that are not read
 # A metadata field is a label if it has at most this many values, all texts of at most this length.
-MAX_GROUPS, MAX_GROUP_LENGTH = 50, 60
+MAX_GROUPS = 50
+MAX_GROUP_LENGTH = 60
 NO_LABEL = ""  # stands for any other value
 
 GRADES = {"C": 1.0, "I": 0.0, "N": 0.0, "P": 0.5}
@@ -118,7 +119,8 @@ def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
     ``score`` decides whether an answer passes (default: see `imported_run.judged`).
     """
     log = _read_log(path)
-    spec, samples = log.eval, _samples(path, log)
+    spec = log.eval
+    samples = _samples(path, log)
     own = (spec.metadata or {}).get(HARNESS)
     if isinstance(own, dict) and "config" in own and not score:
         return _exported(path, samples, own, task)
@@ -126,7 +128,8 @@ def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
     model = encodable(spec.model)
     settings = log.plan.config.merge(spec.model_generate_config)
     decoding = settings.model_dump(include={"temperature", "max_tokens", "top_p"})
-    stats, results = log.stats, log.results
+    stats = log.stats
+    results = log.results
     begun = _seconds(stats.started_at) or _seconds(spec.created) or 0.0
     data: dict[str, str] = {}
     found = []
@@ -274,10 +277,13 @@ def _label(value: Any) -> str:
 
 
 def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
-    total, costs = Usage(), []
+    total = Usage()
+    costs = []
     for usage in sample.model_usage.values():
-        read, written = usage.input_tokens_cache_read or 0, usage.input_tokens_cache_write or 0
-        given, reasoning = usage.input_tokens + read + written, usage.reasoning_tokens or 0
+        read = usage.input_tokens_cache_read or 0
+        written = usage.input_tokens_cache_write or 0
+        given = usage.input_tokens + read + written
+        reasoning = usage.reasoning_tokens or 0
         counts = (given, usage.output_tokens, read, reasoning, written)
         total += Usage(*[count if 0 <= count < 2**31 else 0 for count in counts])
         costs.append(imported_run.number(usage.total_cost, where))
@@ -297,7 +303,8 @@ def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
 
 def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
     for scorer, score in (sample.scores or {}).items():
-        answer, metadata = encodable(score.answer or ""), score.metadata
+        answer = encodable(score.answer or "")
+        metadata = score.metadata
         given = {"answer": answer, "metadata": metadata}
         details = {name: value for name, value in given.items() if value}
         values = score.value.items() if isinstance(score.value, Mapping) else [("", score.value)]

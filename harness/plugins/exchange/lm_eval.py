@@ -108,7 +108,8 @@ def _documents(path: Path) -> list[_Line]:
 
 
 def _attempt(path: Path, name: str, line: _Line) -> Attempt:
-    asked, answer = line.messages(), line.answer()
+    asked = line.messages()
+    answer = line.answer()
     written = path.stat().st_mtime
     call = hashlib.blake2b(f"{path.name}/{line.number}".encode(), digest_size=16)
     return Attempt(
@@ -142,7 +143,9 @@ class _Line:
     """A line of lm-eval's samples; ``filter`` is the extraction, or "" for the answer as it is."""
 
     def __init__(self, tree: Mapping[str, Any], where: str, number: int) -> None:
-        self._tree, self.where, self.number = tree, where, number
+        self._tree = tree
+        self.where = where
+        self.number = number
         self.readings: dict[str, dict[str, FoundScore]] = {}  # metrics by filter
         doc_id = tree.get("doc_id")
         if not isinstance(doc_id, str | int) or isinstance(doc_id, bool) or not str(doc_id):

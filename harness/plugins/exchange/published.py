@@ -67,11 +67,13 @@ def write_hf_results(run: ExportedRun, path: Path, fields: Mapping[str, str]) ->
     hub = import_extra("huggingface_hub", "exchange")
     known = {field.name for field in fields_of(hub.EvalResultEntry)} - set(FROM_THE_RUN)
     checked_fields("hf-eval-results", fields, known, ["dataset_id", "task_id"])
-    metrics, manifest = run.metrics, run.manifest
+    metrics = run.metrics
+    manifest = run.manifest
     if metrics.simulated:
         problem = f"The answers of the run {metrics.run!r} are simulated."
         raise ConfigError(problem, "A leaderboard accepts only results of real models.")
-    found, measure = figures(metrics), metrics.measure or PASS_RATE
+    found = figures(metrics)
+    measure = metrics.measure or PASS_RATE
     if measure not in found:
         raise DataMissing(f"The run {metrics.run!r} has no value of its measure {measure!r}.")
     ended = manifest.get("ended_at") or manifest.get("started_at")
@@ -90,7 +92,8 @@ def write_hf_results(run: ExportedRun, path: Path, fields: Mapping[str, str]) ->
 def _notes(metrics: Metrics, measure: str, found: Mapping[str, float]) -> str:
     parts = [f"{measure} as a fraction"]
     if f"{measure}/ci95_low" in found:
-        low, high = found[f"{measure}/ci95_low"], found[f"{measure}/ci95_high"]
+        low = found[f"{measure}/ci95_low"]
+        high = found[f"{measure}/ci95_high"]
         parts.append(f"95% CI {low:.3f} to {high:.3f}")
     parts.append(f"{metrics.n_samples:,} samples")
     if not metrics.complete:

@@ -12,8 +12,8 @@ import typer
 from harness.analysis.exported_run import ExportedRows, ExportedRun, exported_run
 from harness.cli.options import Runs
 from harness.config.settings import Settings
+from harness.engine.resolving import row_fields
 from harness.engine.run_files import runs_named
-from harness.engine.task_answers import row_fields
 from harness.errors import ConfigError, DataInvalid
 from harness.plugins.exchange.imported_run import refuse_existing, write_run
 from harness.plugins.exchange.inspect_export import write_inspect
@@ -70,7 +70,8 @@ def export(
         return
     (first, *_), path = exported, Path(file)
     rows = ExportedRows(exported, attempts=attempts or form == "inspect")
-    what, count = "attempts" if attempts or form == "inspect" else "samples", len(rows)
+    what = "attempts" if attempts or form == "inspect" else "samples"
+    count = len(rows)
     if form == "inspect":
         write_inspect(first, path)
     elif form == "hf-eval-results":

@@ -21,9 +21,8 @@ from harness.config.run_file import RunFile
 from harness.config.sections import ShotsSection
 from harness.config.settings import Settings
 from harness.engine.assessment import assess
-from harness.engine.other_runs import other_run
 from harness.engine.plan import FewShotPrompts
-from harness.engine.resolving import build_task
+from harness.engine.resolving import build_task, other_run
 from harness.errors import ConfigError, ShotLeaks, nearest
 from harness.ports import Task
 from harness.records import Attempt, Instance, Message, Reply, Score, messages_hash
@@ -84,8 +83,8 @@ class Mistakes:
     def __init__(self, path: Path) -> None:
         self._of: dict[str, Counter[Mistake]] = {}
         for attempt in AttemptIndex(path, judges=False).read(Attempt):
-            if attempt.round == 1 and (found := mistakes_of(attempt)):
-                self._of.setdefault(attempt.instance, Counter()).update(found)
+            if attempt.round == 1 and (mistakes := mistakes_of(attempt)):
+                self._of.setdefault(attempt.instance, Counter()).update(mistakes)
 
     def order(self, ids: Sequence[str]) -> list[str]:
         """Return instance ids, starting with those that show the most frequent mistakes.
@@ -93,12 +92,14 @@ class Mistakes:
         The kinds of mistake take turns. Each adds the remaining instance that shows it most often.
         Instances without a mistake come last.
         """
-        shown: dict[Mistake, list[tuple[int, str]]] = {}
+        counts_by_kind: dict[Mistake, list[tuple[int, str]]] = {}
         for name in ids:
             for kind, count in self._of.get(name, {}).items():
-                shown.setdefault(kind, []).append((-count, name))
-        frequent = sorted(shown, key=lambda kind: (sum(count for count, _ in shown[kind]), kind))
-        waiting = [iter(sorted(shown[kind])) for kind in frequent]
+                counts_by_kind.setdefault(kind, []).append((-count, name))
+        frequent = sorted(
+            counts_by_kind, key=lambda kind: (sum(count for count, _ in counts_by_kind[kind]), kind)
+        )
+        waiting = [iter(sorted(counts_by_kind[kind])) for kind in frequent]
         chosen: dict[str, None] = {}
         while waiting:
             for of_kind in list(waiting):
@@ -128,7 +129,9 @@ class Shots(FewShotPrompts):
         source: Task[Any],  # the task whose instances with reference answers can be shots
         mistakes: Mistakes | None = None,  # for ``select: errors``
     ) -> None:
-        self.task, self.section, self.source = task, section, source
+        self.task = task
+        self.section = section
+        self.source = source
         self.lacking = 0  # instances with too few shots, once `check` has run
         self._mistakes = mistakes
         self._chosen: dict[str, tuple[int, ...]] = {}
@@ -137,20 +140,27 @@ class Shots(FewShotPrompts):
             for instance in source.instances()
             if (answer := source.reference(instance)) is not None
         ]
-        self._numbers = {found.instance.id: at for at, found in enumerate(self._candidates)}
+        self._numbers = {
+            candidate.instance.id: number for number, candidate in enumerate(self._candidates)
+        }
         self._passes = cache(self._passing)
         for name in section.ids:
             if name not in self._numbers:
-                said = f"task.shots.ids: no instance {name!r} has a reference answer to show."
-                raise ConfigError(said, nearest(name, self._numbers))
+                problem = f"task.shots.ids: no instance {name!r} has a reference answer to show."
+                raise ConfigError(problem, nearest(name, self._numbers))
         if self._candidates:
-            known = {label for found in self._candidates for label in found.instance.groups}
-            _check_labels("within", section.within, known)
-            _check_labels("across", [section.across] if section.across else [], known)
+            labels = {
+                label for candidate in self._candidates for label in candidate.instance.groups
+            }
+            _check_labels("within", section.within, labels)
+            _check_labels("across", [section.across] if section.across else [], labels)
 
     def _passing(self, number: int) -> bool:
-        found = self._candidates[number]
-        return assess(self.source, found.instance, Reply(found.answer, "stop")).passed is not False
+        candidate = self._candidates[number]
+        return (
+            assess(self.source, candidate.instance, Reply(candidate.answer, "stop")).passed
+            is not False
+        )
 
     def check(self, instances: Iterable[Instance[Any]]) -> None:
         """Build the prompts of all instances, and check their shots.
@@ -159,7 +169,8 @@ class Shots(FewShotPrompts):
             ConfigError: If an instance has too few shots, unless ``allow_fewer`` is set.
             ShotLeaks: If a shot shows an instance's answer.
         """
-        n, lacking = self.section.n, []
+        n = self.section.n
+        lacking = []
         for instance in instances:
             if (count := len(self.of(instance))) < n:
                 lacking.append((instance.id, count))
@@ -183,19 +194,20 @@ class Shots(FewShotPrompts):
         Raises:
             ShotLeaks: If a shot shows the instance's answer.
         """
-        shots, form = self.of(instance), self.section.form
-        asked = self.task.messages(instance, ())
-        parts = [self._example(instance, asked, shot) for shot in shots]
+        shots = self.of(instance)
+        form = self.section.form
+        question = self.task.messages(instance, ())
+        parts = [self._example(instance, question, shot) for shot in shots]
         if form == "task":
-            if (own := self.task.messages(instance, shots)) == asked and shots:
+            if (task_form := self.task.messages(instance, shots)) == question and shots:
                 raise ConfigError("The task has no few-shot form.", "Set task.shots.form to turns.")
-            return own
-        system, asked = _split_system(asked)
+            return task_form
+        system, question = _split_system(question)
         pairs = [(_without_system(prompt, system), answer) for prompt, answer in parts]
         if form == "message":
-            return (*system, Message("user", _one_text(pairs, asked)))
+            return (*system, Message("user", _one_text(pairs, question)))
         turns = [(*prompt, Message("assistant", answer)) for prompt, answer in pairs]
-        return (*system, *chain.from_iterable(turns), *asked)
+        return (*system, *chain.from_iterable(turns), *question)
 
     def of(self, instance: Instance[Any]) -> Sequence[Instance[Any]]:
         """Return an instance's shots: fewer than requested if too few candidates are suitable."""
@@ -205,7 +217,8 @@ class Shots(FewShotPrompts):
 
     def fingerprint(self) -> str:
         """Return a hash of everything that the selection depends on, except the run file."""
-        digest, names = hashlib.sha256(), [found.instance.id for found in self._candidates]
+        digest = hashlib.sha256()
+        names = [candidate.instance.id for candidate in self._candidates]
         for instance, answer, prompt in self._candidates:
             parts: list[Any] = [instance.id, answer, prompt, self._shared_by(instance)]
             if self.section.across is not None:
@@ -217,21 +230,24 @@ class Shots(FewShotPrompts):
         return digest.hexdigest()
 
     def _example(
-        self, instance: Instance[Any], asked: Messages, shot: Instance[Any]
+        self, instance: Instance[Any], instance_prompt: Messages, shot: Instance[Any]
     ) -> tuple[Messages, str]:
         """Return a shot's prompt and answer. Raise ShotLeaks if it shows the instance's answer."""
         source = self.source
-        prompt, answer = source.messages(shot, ()), source.reference(shot)
-        same = shot.id == instance.id or prompt == asked
+        prompt = source.messages(shot, ())
+        answer = source.reference(shot)
+        same = shot.id == instance.id or prompt == instance_prompt
         if same or answer is None or self.task.leaks(instance, shot):
-            said = f"The shot {shot.id!r} reveals the answer to {instance.id!r}, or has none."
-            raise ShotLeaks(said, "This is a bug in the selection of shots: please report it.")
+            problem = f"The shot {shot.id!r} reveals the answer to {instance.id!r}, or has none."
+            raise ShotLeaks(problem, "This is a bug in the selection of shots: please report it.")
         return prompt, answer
 
     def _choose(self, instance: Instance[Any]) -> tuple[int, ...]:
-        section, prompt = self.section, messages_hash(self.task.messages(instance, ()))
+        section = self.section
+        prompt = messages_hash(self.task.messages(instance, ()))
         _check_labels("within", section.within, instance.groups)
-        groups, turns = self._groups.get(self._shared_by(instance), {}), []
+        groups = self._groups.get(self._shared_by(instance), {})
+        turns = []
         for group, order in islice(groups.items(), section.n):
             draw = self._random(instance, "select" if group is None else f"select/{group}")
             drawn = _shuffled(order, draw) if section.select == "random" else order
@@ -248,10 +264,10 @@ class Shots(FewShotPrompts):
         self, instance: Instance[Any], prompt: str, candidates: Iterable[int]
     ) -> Iterator[int]:
         for number in candidates:
-            found = self._candidates[number]
-            if found.instance.id == instance.id or found.prompt == prompt:
+            candidate = self._candidates[number]
+            if candidate.instance.id == instance.id or candidate.prompt == prompt:
                 continue
-            if self.task.leaks(instance, found.instance):
+            if self.task.leaks(instance, candidate.instance):
                 continue
             if self._passes(number):
                 yield number
@@ -262,19 +278,20 @@ class Shots(FewShotPrompts):
         across = self.section.across
         if across is None:
             return {shared: {None: order} for shared, order in self._orders.items()}
-        found: dict[LabelValues, dict[str | None, list[int]]] = {}
+        groups_by_labels: dict[LabelValues, dict[str | None, list[int]]] = {}
         for shared, order in self._orders.items():
             groups: dict[str, list[int]] = {}
             for number in order:
                 if (group := self._candidates[number].instance.groups.get(across)) is not None:
                     groups.setdefault(group, []).append(number)
-            found[shared] = dict(sorted(groups.items()))
-        return found
+            groups_by_labels[shared] = dict(sorted(groups.items()))
+        return groups_by_labels
 
     @cached_property
     def _orders(self) -> dict[LabelValues, list[int]]:
         """The candidates' numbers in selection order, by the values of the ``within`` labels."""
-        candidates, numbers = self._candidates, self._numbers
+        candidates = self._candidates
+        numbers = self._numbers
         orders: dict[LabelValues, list[int]] = {}
         for number in [numbers[name] for name in self.section.ids] or range(len(candidates)):
             orders.setdefault(self._shared_by(candidates[number].instance), []).append(number)
@@ -291,10 +308,10 @@ class Shots(FewShotPrompts):
         return random.Random(f"{self.section.seed}/{what}/{instance.id}")
 
 
-def _check_labels(key: str, wanted: Iterable[str], known: Collection[str]) -> None:
-    for label in wanted:
-        if label not in known:
-            remedy = nearest(label, known) or "Remove it: they have no labels at all."
+def _check_labels(key: str, labels: Iterable[str], existing: Collection[str]) -> None:
+    for label in labels:
+        if label not in existing:
+            remedy = nearest(label, existing) or "Remove it: they have no labels at all."
             raise ConfigError(f"task.shots.{key}: the instances have no label {label!r}.", remedy)
 
 
@@ -308,25 +325,27 @@ def _shuffled(order: Sequence[int], rng: random.Random) -> Iterator[int]:
 
 
 def _split_system(messages: Messages) -> tuple[Messages, Messages]:
-    first = next((n for n, found in enumerate(messages) if found.role != "system"), len(messages))
+    first = next(
+        (n for n, message in enumerate(messages) if message.role != "system"), len(messages)
+    )
     return messages[:first], messages[first:]
 
 
 def _without_system(prompt: Messages, system: Messages) -> Messages:
-    own, turns = _split_system(prompt)
-    if own and own != system:
+    shot_system, turns = _split_system(prompt)
+    if shot_system and shot_system != system:
         problem = "task.shots: a shot's system message differs from the instance's."
         raise ConfigError(problem, "Set within to a label, so that the shots share it.")
     return turns
 
 
-def _one_text(shots: Sequence[tuple[Messages, str]], asked: Messages) -> str:
-    prompts = [*(prompt for prompt, _ in shots), asked]
+def _one_text(shots: Sequence[tuple[Messages, str]], question: Messages) -> str:
+    prompts = [*(prompt for prompt, _ in shots), question]
     if any(len(prompt) != 1 or prompt[0].role != "user" for prompt in prompts):
         problem = "task.shots: form 'message' cannot hold prompts of several turns."
         raise ConfigError(problem, "Set task.shots.form to turns.")
     pairs = [f"{prompt[0].content}\n{answer}\n\n" for prompt, answer in shots]
-    return "".join((*pairs, asked[0].content))
+    return "".join((*pairs, question[0].content))
 
 
 def build_shots(
@@ -349,11 +368,12 @@ def build_shots(
     mistakes = None
     if section.run is not None:
         simulated = run.model.backend == "simulated"
-        runs, key = settings.runs_dir, "task.shots.run"
+        runs = settings.runs_dir
+        key = "task.shots.run"
         earlier = other_run(runs, section.run, task, key, simulated=simulated)
-        own = earlier.path.resolve() == folder.path.resolve()
-        if own or section.run in siblings:
-            which = "this run itself" if own else "a variant of the same file"
+        is_this_run = earlier.path.resolve() == folder.path.resolve()
+        if is_this_run or section.run in siblings:
+            which = "this run itself" if is_this_run else "a variant of the same file"
             problem = f"{key}: {section.run!r} is {which}, whose errors may still change."
             raise ConfigError(problem, "Name an earlier run of another file.")
         if not earlier.begun() or earlier.read_config().task.name != run.task.name:

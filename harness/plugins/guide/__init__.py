@@ -8,7 +8,7 @@ plugin = Plugin(
         "init": Verb(
             summary="Write the files of your first benchmark.",
             heading="Run",
-            place=".starter_files:init",
+            place=".pages:init",
         ),
         "docs": Verb(
             summary="List the pages of the documentation, or show one.",

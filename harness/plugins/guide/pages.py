@@ -1,4 +1,4 @@
-"""`harness docs`: the documentation's pages, which are part of the package."""
+"""`harness docs` and `harness init`: the documentation's pages, and the files to start from."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +12,7 @@ from harness.cli.options import JsonFormat
 from harness.config.shipped import ROOTS
 from harness.errors import ConfigError, nearest
 from harness.report.text import printable
+from harness.store.files import make_folder, write_whole
 from harness.terminal.console import output, say, show_facts, show_listing
 
 MOST_FOUND = 15  # sections that a search lists
@@ -30,7 +31,8 @@ def docs(
         words: A page, such as how_to or docs/how_to.md. If there is no such page, the sections that
             contain all of the words are listed, best first.
     """
-    pages, page = _pages(), " ".join(words or ())
+    pages = _pages()
+    page = " ".join(words or ())
     if not page:
         titles = {name: _title(name, path) for name, path in pages.items()}
         if form == "json":
@@ -76,7 +78,9 @@ def _search(pages: Mapping[str, Path], words: Sequence[str]) -> dict[str, str]:
 
 
 def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
-    heading, lines, code = "", list[str](), False
+    heading = ""
+    lines = list[str]()
+    code = False
     for line in text.splitlines():
         code ^= line.startswith("```")
         if line.startswith("#") and not code:
@@ -102,3 +106,33 @@ def _title(name: str, path: Path) -> str:
         return "Base classes of plug-ins: their methods, arguments and defaults"
     with path.open(encoding="utf-8") as file:
         return next((line[2:].strip() for line in file if line.startswith("# ")), "")
+
+
+STARTER = Path(__file__).with_name("starter")
+SLURM = "slurm"  # subfolder with batch files
+
+
+def init(folder: Annotated[Path, typer.Argument(metavar="FOLDER")] = Path()) -> None:
+    """Write the files of a first benchmark: a run file, rows and a check.
+
+    'harness init slurm' writes batch files for Slurm to this folder instead.
+
+    Args:
+        folder: The folder to write to, created if it is missing; no file is replaced.
+    """
+    slurm = folder == Path(SLURM)
+    source, folder = (STARTER / SLURM, Path()) if slurm else (STARTER, folder)
+    files = sorted(path for path in source.iterdir() if path.name.startswith("my_"))
+    if taken := [path.name for path in files if (folder / path.name).exists()]:
+        problem = f"{folder / taken[0]} exists, and would be replaced."
+        raise ConfigError(problem, "Remove it, or name another folder: harness init FOLDER.")
+    make_folder(folder)
+    for path in files:
+        write_whole(folder / path.name, path.read_bytes())
+    say(f"Written: {', '.join(str(folder / path.name) for path in files)}")
+    if slurm:
+        say("Next: set the run file and the resources in one of them, then: sbatch my_array.sbatch")
+        return
+    enter = "" if folder == Path() else f"cd {folder} && "
+    say(f"Next: {enter}harness run my_run.yaml     (offline; change the rows, then the model)")
+    say("Then: harness report my_run     (a page with every answer)")

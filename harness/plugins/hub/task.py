@@ -113,13 +113,13 @@ class HubDataset:
             split = self.split or ("test" if "test" in splits else splits[0])
             part = "[" in split  # which cannot be streamed
             streaming = (self.streaming or self._local is not None) and not part
-            found = library.load_dataset(name=subset, split=split, streaming=streaming, **source)
+            loaded = library.load_dataset(name=subset, split=split, streaming=streaming, **source)
             media = [
                 name
-                for name, feature in (found.features or {}).items()
+                for name, feature in (loaded.features or {}).items()
                 if type(feature).__name__ in MEDIA
             ]
-            return found.remove_columns(media)
+            return loaded.remove_columns(media)
 
     def _check(self, key: str, given: str | None, names: list[str], default: str = "") -> None:
         listed = ", ".join(map(str, names[:20]))
@@ -152,12 +152,12 @@ class HubDataset:
 
     def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield (location, row) for each row, with JSON values, labels by name, and ``columns``."""
-        found = self._loaded
-        features = found.features or {}
+        loaded = self._loaded
+        features = loaded.features or {}
         names = {key: one.names for key, one in features.items() if hasattr(one, "names")}
         number = 0
         with self._clear_errors():
-            for number, values in enumerate(found, start=1):
+            for number, values in enumerate(loaded, start=1):
                 where = f"{self.name}, row {number}"
                 renamed = {key: values.get(column) for key, column in self.columns.items()}
                 with raised_as(DataInvalid, f"{where}: "):
@@ -199,12 +199,12 @@ def _hash_of(path: Path) -> str:
     """Return the hash of a file, or of all files in a folder except hidden ones."""
     if path.is_file():
         return sha256(path)
-    found = hashlib.sha256()
-    for one in sorted(path.rglob("*")):
-        name = one.relative_to(path)
-        if one.is_file() and not any(part.startswith(".") for part in name.parts):
-            found.update(f"{name.as_posix()}\n{sha256(one)}\n".encode())
-    return found.hexdigest()
+    digest = hashlib.sha256()
+    for file in sorted(path.rglob("*")):
+        name = file.relative_to(path)
+        if file.is_file() and not any(part.startswith(".") for part in name.parts):
+            digest.update(f"{name.as_posix()}\n{sha256(file)}\n".encode())
+    return digest.hexdigest()
 
 
 class HubTask(RowsTask):

@@ -68,7 +68,8 @@ def load(spec: str, args: dict[str, Any]) -> list[InspectSample]:
         ExecutionRefused: If these are not tasks of an installed package, and the command only reads
             runs.
     """
-    file, package = spec.partition("@")[0], spec.partition("/")[0]
+    file = spec.partition("@")[0]
+    package = spec.partition("/")[0]
     installed = entry_points(group="inspect_ai").names
     if Path(file).exists() or package not in installed:
         check_execution(file)
@@ -78,15 +79,15 @@ def load(spec: str, args: dict[str, Any]) -> list[InspectSample]:
         tasks = loader.load_tasks([spec], args)
     if not tasks:
         raise DataMissing(f"Inspect finds no task {spec!r}.", "Write FILE.py or FILE.py@NAME.")
-    found = []
+    samples = []
     for task in tasks:
         parts = _parts(task)
         for number, sample in enumerate(task.dataset, start=1):
             _refuse(f"Inspect's task {task.name!r}, sample {number}", sample)
             if sample.id is None:
                 sample.id = number
-            found.append(InspectSample(parts, sample))
-    return found
+            samples.append(InspectSample(parts, sample))
+    return samples
 
 
 def _parts(task: Any) -> InspectTaskParts:
@@ -107,10 +108,10 @@ def _parts(task: Any) -> InspectTaskParts:
     return InspectTaskParts(task.name, solvers, scorers, task.config)
 
 
-def _refuse(where: str, one: Any) -> None:
+def _refuse(where: str, part: Any) -> None:
     """Raise ConfigError if a task or sample needs a feature that the harness does not have."""
     for name, what in NEEDS.items():
-        if getattr(one, name, None):
+        if getattr(part, name, None):
             raise _refused(where, what)
 
 
@@ -122,7 +123,7 @@ def _refused(where: str, what: str) -> HarnessError:
 def _chained(solver: Any) -> list[Any]:
     chain = import_extra("inspect_ai.solver._chain", "inspect").Chain
     if isinstance(solver, chain | list):
-        return [part for one in solver for part in _chained(one)]
+        return [part for inner in solver for part in _chained(inner)]
     return [solver]
 
 
@@ -143,20 +144,20 @@ class _Asked(BaseException):  # no solver catches it
         self.state = state
 
 
-def asked(one: InspectSample) -> tuple[Message, ...]:
+def asked(sample: InspectSample) -> tuple[Message, ...]:
     """Return the messages for which a sample's solvers generate an answer."""
 
     async def generate(state: Any, *args: Any, **options: Any) -> Any:
         raise _Asked(state)
 
     try:
-        _solved(one, generate)
+        _solved(sample, generate)
     except _Asked as found:
-        return tuple(_message(one, message) for message in found.state.messages)
-    raise ConfigError(f"{_where(one)}: its solvers do not ask the model.")
+        return tuple(_message(sample, message) for message in found.state.messages)
+    raise ConfigError(f"{_where(sample)}: its solvers do not ask the model.")
 
 
-def scores(one: InspectSample, text: str) -> dict[str, tuple[Score, str | None]]:
+def scores(sample: InspectSample, text: str) -> dict[str, tuple[Score, str | None]]:
     """Return each scorer's score of an answer, and the part of the answer that it scored.
 
     The part is None if it is unknown. A scorer with several values has a score for each
@@ -164,31 +165,31 @@ def scores(one: InspectSample, text: str) -> dict[str, tuple[Score, str | None]]
     value.
     """
     output = import_extra("inspect_ai.model", "inspect").ModelOutput
-    target = import_extra("inspect_ai.scorer", "inspect").Target(one.sample.target)
+    target = import_extra("inspect_ai.scorer", "inspect").Target(sample.sample.target)
 
     async def generate(state: Any, *args: Any, **options: Any) -> Any:
         state.output = output.from_content(MODEL, text)
         state.messages.append(state.output.message)
         return state
 
-    found: dict[str, tuple[Score, str | None]] = {}
-    for name, scorer in one.task.scorers.items():
+    scores_by_name: dict[str, tuple[Score, str | None]] = {}
+    for name, scorer in sample.task.scorers.items():
         try:
             with calling(f"The scorer {name!r}"):
-                theirs = _result(scorer(_solved(one, generate), target))
+                theirs = _result(scorer(_solved(sample, generate), target))
         except ConfigError as error:
-            found[name] = Score(None, None, error.message), None
+            scores_by_name[name] = Score(None, None, error.message), None
             continue
         if theirs is None:
-            found[name] = Score(None, None, "The scorer gives no score."), None
+            scores_by_name[name] = Score(None, None, "The scorer gives no score."), None
             continue
         values = theirs.value
         if not isinstance(values, dict) or not values:
             values = {"": values}
         for key, value in values.items():
             score = _score(value, theirs.explanation or "")
-            found[f"{name}.{key}" if key else name] = score, theirs.answer
-    return found
+            scores_by_name[f"{name}.{key}" if key else name] = score, theirs.answer
+    return scores_by_name
 
 
 def _score(value: Any, reason: str) -> Score:
@@ -204,25 +205,25 @@ def _score(value: Any, reason: str) -> Score:
     return Score(None, None, f"The scorer's value is not a number: {value!r:.80}.")
 
 
-def _solved(one: InspectSample, generate: Any) -> Any:
+def _solved(inspect_sample: InspectSample, generate: Any) -> Any:
     """Return the state after all solvers, which call ``generate`` for the answer."""
     model = import_extra("inspect_ai.model", "inspect")
-    given = one.sample.model_copy(deep=True)  # solvers change messages
-    messages = given.input
+    sample = inspect_sample.sample.model_copy(deep=True)  # solvers change messages
+    messages = sample.input
     if isinstance(messages, str):
         messages = [model.ChatMessageUser(content=messages)]
     state = import_extra("inspect_ai.solver", "inspect").TaskState(
         model=model.ModelName(MODEL),
-        sample_id=given.id,
+        sample_id=sample.id,
         epoch=1,
-        input=given.input,
+        input=sample.input,
         messages=messages,
-        target=import_extra("inspect_ai.scorer", "inspect").Target(given.target),
-        choices=given.choices,
-        metadata=given.metadata or {},
+        target=import_extra("inspect_ai.scorer", "inspect").Target(sample.target),
+        choices=sample.choices,
+        metadata=sample.metadata or {},
     )
-    with calling(f"{_where(one)}: a solver"):
-        for solver in one.task.solvers:
+    with calling(f"{_where(inspect_sample)}: a solver"):
+        for solver in inspect_sample.task.solvers:
             state = _result(solver(state, generate))
     return state
 
@@ -240,16 +241,16 @@ def _result(work: Coroutine[Any, Any, Any]) -> Any:
     raise ConfigError("It waits for a model, a sandbox or the network, which it cannot have here.")
 
 
-def _message(one: InspectSample, message: Any) -> Message:
+def _message(sample: InspectSample, message: Any) -> Message:
     if not isinstance(message.content, str) or message.role == "tool":
-        raise ConfigError(f"{_where(one)} has a message that is not text.")
+        raise ConfigError(f"{_where(sample)} has a message that is not text.")
     if getattr(message, "tool_calls", None):
-        raise ConfigError(f"{_where(one)} has a message with tool calls.")
+        raise ConfigError(f"{_where(sample)} has a message with tool calls.")
     return Message(message.role, message.content)
 
 
-def _where(one: InspectSample) -> str:
-    return f"Inspect's task {one.task.name!r}, sample {one.sample.id!r}"
+def _where(inspect_sample: InspectSample) -> str:
+    return f"Inspect's task {inspect_sample.task.name!r}, sample {inspect_sample.sample.id!r}"
 
 
 MAX_TOKENS = 2048  # Inspect's default for providers that need a limit
@@ -282,23 +283,23 @@ class InspectTask(Task[InspectSample]):
 
     def instances(self) -> Iterator[One]:
         """Yield the samples in order, with the group ``task``."""
-        several = len({one.task.name for one in self._samples}) > 1
-        for one in self._samples:
-            name = f"{one.task.name}/{one.sample.id}" if several else str(one.sample.id)
-            yield Instance(name, one, {"task": one.task.name})
+        several = len({sample.task.name for sample in self._samples}) > 1
+        for sample in self._samples:
+            name = f"{sample.task.name}/{sample.sample.id}" if several else str(sample.sample.id)
+            yield Instance(name, sample, {"task": sample.task.name})
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return Inspect's version, and hashes of the task's file and of all samples."""
-        found = hashlib.sha256()
-        for one in self._samples:
-            prompt = [(message.role, message.content) for message in asked(one)]
-            given = one.sample.target, one.sample.choices, one.sample.metadata
-            part = json.dumps([one.task.name, one.sample.id, prompt, given], default=str)
-            found.update(part.encode(errors="surrogatepass"))
+        digest = hashlib.sha256()
+        for sample in self._samples:
+            prompt = [(message.role, message.content) for message in asked(sample)]
+            fields = sample.sample.target, sample.sample.choices, sample.sample.metadata
+            part = json.dumps([sample.task.name, sample.sample.id, prompt, fields], default=str)
+            digest.update(part.encode(errors="surrogatepass"))
         path = Path(self._name.partition("@")[0])
         code = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
         version = import_extra("inspect_ai", "inspect").__version__
-        return {"inspect": version, "task_sha256": code, "dataset_sha256": found.hexdigest()}
+        return {"inspect": version, "task_sha256": code, "dataset_sha256": digest.hexdigest()}
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return the messages for which the task's solvers generate an answer.
@@ -310,7 +311,8 @@ class InspectTask(Task[InspectSample]):
     @override
     def adapted_request(self, instance: One, request: Request) -> Request:
         """Return a request with the task's parameters, except those that the run file sets."""
-        config, decoding = instance.data.task.config, request.decoding
+        config = instance.data.task.config
+        decoding = request.decoding
         theirs = {
             "max_tokens": config.max_tokens or MAX_TOKENS,
             "temperature": config.temperature,
@@ -335,8 +337,8 @@ class InspectTask(Task[InspectSample]):
     @override
     def extracted(self, instance: One, text: str) -> str | None:
         """Return the part that the first scorer read, or None if it is all the text or unknown."""
-        found = next(iter(scores(instance.data, text).values()))[1]
-        return None if found == text else found
+        part = next(iter(scores(instance.data, text).values()))[1]
+        return None if part == text else part
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Return a message that the answer is wrong."""

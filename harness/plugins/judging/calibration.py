@@ -12,16 +12,16 @@ from harness.plugins.report.figures.plot import Runs, Sheet, alt
 from harness.report.runs import run_title
 
 
-def calibration_figure(found: JudgeValidation) -> Figure | None:
+def calibration_figure(validation: JudgeValidation) -> Figure | None:
     """Draw a judge's calibration curve, or return None without probabilities."""
     headings = ("probability of yes", "mean", "reference says yes", "95% interval", "n")
     sheet = Sheet(Runs.of([]), *headings)
-    for one in found.calibration.bins:
-        if one.n:
-            low, high = one.yes.ci95 or (None, None)
-            texts = [number(one.mean_probability), number(one.yes.mean), interval(one.yes.ci95)]
-            texts = [f"{one.low:g}-{one.high:g}", *texts, f"{one.n:,}"]
-            sheet.add("", texts, at=one.mean_probability, value=one.yes.mean, low=low, high=high)
+    for bin_ in validation.calibration.bins:
+        if bin_.n:
+            low, high = bin_.yes.ci95 or (None, None)
+            texts = [number(bin_.mean_probability), number(bin_.yes.mean), interval(bin_.yes.ci95)]
+            texts = [f"{bin_.low:g}-{bin_.high:g}", *texts, f"{bin_.n:,}"]
+            sheet.add("", texts, at=bin_.mean_probability, value=bin_.yes.mean, low=low, high=high)
     if not sheet.rows:
         return None
     unit = alt.Scale(domain=[0, 1], nice=False, padding=8)
@@ -37,8 +37,8 @@ def calibration_figure(found: JudgeValidation) -> Figure | None:
         "its 95% interval. On the dashed line the probabilities are calibrated; below it the judge "
         "says yes too readily."
     )
-    marks = "".join(f" [{mark}]" for mark in found.marks)
-    title = f"Calibration of {found.judge} against {found.reference}{marks}"
+    marks = "".join(f" [{mark}]" for mark in validation.marks)
+    title = f"Calibration of {validation.judge} against {validation.reference}{marks}"
     return sheet.figure("calibration", title, caption, chart)
 
 

@@ -21,6 +21,8 @@ from harness.analysis.metrics import Statistic
 from harness.datasets.rows import rows
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugins.judging.validation import cohens_kappa
+from harness.report.table import Note, Table, TableDocument, table
+from harness.report.text import percent
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex, read_instance
 
@@ -60,8 +62,8 @@ def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> li
     if (verdicts == NOT_JUDGED).all():
         raise DataMissing(f"The run {run!r} has no verdicts, so no failures.", "Name a checker.")
     if label and label not in index.attempts.labels():
-        known = f"Its labels: {', '.join(sorted(index.attempts.labels()))}."
-        raise ConfigError(f"--by: instances of the run {run!r} have no label {label!r}.", known)
+        remedy = f"Its labels: {', '.join(sorted(index.attempts.labels()))}."
+        raise ConfigError(f"--by: instances of the run {run!r} have no label {label!r}.", remedy)
     by_group: dict[str, list[_Failed]] = defaultdict(list)
     for line in read_deciding(index, _Failed, last[verdicts == 0]):
         by_group[line.groups.get(label, "")].append(line)
@@ -69,16 +71,22 @@ def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> li
         raise DataMissing(f"No answer of the run {run!r} failed.", "There is nothing to label.")
     chosen = random.Random(seed)
     return [
-        Failure(run, one.instance, one.sample, group, _prompt(attempts, one), one.text or "", why)
+        Failure(
+            run, line.instance, line.sample, group, _prompt(attempts, line), line.text or "", why
+        )
         for group, failed in sorted(by_group.items())
-        for one in chosen.sample(failed, min(n, len(failed)))
-        for why in [reasons(one.scores)]
+        for line in chosen.sample(failed, min(n, len(failed)))
+        for why in [reasons(line.scores)]
     ]
 
 
 def _prompt(attempts: Path, failed: _Failed) -> str:
-    own = (one for one in read_instance(attempts, failed.instance) if one.sample == failed.sample)
-    return str(next(own).request["messages"][-1]["content"])
+    attempts_of_sample = (
+        attempt
+        for attempt in read_instance(attempts, failed.instance)
+        if attempt.sample == failed.sample
+    )
+    return str(next(attempts_of_sample).request["messages"][-1]["content"])
 
 
 def write_sheet(failures: Iterable[Failure]) -> str:
@@ -120,8 +128,8 @@ def tally(first: Sequence[Failure], second: Sequence[Failure] | None = None) -> 
     for failure in first:
         if kind := _kind(failure):
             labels[kind][failure.group] += 1
-    ordered = sorted(labels.items(), key=lambda one: (-one[1].total(), one[0]))
-    unlabelled = len(first) - sum(own.total() for own in labels.values())
+    ordered = sorted(labels.items(), key=lambda item: (-item[1].total(), item[0]))
+    unlabelled = len(first) - sum(counts.total() for counts in labels.values())
     agreement = None if second is None else _agreement(first, second)
     return ErrorTally(labels=dict(ordered), unlabelled=unlabelled, agreement=agreement)
 
@@ -131,15 +139,50 @@ def _kind(failure: Failure) -> str:
 
 
 def _agreement(first: Sequence[Failure], second: Sequence[Failure]) -> Statistic:
-    others = {(one.run, one.instance, one.sample): _kind(one) for one in second}
+    others = {(failure.run, failure.instance, failure.sample): _kind(failure) for failure in second}
     pairs = [
-        (_kind(failure), other, failure.instance)
+        (_kind(failure), second_kind, failure.instance)
         for failure in first
-        if (other := others.get((failure.run, failure.instance, failure.sample))) and _kind(failure)
+        if (second_kind := others.get((failure.run, failure.instance, failure.sample)))
+        and _kind(failure)
     ]
     if not pairs:
         raise ConfigError("The two sheets have no labelled failure in common.")
     kinds = sorted({kind for *both, _ in pairs for kind in both})
-    one, two = (np.array([kinds.index(pair[side]) for pair in pairs]) for side in (0, 1))
+    first_kinds, second_kinds = (
+        np.array([kinds.index(pair[side]) for pair in pairs]) for side in (0, 1)
+    )
     _, cluster = np.unique([instance for *_, instance in pairs], return_inverse=True)
-    return cohens_kappa(one, two, cluster)
+    return cohens_kappa(first_kinds, second_kinds, cluster)
+
+
+def error_document(analysis: ErrorTally) -> TableDocument:
+    """Build an error analysis: kinds of error by group, and the agreement of two annotators."""
+    groups = sorted({group for counts in analysis.labels.values() for group in counts})
+    total = sum(sum(counts.values()) for counts in analysis.labels.values())
+    rows = []
+    for kind, counts in analysis.labels.items():
+        n = sum(counts.values())
+        rows.append(
+            [kind, n, percent(n, total), *(counts.get(group, 0) for group in groups if group)]
+        )
+    columns = "kind of error", "failures", "share", *filter(None, groups)
+    parts: list[Table | Note] = [table(columns, rows)]
+    if analysis.unlabelled:
+        parts.append(Note(f"Not labelled, and not counted: {analysis.unlabelled:,}.", "yellow"))
+    if analysis.agreement is not None:
+        figures = "agreement", "value ± s.e.", "95%", "n"
+        parts.append(
+            table(
+                figures,
+                [
+                    [
+                        "Cohen's kappa",
+                        analysis.agreement,
+                        analysis.agreement.ci95,
+                        analysis.agreement.n,
+                    ]
+                ],
+            )
+        )
+    return TableDocument(parts=parts, data=analysis)

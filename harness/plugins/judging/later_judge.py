@@ -23,15 +23,15 @@ from harness.engine.dry_run import EstimateRange, JudgeCalls, cached_replies
 from harness.engine.judges import JudgeModel, Judges, build_judge, check_panels, judge_warnings
 from harness.engine.judging import Judging, OwedJudgements
 from harness.engine.models import Model, ModelBuilder, Resources, check_prices, worker_count
-from harness.engine.other_runs import data_difference
 from harness.engine.plan import HeldInstances
 from harness.engine.progress import Ending, Listener, Tally
 from harness.engine.reasoning import RecordedAnswers
-from harness.engine.resolving import build_task, resolved_judge
+from harness.engine.resolving import build_task, data_difference, resolved_judge
 from harness.engine.session import open_session
 from harness.engine.turns import answered, most_turns
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.plugin_loader import without_removed
+from harness.plugins.judging.recorded_references import Unit, read_units, record_references
 from harness.ports import Task
 from harness.records import Attempt, Instance, Request
 from harness.scoring.reasoning import KEEP, Reasoning
@@ -49,8 +49,7 @@ from harness.store.index import AttemptIndex, count_redraws, lacks_judgements
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgements import JudgementOutcome, RegisteredJudge, read_register
 from harness.store.lost_lines import refuse_changed, refuse_changed_settings
-from harness.store.references import Unit, read_units, record_references, references_folder
-from harness.store.run_folder import JUDGEMENTS, JUDGES, RunFolder
+from harness.store.run_folder import JUDGEMENTS, JUDGES, RunFolder, references_folder
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -88,8 +87,8 @@ class LaterJudge:
         """Yield (judge name, warning) for each warning of the judge about the run's instances."""
         if self.judges.models:
             units = read_units(self.folder.attempts)
-            known = [one for one in self.data if one.id in units]
-            yield from judge_warnings(self.judges.models, known)
+            present = [instance for instance in self.data if instance.id in units]
+            yield from judge_warnings(self.judges.models, present)
 
     def owed(self, retried: Collection[JudgementOutcome] = ()) -> Iterator[Sequence[Request]]:
         """Yield the judge's first requests about each answer that it has yet to judge.
@@ -101,8 +100,8 @@ class LaterJudge:
         (judge,) = self.judges.models
         place = references_folder(self.folder) if self.references else self.folder
         if judge.name in read_register(place.path).judges:
-            owed = OwedJudgements(place.attempts, [judge.name], self.reasoning, retried)
-            for work in owed.work(self.judges.task, self.data):
+            missing = OwedJudgements(place.attempts, [judge.name], self.reasoning, retried)
+            for work in missing.work(self.judges.task, self.data):
                 redraw = work.judges[judge.name]
                 yield judge.requests(work.instance, work.answer, redraw=redraw)
         elif self.references:
@@ -130,10 +129,10 @@ class LaterJudge:
         seen = set[str]()
         with cached_replies([self.model], self.settings) as reply:
             run_id = self.folder.run_id()
-            calls = JudgeCalls.of(judge, lambda name: reply(name) is not None, run_id)
+            calls = JudgeCalls(judge, lambda name: reply(name) is not None, run_id)
             for requests in self.owed(retried):
                 calls.add(requests, seen)
-        return round(calls.total.calls.high), calls.total.usd
+        return round(calls.total.calls.high), calls.total.usd or EstimateRange()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +148,16 @@ class JudgingEnd:
 
 def registered_section(folder: RunFolder, name: str) -> JudgeSection | PanelSection | None:
     """Return the section of a judge or panel of the run, or None if the name is unknown."""
-    found = read_register(folder.path).judges.get(name)
-    return None if found is None else _registered(folder, found, section_type(found.section))
+    judge = read_register(folder.path).judges.get(name)
+    return None if judge is None else _registered(folder, judge, section_type(judge.section))
 
 
 def _registered(folder: RunFolder, judge: RegisteredJudge, section: type[S]) -> S:
     path = folder.path / JUDGES
-    known = without_removed(judge.section)
-    return validated(section, known, str(path), "Remove it, then run or judge again.")
+    section_without_removed = without_removed(judge.section)
+    return validated(
+        section, section_without_removed, str(path), "Remove it, then run or judge again."
+    )
 
 
 def section_type(tree: Mapping[str, Any]) -> type[JudgeSection] | type[PanelSection]:
@@ -179,7 +180,9 @@ def prepare_judge(
     """
     section = resolved_judge(section)
     task = _task_of(folder, settings, [section])
-    run, data, resources = folder.read_config(), HeldInstances(task), Resources(settings)
+    run = folder.read_config()
+    data = HeldInstances(task)
+    resources = Resources(settings)
     before = read_register(folder.path).judges.get(section.as_)
     differing: list[str] = []
     if before is not None:
@@ -215,8 +218,8 @@ def prepare_panel(
 ) -> LaterJudge:
     """Check a panel of a run's judges. If ``references``, it is to judge the reference answers."""
     task = _task_of(folder, settings)
-    known = read_register(folder.path).judges
-    judges = {name: one for name, one in known.items() if not one.members}
+    registered = read_register(folder.path).judges
+    judges = {name: judge for name, judge in registered.items() if not judge.members}
     try:
         section.check_members(judges)
     except ValueError as error:
@@ -224,7 +227,7 @@ def prepare_panel(
             f"The run {folder.name!r}: {error}.", f"Its judges: {', '.join(judges) or 'none'}."
         ) from None
     check_panels([section], judges)
-    before = known.get(section.as_)
+    before = registered.get(section.as_)
     if before is not None and dict(before.section) != section.model_dump(mode="json"):
         raise RunConflict(f"The run {folder.name!r} has a different judge {section.as_!r}.", RENAME)
     panel = Judges(task, [], [section])
@@ -250,7 +253,8 @@ async def judge_later(
     job: LaterJudge, listener: Listener | None = None, retried: Collection[JudgementOutcome] = ()
 ) -> JudgingEnd:
     """Make judgements that are missing, failed or in ``retried``, and update the run's metrics."""
-    folder, place = job.folder, job.folder
+    folder = job.folder
+    place = job.folder
     if not job.references or references_folder(folder).path.exists():
         refuse_changed_settings(folder.path)
     models = [judge.model for judge in job.judges.models]
@@ -265,9 +269,16 @@ async def judge_later(
             record_states(folder.path, file_states(folder.path, [JUDGEMENTS], grow=True))
         try:
             # New judgements also affect the panels that include the judge.
-            known = read_register(folder.path).judges.values()
-            including = [one for one in known if job.name in one.members]
-            panels = [_registered(folder, one, PanelSection) for one in including]
+            registered = read_register(folder.path).judges.values()
+            including = [
+                registered_judge
+                for registered_judge in registered
+                if job.name in registered_judge.members
+            ]
+            panels = [
+                _registered(folder, registered_judge, PanelSection)
+                for registered_judge in including
+            ]
             judges = combined = replace(job.judges, panels=job.judges.panels or panels)
             if job.references:
                 place, combined = _write_references(job, judges)
@@ -297,16 +308,19 @@ async def judge_later(
             write_whole(folder.metrics, to_json(metrics))
             record_states(folder.path, file_states(folder.path, RESULTS))
     left = tally.left - waiting
-    gone = left if not session.stop.requested else 0
-    ended: Ending = "finished" if left == gone else session.ended
-    return JudgingEnd(ended, tally, gone, waiting, metrics)
+    lost_instances = left if not session.stop.requested else 0
+    ended: Ending = "finished" if left == lost_instances else session.ended
+    return JudgingEnd(ended, tally, lost_instances, waiting, metrics)
 
 
 def _write_references(job: LaterJudge, judges: Judges) -> tuple[RunFolder, Judges]:
     """Write reference answers to a folder. Return it and the judges that can score them."""
     place = references_folder(job.folder)
-    known = {*read_register(place.path).judges, *(one.name for one in judges.models)}
-    whole = [panel for panel in judges.panels if known.issuperset(panel.of)]
+    judge_names = {
+        *read_register(place.path).judges,
+        *(judge_model.name for judge_model in judges.models),
+    }
+    complete = [panel for panel in judges.panels if judge_names.issuperset(panel.of)]
     for judge in judges.models:
         references = [(unit, text) for _, unit, text in _references(job, judge)]
         if not references:
@@ -316,10 +330,10 @@ def _write_references(job: LaterJudge, judges: Judges) -> tuple[RunFolder, Judge
                 "Omit --gold to judge the run's own answers.",
             )
         record_references(place, references)
-    if not (judges.models or whole):
+    if not (judges.models or complete):
         problem = "The judges of the panel have not all judged the reference answers."
         raise DataMissing(problem, "Run each of these judges first: harness judge … --gold.")
-    scoring = replace(judges, panels=whole)
+    scoring = replace(judges, panels=complete)
     scoring.register(place, later=True)
     return place, scoring
 

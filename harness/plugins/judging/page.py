@@ -17,13 +17,13 @@ from harness.analysis.breakdown import value_of
 from harness.analysis.constraints import table_line
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.errors import ConfigError
-from harness.plugins.judging.documents import validation_document
 from harness.plugins.judging.references import changed_labels, kept_labels
 from harness.plugins.judging.validation import (
     PEOPLE,
     JudgeValidation,
     against_people,
     against_rules,
+    validation_document,
 )
 from harness.plugins.report.figure import Figure
 from harness.plugins.report.runs import NOT_VALIDATED, ReportSection
@@ -71,20 +71,20 @@ def read_panels(index: AttemptIndex) -> list[PanelFindings]:
             votes = _votes(score) if name.startswith(panels) else ()
             for place, (passed, of_judges) in enumerate(votes):
                 row = f"{line.instance}\0{place}"
-                said = {judge: vote for judge, vote in of_judges.items() if vote is not None}
-                shares = {("yes", judge): vote for judge, vote in said.items()}
+                decided = {judge: vote for judge, vote in of_judges.items() if vote is not None}
+                shares = {("yes", judge): vote for judge, vote in decided.items()}
                 if passed is not None:
-                    shares |= {("agrees", judge): vote is passed for judge, vote in said.items()}
-                if len(said) > 1:
-                    shares["split", ""] = len(set(said.values())) > 1
+                    shares |= {("agrees", judge): vote is passed for judge, vote in decided.items()}
+                if len(decided) > 1:
+                    shares["split", ""] = len(set(decided.values())) > 1
                 for key, share in shares.items():
-                    one = table_line(row, line.sample, line.cluster, {}, share)
-                    tables[name][key].add(one)
-    return [_findings(name, own) for name, own in tables.items()]
+                    table_row = table_line(row, line.sample, line.cluster, {}, share)
+                    tables[name][key].add(table_row)
+    return [_findings(name, tables_of_score) for name, tables_of_score in tables.items()]
 
 
 def _findings(score: str, tables: Mapping[tuple[str, str], TableBuilder]) -> PanelFindings:
-    share = {key: value_of(one.table()[0], PASS_RATE) for key, one in tables.items()}
+    share = {key: value_of(builder.table()[0], PASS_RATE) for key, builder in tables.items()}
     nothing = SampleStatistic()
     members = [
         PanelMember(judge=judge, yes=yes, agrees=share.get(("agrees", judge), nothing))
@@ -96,12 +96,14 @@ def _findings(score: str, tables: Mapping[tuple[str, str], TableBuilder]) -> Pan
 
 def _votes(score: Score) -> Iterator[tuple[bool | None, dict[str, bool | None]]]:
     criteria = score.details.get("constraints", [])
-    for one in criteria if isinstance(criteria, list) else ():
-        if isinstance(one, dict) and isinstance(votes := one.get("panel"), dict):
-            yield one.get("passed"), {judge: _verdict(vote) for judge, vote in votes.items()}
+    for entry in criteria if isinstance(criteria, list) else ():
+        if isinstance(entry, dict) and isinstance(votes := entry.get("panel"), dict):
+            yield entry.get("passed"), {judge: _verdict(vote) for judge, vote in votes.items()}
     if isinstance(votes := score.details.get("panel"), dict) and score.passed is not None:
-        said = {judge: vote if isinstance(vote, bool) else None for judge, vote in votes.items()}
-        yield score.passed, said
+        verdicts = {
+            judge: vote if isinstance(vote, bool) else None for judge, vote in votes.items()
+        }
+        yield score.passed, verdicts
 
 
 def _verdict(vote: Any) -> bool | None:
@@ -164,7 +166,9 @@ class JudgeFindings(ReportSection):
             for validation in self.validations
             if validation.judge == judge and validation.reference.startswith(PEOPLE)
         ]
-        return max(validations, key=lambda one: one.agreement.accuracy.n, default=None)
+        return max(
+            validations, key=lambda validation: validation.agreement.accuracy.n, default=None
+        )
 
 
 def _changed(index: AttemptIndex, judge: str) -> str:
@@ -195,11 +199,14 @@ def _agreement_text(validation: JudgeValidation) -> str:
     )
 
 
-def _panel(run: str, found: PanelFindings) -> Table:
-    rows = [[one.judge, one.yes, one.yes.n, one.agrees, one.agrees.ci95] for one in found.members]
-    split = found.split
+def _panel(run: str, findings: PanelFindings) -> Table:
+    rows = [
+        [member.judge, member.yes, member.yes.n, member.agrees, member.agrees.ci95]
+        for member in findings.members
+    ]
+    split = findings.split
     footer = Row(["the judges disagree", "", split.n, split, split.ci95])
     says, agrees = (Column(f"{what} ± s.e.", rate=True) for what in ("says yes", "as the panel"))
     columns: list[Column | str] = ["judge", says, Column("n"), agrees, Column("95%", rate=True)]
-    title = f"{found.score}, the panel's judges in {run}"
+    title = f"{findings.score}, the panel's judges in {run}"
     return table(columns, rows, title=title, footer=footer)

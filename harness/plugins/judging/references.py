@@ -55,15 +55,15 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read_labels(path: Path) -> list[Label]:
     """Return the labels in a JSONL file, in order."""
-    found: dict[Label, int] = {}
+    lines: dict[Label, int] = {}
     labels = []
     for number, label in _labels(path):
         key = replace(label, label=None, attempt=None, note=None)
-        if key in found:
-            problem = f"the same criterion was labelled in line {found[key]}"
+        if key in lines:
+            problem = f"the same criterion was labelled in line {lines[key]}"
             remedy = "Keep one label for each criterion: one person's, or what several agreed on."
             raise DataInvalid(f"{path}, line {number}: {problem}.", remedy)
-        found[key] = number
+        lines[key] = number
         labels.append(label)
     if not labels:
         raise DataInvalid(f"{path} holds no labels.", FORM)
@@ -100,12 +100,12 @@ def keep_labels(folder: RunFolder, judge: str, name: str, labels: Sequence[Label
         StoreFailed: If the folder cannot be written.
     """
     path = folder.path / LABELS / judge / name
-    own = [replace(label, run=None) for label in labels if label.run in (None, folder.name)]
-    if not own:
+    own_labels = [replace(label, run=None) for label in labels if label.run in (None, folder.name)]
+    if not own_labels:
         return
     with folder.hold():
         make_folder(path.parent)
-        write_whole(path, msgspec.json.Encoder().encode_lines(own))
+        write_whole(path, msgspec.json.Encoder().encode_lines(own_labels))
         record_states(folder.path, file_states(folder.path, [f"{LABELS}/{judge}/{name}"]))
 
 
@@ -202,31 +202,43 @@ def pair_verdicts(
         for answer in answers
     )
     for number, (run, name, answer) in enumerate(every):
-        judge, second = answer.said[0], answer.said[1] if reference == JUDGE else None
-        own, seconded = _keyed(judge), _keyed(second)
-        other: Side
+        judge = answer.said[0]
+        second = answer.said[1] if reference == JUDGE else None
+        judge_verdicts = _keyed(judge)
+        seconded = _keyed(second)
+        reference_verdicts: Side
         if reference == RULES:
-            other = {key: found.rule for key, found in own.items() if found.rule is not None}
+            reference_verdicts = {
+                key: verdict_found.rule
+                for key, verdict_found in judge_verdicts.items()
+                if verdict_found.rule is not None
+            }
         elif reference == JUDGE:
-            other = {key: found.passed for key, found in seconded.items()}
+            reference_verdicts = {
+                key: verdict_found.passed for key, verdict_found in seconded.items()
+            }
         else:
             of_answer = labels.pop((name, answer.instance, answer.sample), [])
-            other, superseded, of_no_criterion = _labelled(answer, of_answer, list(own))
+            reference_verdicts, superseded, of_no_criterion = _labelled(
+                answer, of_answer, list(judge_verdicts)
+            )
             left["superseded"] += superseded
             unmatched += of_no_criterion
-        for key in dict.fromkeys([*own, *other]):
-            if key in own and own[key].by_rule:  # by rules, the judge would always be right
+        for key in dict.fromkeys([*judge_verdicts, *reference_verdicts]):
+            if (
+                key in judge_verdicts and judge_verdicts[key].by_rule
+            ):  # by rules, the judge would always be right
                 left["by_rule"] += 1
-            elif key not in other and not _is_silent(second):
+            elif key not in reference_verdicts and not _is_silent(second):
                 left["only_judge"] += 1
-            elif key not in own and not _is_silent(judge):
+            elif key not in judge_verdicts and not _is_silent(judge):
                 left["only_reference"] += 1
             else:
-                verdict = own.get(key, JudgeVerdict(key[0], None))
+                verdict = judge_verdicts.get(key, JudgeVerdict(key[0], None))
                 groups = tuple(sorted(verdict.groups.items()))
                 rows.append(
                     _code(verdict.passed),
-                    _code(other.get(key)),
+                    _code(reference_verdicts.get(key)),
                     _probability(verdict),
                     _probability(seconded.get(key)),
                     name_digest(answer.cluster),
@@ -236,7 +248,7 @@ def pair_verdicts(
                 )
     columns = {column: rows.column(column) for column in kinds}
     columns["cluster"] = np.unique(columns["cluster"], return_inverse=True)[1]
-    named = [dict(groups) for groups in groupings]
+    groups_by_number = [dict(groups) for groups in groupings]
     for (name, *_), of_answer in labels.items():
         unmatched += [(label, f"{name!r} has no such answer") for label in of_answer]
     left["unmatched"] = len(unmatched)
@@ -244,45 +256,51 @@ def pair_verdicts(
     for label, why in unmatched[:1]:
         which = f"sample {label.sample} of {label.instance!r}"
         example = f"For example, the label of {which} matches nothing: {why}."
-    return VerdictPairs(**columns, groupings=named, left_out=LeftOut(**left), unmatched=example)
+    return VerdictPairs(
+        **columns, groupings=groups_by_number, left_out=LeftOut(**left), unmatched=example
+    )
 
 
 def _by_answer(
     labels: Sequence[Label], runs: Sequence[str]
 ) -> dict[tuple[str, str, int], list[Label]]:
-    found: dict[tuple[str, str, int], list[Label]] = {}
+    by_answer: dict[tuple[str, str, int], list[Label]] = {}
     for label in labels:
         if label.run is None and len(runs) > 1:
             problem = f"A label of {label.instance!r} does not name its run."
             raise ConfigError(problem, 'With several runs each label needs "run": "NAME".')
         key = label.run or runs[0], label.instance, label.sample
-        found.setdefault(key, []).append(label)
-    return found
+        by_answer.setdefault(key, []).append(label)
+    return by_answer
 
 
 def _labelled(
     answer: JudgedAnswer, labels: Sequence[Label], keys: Sequence[Key]
 ) -> tuple[Side, int, list[tuple[Label, str]]]:
     """Return labels by criterion, the number of superseded labels, and unmatched ones with why."""
-    found: dict[Key, bool | None] = {}
-    superseded, unmatched = 0, []
+    verdicts: dict[Key, bool | None] = {}
+    superseded = 0
+    unmatched = []
     for label in labels:
         if label.attempt not in (None, answer.attempt):
             superseded += 1
             continue
         if not (matched := _matched(label.criterion, keys)):
-            named = "no criterion" if label.criterion is None else f"criterion {label.criterion!r}"
+            which_criterion = (
+                "no criterion" if label.criterion is None else f"criterion {label.criterion!r}"
+            )
             first = truncated(keys[0][0], LONGEST)
-            why = f"it names {named}; the judge has {len(keys):,}, and number 0 is {first!r}"
+            why = f"it names {which_criterion}; the judge has {len(keys):,}, "
+            why += f"and number 0 is {first!r}"
             unmatched.append((label, why))
             continue
         for key in matched:
-            if key in found:
+            if key in verdicts:
                 which = f"{answer.instance!r}, sample {answer.sample}"
                 problem = f"Two labels of {which} are for one criterion: {key[0]!r}."
                 raise ConfigError(problem, "Keep one of them.")
-            found[key] = label.label
-    return found, superseded, unmatched
+            verdicts[key] = label.label
+    return verdicts, superseded, unmatched
 
 
 def _matched(criterion: int | str | None, keys: Sequence[Key]) -> list[Key]:
@@ -296,17 +314,17 @@ def _matched(criterion: int | str | None, keys: Sequence[Key]) -> list[Key]:
     return [key for key in keys if key[0].split() == criterion.split()]
 
 
-def _keyed(said: Said | None) -> dict[Key, JudgeVerdict]:
-    found: dict[Key, JudgeVerdict] = {}
+def _keyed(judged: Said | None) -> dict[Key, JudgeVerdict]:
+    verdicts: dict[Key, JudgeVerdict] = {}
     times = Counter[str]()
-    for verdict in said.verdicts if said else ():
-        found[verdict.criterion, times[verdict.criterion]] = verdict
+    for verdict in judged.verdicts if judged else ():
+        verdicts[verdict.criterion, times[verdict.criterion]] = verdict
         times[verdict.criterion] += 1
-    return found
+    return verdicts
 
 
-def _is_silent(said: Said | None) -> bool:
-    return said is not None and not said.verdicts and said.outcome in SILENT
+def _is_silent(judged: Said | None) -> bool:
+    return judged is not None and not judged.verdicts and judged.outcome in SILENT
 
 
 def _probability(verdict: JudgeVerdict | None) -> float:

@@ -21,8 +21,11 @@ from harness.analysis.comparable import refuse_unknown
 from harness.analysis.metrics import Statistic
 from harness.errors import ConfigError, DataInvalid
 from harness.plugins.comparisons.judge_verdicts import judges_with_verdicts, read_answers
-from harness.plugins.comparisons.pair_matrix import refuse_many_groups
-from harness.plugins.comparisons.rank_correlation import RankCorrelation, rank_correlation
+from harness.plugins.comparisons.pair_matrix import (
+    RankCorrelation,
+    rank_correlation,
+    refuse_many_groups,
+)
 from harness.plugins.judging.references import (
     RULES,
     LeftOut,
@@ -31,6 +34,8 @@ from harness.plugins.judging.references import (
     pair_verdicts,
     read_labels,
 )
+from harness.report.table import Column, Note, Table, TableDocument, table
+from harness.report.text import p_value
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex
 
@@ -73,15 +78,17 @@ def agreement(
     """Return the agreement of a judge's verdicts (1, 0 or `NOT_JUDGED`) with a reference's."""
     decided = (judge != NOT_JUDGED) & (reference != NOT_JUDGED)
     says = {"yes": 1, "no": 0, "abstained": NOT_JUDGED}
-    own, other, unit = judge[decided] == 1, reference[decided] == 1, cluster[decided]
+    judge_yes = judge[decided] == 1
+    reference_yes = reference[decided] == 1
+    unit = cluster[decided]
     return Agreement(
-        accuracy=rate(own == other, unit),
-        kappa=cohens_kappa(own, other, unit),
-        sensitivity=rate(own[other], unit[other]),
-        specificity=rate(~own[~other], unit[~other]),
+        accuracy=rate(judge_yes == reference_yes, unit),
+        kappa=cohens_kappa(judge_yes, reference_yes, unit),
+        sensitivity=rate(judge_yes[reference_yes], unit[reference_yes]),
+        specificity=rate(~judge_yes[~reference_yes], unit[~reference_yes]),
         confusion={
-            f"{own_name}_{name}": int(np.count_nonzero((judge == one) & (reference == is_)))
-            for own_name, one in says.items()
+            f"{own_name}_{name}": int(np.count_nonzero((judge == code) & (reference == is_)))
+            for own_name, code in says.items()
             for name, is_ in (("yes", 1), ("no", 0))
         },
         reference_abstained=int(np.count_nonzero(reference == NOT_JUDGED)),
@@ -103,15 +110,19 @@ def cohens_kappa(
     """
     if not len(judge):
         return Statistic()
-    judge, reference = judge.astype(np.intp), reference.astype(np.intp)
+    judge = judge.astype(np.intp)
+    reference = reference.astype(np.intp)
     agree = (judge == reference).astype(np.float64)
     n = max(judge.max(), reference.max()) + 1
-    own, other = (np.bincount(codes, minlength=n) / len(codes) for codes in (judge, reference))
-    observed, chance = float(agree.mean()), float(own @ other)
+    judge_shares, reference_shares = (
+        np.bincount(codes, minlength=n) / len(codes) for codes in (judge, reference)
+    )
+    observed = float(agree.mean())
+    chance = float(judge_shares @ reference_shares)
     if chance == 1:
         return Statistic(n=len(judge), n_clusters=len(np.unique(cluster)))
     kappa = (observed - chance) / (1 - chance)
-    by_chance = other[judge] + own[reference] - 2 * chance
+    by_chance = reference_shares[judge] + judge_shares[reference] - 2 * chance
     influence = (agree - observed) / (1 - chance) - (1 - observed) / (1 - chance) ** 2 * by_chance
     return linearised(kappa, influence, cluster, low=-1.0, high=1.0)
 
@@ -217,10 +228,12 @@ def validate(
     refuse_unknown(label, labels, problem)
     groups = pairs.by(label)
     refuse_many_groups(label, len(groups))
-    known = decided & ~np.isnan(pairs.probability)
+    with_probability = decided & ~np.isnan(pairs.probability)
     sides = (pairs.judge, pairs.reference, pairs.cluster)
-    both = known & ~np.isnan(pairs.reference_probability)
-    own, other, unit = pairs.probability[both], pairs.reference_probability[both], sides[2][both]
+    both = with_probability & ~np.isnan(pairs.reference_probability)
+    judge_probability = pairs.probability[both]
+    other_probability = pairs.reference_probability[both]
+    unit = sides[2][both]
     scores, rankings = rank_models(pairs, runs) if len(runs) > 1 else ([], [])
     return JudgeValidation(
         judge=judge,
@@ -231,12 +244,14 @@ def validate(
         n_clusters=len(np.unique(pairs.cluster)),
         left_out=pairs.left_out,
         agreement=agreement(*sides),
-        calibration=calibration(*(of[known] for of in (pairs.probability, *sides[1:]))),
-        confidence_covariance=covariance(own, other, unit),
-        confidence_correlation=correlation(own, other, unit),
+        calibration=calibration(
+            *(column[with_probability] for column in (pairs.probability, *sides[1:]))
+        ),
+        confidence_covariance=covariance(judge_probability, other_probability, unit),
+        confidence_correlation=correlation(judge_probability, other_probability, unit),
         label=label,
         parts=[
-            GroupAgreement(group=group, agreement=agreement(*(of[rows] for of in sides)))
+            GroupAgreement(group=group, agreement=agreement(*(column[rows] for column in sides)))
             for group, rows in groups.items()
         ],
         scores=scores,
@@ -335,7 +350,7 @@ def correlation(
     """
     if not len(one) or not np.ptp(one) or not np.ptp(other):  # std() of equal values may not be 0
         return Statistic(n=len(one), n_clusters=len(np.unique(cluster)))
-    first, second = ((of - of.mean()) / of.std() for of in (one, other))
+    first, second = ((values - values.mean()) / values.std() for values in (one, other))
     value = float((first * second).mean())
     influence = first * second - value * (first**2 + second**2) / 2
     return linearised(value, influence, cluster, low=-1.0, high=1.0)
@@ -353,16 +368,19 @@ def rank_models(
     """
     _, first, answer = np.unique(pairs.answer, return_index=True, return_inverse=True)
     sides = [_answer_scores(side, answer, len(first)) for side in (pairs.judge, pairs.reference)]
-    run, cluster = pairs.run[first], pairs.cluster[first]
+    run = pairs.run[first]
+    cluster = pairs.cluster[first]
     scores: list[RunScores] = []
     rankings: list[RankingAgreement] = []
     for score in SCORES:
-        own, other = (side[score] for side in sides)
-        both = ~np.isnan(own) & ~np.isnan(other)
+        judge_scores, reference_scores = (side[score] for side in sides)
+        both = ~np.isnan(judge_scores) & ~np.isnan(reference_scores)
         means = []
         for place, name in enumerate(runs):
             rows = both & (run == place)
-            judge, reference = (rate(side[rows], cluster[rows]) for side in (own, other))
+            judge, reference = (
+                rate(side[rows], cluster[rows]) for side in (judge_scores, reference_scores)
+            )
             scores.append(RunScores(run=name, score=score, judge=judge, reference=reference))
             means.append((judge.mean, reference.mean))
         rankings.append(RankingAgreement(score=score, **asdict(rank_correlation(means))))
@@ -377,3 +395,143 @@ def _answer_scores(
     strict = np.where(no > 0, 0.0, np.where(yes == total, 1.0, np.nan))
     soft = np.divide(yes, yes + no, out=np.full(n, np.nan), where=yes + no > 0)
     return {"strict": strict, "soft": soft}
+
+
+def validation_document(validation: JudgeValidation) -> TableDocument:
+    """Build the document of a judge's validation: agreement, calibration and rankings of runs."""
+    confusion_counts = validation.agreement.confusion
+    says = {"yes": "says yes", "no": "says no", "abstained": "abstains"}
+    confusion = [
+        [text, confusion_counts[f"{code}_yes"], confusion_counts[f"{code}_no"]]
+        for code, text in says.items()
+    ]
+    parts: list[Table | Note] = [
+        Note(", ".join(validation.runs), ""),
+        _figures(validation),
+        table(["the judge", "reference yes", "reference no"], confusion),
+    ]
+    if validation.calibration.n:
+        bins = [
+            [
+                f"{item.low:.1f}-{item.high:.1f}",
+                item.n,
+                item.mean_probability,
+                item.yes,
+                item.yes.ci95,
+            ]
+            for item in validation.calibration.bins
+            if item.n
+        ]
+        parts.append(table(["probability", "n", "mean", "reference yes ± s.e.", "95%"], bins))
+    if validation.parts:
+        groups = [[part.group, *_agreement(part.agreement)] for part in validation.parts]
+        columns = [validation.label, "accuracy ± s.e.", "95%", "kappa", "n", "abstained"]
+        parts.append(table(columns, groups))
+    if validation.scores:
+        scores = [
+            [f"{item.run} {item.score}", item.judge, item.reference, item.judge.n]
+            for item in validation.scores
+        ]
+        ranked = [
+            [item.score, item.tau_b, item.p_value, item.n_runs] for item in validation.rankings
+        ]
+        tau = Column("tau-b", digits=2, sign=True)
+        parts += [
+            table(["mean score", "judge ± s.e.", "reference ± s.e.", "n"], scores),
+            table(["ranking", tau, Column("p", form=p_value), "runs"], ranked),
+        ]
+    return TableDocument(
+        title=f"{validation.judge} against {validation.reference}",
+        marks=validation.marks,
+        parts=[*parts, *map(Note, _captions(validation))],
+        data=validation,
+    )
+
+
+def judges_document(validations: Sequence[JudgeValidation]) -> TableDocument:
+    """Build a document that compares several judges with one reference, with a row per judge."""
+    first = validations[0]
+    rows = []
+    for validation in validations:
+        both = validation.confidence_covariance.mean, validation.confidence_correlation.mean
+        ranked = [ranking.tau_b for ranking in validation.rankings if ranking.score == "soft"] or [
+            None
+        ]
+        accuracy, between, kappa, *sizes = _agreement(validation.agreement)
+        rows.append([validation.judge, accuracy, between, kappa, *both, *ranked, *sizes])
+    tau = Column("tau-b", digits=2, sign=True) if first.rankings else None
+    columns = ["judge", "accuracy ± s.e.", "95%", "kappa", "covariance", "r", tau, "n", "abstained"]
+    notes = [
+        "Each judge over the criteria that it and the reference decided on. covariance and r: of "
+        "both judges' probabilities of yes; tau-b: of the runs' ranking by the soft score.",
+        *dict.fromkeys(note for validation in validations for note in validation.notes),
+    ]
+    return TableDocument(
+        title=f"judges against {first.reference}",
+        marks=first.marks,
+        parts=[Note(", ".join(first.runs), ""), table(columns, rows), *map(Note, notes)],
+        data=list(validations),
+    )
+
+
+def _agreement(agreement_found: Agreement) -> list[object]:
+    accuracy = agreement_found.accuracy
+    return [
+        accuracy,
+        accuracy.ci95,
+        agreement_found.kappa.mean,
+        accuracy.n,
+        _abstained(agreement_found),
+    ]
+
+
+def _abstained(agreement_found: Agreement) -> int:
+    return agreement_found.confusion["abstained_yes"] + agreement_found.confusion["abstained_no"]
+
+
+def _figures(validation: JudgeValidation) -> Table:
+    agreement_found = validation.agreement
+    sure = validation.calibration
+    rows = [
+        ["accuracy", *_cells(agreement_found.accuracy)],
+        ["Cohen's kappa", *_cells(agreement_found.kappa)],
+        ["sensitivity (yes to a yes)", *_cells(agreement_found.sensitivity)],
+        ["specificity (no to a no)", *_cells(agreement_found.specificity)],
+    ]
+    if sure.n:
+        rows += [
+            ["mean confidence", sure.mean_confidence, "", sure.n],
+            ["covariance of confidence and being right", *_cells(sure.covariance_with_right)],
+            ["calibration error", sure.expected_error, "", sure.n],
+        ]
+    if validation.confidence_covariance.n:
+        rows += [
+            ["confidence covariance, both judges", *_cells(validation.confidence_covariance)],
+            ["confidence correlation, both judges", *_cells(validation.confidence_correlation)],
+        ]
+    return table(["", "value ± s.e.", "95%", "n"], rows)
+
+
+def _cells(statistic: Statistic) -> list[object]:
+    return [statistic, statistic.ci95, statistic.n]
+
+
+def _captions(validation: JudgeValidation) -> list[str]:
+    sentences = [
+        f"{validation.n:,} criteria of {validation.n_clusters:,} prompts, which are the "
+        f"statistical units. The judge abstained on {_abstained(validation.agreement):,} of them "
+        f"(not counted as no), the reference on {validation.agreement.reference_abstained:,}.",
+        *([f"Excluded: {excluded}."] if (excluded := validation.left_out.said()) else []),
+        "Confidence: the probability that the judge assigns to its verdict. Its covariance with "
+        "being right is positive (at most 0.125) if the judge is more confident when right."
+        if validation.calibration.n
+        else "The judge's probabilities are not known, so there is no calibration.",
+    ]
+    if validation.confidence_covariance.n:
+        sentences.append("Both judges: their probabilities of yes (covariance at most 0.25).")
+    if validation.scores:
+        sentences.append(
+            "Both sides score the same answers by the same criteria. For few runs tau-b says "
+            "little: three runs in the same order have p 0.33."
+        )
+    return [*sentences, *validation.notes]

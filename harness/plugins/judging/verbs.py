@@ -28,7 +28,6 @@ from harness.plugin_loader import Kind
 from harness.plugins.comparisons.judge_verdicts import judges_with_verdicts, read_answers
 from harness.plugins.data.published import fetch_prompts
 from harness.plugins.judging import error_labels, later_judge
-from harness.plugins.judging.documents import error_document, judges_document, validation_document
 from harness.plugins.judging.references import (
     JUDGE,
     RULES,
@@ -37,6 +36,7 @@ from harness.plugins.judging.references import (
     pair_verdicts,
     read_labels,
 )
+from harness.plugins.judging.validation import judges_document, validation_document
 from harness.plugins.judging.validation import validate as agreement
 from harness.report.run_tables import run_document
 from harness.store.index import AttemptIndex
@@ -90,9 +90,9 @@ def judge(
         say(f"{folder.name}: judge {name}: {text}")
     if job.model is not None:
         confirm_calls(job.model, partial(job.estimate, retried), job.usd, settings, yes)
-    again = shlex.join(["harness", "judge", run, "--judge", judge, *["--gold"] * gold])
-    again += "" if budget is None else f" --budget {budget}"
-    with_retry = again + (f" --retry {','.join(retried)}" if retried else "")
+    command = shlex.join(["harness", "judge", run, "--judge", judge, *["--gold"] * gold])
+    command += "" if budget is None else f" --budget {budget}"
+    with_retry = command + (f" --retry {','.join(retried)}" if retried else "")
     with Display({folder.name: folder.name}) as display:
         watch = partial(display.watch, folder.name)
         judged = attended(later_judge.judge_later(job, watch, retried), display, with_retry)
@@ -112,7 +112,7 @@ def judge(
         how_many = f"{count_of(failed, 'judgement')} failed"
         say(f"{how_many}; the last error: {judged.tally.last_error}.")
         # Without --retry: a judgement that failed during a retry counts as a failed call now.
-        say(f"To retry them: {again}")
+        say(f"To retry them: {command}")
     raise typer.Exit(1 if failed or judged.waiting else 0)
 
 
@@ -120,10 +120,10 @@ def _judge_section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection
     """Return the section in a YAML file, or of a judge that the run already has."""
     path = Path(judge)
     if path.suffix not in (".yaml", ".yml"):
-        if (known := later_judge.registered_section(folder, judge)) is None:
+        if (registered := later_judge.registered_section(folder, judge)) is None:
             problem = f"The run {folder.name!r} has no judge {judge!r}."
             raise ConfigError(problem, "Name its file (….yaml).")
-        return known
+        return registered
     tree = read(path, "judge", FORM)
     refuse_secrets(tree, str(path))
     return validated(later_judge.section_type(tree), tree, str(path), FORM)
@@ -159,28 +159,39 @@ def validate(
         raise ConfigError("--by and --figure are for one judge.", "Name one --judge.")
     folders = runs_named(runs, Settings())
     variants = [read_run(folder)[0] for folder in folders]
-    first, others = variants[0], variants[1:]
+    first = variants[0]
+    others = variants[1:]
     if others:
         refuse_incomparable(first, others)
     indices = {folder.name: AttemptIndex(folder.attempts) for folder in folders}
-    found, labels = [], dict[str, list[Label]]()
+    validations = []
+    labels = dict[str, list[Label]]()
     for candidate in candidates:
         judges, reference = _sides(folders, candidate, against)
-        answers = {name: read_answers(one, judges) for name, one in indices.items()}
-        own = [f"{one.name}: {note}." for one in variants for note in notes(one.metrics, judges)]
-        one = agreement(
+        answers = {name: read_answers(index, judges) for name, index in indices.items()}
+        self_notes = [
+            f"{variant.name}: {note}."
+            for variant in variants
+            for note in notes(variant.metrics, judges)
+        ]
+        validation = agreement(
             pair_verdicts(answers, reference),
             judge=judges[0],
             reference=judges[1] if len(judges) > 1 else against,
             runs=[variant.name for variant in variants],
             label=by,
             marks=list(dict.fromkeys(mark for variant in variants for mark in variant.marks)),
-            notes=[*(differing(first, others) if others else []), *own],
+            notes=[*(differing(first, others) if others else []), *self_notes],
         )
-        found.append(one)
+        validations.append(validation)
         if isinstance(reference, list):
             labels[judges[0]] = reference
-    show(validation_document(found[0]) if len(found) == 1 else judges_document(found), form)
+    show(
+        validation_document(validations[0])
+        if len(validations) == 1
+        else judges_document(validations),
+        form,
+    )
     try:
         for name, of_judge in labels.items():
             for folder in folders:
@@ -188,7 +199,7 @@ def validate(
     except (RunConflict, StoreFailed) as error:  # a run that grows, or that may only be read
         say(f"The labels are not kept with the run: {error.message}")
     if figure is not None:
-        Kind("figures").load("calibration")(figure, found[0])
+        Kind("figures").load("calibration")(figure, validations[0])
 
 
 def _sides(
@@ -245,7 +256,7 @@ def draw(
         seed: Seed of the draw.
     """
     folders = runs_named(runs, Settings())
-    drawn = (error_labels.draw(one.name, one.attempts, n, by, seed) for one in folders)
+    drawn = (error_labels.draw(folder.name, folder.attempts, n, by, seed) for folder in folders)
     sheet = error_labels.write_sheet(failure for failures in drawn for failure in failures)
     ExactOutput().write(sheet)
 
@@ -260,4 +271,4 @@ def tally(sheets: list[Path], form: JsonFormat = "table") -> None:
     if len(sheets) > 2:
         raise ConfigError("A tally takes one or two sheets.", "Name no more than two.")
     first, *others = map(error_labels.read_sheet, sheets)
-    show(error_document(error_labels.tally(first, *others)), form)
+    show(error_labels.error_document(error_labels.tally(first, *others)), form)

@@ -26,7 +26,9 @@ from harness.errors import ConfigError, DataMissing, ExtraMissing, import_extra,
 from harness.plugin_interface import calling
 
 # lm-eval's defaults (lm_eval.defaults), on which shuffled documents and sampled shots depend.
-PYTHON_SEED, NUMPY_SEED, SHOTS_SEED = 0, 1234, 1234
+PYTHON_SEED = 0
+NUMPY_SEED = 1234
+SHOTS_SEED = 1234
 
 NO_CODE = "It runs code that the model writes, which the harness does not."
 NO_PICTURES = "Its prompts contain pictures or sounds, which the harness does not send."
@@ -139,7 +141,8 @@ def load(
         # lm-eval compiles its templates again for each document, which takes most of its time.
         templates.from_string = lru_cache(1000)(templates.from_string)
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
-    python, numpy = random.getstate(), np.random.get_state()
+    python = random.getstate()
+    numpy = np.random.get_state()
     random.seed(PYTHON_SEED)
     np.random.seed(NUMPY_SEED)
     try:
@@ -203,7 +206,8 @@ def _importing(tasks: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        remedy, package = "", (error.name or "").partition(".")[0]
+        remedy = ""
+        package = (error.name or "").partition(".")[0]
         if isinstance(error, ModuleNotFoundError) and package not in ("", "lm_eval"):
             remedy = f"If it is a package, install it: pip install {package}"
         raise ExtraMissing(f"lm-eval's {tasks} cannot be imported ({error}).", remedy) from None

@@ -54,8 +54,11 @@ def responses(document: LmDocument, text: str) -> list[Any]:
     """
     if document.generates:
         return [encodable(text)]
-    found = read_likelihoods(text, len(document.requests))
-    return [one.total if document.rolls else (one.total, one.greedy) for one in found]
+    likelihoods = read_likelihoods(text, len(document.requests))
+    return [
+        likelihood.total if document.rolls else (likelihood.total, likelihood.greedy)
+        for likelihood in likelihoods
+    ]
 
 
 def values(
@@ -74,25 +77,25 @@ def _filtered(
     task: Any, answered: Sequence[tuple[LmDocument, Sequence[Sequence[Any]]]]
 ) -> list[list[Any]]:
     """Return each document's requests with their filtered responses."""
-    asked = [
+    requests_of_each = [
         [
-            dataclasses.replace(request, resps=list(given), filtered_resps={})
-            for request, given in zip(document.requests, found, strict=True)
+            dataclasses.replace(request, resps=list(results), filtered_resps={})
+            for request, results in zip(document.requests, responses_, strict=True)
         ]
-        for document, found in answered
+        for document, responses_ in answered
     ]
-    task._instances = [request for requests in asked for request in requests]
+    task._instances = [request for requests in requests_of_each for request in requests]
     task.apply_filters()
-    return asked
+    return requests_of_each
 
 
 def _metrics(task: Any, requests: Sequence[Any]) -> dict[FilteredMetric, Any]:
-    found = {}
+    values_by_metric = {}
     for name in requests[0].filtered_resps:
         filtered = [request.filtered_resps[name] for request in requests]
         for metric, value in task.process_results(requests[0].doc, filtered).items():
-            found[FilteredMetric(metric, name)] = value
-    return found
+            values_by_metric[FilteredMetric(metric, name)] = value
+    return values_by_metric
 
 
 def check(loaded: LmTasks) -> None:
@@ -101,8 +104,10 @@ def check(loaded: LmTasks) -> None:
     Raises:
         ConfigError: If a metric or aggregation is unknown, or scoring fails for every trial answer.
     """
-    for document in {one.task: one for one in reversed(loaded.documents)}.values():
-        task, where = loaded.tasks[document.task], f"lm-eval's task {document.task!r}"
+    firsts = {document.task: document for document in reversed(loaded.documents)}
+    for document in firsts.values():
+        task = loaded.tasks[document.task]
+        where = f"lm-eval's task {document.task!r}"
         functions = {} if task.get_config("process_results") else vars(task).get("_metric_fn_list")
         unknown = {name for name, function in (functions or {}).items() if function is None}
         if unknown and document.generates:
@@ -129,8 +134,8 @@ def _trial(task: Any, document: LmDocument) -> list[dict[FilteredMetric, Any]]:
 
 def _answered(task: Any, document: LmDocument, text: str) -> list[Any]:
     """Return a document's requests with the filtered responses of a reply."""
-    given = _repeated(task, [[one] for one in responses(document, text)])
-    return _filtered(task, [(document, given)])[0]
+    repeated = _repeated(task, [[response] for response in responses(document, text)])
+    return _filtered(task, [(document, repeated)])[0]
 
 
 def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
@@ -144,7 +149,7 @@ def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
     Raises:
         Unparseable: If the text lacks log-likelihoods that the requests need.
     """
-    found = responses(document, text)
+    replies = responses(document, text)
     try:
         requests = _answered(task, document, text)
         of_document = _metrics(task, requests)
@@ -166,7 +171,7 @@ def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
         is_accuracy = ACCURACY.fullmatch(metric.name) is not None and 0 <= number <= 1
         scored[name] = Score(number, bool(number) if decides else None, reason, share=is_accuracy)
     if not scored and not document.generates:
-        total = sum(one if isinstance(one, float) else one[0] for one in found)
+        total = sum(reply if isinstance(reply, float) else reply[0] for reply in replies)
         is_recordable = abs(total) <= LARGEST  # not for -inf
         scored[LOGLIKELIHOOD] = Score(total) if is_recordable else _not_recordable(total)
     return scored
@@ -178,8 +183,10 @@ def _not_recordable(number: float) -> Score:
 
 def _reason(task: Any, requests: Sequence[Any], filter_: str) -> str:
     """Return a sentence with the filtered answer that failed and, if known, the expected one."""
-    found = [request.filtered_resps[filter_] for request in requests]
-    doc, answer, target = requests[0].doc, found[0], None
+    answers = [request.filtered_resps[filter_] for request in requests]
+    doc = requests[0].doc
+    answer = answers[0]
+    target = None
     with suppress(Exception):  # of a task's own code, which may have no target
         several = getattr(task, "multiple_input", 0)
         target = task.doc_to_text(doc) if several else task.doc_to_target(doc)
@@ -188,14 +195,15 @@ def _reason(task: Any, requests: Sequence[Any], filter_: str) -> str:
             target = choices[target] if isinstance(target, int) else target
             if task.OUTPUT_TYPE == "multiple_choice":
                 # With mutual information, further requests follow those of the choices.
-                answer = choices[int(np.argmax([total for total, _ in found[: len(choices)]]))]
+                answer = choices[int(np.argmax([total for total, _ in answers[: len(choices)]]))]
     if not isinstance(answer, str):
         return ""
-    answer, expected = truncated(repr(answer), LONGEST), truncated(repr(target), LONGEST)
+    answer = truncated(repr(answer), LONGEST)
+    expected = truncated(repr(target), LONGEST)
     if task.get_config("process_results") is None and target is not None:
         return f"{answer} is not the expected answer {expected}"
-    known = isinstance(target, str) and target
-    return f"{answer} does not pass" + (f" (target: {expected})" if known else "")
+    has_text = isinstance(target, str) and target
+    return f"{answer} does not pass" + (f" (target: {expected})" if has_text else "")
 
 
 def filtered(task: Any, document: LmDocument, text: str) -> str | None:
@@ -203,8 +211,8 @@ def filtered(task: Any, document: LmDocument, text: str) -> str | None:
     request = dataclasses.replace(document.requests[0], resps=[text], filtered_resps={})
     task._instances = [dataclasses.replace(request, resps=_repeated(task, [[text]])[0])]
     task.apply_filters()
-    found = next(iter(task._instances[0].filtered_resps.values()))
-    return found if isinstance(found, str) else None
+    answer = next(iter(task._instances[0].filtered_resps.values()))
+    return answer if isinstance(answer, str) else None
 
 
 def aggregated(loaded: LmTasks, answers: Iterable[GivenAnswer]) -> dict[str, dict[str, float]]:
@@ -219,9 +227,9 @@ def aggregated(loaded: LmTasks, answers: Iterable[GivenAnswer]) -> dict[str, dic
     for name, task in loaded.tasks.items():
         answered = []
         for document in loaded.documents:
-            given = texts.get(identifier(document)) if document.task == name else None
-            if given and (found := _complete(task, document, given)):
-                answered.append((document, found))
+            replies = texts.get(identifier(document)) if document.task == name else None
+            if replies and (complete := _complete(task, document, replies)):
+                answered.append((document, complete))
         if answered:
             try:
                 results[name] = _aggregated(task, values(task, answered))
@@ -230,7 +238,7 @@ def aggregated(loaded: LmTasks, answers: Iterable[GivenAnswer]) -> dict[str, dic
     leaves = dict(results)
     for name, group in loaded.groups.items():
         results[name] = group.aggregate(leaves)
-    return {name: numbers for name, found in results.items() if (numbers := _numbers(found))}
+    return {name: numbers for name, metrics in results.items() if (numbers := _numbers(metrics))}
 
 
 def identifier(document: LmDocument) -> str:
@@ -243,35 +251,40 @@ def repeats(task: Any) -> int:
     return int(task.get_config("repeats") or 1) if task.OUTPUT_TYPE == "generate_until" else 1
 
 
-def _repeated(task: Any, found: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    return [list(given) * repeats(task) for given in found]
+def _repeated(task: Any, responses_: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    return [list(results) * repeats(task) for results in responses_]
 
 
-def _complete(task: Any, document: LmDocument, given: Mapping[int, str]) -> list[list[Any]] | None:
+def _complete(
+    task: Any, document: LmDocument, answers: Mapping[int, str]
+) -> list[list[Any]] | None:
     """Return the responses to each request of a document, or None if one cannot be read."""
-    wanted = range(repeats(task))
-    if not all(sample in given for sample in wanted):
+    samples = range(repeats(task))
+    if not all(sample in answers for sample in samples):
         return None
     try:
-        by_sample = [responses(document, given[sample]) for sample in wanted]
+        by_sample = [responses(document, answers[sample]) for sample in samples]
     except Unparseable:
         return None
-    return [list(one) for one in zip(*by_sample, strict=True)]
+    return [list(responses_) for responses_ in zip(*by_sample, strict=True)]
 
 
-def _aggregated(task: Any, found: Iterable[Mapping[FilteredMetric, Any]]) -> dict[str, Any]:
+def _aggregated(task: Any, documents: Iterable[Mapping[FilteredMetric, Any]]) -> dict[str, Any]:
     items: dict[FilteredMetric, list[Any]] = defaultdict(list)
-    for of_document in found:
+    for of_document in documents:
         for metric, value in of_document.items():
             items[metric].append(value)
     mean = importlib.import_module("lm_eval.api.metrics").mean
     functions = task.aggregation()
-    of_task = {str(one): functions.get(one.name, mean)(of) for one, of in items.items()}
+    of_task = {
+        str(metric): functions.get(metric.name, mean)(metric_values)
+        for metric, metric_values in items.items()
+    }
     return {**of_task, SAMPLES: max(map(len, items.values()), default=0)}
 
 
-def _numbers(found: Mapping[str, Any]) -> dict[str, float]:
-    numbers = {name: _number(value) for name, value in found.items()}
+def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    numbers = {name: _number(value) for name, value in metrics.items()}
     return {name: float(n) for name, n in numbers.items() if n is not None and math.isfinite(n)}
 
 

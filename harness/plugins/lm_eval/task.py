@@ -86,7 +86,9 @@ class LmEvalTask(Task[LmDocument]):
         self._prompts = LmPrompts(
             num_fewshot, chat, fewshot_as_multiturn, system_instruction, fewshot_seed
         )
-        self._prefix, self._window, self._metadata = prefix_token, max_length or 0, metadata or {}
+        self._prefix = prefix_token
+        self._window = max_length or 0
+        self._metadata = metadata or {}
 
     @cached_property
     def _loaded(self) -> LmTasks:
@@ -239,6 +241,7 @@ class LmEvalTask(Task[LmDocument]):
     @override
     def expected_answer(self, instance: One) -> str | None:
         """Return the document's target if it is text and the model writes the answer, else None."""
-        task, document = self._loaded.tasks[instance.data.task], instance.data
+        task = self._loaded.tasks[instance.data.task]
+        document = instance.data
         target = task.doc_to_target(document.requests[0].doc) if document.generates else None
         return target if isinstance(target, str) else None

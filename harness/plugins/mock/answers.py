@@ -50,11 +50,12 @@ def answerer(answers: Answers | None) -> Answerer:
 def invented(request: wire.MockRequest, index: int) -> str | Answer:
     """Return a made-up verdict if the prompt asks for a verdict, otherwise made-up sentences."""
     noise = int(request.digest[-8:], 16) + index
-    if (found := verdict(request.prompt, noise)) is not None:
-        return found
-    first, count = noise // 4, 2 + noise % 4
-    said = (_SENTENCES[(first + i) % len(_SENTENCES)] for i in range(count))
-    return f"This is mock answer {request.digest}-{index}. {' '.join(said)}"
+    if (reply := verdict(request.prompt, noise)) is not None:
+        return reply
+    first = noise // 4
+    count = 2 + noise % 4
+    sentences = (_SENTENCES[(first + i) % len(_SENTENCES)] for i in range(count))
+    return f"This is mock answer {request.digest}-{index}. {' '.join(sentences)}"
 
 
 def verdict(prompt: str, noise: int) -> str | Answer | None:
@@ -63,19 +64,21 @@ def verdict(prompt: str, noise: int) -> str | Answer | None:
     The number ``noise`` determines the verdict.
     """
     prompt = prompt.rstrip()
-    head, last = prompt[:600], prompt[-600:].rpartition("\n")[2]
-    if found := _NUMBER.search(head):
-        low, high = int(found[2]), int(found[3])
-        return f"I have looked at it. {found[1]}{low + noise % max(1, high - low + 1)}."
+    head = prompt[:600]
+    last = prompt[-600:].rpartition("\n")[2]
+    if match := _NUMBER.search(head):
+        low = int(match[2])
+        high = int(match[3])
+        return f"I have looked at it. {match[1]}{low + noise % max(1, high - low + 1)}."
     if last.startswith("Verdict: "):
         listed = re.findall(r"(?m)^- (.+)$", prompt.rpartition("The choices are:")[2])
         names = listed if last.endswith("CHOICE") and listed else re.split(", | or ", last[9:])
         return f"I have looked at it.\nVerdict: {names[noise % len(names)]}"
     if "final answer alone" in head and last == "</judged_text>":
         return prompt.removesuffix(last).split()[-1]
-    if found := _LIST.search(last):
-        said = [("YES", "NO")[noise >> place & 1] for place in range(int(found[1]))]
-        return f"I have looked at it.\n{said}"
+    if match := _LIST.search(last):
+        votes = [("YES", "NO")[noise >> place & 1] for place in range(int(match[1]))]
+        return f"I have looked at it.\n{votes}"
     if "with either a YES or NO choice" in head:
         return ("YES", "NO")[noise % 2]
     if "yes or no" in last or last == "###Answer:":
@@ -131,11 +134,12 @@ def read_recording(path: Path) -> Answerer:
 
 def _lookup(answers: Mapping[_Key, Sequence[str | Answer]]) -> Answerer:
     def answer(request: wire.MockRequest, index: int) -> str | Answer:
-        found, prompt = answers.get(request.turns), request.prompt
-        if not (found := found or answers.get(prompt)):
+        replies = answers.get(request.turns)
+        prompt = request.prompt
+        if not (replies := replies or answers.get(prompt)):
             raise wire.NoAnswer(f"No recorded answer for the prompt that begins {prompt[:80]!r}.")
         # The request's body and the choice's index select one of several answers.
-        return found[(int(request.digest, 16) + index) % len(found)]
+        return replies[(int(request.digest, 16) + index) % len(replies)]
 
     return answer
 
@@ -146,10 +150,10 @@ def truncate(
     """Return a choice, cut at the first stop string, and with its reasoning at ``max_tokens``."""
     matched = None
     # Models write from left to right: the first stop string to be completed ends the text.
-    found = [(at + len(s), at, s) for s in stop if s and (at := text.find(s)) >= 0]
-    if found:
-        _, at, matched = min(found)
-        text = text[:at]
+    matches = [(start + len(s), start, s) for s in stop if s and (start := text.find(s)) >= 0]
+    if matches:
+        _, start, matched = min(matches)
+        text = text[:start]
     spent = wire.count_tokens(reasoning)
     if max_tokens is None or spent + wire.count_tokens(text) <= max_tokens:
         return wire.ReplyChoice(text, "stop", matched, reasoning, spent)
@@ -188,17 +192,25 @@ def positions(
 
     Without ``distributions``, the tokens are the words and punctuation marks of ``text``.
     """
-    found, at = [], 0
+    places = []
+    offset = 0
     for distribution in distributions or map(_sure, _TOKEN.findall(text)):
         ranked = sorted(distribution.items(), key=lambda pair: -pair[1])
         # The sampled token need not be the likeliest.
-        token = next((one for one, _ in ranked if one and text.startswith(one, at)), ranked[0][0])
-        at += len(token) if text.startswith(token, at) else 0
-        found.append(wire.TokenPosition(token, distribution[token], tuple(ranked[:n])))
-    return tuple(found)
+        token = next(
+            (
+                candidate
+                for candidate, _ in ranked
+                if candidate and text.startswith(candidate, offset)
+            ),
+            ranked[0][0],
+        )
+        offset += len(token) if text.startswith(token, offset) else 0
+        places.append(wire.TokenPosition(token, distribution[token], tuple(ranked[:n])))
+    return tuple(places)
 
 
 def _sure(token: str) -> dict[str, float]:
-    others = [other for other in _ALTERNATIVES if other != token]
-    shares = {other: (1 - SURE) / 2 ** (rank + 1) for rank, other in enumerate(others)}
+    others = [alternative for alternative in _ALTERNATIVES if alternative != token]
+    shares = {alternative: (1 - SURE) / 2 ** (rank + 1) for rank, alternative in enumerate(others)}
     return {word: math.log(share) for word, share in {token: SURE, **shares}.items()}

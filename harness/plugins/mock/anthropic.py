@@ -22,6 +22,7 @@ from harness.plugins.mock import wire
 from harness.plugins.mock.wire import (
     ApiError,
     Headers,
+    JsonObject,
     Level,
     MockRequest,
     ReplyChoice,
@@ -161,18 +162,18 @@ class AnthropicMessages(wire.WireFormat):
         if not all(sequence.strip() for sequence in request.stop_sequences or ()):
             raise self.invalid("stop_sequences: each stop sequence must contain non-whitespace")
 
-    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
+    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> JsonObject:
         (choice,) = choices
-        content: list[dict[str, Any]] = []
+        content: list[JsonObject] = []
         if choice.reasoning and self.reasoning is not None:
-            shown = self.reasoning == "blocks" and request.shows_reasoning
-            thinking = choice.reasoning if shown else ""  # the block is present even if empty
+            is_shown = self.reasoning == "blocks" and request.shows_reasoning
+            thinking = choice.reasoning if is_shown else ""  # the block is present even if empty
             content.append({"type": "thinking", "thinking": thinking, "signature": _SIGNATURE})
         if choice.text:
             content.append({"type": "text", "text": choice.text, "citations": None})
         reason = "stop_sequence" if choice.stop is not None else _STOP_REASONS[choice.finish]
         refusal = {"type": "refusal", "category": None, "explanation": None}
-        usage: dict[str, Any] = {
+        usage: JsonObject = {
             "input_tokens": request.prompt_tokens - request.cache_read - request.cache_write,
             "output_tokens": choice.tokens,
             "cache_creation_input_tokens": request.cache_write,
@@ -196,11 +197,12 @@ class AnthropicMessages(wire.WireFormat):
     def stream(self, answer: Mapping[str, Any]) -> bytes:
         """Return a message as server-sent events."""
         usage = answer["usage"]
-        begun = {**answer, "content": [], "stop_reason": None, "stop_sequence": None}
-        begun["usage"] = usage | {"output_tokens": 1}
-        events: list[dict[str, Any]] = [{"type": "message_start", "message": begun}]
+        opening = {**answer, "content": [], "stop_reason": None, "stop_sequence": None}
+        opening["usage"] = usage | {"output_tokens": 1}
+        events: list[JsonObject] = [{"type": "message_start", "message": opening}]
         for index, block in enumerate(answer["content"]):
-            kind, place = block["type"], {"index": index}
+            kind = block["type"]
+            place = {"index": index}
             lines = block[kind].splitlines(keepends=True)
             deltas = [{"type": f"{kind}_delta", kind: line} for line in lines]
             if "signature" in block:
@@ -208,16 +210,17 @@ class AnthropicMessages(wire.WireFormat):
             start = block | {name: "" for name in (kind, "signature") if name in block}
             events.append({"type": "content_block_start", **place, "content_block": start})
             events.append({"type": "ping"})
-            events += [{"type": "content_block_delta", **place, "delta": one} for one in deltas]
+            events += [{"type": "content_block_delta", **place, "delta": delta} for delta in deltas]
             events.append({"type": "content_block_stop", **place})
         ended = {name: answer[name] for name in ("stop_reason", "stop_sequence", "stop_details")}
         written = {"output_tokens": usage["output_tokens"]}
         events.append({"type": "message_delta", "delta": ended, "usage": written})
         events.append({"type": "message_stop"})
-        form, encode = b"event: %s\ndata: %s\n\n", msgspec.json.encode
+        form = b"event: %s\ndata: %s\n\n"
+        encode = msgspec.json.encode
         return b"".join(form % (event["type"].encode(), encode(event)) for event in events)
 
-    def models(self, names: Collection[str]) -> dict[str, Any]:
+    def models(self, names: Collection[str]) -> JsonObject:
         """Return the JSON object that lists the models."""
         data = [{"type": "model", "id": name, "display_name": name} for name in names]
         return {"data": data, "has_more": False}
@@ -227,7 +230,7 @@ class AnthropicMessages(wire.WireFormat):
         moment = datetime.now(UTC) + timedelta(seconds=seconds, microseconds=999_999)
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def error(self, error: ApiError, request_id: str) -> dict[str, Any]:
+    def error(self, error: ApiError, request_id: str) -> JsonObject:
         return {"type": "error", "error": error.error, "request_id": request_id}
 
     def fail(
@@ -238,22 +241,25 @@ class AnthropicMessages(wire.WireFormat):
         return ApiError(status, {"type": kind, "message": message, **details}, retry_after)
 
     def check_key(self, headers: Headers, key: str) -> None:
-        own, token = wire.header(headers, b"x-api-key"), wire.bearer(headers)
-        if (own or token) != key:
-            wrong = "invalid x-api-key" if own else "Invalid bearer token"
-            raise self.fail(401, wrong if own or token else "x-api-key header is required")
+        header_key = wire.header(headers, b"x-api-key")
+        token = wire.bearer(headers)
+        if (header_key or token) != key:
+            wrong = "invalid x-api-key" if header_key else "Invalid bearer token"
+            raise self.fail(401, wrong if header_key or token else "x-api-key header is required")
 
     def unknown_model(self, model: str) -> ApiError:
         return self.fail(404, f"model: {model}")
 
     def invalid_body(self, error: Exception) -> ApiError:
-        found = _FIELD_ERROR.match(str(error))
-        if not isinstance(error, ValidationError) or found is None:
+        match = _FIELD_ERROR.match(str(error))
+        if not isinstance(error, ValidationError) or match is None:
             return self.invalid(f"The request body is not valid JSON: {error}")
-        how, field, other, place = found.groups()
+        how, field, message, place = match.groups()
         steps = re.sub(r"[\[\].]+", ".", f"{place or ''}.{field or ''}").strip(".")
-        said = {"missing required": "Field required"}.get(how, "Extra inputs are not permitted")
-        return self.invalid(f"{steps}: {other or said}")
+        default_message = {"missing required": "Field required"}.get(
+            how, "Extra inputs are not permitted"
+        )
+        return self.invalid(f"{steps}: {message or default_message}")
 
     def refused(self, parameter: str, value: object) -> ApiError | None:
         if parameter in SAMPLING:
@@ -299,7 +305,7 @@ class AnthropicVertex(AnthropicMessages):
     path = "/models/{model}:rawPredict"
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        sent = self.decode(body, dict[str, Any])
+        sent = self.decode(body, JsonObject)
         if sent.pop("anthropic_version", None) != VERTEX_VERSION:
             raise self.invalid(f'anthropic_version: Field required ("{VERTEX_VERSION}")')
         if "model" in sent:
@@ -369,9 +375,9 @@ class BedrockConverse(wire.WireFormat):
             marked=marked,
         )
 
-    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
+    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> JsonObject:
         (choice,) = choices
-        content: list[dict[str, Any]] = [{"text": choice.text}] if choice.text else []
+        content: list[JsonObject] = [{"text": choice.text}] if choice.text else []
         if choice.reasoning and self.reasoning == "blocks":
             thought = {"reasoningText": {"text": choice.reasoning}}
             content.insert(0, {"reasoningContent": thought})
@@ -391,7 +397,7 @@ class BedrockConverse(wire.WireFormat):
             "metrics": {"latencyMs": 1},
         }
 
-    def error(self, error: ApiError, request_id: str) -> dict[str, Any]:
+    def error(self, error: ApiError, request_id: str) -> JsonObject:
         return dict(error.error)
 
     def fail(self, status: int, message: str, code: str | None = None) -> ApiError:
@@ -399,8 +405,8 @@ class BedrockConverse(wire.WireFormat):
 
     def check_key(self, headers: Headers, key: str) -> None:
         if wire.bearer(headers) != key:
-            said = "The security token included in the request is invalid."
-            raise self.fail(403, said)
+            message = "The security token included in the request is invalid."
+            raise self.fail(403, message)
 
     def unknown_model(self, model: str) -> ApiError:
         return self.fail(404, f"Could not resolve the foundation model from {model!r}.")
@@ -409,8 +415,8 @@ class BedrockConverse(wire.WireFormat):
         return self.invalid(f"The model does not support {parameter}.")
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        said = "Too many requests, please wait before trying again."
-        return ApiError(429, {"message": said}, retry_after)
+        message = "Too many requests, please wait before trying again."
+        return ApiError(429, {"message": message}, retry_after)
 
 
 LIFETIME_S = 300.0
@@ -432,7 +438,8 @@ class PromptCache:
         tokens = count_tokens(request.marked)
         if tokens < LEAST_TOKENS:
             return request
-        key, now = (request.model, request.marked), time.monotonic()
-        kept = self._until.get(key, 0.0) > now
+        key = (request.model, request.marked)
+        now = time.monotonic()
+        is_cached = self._until.get(key, 0.0) > now
         self._until[key] = now + LIFETIME_S
-        return replace(request, cache_read=tokens * kept, cache_write=tokens * (not kept))
+        return replace(request, cache_read=tokens * is_cached, cache_write=tokens * (not is_cached))

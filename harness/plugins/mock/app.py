@@ -111,6 +111,18 @@ class _Tokenised(msgspec.Struct):
     tokens: list[int] = []
 
 
+class _Call:
+    """A call of a model, in a vendor's wire format. ``model`` is the one in the path, or ""."""
+
+    def __init__(self, vendor: WireFormat, model: str, headers: Headers, body: bytes) -> None:
+        self.vendor = vendor
+        self.model = model
+        self.headers = headers
+        self.body = body
+        self.digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
+        self.key = wire.header(headers, b"x-api-key") or wire.bearer(headers) or ""
+
+
 class Provider:
     """The ASGI application that simulates a provider.
 
@@ -158,13 +170,18 @@ class Provider:
         **limits: int | None,
     ) -> None:
         if reasoning not in (None, *wire.REASONING):
-            known = ", ".join(wire.REASONING)
-            raise wire.MockError(f"Unknown form of reasoning: {reasoning!r}. Forms: {known}.")
+            forms = ", ".join(wire.REASONING)
+            raise wire.MockError(f"Unknown form of reasoning: {reasoning!r}. Forms: {forms}.")
         self.stats = Stats()
-        self._faults, self._latency = FaultMix(faults or {}, fault_on), Latency(latency)
+        self._faults = FaultMix(faults or {}, fault_on)
+        self._latency = Latency(latency)
         self._limits = MockRateLimits(Limits(**limits))
-        self._seed, self._api_key, self._retry_after = seed, api_key, retry_after
-        self._models, self._refuse, self._reasoning = models, refuse, reasoning
+        self._seed = seed
+        self._api_key = api_key
+        self._retry_after = retry_after
+        self._models = models
+        self._refuse = refuse
+        self._reasoning = reasoning
         self._answerer = answerer(answers)
         self._prompt_cache = PromptCache()
         self._vendors = {kind.path: kind(reasoning) for kind in WIRE_FORMATS}
@@ -172,10 +189,10 @@ class Provider:
         self._batching = BatchSettings(seed)
         self._batching.change(batch_faults, batch_latency)
         self._batching.enqueued_tokens = enqueued_tokens
-        given = self._batching, self._process, self.stats
-        openai = OpenAIBatches(*given, self._admit_entry)
-        gemini = GeminiBatches(*given, self._admit_entry)
-        vendors = [AnthropicBatches(*given), MistralBatches(*given, openai), openai, gemini]
+        shared = self._batching, self._process, self.stats
+        openai = OpenAIBatches(*shared, self._admit_entry)
+        gemini = GeminiBatches(*shared, self._admit_entry)
+        vendors = [AnthropicBatches(*shared), MistralBatches(*shared, openai), openai, gemini]
         self._batches = BatchEndpoints(vendors, api_key)
 
     def change(self, conditions: Conditions) -> None:
@@ -193,14 +210,16 @@ class Provider:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one ASGI request, or fail with the drawn fault."""
-        connection, headers = Connection(scope, receive, send), scope["headers"]
+        connection = Connection(scope, receive, send)
+        headers = scope["headers"]
         body = await connection.body()
         route = f"{scope['method']} {scope['path']}"
         if body is None:
             return
-        if scope["method"] == "POST" and (found := self._vendor(scope["path"])):
+        call = self._call(scope["path"], headers, body) if scope["method"] == "POST" else None
+        if call is not None:
             with ExitStack() as slot:
-                await self._serve(*found, headers, body, connection, slot)
+                await self._serve(call, connection, slot)
         elif route == "GET /v1/models":
             await self._list_models(headers, connection)
         elif await self._serve_batch(scope, body, connection):
@@ -209,35 +228,24 @@ class Provider:
             status, answer = self._control(route, body)
             await connection.answer(status, self._encode(answer), [])
 
-    def _vendor(self, path: str) -> tuple[WireFormat, str] | None:
-        """Return a path's wire format and the model in it (or ""), or None for an unknown path."""
+    def _call(self, path: str, headers: Headers, body: bytes) -> _Call | None:
+        """Return a call of a model, or None for a path at which none is served."""
         if vendor := self._vendors.get(path):
-            return vendor, ""
+            return _Call(vendor, "", headers, body)
         for pattern, vendor in self._vendors.items():
             if model := wire.model_in(path, pattern):
-                return vendor, model
+                return _Call(vendor, model, headers, body)
         return None
 
-    async def _serve(
-        self,
-        vendor: WireFormat,
-        model: str,
-        headers: Headers,
-        body: bytes,
-        connection: Connection,
-        slot: ExitStack,
-    ) -> None:
-        digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
-        count = self.stats.arrive(digest, vendor.path)
-        request_id = f"req_{digest}{count.requests:04d}"
-        for_fault, for_latency = draw(self._seed, digest, count.requests)
-        fault, request = None, None
+    async def _serve(self, call: _Call, connection: Connection, slot: ExitStack) -> None:
+        vendor = call.vendor
+        count = self.stats.arrive(call.digest, vendor.path)
+        request_id = f"req_{call.digest}{count.requests:04d}"
+        for_fault, for_latency = draw(self._seed, call.digest, count.requests)
+        request = None
         try:
-            request = self._admit(vendor, model, headers, body, digest)
-            fault = self._faults.pick(for_fault, request.turns)
-            self.stats.counts.by_model[request.model] += 1
-            key = wire.header(headers, b"x-api-key") or wire.bearer(headers) or ""
-            choices = self._choices(vendor, request, fault, key)
+            request = self._admit(call)
+            fault, choices = self._drawn(call, request, for_fault)
             parallel = self._limits.limits.parallel_requests
             if not slot.enter_context(self._limits.in_parallel(request.model)):
                 raise vendor.too_many(request.model, parallel, self._retry_after)
@@ -246,9 +254,7 @@ class Provider:
             if seconds > 0 and await connection.left_within(seconds):
                 self.stats.leave(abandoned=True)
                 return
-            if fault is not None:
-                self.stats.counts.by_fault[fault] += 1
-                self._raise_status(fault, vendor, request, key)
+            self._raise_status(fault, call, request)
         except wire.ApiError as error:
             levels = [] if request is None else self._limits.levels(request.model)
             sent = vendor.headers(request_id, levels, error.retry_after)
@@ -257,7 +263,7 @@ class Provider:
             await connection.answer(error.status, reply, sent)
             return
         request = self._prompt_cache.with_cached_tokens(request)
-        answer = altered(vendor.answer(request, choices), fault, key)
+        answer = altered(vendor.answer(request, choices), fault, call.key)
         reply = self._encode(answer)
         wrong = [_FALSE_LEVEL] if fault == "wrong_limits" else None
         sent = vendor.headers(request_id, wrong or self._limits.levels(request.model))
@@ -272,18 +278,20 @@ class Provider:
 
     async def _serve_batch(self, scope: Message, body: bytes, connection: Connection) -> bool:
         """Answer a request about files or batches. Return False for any other path."""
-        asked = scope["method"], scope["path"], scope["query_string"], scope["headers"]
+        parts = scope["method"], scope["path"], scope["query_string"], scope["headers"]
         try:
-            found = self._batches.serve(*asked, body)
+            served = self._batches.serve(*parts, body)
         except Reset:
             await connection.reset()
             return True
-        if found is None:
+        if served is None:
             return False
-        vendor, answer = found
-        status, headers = 200, vendor.headers("req_batch")
+        vendor, answer = served
+        status = 200
+        headers = vendor.headers("req_batch")
         if isinstance(answer, wire.ApiError):
-            status, answer = answer.status, vendor.error(answer, "req_batch")
+            status = answer.status
+            answer = vendor.error(answer, "req_batch")
         if isinstance(answer, dict) and UPLOAD_URL in answer:
             headers = [*headers, (UPLOAD_URL.encode(), answer[UPLOAD_URL].encode())]
         content = answer if isinstance(answer, bytes) else self._encode(answer)
@@ -293,45 +301,38 @@ class Provider:
         return True
 
     def _admit_entry(self, path: str, body: bytes, headers: Headers) -> tuple[str, int]:
-        vendor, model = self._found(path)
-        request = self._admit(vendor, model, headers, body, "")
+        request = self._admit(self._batched(path, body, headers))
         return request.model, request.prompt_tokens
 
-    def _found(self, path: str) -> tuple[WireFormat, str]:
-        found = self._vendor(path)
-        assert found is not None
-        return found
+    def _batched(self, path: str, body: bytes, headers: Headers) -> _Call:
+        call = self._call(path, headers, body)
+        assert call is not None
+        return call
 
     def _process(self, path: str, body: bytes, headers: Headers) -> Answered:
-        vendor, model = self._found(path)
-        digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
-        count = self.stats.arrive(digest, vendor.path)
-        number = draw(self._seed, digest, count.requests)[0]
-        key = wire.header(headers, b"x-api-key") or wire.bearer(headers) or ""
+        call = self._batched(path, body, headers)
+        vendor = call.vendor
+        count = self.stats.arrive(call.digest, vendor.path)
         try:
-            request = self._admit(vendor, model, headers, body, digest)
-            fault = self._faults.pick(number, request.turns)
-            self.stats.counts.by_model[request.model] += 1
-            choices = self._choices(vendor, request, fault, key)
-            if fault is not None:
-                self.stats.counts.by_fault[fault] += 1
-                self._raise_status(fault, vendor, request, key)
+            request = self._admit(call)
+            number = draw(self._seed, call.digest, count.requests)[0]
+            fault, choices = self._drawn(call, request, number)
+            self._raise_status(fault, call, request)
         except wire.ApiError as error:
             self.stats.leave(error.status)
-            return error.status, vendor.error(error, f"req_{digest}")
+            return error.status, vendor.error(error, f"req_{call.digest}")
         self._count_answer(request, choices, count)
-        return 200, altered(vendor.answer(request, choices), fault, key)
+        return 200, altered(vendor.answer(request, choices), fault, call.key)
 
-    def _admit(
-        self, vendor: WireFormat, model: str, headers: Headers, body: bytes, digest: str
-    ) -> MockRequest:
+    def _admit(self, call: _Call) -> MockRequest:
+        vendor = call.vendor
         if self._api_key is not None:
-            vendor.check_key(headers, self._api_key)
-        request = vendor.read(body, digest, headers)
-        request = replace(request, model=model) if model else request
+            vendor.check_key(call.headers, self._api_key)
+        request = vendor.read(call.body, call.digest, call.headers)
+        request = replace(request, model=call.model) if call.model else request
         if self._models and request.model not in self._models:
             raise vendor.unknown_model(request.model)
-        sent = msgspec.json.decode(body, type=dict[str, object]) if self._refuse else {}
+        sent = msgspec.json.decode(call.body, type=dict[str, object]) if self._refuse else {}
         for name in self._refuse:
             if sent.get(name) is not None and (error := vendor.refused(name, sent[name])):
                 raise error
@@ -343,25 +344,31 @@ class Provider:
                     )
         return request
 
-    def _choices(
-        self, vendor: WireFormat, request: MockRequest, fault: Fault | None, key: str
-    ) -> list[ReplyChoice]:
+    def _drawn(
+        self, call: _Call, request: MockRequest, number: float
+    ) -> tuple[Fault | None, list[ReplyChoice]]:
+        """Return the fault that a random number selects, if any, and the choices of the answer."""
+        fault = self._faults.pick(number, request.turns)
+        self.stats.counts.by_model[request.model] += 1
+        return fault, self._choices(call, request, fault)
+
+    def _choices(self, call: _Call, request: MockRequest, fault: Fault | None) -> list[ReplyChoice]:
         if request.echoed and fault not in _FAULTY_CHOICES:
             return [scored(request.model, text) for text in request.echoed]
         if request.prompts:
-            each = map(request.alone, request.prompts)
-            return [choice for one in each for choice in self._choices(vendor, one, fault, key)]
+            requests = map(request.alone, request.prompts)
+            return [choice for single in requests for choice in self._choices(call, single, fault)]
         try:
             answers = [self._answerer(request, index) for index in range(request.n)]
         except wire.NoAnswer as missing:
             # Not a 404: clients treat that as a missing model and stop.
-            raise vendor.invalid(str(missing), "no_recorded_answer") from None
+            raise call.vendor.invalid(str(missing), "no_recorded_answer") from None
         if fault in _FAULTY_CHOICES:
             return [_FAULTY_CHOICES[fault]] * request.n
         if fault == "reasoning_only":
             return [endless(request)] * request.n
         if fault == "key_in_answer":
-            return [ReplyChoice(f"Your key is {key}, is it not?")] * request.n
+            return [ReplyChoice(f"Your key is {call.key}, is it not?")] * request.n
         return [self._choice(request, index, answer) for index, answer in enumerate(answers)]
 
     def _choice(self, request: MockRequest, index: int, answer: str | Answer) -> ReplyChoice:
@@ -371,8 +378,8 @@ class Provider:
         reasoning = thought(request, index) if thinks else ""
         choice = truncate(answer.text, request.max_tokens, request.stop, reasoning)
         if request.logprobs is not None:
-            found = positions(choice.text, answer.logprobs, request.logprobs)
-            choice = replace(choice, positions=found[: request.max_tokens])
+            token_positions = positions(choice.text, answer.logprobs, request.logprobs)
+            choice = replace(choice, positions=token_positions[: request.max_tokens])
         return choice
 
     def _limit(
@@ -382,20 +389,23 @@ class Provider:
         choices: list[ReplyChoice],
         fault: Fault | None,
     ) -> None:
-        read, written = request.prompt_tokens, sum(choice.tokens for choice in choices)
+        read = request.prompt_tokens
+        written = sum(choice.tokens for choice in choices)
         if fault in STATUSES:
             read = written = 0  # It fails before the model runs, but counts as a request.
         if broken := self._limits.admit(request.model, read, written):
             raise vendor.rate_limited(request.model, broken, broken.wait_s)
         self.stats.peak.add(read, written)
 
-    def _raise_status(
-        self, fault: Fault, vendor: WireFormat, request: MockRequest, key: str
-    ) -> None:
+    def _raise_status(self, fault: Fault | None, call: _Call, request: MockRequest) -> None:
+        if fault is None:
+            return
+        self.stats.counts.by_fault[fault] += 1
+        vendor = call.vendor
         if fault == "key_in_error":
-            raise vendor.invalid(f"The key {key} may not do this.")
+            raise vendor.invalid(f"The key {call.key} may not do this.")
         if fault == "key_part_in_error":
-            raise vendor.invalid(f"The key {key[:20]}… may not do this.")
+            raise vendor.invalid(f"The key {call.key[:20]}… may not do this.")
         if fault == "no_credit":
             raise vendor.no_credit()
         if fault in _REJECTED:
@@ -454,9 +464,11 @@ class Provider:
         try:
             if self._api_key is not None:
                 vendor.check_key(headers, self._api_key)
-            status, body = 200, vendor.models(self._models or [DEFAULT_MODEL])
+            status = 200
+            body = vendor.models(self._models or [DEFAULT_MODEL])
         except wire.ApiError as error:
-            status, body = error.status, vendor.error(error, "req_models")
+            status = error.status
+            body = vendor.error(error, "req_models")
         await connection.answer(status, self._encode(body), vendor.headers("req_models"))
 
     def _control(self, route: str, body: bytes) -> tuple[int, object]:

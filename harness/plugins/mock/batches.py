@@ -24,7 +24,7 @@ from harness.plugins.mock import wire
 from harness.plugins.mock.anthropic import AnthropicMessages
 from harness.plugins.mock.faults import Latency, draw
 from harness.plugins.mock.stats import Stats
-from harness.plugins.mock.wire import ApiError, Headers, MockError, WireFormat
+from harness.plugins.mock.wire import ApiError, Headers, JsonObject, MockError, WireFormat
 
 BatchFault = Literal[
     "lost_id",
@@ -56,7 +56,7 @@ Answered = tuple[int, Any]  # status and body of an entry's answer
 Process = Callable[[str, bytes, Headers], Answered]
 Admit = Callable[[str, bytes, Headers], tuple[str, int]]  # returns model and prompt tokens
 Given = Mapping[str, str]  # the query of a URL
-Served = dict[str, Any] | list[dict[str, Any]] | bytes  # JSON, or a file
+Served = JsonObject | list[JsonObject] | bytes  # JSON, or a file
 Ending = Literal["failed", "cancelled", "expired", "completed"]
 
 
@@ -93,7 +93,7 @@ class MockBatch:
     headers: Headers
     created: float
     seconds: float  # until it is processed
-    about: dict[str, Any]  # what the vendor keeps with it
+    about: JsonObject  # what the vendor keeps with it
     status: Literal[Ending, "in_progress"] = "in_progress"
     ended: float | None = None
     listed_at: float = 0.0  # when it appears in lists
@@ -154,7 +154,9 @@ class VendorBatches(ABC):
     done_when_expired: ClassVar[float] = 0.5  # share of the requests
 
     def __init__(self, settings: BatchSettings, process: Process, stats: Stats) -> None:
-        self.settings, self._process, self._stats = settings, process, stats
+        self.settings = settings
+        self._process = process
+        self._stats = stats
         self.known: dict[str, MockBatch] = {}
 
     @abstractmethod
@@ -166,15 +168,15 @@ class VendorBatches(ABC):
         """
 
     @abstractmethod
-    def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
+    def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
         """Return a batch as a JSON object."""
 
     def serve(
-        self, method: str, path: str, given: Given, headers: Headers, body: bytes
+        self, method: str, path: str, query: Given, headers: Headers, body: bytes
     ) -> Served | None:
         """Return the JSON value or file that answers a request, or None if no endpoint matches.
 
-        ``given`` holds the parameters of the request's URL.
+        ``query`` holds the parameters of the request's URL.
 
         Raises:
             ApiError: If the request is rejected.
@@ -187,7 +189,7 @@ class VendorBatches(ABC):
             case "POST", [""]:
                 return self.view(self.created(headers, body), headers)
             case "GET", [""]:
-                return self.page(given, headers)
+                return self.page(query, headers)
             case "GET", [name]:
                 return self.view(self.find(name), headers)
             case "POST", [name, "cancel"]:
@@ -232,7 +234,7 @@ class VendorBatches(ABC):
         return batch
 
     def begin(
-        self, entries: list[BatchedRequest], headers: Headers, about: dict[str, Any]
+        self, entries: list[BatchedRequest], headers: Headers, about: JsonObject
     ) -> MockBatch:
         """Create a batch, which ends after its latency. ``about`` has the vendor's facts."""
         number = f"{self.settings.seed}/{len(self.known)}"
@@ -254,8 +256,8 @@ class VendorBatches(ABC):
         """
         assert batch.timer is not None
         batch.timer.cancel()
-        gone = min(1.0, (time() - batch.created) / batch.seconds) if batch.seconds else 1.0
-        share = {"completed": 1.0, "expired": self.done_when_expired}.get(how, gone)
+        elapsed = min(1.0, (time() - batch.created) / batch.seconds) if batch.seconds else 1.0
+        share = {"completed": 1.0, "expired": self.done_when_expired}.get(how, elapsed)
         done = share * len(batch.entries)
         for place, entry in enumerate(batch.entries):
             if place >= done:
@@ -265,7 +267,8 @@ class VendorBatches(ABC):
             kind = "succeeded" if answered[0] == 200 else "errored"
             batch.outcomes.append((entry.custom_id, kind, answered))
         random.Random(batch.id).shuffle(batch.outcomes)
-        batch.status, batch.ended = how, time()
+        batch.status = how
+        batch.ended = time()
         self._stats.counts.open_batches -= 1
         self._stats.counts.batch_answered += batch.counts["succeeded"]
 
@@ -296,29 +299,29 @@ class VendorBatches(ABC):
             raise self.wire.fail(404, f"No batch found with id '{name}'.")
         return self.known[name]
 
-    def page(self, given: Given, headers: Headers) -> Served:
+    def page(self, query: Given, headers: Headers) -> Served:
         """Return a page of the list of batches, the newest first, as a JSON value.
 
         Raises:
             ApiError: If a parameter of the page is invalid.
         """
         newest = self.newest()
-        after = given.get("after") or given.get("after_id")
+        after = query.get("after") or query.get("after_id")
         if after is not None:
             newest = newest[1 + newest.index(self.find(after)) :]
-        size = max(1, min(self.most_listed, self.number(given, "limit", 20)))
-        data = [self.view(one, headers) for one in newest[:size]]
-        first, last = (data[at]["id"] if data else None for at in (0, -1))
+        size = max(1, min(self.most_listed, self.number(query, "limit", 20)))
+        data = [self.view(batch, headers) for batch in newest[:size]]
+        first, last = (data[end]["id"] if data else None for end in (0, -1))
         more = {"first_id": first, "last_id": last, "has_more": len(newest) > size}
         return {"object": "list", "data": data, **more}
 
-    def number(self, given: Given, name: str, default: int) -> int:
+    def number(self, query: Given, name: str, default: int) -> int:
         """Return a parameter that is a whole number, or ``default`` if it is not given.
 
         Raises:
             ApiError: With status 400, if it is not a whole number of at most nine digits.
         """
-        text = given.get(name, str(default))
+        text = query.get(name, str(default))
         if not re.fullmatch(r"\d{1,9}", text):
             raise self.wire.fail(400, f"Invalid '{name}': {text:.80} is not a whole number.")
         return int(text)
@@ -379,7 +382,8 @@ class BatchEndpoints:
     """The vendors' endpoints for files and batches. If ``api_key`` is None, any key is valid."""
 
     def __init__(self, vendors: Iterable[VendorBatches], api_key: str | None) -> None:
-        self._vendors, self._api_key = list(vendors), api_key
+        self._vendors = list(vendors)
+        self._api_key = api_key
 
     def serve(
         self, method: str, path: str, query: bytes, headers: Headers, body: bytes
@@ -391,21 +395,22 @@ class BatchEndpoints:
         Raises:
             Reset: If the connection is to be reset.
         """
-        given = {name: values[-1] for name, values in parse_qs(query.decode()).items()}
+        parameters = {name: values[-1] for name, values in parse_qs(query.decode()).items()}
         for vendor in self._vendors:
             if not vendor.owns(path):
                 continue
             try:
                 if self._api_key is not None:
                     vendor.wire.check_key(headers, self._api_key)
-                if (found := vendor.serve(method, path, given, headers, body)) is not None:
-                    return vendor.wire, found
+                if (served := vendor.serve(method, path, parameters, headers, body)) is not None:
+                    return vendor.wire, served
             except ApiError as error:
                 return vendor.wire, error
         return None
 
 
-MOST_REQUESTS, MOST_BYTES = 100_000, 256_000_000
+MOST_REQUESTS = 100_000
+MOST_BYTES = 256_000_000
 
 
 class _Request(msgspec.Struct):
@@ -421,15 +426,18 @@ class AnthropicBatches(VendorBatches):
     """Anthropic's message batches. They carry no metadata."""
 
     wire = AnthropicMessages()
-    prefix, root, most_listed = "msgbatch", "/v1/messages/batches", 1000
+    prefix = "msgbatch"
+    root = "/v1/messages/batches"
+    most_listed = 1000
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
         """Create a batch. The bodies of its requests are not checked yet."""
         if len(body) > MOST_BYTES:
             raise self.wire.fail(413, "Request exceeds the maximum size")
-        asked = self.wire.decode(body, _Create).requests
+        requests = self.wire.decode(body, _Create).requests
         entries = [
-            BatchedRequest(one.custom_id, self.wire.path, bytes(one.params)) for one in asked
+            BatchedRequest(request.custom_id, self.wire.path, bytes(request.params))
+            for request in requests
         ]
         if not 1 <= len(entries) <= MOST_REQUESTS:
             raise self.wire.invalid(f"requests: 1 to {MOST_REQUESTS:,} are allowed")
@@ -440,8 +448,9 @@ class AnthropicBatches(VendorBatches):
                 raise self.wire.invalid(f"requests.{number}.custom_id: invalid characters")
         return self.begin(entries, headers, {})
 
-    def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
-        counts, ended = batch.counts, batch.ended
+    def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
+        counts = batch.counts
+        ended = batch.ended
         host = wire.header(headers, b"host")
         results = f"http://{host}{self.root}/{batch.id}/results"
         return {
@@ -474,7 +483,7 @@ class AnthropicBatches(VendorBatches):
 
 
 def _result(place: int, custom_id: str, kind: str, answered: Answered | None) -> Any:
-    result: dict[str, Any] = {"type": {"cancelled": "canceled"}.get(kind, kind)}
+    result: JsonObject = {"type": {"cancelled": "canceled"}.get(kind, kind)}
     if answered is not None:
         result["message" if kind == "succeeded" else "error"] = answered[1]
     return {"custom_id": custom_id, "result": result}

@@ -17,12 +17,11 @@ from difflib import get_close_matches
 from hashlib import blake2b
 from math import exp, inf
 from statistics import NormalDist
-from typing import Any
 
 import msgspec
 
 from harness.plugins.mock import wire
-from harness.plugins.mock.wire import Headers, MockError, Turn
+from harness.plugins.mock.wire import Headers, JsonObject, MockError, Turn
 
 LATENCY_FORMS = "SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA"
 
@@ -71,7 +70,7 @@ COST_USD = 0.125
 _FINISH = {"finish_reason", "stop_reason", "finishReason", "stopReason"}
 
 
-def altered(answer: dict[str, Any], fault: Fault | None, key: str) -> dict[str, Any]:
+def altered(answer: JsonObject, fault: Fault | None, key: str) -> JsonObject:
     """Change an answer (a JSON object) as the fault says, and return it.
 
     ``key`` is the key that the client has sent.
@@ -88,7 +87,7 @@ def error_of(code: str | None) -> dict[str, object]:
 
 
 def _count(count: int) -> _Alteration:
-    def alter(answer: dict[str, Any], _: str | None) -> None:
+    def alter(answer: JsonObject, _: str | None) -> None:
         usage = answer["usageMetadata" if "usageMetadata" in answer else "usage"]
         usage.update((name, count) for name, value in usage.items() if isinstance(value, int))
 
@@ -99,32 +98,32 @@ def _add_usage(**usage: float) -> _Alteration:
     return lambda answer, _: answer.get("usage", {}).update(usage)
 
 
-def _finish(answer: dict[str, Any], reason: str | None) -> None:
+def _finish(answer: JsonObject, reason: str | None) -> None:
     escaped = "".join(f"\\u{ord(letter):04x}" for letter in reason or "")
     for part in (answer, *answer.get("choices", ()), *answer.get("candidates", ())):
         part.update(dict.fromkeys(_FINISH & part.keys(), msgspec.Raw(f'"{escaped}"'.encode())))
 
 
-def _in_choices(change: Callable[[dict[str, Any], str | None], object]) -> _Alteration:
-    def alter(answer: dict[str, Any], detail: str | None) -> None:
+def _in_choices(change: Callable[[JsonObject, str | None], object]) -> _Alteration:
+    def alter(answer: JsonObject, detail: str | None) -> None:
         for choice in answer.get("choices", ()):
             change(choice, detail)
 
     return alter
 
 
-def _think(choice: dict[str, Any], _: str | None) -> None:
+def _think(choice: JsonObject, _: str | None) -> None:
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Let me think."}]}
     answer = {"type": "text", "text": choice["message"]["content"]}
     choice["message"]["content"] = [thinking, answer]
 
 
-def _withhold(choice: dict[str, Any], _: str | None) -> None:
+def _withhold(choice: JsonObject, _: str | None) -> None:
     del choice["message"]
     choice["finish_reason"] = "content_filter"
 
 
-_Alteration = Callable[[dict[str, Any], str | None], None]
+_Alteration = Callable[[JsonObject, str | None], None]
 _ALTERATIONS: Mapping[str, _Alteration] = {
     "usage_zero": _count(0),
     "usage_huge": _count(1_000_000),
@@ -187,7 +186,8 @@ class FaultMix:
     """
 
     def __init__(self, shares: Mapping[str, float], texts: Iterable[str] = ()) -> None:
-        self.shares, self.texts = dict(shares), list(texts)
+        self.shares = dict(shares)
+        self.texts = list(texts)
         self._bounds: list[tuple[float, Fault]] = []
         total = 0.0
         for name, share in shares.items():
@@ -256,7 +256,8 @@ class Latency:
 
     def seconds(self, quantile: float) -> float:
         """Return the distribution's value at ``quantile`` (below 1), such as the median for 0.5."""
-        first, second = self._values[0], self._values[-1]
+        first = self._values[0]
+        second = self._values[-1]
         if self._shape == "uniform":
             return first + (second - first) * quantile
         if self._shape == "lognormal":
@@ -264,7 +265,7 @@ class Latency:
         return first
 
 
-Message = dict[str, Any]  # each kind of ASGI message has its own keys
+Message = JsonObject  # each kind of ASGI message has its own keys
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
@@ -281,7 +282,8 @@ class Connection:
         self._scope = scope
         # ASGI cannot reset or close a connection: `server._Protocol` passes its transport.
         self._transport: asyncio.Transport = scope["state"]["transport"]
-        self._receive, self._send = receive, send
+        self._receive = receive
+        self._send = send
 
     async def body(self) -> bytes | None:
         """Return the request's body, or None if the client disconnected while sending it."""
@@ -311,15 +313,15 @@ class Connection:
 
     def elsewhere(self) -> bytes:
         """Return this request's URL with the other name of this host: localhost or 127.0.0.1."""
-        own = dict(self._scope["headers"])[b"host"].startswith(b"localhost")
-        host = "127.0.0.1" if own else "localhost"
+        by_name = dict(self._scope["headers"])[b"host"].startswith(b"localhost")
+        host = "127.0.0.1" if by_name else "localhost"
         return f"http://{host}:{self._scope['server'][1]}{self._scope['path']}".encode()
 
     async def trickle(self, body: bytes, headers: Headers) -> None:
         """Send the body slowly, byte by byte except the last byte."""
         await self._start(200, len(body), headers)
-        for at in range(len(body) - 1):
-            byte = body[at : at + 1]
+        for offset in range(len(body) - 1):
+            byte = body[offset : offset + 1]
             await self._send({"type": "http.response.body", "body": byte, "more_body": True})
             if await self.left_within(TRICKLE_S):
                 return
@@ -352,8 +354,8 @@ class Connection:
         return False
 
     async def _start(self, status: int, length: int, headers: Headers) -> None:
-        own = [(b"content-length", b"%d" % length)]
+        required = [(b"content-length", b"%d" % length)]
         if all(name != b"content-type" for name, _ in headers):
-            own.append((b"content-type", b"application/json"))
-        start = {"type": "http.response.start", "status": status, "headers": own + headers}
+            required.append((b"content-type", b"application/json"))
+        start = {"type": "http.response.start", "status": status, "headers": required + headers}
         await self._send(start)

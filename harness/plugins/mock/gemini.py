@@ -19,7 +19,15 @@ from harness.plugins.mock.batches import (
     check_unique,
     iso_time,
 )
-from harness.plugins.mock.wire import ApiError, Headers, Level, MockRequest, ReplyChoice, Turn
+from harness.plugins.mock.wire import (
+    ApiError,
+    Headers,
+    JsonObject,
+    Level,
+    MockRequest,
+    ReplyChoice,
+    Turn,
+)
 
 _FINISH = {"stop": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY", "refusal": "STOP"}
 _STATUSES = {
@@ -78,8 +86,8 @@ class GeminiContent(wire.WireFormat):
             if content.role not in ("user", "model"):
                 raise self.invalid("Please use a valid role: user, model.")
             if not any(part.text for part in content.parts):
-                said = f"GenerateContentRequest.contents[{number}].parts: must not be empty."
-                raise self.invalid(said)
+                problem = f"GenerateContentRequest.contents[{number}].parts: must not be empty."
+                raise self.invalid(problem)
         config = request.generation_config or _Config()
         roles = {"model": "assistant", "user": "user"}
         turns = [Turn(roles[content.role], _text(content)) for content in request.contents]
@@ -98,7 +106,7 @@ class GeminiContent(wire.WireFormat):
             logprobs=(config.logprobs or 0) if config.response_logprobs else None,
         )
 
-    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
+    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> JsonObject:
         thoughts = sum(choice.reasoning_tokens for choice in choices)
         written = sum(choice.tokens for choice in choices) - thoughts
         usage = {
@@ -137,8 +145,8 @@ class GeminiContent(wire.WireFormat):
     def check_key(self, headers: Headers, key: str) -> None:
         """Raise ApiError (400, like Google) unless x-goog-api-key, or else the token, is right."""
         if (wire.header(headers, b"x-goog-api-key") or wire.bearer(headers)) != key:
-            said = "API key not valid. Please pass a valid API key."
-            raise self.fail(400, said, "API_KEY_INVALID")
+            message = "API key not valid. Please pass a valid API key."
+            raise self.fail(400, message, "API_KEY_INVALID")
 
     def unknown_model(self, model: str) -> ApiError:
         return self.fail(404, f"models/{model} is not found for API version v1beta.")
@@ -147,8 +155,8 @@ class GeminiContent(wire.WireFormat):
         return self.invalid(f"{parameter} is not supported by this model.")
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        said = f"You exceeded your current quota for {model}."
-        return self.fail(429, said, retry_after=retry_after)
+        message = f"You exceeded your current quota for {model}."
+        return self.fail(429, message, retry_after=retry_after)
 
 
 def _text(content: _Content) -> str:
@@ -159,19 +167,19 @@ def _candidate(request: MockRequest, choice: ReplyChoice) -> Mapping[str, object
     parts: list[dict[str, object]] = [{"text": choice.text}] if choice.text else []
     if choice.reasoning and request.shows_reasoning:
         parts.insert(0, {"text": choice.reasoning, "thought": True})
-    found: dict[str, object] = {
+    candidate: dict[str, object] = {
         "content": {"role": "model", "parts": parts},
         "finishReason": _FINISH[choice.finish],
     }
     if choice.positions is not None:
-        found["logprobsResult"] = {
+        candidate["logprobsResult"] = {
             "chosenCandidates": [_token(p.token, p.logprob) for p in choice.positions],
             "topCandidates": [
                 {"candidates": [_token(*likely) for likely in p.likeliest]}
                 for p in choice.positions
             ],
         }
-    return found
+    return candidate
 
 
 def _token(token: str, logprob: float) -> dict[str, object]:
@@ -203,28 +211,33 @@ class _Create(msgspec.Struct):
 class GeminiBatches(FileBatches):
     """Gemini's files and batches. An expired batch has no results, and costs nothing."""
 
-    prefix, root, files, most_listed = "b", "/batches", "/files", 1000
+    prefix = "b"
+    root = "/batches"
+    files = "/files"
+    most_listed = 1000
     wire = GeminiContent()
-    file_id, done_when_expired = "files/{number:08d}", 0.0
+    file_id = "files/{number:08d}"
+    done_when_expired = 0.0
 
     def owns(self, path: str) -> bool:
         return bool(_PATH.match(path) or _CREATION.search(path))
 
     def serve(
-        self, method: str, path: str, given: Given, headers: Headers, body: bytes
+        self, method: str, path: str, query: Given, headers: Headers, body: bytes
     ) -> Served | None:
         if method == "GET" and self.settings.happens("poll_500"):
             raise self.wire.failure(500)
         if created := _CREATION.search(path):
             batch = self.created([*headers, (b"x-model", created[1].encode())], body)
             return self.view(batch, headers)
-        if (found := _PATH.match(path)) is None:
+        if (match := _PATH.match(path)) is None:
             return None
-        service, rest = found[1] or "", path[found.end(1) if found[1] else 0 :]
+        service = match[1] or ""
+        rest = path[match.end(1) if match[1] else 0 :]
         rest = rest.removeprefix("/v1beta")
         match method, service, rest.strip("/").split("/"):
             case "POST", "/upload", ["files"]:
-                return self._upload(headers, body, given)
+                return self._upload(headers, body, query)
             case "GET", "/download", ["files", name]:
                 return self.file(f"files/{name.removesuffix(':download')}").content
             case "GET", "", ["files"]:
@@ -237,7 +250,7 @@ class GeminiBatches(FileBatches):
                 del self._files[f"files/{name}"]
                 return {}
             case "GET", "", ["batches"]:
-                return self.page(given, headers)
+                return self.page(query, headers)
             case "GET", "", ["batches", name]:
                 return self.view(self.find(name), headers)
             case "POST", "", ["batches", name] if name.endswith(":cancel"):
@@ -250,12 +263,12 @@ class GeminiBatches(FileBatches):
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
         """Create a batch from an uploaded file."""
-        asked = self.wire.decode(body, _Create).batch
+        description = self.wire.decode(body, _Create).batch
         model = wire.header(headers, b"x-model") or ""
         path = GeminiContent.path.format(model=model)
         entries = []
         for number, text in enumerate(
-            self.file(asked.input_config.file_name).content.splitlines(), 1
+            self.file(description.input_config.file_name).content.splitlines(), 1
         ):
             try:
                 line = msgspec.json.decode(text, type=_Line)
@@ -269,15 +282,17 @@ class GeminiBatches(FileBatches):
                     raise
             entries.append(entry)
         if not entries or (name := check_unique(entries)):
-            said = f"The key {name} is not unique." if entries else "The file is empty."
-            raise self.wire.invalid(said)
-        return self.begin(entries, headers, {"tag": asked.display_name, "model": model})
+            problem = f"The key {name} is not unique." if entries else "The file is empty."
+            raise self.wire.invalid(problem)
+        return self.begin(entries, headers, {"tag": description.display_name, "model": model})
 
-    def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
+    def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
         """Return a batch as JSON, and store the results of a finished one."""
-        counts, ended, about = batch.counts, batch.ended, batch.about
+        counts = batch.counts
+        ended = batch.ended
+        about = batch.about
         state = {"in_progress": "RUNNING", "completed": "SUCCEEDED"}.get(batch.status)
-        facts: dict[str, Any] = {
+        facts: JsonObject = {
             "model": f"models/{about['model']}",
             "displayName": about["tag"],
             "state": f"BATCH_STATE_{state or batch.status.upper()}",
@@ -288,7 +303,7 @@ class GeminiBatches(FileBatches):
                 "failedRequestCount": str(counts["errored"]),
             },
         }
-        view: dict[str, Any] = {"name": f"batches/{batch.id}", "metadata": facts}
+        view: JsonObject = {"name": f"batches/{batch.id}", "metadata": facts}
         if ended is None:
             return view
         if "file" not in about and (counts["succeeded"] or counts["errored"]):
@@ -301,29 +316,30 @@ class GeminiBatches(FileBatches):
         code = {"cancelled": 1, "expired": 4}.get(batch.status, 13)
         return view | {"done": True, "error": {"code": code, "message": batch.status}}
 
-    def page(self, given: Given, headers: Headers) -> Served:
+    def page(self, query: Given, headers: Headers) -> Served:
         newest = self.newest()
-        begin, size = self.number(given, "pageToken", 0), self.number(given, "pageSize", 10)
-        page: dict[str, Any] = {}
+        begin = self.number(query, "pageToken", 0)
+        size = self.number(query, "pageSize", 10)
+        page: JsonObject = {}
         if listed := newest[begin : begin + size]:
-            page["operations"] = [self.view(one, headers) for one in listed]
+            page["operations"] = [self.view(batch, headers) for batch in listed]
         if begin + size < len(newest):
             page["nextPageToken"] = str(begin + size)
         return page
 
-    def _upload(self, headers: Headers, body: bytes, given: Given) -> dict[str, Any]:
+    def _upload(self, headers: Headers, body: bytes, query: Given) -> JsonObject:
         command = wire.header(headers, b"x-goog-upload-command") or ""
         if command == "start":
-            named = msgspec.json.decode(body)["file"]["displayName"]
+            name = msgspec.json.decode(body)["file"]["displayName"]
             host = wire.header(headers, b"host")
-            return {UPLOAD_URL: f"http://{host}/upload/v1beta/files?upload_id={named}"}
+            return {UPLOAD_URL: f"http://{host}/upload/v1beta/files?upload_id={name}"}
         if command != "upload, finalize":
             raise self.wire.invalid("Unknown X-Goog-Upload-Command.")
         if len(body) > MOST_BYTES:
             raise self.wire.invalid("The file is larger than 2 GB.")
-        return {"file": self._about(self.store(StoredFile(body, given["upload_id"])))}
+        return {"file": self._about(self.store(StoredFile(body, query["upload_id"])))}
 
-    def _about(self, name: str) -> dict[str, Any]:
+    def _about(self, name: str) -> JsonObject:
         file = self.file(name)
         about = {"displayName": file.name, "sizeBytes": str(len(file.content)), "state": "ACTIVE"}
         return {"name": name, **about}

@@ -14,7 +14,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from itertools import accumulate
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
@@ -23,6 +23,7 @@ from harness.plugins.mock.answers import inline
 from harness.plugins.mock.wire import (
     ApiError,
     Headers,
+    JsonObject,
     Level,
     MockRequest,
     ReplyChoice,
@@ -68,16 +69,16 @@ class Vocabulary:
 
     def encode(self, text: str) -> list[int]:
         """Return the numbers of a text's tokens."""
-        found = tokenise(text)
-        for token in found:
+        tokens = tokenise(text)
+        for token in tokens:
             if self._numbers.setdefault(token, len(self._tokens)) == len(self._tokens):
                 self._tokens.append(token)
-        return [self._numbers[token] for token in found]
+        return [self._numbers[token] for token in tokens]
 
     def decode(self, numbers: Sequence[int]) -> str:
         """Return the text of tokens with these numbers. Unknown numbers are left out."""
-        known = range(len(self._tokens))
-        return "".join(self._tokens[number] for number in numbers if number in known)
+        valid = range(len(self._tokens))
+        return "".join(self._tokens[number] for number in numbers if number in valid)
 
 
 DEFAULT_MAX_TOKENS = 16  # OpenAI's default for a legacy completion
@@ -142,7 +143,7 @@ class OpenAI(wire.WireFormat):
     id_prefix: ClassVar[str]
     constants: ClassVar[Mapping[str, str]]
 
-    def models(self, names: Collection[str]) -> dict[str, Any]:
+    def models(self, names: Collection[str]) -> JsonObject:
         """Return the JSON object that lists the models."""
         models = [{"id": n, "object": "model", "created": 0, "owned_by": "mock"} for n in names]
         return {"object": "list", "data": models}
@@ -192,8 +193,9 @@ class OpenAI(wire.WireFormat):
         message += f". Please try again in {self.reset(retry_after)}." if retry_after else "."
         return ApiError(429, error_object(message, unit, "rate_limit_exceeded"), retry_after)
 
-    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
-        read, written = request.prompt_tokens, sum(choice.tokens for choice in choices)
+    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> JsonObject:
+        read = request.prompt_tokens
+        written = sum(choice.tokens for choice in choices)
         reasoning = sum(choice.reasoning_tokens for choice in choices)
         return {
             "id": f"{self.id_prefix}-{request.digest}",
@@ -214,7 +216,7 @@ class OpenAI(wire.WireFormat):
         }
 
     @abstractmethod
-    def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> JsonObject:
         """Return the JSON object of one choice in a reply, without its index."""
 
 
@@ -243,7 +245,7 @@ class OpenAIChat(OpenAI):
             logprobs=(request.top_logprobs or 0) if request.logprobs else None,
         )
 
-    def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> JsonObject:
         message: dict[str, object] = {"role": "assistant", "content": choice.text, "refusal": None}
         finish: str = choice.finish
         if finish == "refusal":
@@ -270,19 +272,21 @@ class OpenAICompletions(OpenAI):
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
         request = self.decode(body, _CompletionRequest)
         if request.suffix or request.stream or request.max_tokens == 0:
-            said = "The mock provider does not support 'suffix', 'stream' and length 0."
-            raise self.invalid(said, "unsupported_parameter")
-        given = [request.prompt] if isinstance(request.prompt, str) else request.prompt
+            problem = "The mock provider does not support 'suffix', 'stream' and length 0."
+            raise self.invalid(problem, "unsupported_parameter")
+        raw_prompts = [request.prompt] if isinstance(request.prompt, str) else request.prompt
         decode = self.vocabulary.decode
-        prompts = tuple(one if isinstance(one, str) else decode(one) for one in given)
+        prompts = tuple(
+            prompt if isinstance(prompt, str) else decode(prompt) for prompt in raw_prompts
+        )
         echoes = request.echo and request.logprobs is not None and request.max_tokens == 1
         if not echoes and request.echo:
-            said = "The mock provider supports 'echo' only with 'logprobs' and 'max_tokens': 1."
-            raise self.invalid(said, "unsupported_parameter")
+            problem = "The mock provider supports 'echo' only with 'logprobs' and 'max_tokens': 1."
+            raise self.invalid(problem, "unsupported_parameter")
         several = len(prompts) > 1 and not echoes
         if several and request.logprobs is not None:
-            said = "The mock provider supports 'logprobs' only for one prompt."
-            raise self.invalid(said, "unsupported_parameter")
+            problem = "The mock provider supports 'logprobs' only for one prompt."
+            raise self.invalid(problem, "unsupported_parameter")
         return MockRequest(
             digest=digest,
             model=request.model,
@@ -295,7 +299,7 @@ class OpenAICompletions(OpenAI):
             prompts=prompts if several else (),
         )
 
-    def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> JsonObject:
         return {
             "text": choice.echo + (inline(choice) if self.reasoning == "think" else choice.text),
             # A text completion can only refuse in its text.
@@ -306,7 +310,7 @@ class OpenAICompletions(OpenAI):
 
 def error_object(
     message: str, kind: str = "invalid_request_error", code: str | None = None, param: str = ""
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return an error object in OpenAI's form. ``kind`` is the value of its ``type``."""
     return {"message": message, "type": kind, "param": param or None, "code": code}
 
@@ -319,7 +323,7 @@ def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
     return (stop,) if isinstance(stop, str) else tuple(stop or ())
 
 
-def token_logprobs(choice: ReplyChoice) -> list[dict[str, Any]] | None:
+def token_logprobs(choice: ReplyChoice) -> list[JsonObject] | None:
     """Return the log-probabilities at each position, or None if the request asks for none."""
     if choice.positions is None:
         return None
@@ -397,11 +401,11 @@ class OpenAIResponses(OpenAI):
         request = self.decode(body, _ResponseRequest)
         for name in ("stop", "seed"):
             if getattr(request, name) is not None:
-                said = f"Unknown parameter: '{name}'."
-                raise self.fail(400, said, "unknown_parameter", name)
+                problem = f"Unknown parameter: '{name}'."
+                raise self.fail(400, problem, "unknown_parameter", name)
         if request.stream or request.background:
-            said = "The mock provider does not stream and has no background responses."
-            raise self.invalid(said, "unsupported_value")
+            problem = "The mock provider does not stream and has no background responses."
+            raise self.invalid(problem, "unsupported_value")
         items = [_Item("user", request.input)] if isinstance(request.input, str) else request.input
         turns = [Turn(item.role, _input_text(item)) for item in items if item.type == "message"]
         if request.instructions:
@@ -417,7 +421,7 @@ class OpenAIResponses(OpenAI):
             logprobs=(request.top_logprobs or 0) if LOGPROBS in request.include else None,
         )
 
-    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
+    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> JsonObject:
         (choice,) = choices
         reason = {"length": "max_output_tokens"}.get(choice.finish, choice.finish)
         cut = choice.finish in ("length", "content_filter")
@@ -443,9 +447,9 @@ class OpenAIResponses(OpenAI):
             },
         }
 
-    def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
+    def choice(self, request: MockRequest, choice: ReplyChoice) -> JsonObject:
         """Return the output item with the answer."""
-        part: dict[str, Any] = {"type": "output_text", "text": choice.text, "annotations": []}
+        part: JsonObject = {"type": "output_text", "text": choice.text, "annotations": []}
         part["logprobs"] = token_logprobs(choice) or []
         if choice.finish == "refusal":
             part = {"type": "refusal", "refusal": choice.text}
@@ -464,9 +468,11 @@ def _input_text(item: _Item) -> str:
     return content if isinstance(content, str) else "".join(part.text for part in content)
 
 
-def _reasoning_items(request: MockRequest, choice: ReplyChoice) -> list[dict[str, Any]]:
+def _reasoning_items(request: MockRequest, choice: ReplyChoice) -> list[JsonObject]:
     """Return a list with the reasoning item, or [] without reasoning."""
     if not choice.reasoning_tokens:
         return []
-    shown = [{"type": "summary_text", "text": choice.reasoning}] if request.shows_reasoning else []
-    return [{"id": f"rs_{request.digest}", "type": "reasoning", "summary": shown}]
+    summary = (
+        [{"type": "summary_text", "text": choice.reasoning}] if request.shows_reasoning else []
+    )
+    return [{"id": f"rs_{request.digest}", "type": "reasoning", "summary": summary}]

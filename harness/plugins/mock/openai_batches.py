@@ -28,9 +28,10 @@ from harness.plugins.mock.batches import (
 )
 from harness.plugins.mock.openai import OpenAIChat
 from harness.plugins.mock.stats import Stats
-from harness.plugins.mock.wire import ApiError, Headers
+from harness.plugins.mock.wire import ApiError, Headers, JsonObject
 
-MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000
+MOST_REQUESTS = 50_000
+MOST_BYTES = 200_000_000
 
 
 class _Line(msgspec.Struct):
@@ -61,11 +62,14 @@ class OpenAIBatches(FileBatches):
     """OpenAI's and similar providers' endpoints for files and batches, and Mistral's for files."""
 
     wire = OpenAIChat()
-    prefix, root, files, most_listed = "batch", "/v1/batches", "/v1/files", 100
+    prefix = "batch"
+    root = "/v1/batches"
+    files = "/v1/files"
+    most_listed = 100
     file_id = "file-{number:08d}"
 
     def serve(
-        self, method: str, path: str, given: Given, headers: Headers, body: bytes
+        self, method: str, path: str, query: Given, headers: Headers, body: bytes
     ) -> Served | None:
         match method, path.removeprefix(self.files).strip("/").split("/"):
             case "POST", [""] | ["upload"]:
@@ -82,19 +86,21 @@ class OpenAIBatches(FileBatches):
                 return {"id": name, "object": "file", "deleted": True}
             case "GET", [name, "content"]:
                 return self.file(name).content
-        answer = super().serve(method, path, given, headers, body)
+        answer = super().serve(method, path, query, headers, body)
         if (method, path) == ("POST", self.root) and isinstance(answer, dict):
             return answer if "object" in answer else {"job": answer, "warning": ""}
         return answer
 
-    def page(self, given: Given, headers: Headers) -> Served:
-        if self.known and all("job" in one.about for one in self.known.values()):
-            return [self.view(one, headers) for one in self.newest()]
-        return super().page(given, headers)
+    def page(self, query: Given, headers: Headers) -> Served:
+        if self.known and all("job" in batch.about for batch in self.known.values()):
+            return [self.view(batch, headers) for batch in self.newest()]
+        return super().page(query, headers)
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
-        asked = self.wire.decode(body, _Create)
-        return self.begin_file(asked.input_file_id, asked.endpoint, asked.metadata or {}, headers)
+        description = self.wire.decode(body, _Create)
+        return self.begin_file(
+            description.input_file_id, description.endpoint, description.metadata or {}, headers
+        )
 
     def begin_file(
         self, name: str, endpoint: str, metadata: dict[str, str], headers: Headers
@@ -113,7 +119,7 @@ class OpenAIBatches(FileBatches):
             raise self.wire.invalid(f"The file {name} has not been processed yet.")
         entries, problem = self._read(file.content.splitlines(), endpoint, headers)
         problem = problem or self._over_enqueued(entries)
-        about: dict[str, Any] = {"input_file_id": name, "endpoint": endpoint, "problem": problem}
+        about: JsonObject = {"input_file_id": name, "endpoint": endpoint, "problem": problem}
         about |= {"metadata": metadata} if file.purpose == "batch" else {"job": True}
         batch = self.begin([] if problem else entries, headers, about)
         if problem:
@@ -125,12 +131,13 @@ class OpenAIBatches(FileBatches):
             raise self.wire.fail(409, f"Cannot cancel a batch with status '{batch.status}'.")
         return super().cancel(batch)
 
-    def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
+    def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
         """Return a batch as JSON. The first call after its end writes its results."""
-        about, counts = batch.about, batch.counts
+        about = batch.about
+        counts = batch.counts
         if batch.ended is not None and "files" not in about:
             kinds = (["succeeded"], ["errored", "expired"])  # cancelled ones are in neither file
-            results = [self.lines(batch, _result, each) for each in kinds]
+            results = [self.lines(batch, _result, of_file) for of_file in kinds]
             about["files"] = [self.store(StoredFile(lines)) if lines else None for lines in results]
         output, error = about.get("files", (None, None))
         problem = about["problem"]
@@ -165,7 +172,7 @@ class OpenAIBatches(FileBatches):
             "metadata": about["metadata"],
         }
 
-    def _upload(self, headers: Headers, body: bytes, *, together: bool) -> dict[str, Any]:
+    def _upload(self, headers: Headers, body: bytes, *, together: bool) -> JsonObject:
         parts = _multipart(body, wire.header(headers, b"content-type") or "")
         purpose = "batch-api" if together else "batch"
         if parts.get("purpose") != purpose.encode() or "file" not in parts:
@@ -176,7 +183,7 @@ class OpenAIBatches(FileBatches):
         pending = "expires_after[anchor]" in parts  # Azure
         return self._about(self.store(StoredFile(parts["file"], name, purpose, pending)))
 
-    def _about(self, name: str) -> dict[str, Any]:
+    def _about(self, name: str) -> JsonObject:
         file = self._files[name]
         status = "pending" if file.pending else "processed"
         about = {"id": name, "object": "file", "bytes": len(file.content), "created_at": 0}
@@ -184,7 +191,7 @@ class OpenAIBatches(FileBatches):
 
     def _read(
         self, lines: list[bytes], endpoint: str, headers: Headers
-    ) -> tuple[list[BatchedRequest], dict[str, Any] | None]:
+    ) -> tuple[list[BatchedRequest], JsonObject | None]:
         """Return the entries of an input file, and the file's first error or None."""
         if not 1 <= len(lines) <= MOST_REQUESTS:
             return [], _problem("too_many_tasks" if lines else "empty_file")
@@ -210,12 +217,12 @@ class OpenAIBatches(FileBatches):
             return [], _problem("mismatched_model")
         return entries, _problem("duplicate_custom_id") if check_unique(entries) else None
 
-    def _over_enqueued(self, entries: list[BatchedRequest]) -> dict[str, Any] | None:
-        most = self.settings.enqueued_tokens
-        others = [one.entries for one in self.known.values() if one.ended is None]
-        if most is None or sum(e.tokens for part in (entries, *others) for e in part) <= most:
+    def _over_enqueued(self, entries: list[BatchedRequest]) -> JsonObject | None:
+        limit = self.settings.enqueued_tokens
+        others = [batch.entries for batch in self.known.values() if batch.ended is None]
+        if limit is None or sum(e.tokens for part in (entries, *others) for e in part) <= limit:
             return None
-        message = f"Enqueued token limit reached for mock in organization mock. Limit: {most:,} "
+        message = f"Enqueued token limit reached for mock in organization mock. Limit: {limit:,} "
         message += "enqueued tokens. Please try again once some in_progress batches have completed."
         return {**_problem("token_limit_exceeded"), "message": message}
 
@@ -224,49 +231,56 @@ class MistralBatches(VendorBatches):
     """Mistral's batch jobs, whose files are those of `OpenAIBatches`."""
 
     wire = OpenAIChat()
-    prefix, root, most_listed = "job", "/v1/batch/jobs", 100
+    prefix = "job"
+    root = "/v1/batch/jobs"
+    most_listed = 100
 
     def __init__(
         self, settings: BatchSettings, process: Process, stats: Stats, files: OpenAIBatches
     ) -> None:
         super().__init__(settings, process, stats)
-        self._openai, self.known = files, files.known
+        self._openai = files
+        self.known = files.known
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
-        asked = self.wire.decode(body, _CreateJob)
-        (name,) = asked.input_files
-        return self._openai.begin_file(name, asked.endpoint, asked.metadata or {}, headers)
+        description = self.wire.decode(body, _CreateJob)
+        (name,) = description.input_files
+        return self._openai.begin_file(
+            name, description.endpoint, description.metadata or {}, headers
+        )
 
-    def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
-        one = self._openai.view(batch, headers)
-        counts, errors = one["request_counts"], one["errors"] or {"data": []}
+    def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
+        facts = self._openai.view(batch, headers)
+        counts = facts["request_counts"]
+        errors = facts["errors"] or {"data": []}
         statuses = {"completed": "SUCCESS", "expired": "TIMEOUT_EXCEEDED", "in_progress": "RUNNING"}
         return {
             "id": batch.id,
             "object": "batch",
-            "input_files": [one["input_file_id"]],
-            "metadata": one["metadata"],
-            "endpoint": one["endpoint"],
+            "input_files": [facts["input_file_id"]],
+            "metadata": facts["metadata"],
+            "endpoint": facts["endpoint"],
             "status": statuses.get(batch.status, batch.status.upper()),
-            "created_at": one["created_at"],
-            "output_file": one["output_file_id"],
-            "error_file": one["error_file_id"],
-            "errors": [{"message": each["message"], "count": 1} for each in errors["data"]],
+            "created_at": facts["created_at"],
+            "output_file": facts["output_file_id"],
+            "error_file": facts["error_file_id"],
+            "errors": [{"message": problem["message"], "count": 1} for problem in errors["data"]],
             "total_requests": counts["total"],
             "completed_requests": counts["completed"] + counts["failed"],
             "succeeded_requests": counts["completed"],
             "failed_requests": counts["failed"],
         }
 
-    def page(self, given: Given, headers: Headers) -> Served:
-        size, newest = self.number(given, "page_size", 100), self.newest()
-        begin = self.number(given, "page", 0) * size
-        data = [self.view(one, headers) for one in newest[begin : begin + size]]
+    def page(self, query: Given, headers: Headers) -> Served:
+        size = self.number(query, "page_size", 100)
+        newest = self.newest()
+        begin = self.number(query, "page", 0) * size
+        data = [self.view(batch, headers) for batch in newest[begin : begin + size]]
         return {"object": "list", "data": data, "total": len(newest)}
 
 
 def _result(place: int, custom_id: str, kind: str, answered: Answered | None) -> Any:
-    line: dict[str, Any] = {"id": f"batch_req_{place}", "custom_id": custom_id, "error": None}
+    line: JsonObject = {"id": f"batch_req_{place}", "custom_id": custom_id, "error": None}
     if answered is None:
         message = "This request could not be executed before the completion window expired."
         return {**line, "response": None, "error": {"code": "batch_expired", "message": message}}
@@ -275,16 +289,16 @@ def _result(place: int, custom_id: str, kind: str, answered: Answered | None) ->
     return {**line, "response": response}
 
 
-def _problem(code: str, line: int | None = None) -> dict[str, Any]:
+def _problem(code: str, line: int | None = None) -> JsonObject:
     message = f"The batch's input file is invalid: {code}."
     return {"code": code, "message": message, "param": None, "line": line}
 
 
 def _multipart(body: bytes, content_type: str) -> dict[str, bytes]:
     """Return a multipart form's parts and ``file name`` by name, or {} for other bodies."""
-    found = re.search(r'boundary="?([^";]+)', content_type)
+    boundary = re.search(r'boundary="?([^";]+)', content_type)
     parts = {}
-    for part in body.split(b"--" + found[1].encode())[1:-1] if found else ():
+    for part in body.split(b"--" + boundary[1].encode())[1:-1] if boundary else ():
         head, _, content = part.partition(b"\r\n\r\n")
         if name := re.search(rb'name="([^"]+)"', head):
             parts[name[1].decode()] = content.removesuffix(b"\r\n")

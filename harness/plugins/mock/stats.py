@@ -127,7 +127,8 @@ class Peak:
         self._windows = [_SlidingWindow(unit, 0) for unit in UNITS]
 
     def add(self, input_tokens: int, output_tokens: int) -> None:
-        now, amounts = self._clock(), _amounts(input_tokens, output_tokens)
+        now = self._clock()
+        amounts = _amounts(input_tokens, output_tokens)
         for window in self._windows:
             window.take(amounts[window.unit], now)
         used = [window.used(now) for window in self._windows]
@@ -156,7 +157,9 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
 
 class _SlidingWindow:
     def __init__(self, unit: Unit, limit: int) -> None:
-        self.unit, self._limit, self._used = unit, limit, 0
+        self.unit = unit
+        self._limit = limit
+        self._used = 0
         self._uses: deque[tuple[float, int]] = deque()
 
     def take(self, amount: int, now: float) -> None:
@@ -177,10 +180,10 @@ class _SlidingWindow:
         excess = self._used + amount - self._limit
         if excess <= 0:
             return 0.0
-        for at, used in self._uses:
+        for used_at, used in self._uses:
             excess -= used
             if excess <= 0:
-                return at + WINDOW_S - now
+                return used_at + WINDOW_S - now
         return WINDOW_S  # More than the entire limit: it never fits.
 
 
@@ -198,7 +201,8 @@ class MockRateLimits:
 
     def admit(self, model: str, input_tokens: int, output_tokens: int) -> Level | None:
         """Count a request and return None, or return a limit of its model that it would exceed."""
-        now, windows = self._clock(), self._models[model]
+        now = self._clock()
+        windows = self._models[model]
         amounts = _amounts(input_tokens, output_tokens)
         for window in windows:
             if (level := window.level(amounts[window.unit], now)).wait_s > 0:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 CHARACTERS_PER_TOKEN = 4  # a common rule of thumb for English; an exact count needs a tokeniser
 
 Headers = list[tuple[bytes, bytes]]
+JsonObject = dict[str, Any]
 Finish = Literal["stop", "length", "content_filter", "refusal"]
 Unit = Literal["requests", "tokens", "input tokens", "output tokens"]
 UNITS: tuple[Unit, ...] = get_args(Unit)  # of rate limits; "tokens" is input and output together
@@ -125,7 +126,9 @@ class ApiError(Exception):
         self, status: int, error: Mapping[str, object], retry_after: float | None = None
     ) -> None:
         super().__init__(status)
-        self.status, self.error, self.retry_after = status, error, retry_after
+        self.status = status
+        self.error = error
+        self.retry_after = retry_after
 
 
 class WireFormat(ABC):
@@ -151,7 +154,7 @@ class WireFormat(ABC):
         """
 
     @abstractmethod
-    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
+    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> JsonObject:
         """Return the JSON object of a successful reply."""
 
     @abstractmethod
@@ -219,7 +222,8 @@ class WireFormat(ABC):
         """
         headers = [(self.request_id_header, request_id.encode())]
         for level in (level for level in levels if level.unit in self.reported):
-            left, reset = level.limit - level.used, self.reset(level.reset_s)
+            left = level.limit - level.used
+            reset = self.reset(level.reset_s)
             for part, value in {"limit": level.limit, "remaining": left, "reset": reset}.items():
                 name = self.limit_header.format(unit=level.unit.replace(" ", "-"), part=part)
                 headers.append((name.encode(), str(value).encode()))
@@ -247,9 +251,9 @@ def header(headers: Headers, name: bytes) -> str | None:
 
 def model_in(path: str, pattern: str) -> str:
     """Return the model in a path that ends like ``pattern``, or ""."""
-    before, named, after = pattern.partition("{model}")
+    before, placeholder, after = pattern.partition("{model}")
     start = path.rfind(before)
-    fits = named and start >= 0 and path.endswith(after)
+    fits = placeholder and start >= 0 and path.endswith(after)
     return path[start + len(before) : len(path) - len(after)] if fits else ""
 
 

@@ -19,9 +19,8 @@ from harness.config.sections import UserSection
 from harness.datasets.folder import DataFolder
 from harness.engine.assessment import UNANSWERED, reply_outcome
 from harness.engine.models import Model, ModelBuilder
-from harness.engine.next_turn import AnsweredTurn, UserTurnMissing
 from harness.engine.session import BoundModel
-from harness.engine.turns import user_role
+from harness.engine.turns import AnsweredTurn, UserTurnMissing, user_role
 from harness.errors import CallError, ConfigError, FatalCallError, nearest
 from harness.ports import Task
 from harness.prompts import ENDING, Template, conversation, named, read, read_file

@@ -75,16 +75,15 @@ class RunFileCollector(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield a test for each run."""
-        from harness.engine.gate_bounds import bounds, section
-        from harness.engine.run_files import read_runs
+        from harness.engine.run_files import check_section, read_bounds, read_runs
         from harness.errors import HarnessError
 
         option = self.config.getoption
         too_few = option("harness_too_few")
         try:
             given = {
-                "min": bounds("--harness-min", option("harness_min")),
-                "max": bounds("--harness-max", option("harness_max")),
+                "min": read_bounds("--harness-min", option("harness_min")),
+                "max": read_bounds("--harness-max", option("harness_max")),
                 "baseline": option("harness_baseline"),
                 "max_drop": option("harness_max_drop"),
                 "max_unjudged": option("harness_max_unjudged"),
@@ -92,11 +91,12 @@ class RunFileCollector(pytest.File):
             }
             base, runs = read_runs(self.path)
             for run in runs.values():
-                section(run, given, "--harness-min pass_rate=0.9")
+                check_section(run, given, "--harness-min pass_rate=0.9")
         except HarnessError as error:
             raise self.CollectError(str(error)) from None
         for variant, run in runs.items():
-            name, options = variant or base, {"variant": variant, "given": given}
+            name = variant or base
+            options = {"variant": variant, "given": given}
             yield RunItem.from_parent(self, name=name, base=base, run=run, **options)
 
 
@@ -107,7 +107,10 @@ class RunItem(pytest.Item):
         self, *, base: str, variant: str, run: RunFile, given: dict[str, Any], **more: Any
     ) -> None:
         super().__init__(**more)
-        self.base, self.variant, self.run, self.given = base, variant, run, given
+        self.base = base
+        self.variant = variant
+        self.run = run
+        self.given = given
 
     def runtest(self) -> None:
         """Execute or resume the run. If the check does not pass, raise Broken or skip the test."""
@@ -131,13 +134,13 @@ class RunItem(pytest.Item):
     def _check_given_bounds(self) -> None:
         """Refuse unknown scores in pytest's options, which the run file's checks do not cover."""
         from harness.config.settings import Settings
-        from harness.engine.gate_bounds import section
         from harness.engine.models import Resources
         from harness.engine.preparation import check_bounds, prepare_data
         from harness.engine.resolving import build_task, resolved
+        from harness.engine.run_files import check_section
         from harness.execution import executing
 
-        asked = section(self.run, self.given)
+        asked = check_section(self.run, self.given)
         if asked == self.run.check:
             return
         with executing(), Resources(Settings()) as resources:

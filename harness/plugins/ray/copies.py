@@ -57,7 +57,8 @@ class Copies:
 
     def __init__(self, spec: CopySpec, placement: PlacementSection) -> None:
         self.ray = connect(placement.address)
-        self._spec, self._placement = pickle.dumps(spec), placement
+        self._spec = pickle.dumps(spec)
+        self._placement = placement
         self._lock = threading.Lock()
         self._over = False
         self.lost = False  # whether the whole cluster is gone
@@ -105,7 +106,8 @@ class Copies:
                 self.kill(copy)
 
     def _start(self, slot: int) -> Copy:
-        asked, group = self._placement, None
+        asked = self._placement
+        group = None
         options: dict[str, Any] = {
             "num_cpus": asked.cpus,
             "num_gpus": asked.gpus,
@@ -183,8 +185,12 @@ class CopyClient:
         others: Sequence[CopyClient],
         changed: Callable[[], None],
     ) -> None:
-        self._ray, self._copy, self._name = ray, copy, name
-        self._hang_s, self._others, self._changed = hang_s, others, changed
+        self._ray = ray
+        self._copy = copy
+        self._name = name
+        self._hang_s = hang_s
+        self._others = others
+        self._changed = changed
         self.facts: CopyFacts | None = None
         self._calls: dict[int, asyncio.Future[Answered | Lost]] = {}
         self._unsent: list[Submission] = []

@@ -147,7 +147,8 @@ class BackendActor:
     async def open(self, version: str, spec: bytes) -> bytes:
         """Build and start the backend. Return `CopyFacts` or a HarnessError, pickled."""
         ray = import_extra("ray", "ray")
-        host, node = platform.node(), ray.get_runtime_context().get_node_id()
+        host = platform.node()
+        node = ray.get_runtime_context().get_node_id()
         try:
             if version != harness.__version__:
                 raise ConfigError(
@@ -192,7 +193,9 @@ class BackendActor:
                     async with asyncio.timeout(POLL_S):
                         await box.filled.wait()
             box.filled.clear()
-            box.batch, box.sent, box.done = batch, box.done, []
+            box.batch = batch
+            box.sent = box.done
+            box.done = []
         box.ready = self._is_ready()
         return pickle.dumps((box.ready, self._failure(), box.sent), protocol=5)
 

@@ -13,7 +13,7 @@ from typing_extensions import override
 from harness.backends import DeadlyPrompts, OwnedServers
 from harness.config.sections import PlacementSection
 from harness.config.settings import variables
-from harness.engine.clusters import Cluster
+from harness.engine.infrastructure import Cluster
 from harness.errors import ConfigError, FatalCallError, HarnessError, import_extra
 from harness.plugin_interface import parameters
 from harness.plugin_loader import kind
@@ -54,10 +54,14 @@ class PlacedBackend(Backend):
         answers: Callable[[Request], Mapping[str, str | None]],
         servers: OwnedServers,
     ) -> None:
-        self.features, self.endpoint = inner.features, inner.endpoint
+        self.features = inner.features
+        self.endpoint = inner.endpoint
         self.cacheable = inner.cacheable
         self.shares_replies = inner.shares_replies
-        self._inner, self._spec, self._placement, self._answers = inner, spec, placement, answers
+        self._inner = inner
+        self._spec = spec
+        self._placement = placement
+        self._answers = answers
         self._seats: int = spec.given["concurrency"]  # maximum calls in flight of each copy
         if inner.preferred_concurrency is not None:
             self._seats = inner.preferred_concurrency
@@ -114,7 +118,8 @@ class PlacedBackend(Backend):
 
             renew = self._servers.renew
             found = await asyncio.to_thread(renew, self._lease, self._copies, launch)
-            self._copies, slots = found, range(self._placement.replicas)
+            self._copies = found
+            slots = range(self._placement.replicas)
             self._tending = [asyncio.create_task(self._tend(found, slot)) for slot in slots]
             self._tending.append(asyncio.create_task(self._watch(found)))
         self._update()
@@ -159,13 +164,16 @@ class PlacedBackend(Backend):
         for task in self._tending:
             task.cancel()
         await asyncio.gather(*self._tending, return_exceptions=True)
-        self._tending, self._given_up = [], []
+        self._tending = []
+        self._given_up = []
 
     def _least_loaded(self) -> CopyClient | None:
-        best, fewest = None, 0
+        best = None
+        fewest = 0
         for copy in self._clients:
             if copy.open and (best is None or copy.load < fewest):
-                best, fewest = copy, copy.load
+                best = copy
+                fewest = copy.load
         return best
 
     async def _reserve(self, copy: CopyClient) -> None:
@@ -191,7 +199,8 @@ class PlacedBackend(Backend):
         """Wake up calls that wait for a copy, and report how many copies work."""
         self._changed.set()
         self._changed = asyncio.Event()
-        working, wanted = sum(one.ready for one in self._clients), self._placement.replicas
+        working = sum(one.ready for one in self._clients)
+        wanted = self._placement.replicas
         self._begun = self._begun or working > 0
         said = f"{working} of {wanted} copies work" if working < wanted else ""
         if self._given_up:

@@ -12,14 +12,24 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import msgspec
+import typer
 
+from harness.calls.reply_cache import ReplyCache
+from harness.calls.signals import Report
 from harness.config.settings import Settings
-from harness.engine.run_copies import RunCopies
-from harness.engine.session import Session
-from harness.errors import ConfigError, RunConflict, StoreFailed, import_extra
+from harness.engine.infrastructure import RunCopies
+from harness.errors import (
+    ConfigError,
+    DataMissing,
+    HarnessError,
+    RunConflict,
+    StoreFailed,
+    UserError,
+    import_extra,
+)
 from harness.plugins.remote_runs.sides import (
     STATED,
     compare_sides,
@@ -31,8 +41,11 @@ from harness.plugins.remote_runs.sides import (
 from harness.records import content_hash
 from harness.store.file_states import GROWING, MANIFEST, record_states
 from harness.store.files import make_folder, replacing, write_json
+from harness.store.index import read_attempts
 from harness.store.json_lines import read_json
+from harness.store.lost_lines import find_loss, remove_copies
 from harness.store.run_folder import COPIES, RunFolder
+from harness.terminal.console import say
 from harness.wording import first_few
 
 LOCAL = ("status.json", "stop.json", "servers")  # files and folders that are not uploaded
@@ -113,7 +126,8 @@ class RemoteRuns(RunCopies):
         downloads = folder.path.parent / f".download-{folder.name}"
         copy = self._downloaded(folder.name, tags, downloads)
         doubled = without_copied_lines(folder.path, copy)
-        sides, aside = compare_sides(folder.path, copy, changed_here), ""
+        sides = compare_sides(folder.path, copy, changed_here)
+        aside = ""
         unchanged = sides.intact | {
             name for name in doubled if _is_same(folder.path / name, copy[name])
         }
@@ -126,7 +140,10 @@ class RemoteRuns(RunCopies):
             aside = f" The folder on this machine {sides.conflict}: it is kept as {kept}."
             rest = {name: tag for name, tag in remote.items() if name not in copy}
             copy |= self._downloaded(folder.name, rest, downloads)
-            copies, changed_here, missing, restored = {}, [], set(), set()
+            copies = {}
+            changed_here = []
+            missing = set()
+            restored = set()
         with folder.hold():
             # Those of files that do not come from the same side as the manifest.
             states = kept_states(folder.path, copy, changed_here, is_ahead=sides.is_ahead)
@@ -192,15 +209,17 @@ class RemoteRuns(RunCopies):
         return paths
 
     @contextlib.asynccontextmanager
-    async def uploaded(self, folder: RunFolder, session: Session) -> AsyncIterator[None]:
-        replies, key = session.replies, content_hash(["run", self.url, folder.name])
+    async def uploaded(
+        self, folder: RunFolder, replies: ReplyCache | None, report: Report
+    ) -> AsyncIterator[None]:
+        key = content_hash(["run", self.url, folder.name])
         # A run without a cache has only simulated or recorded answers, which cost nothing.
         if replies and replies.shared and not await replies.shared.claim_shared(key):
             problem = f"Another machine is working on the run {folder.name!r}."
             raise RunConflict(problem, "Wait for it, or give this run another name.")
         try:
             self.check(folder)
-            with Uploads(self, folder, session.notices.status("object store")):
+            with Uploads(self, folder, report):
                 yield
         finally:
             if replies:
@@ -227,7 +246,8 @@ class RemoteRuns(RunCopies):
             RunConflict: If the copy was changed by another machine.
             StoreFailed: If the object store does not accept the files.
         """
-        remote, uploaded = self._tags(folder.name), _copies(folder)
+        remote = self._tags(folder.name)
+        uploaded = _copies(folder)
         copies = {name: copy for name, copy in uploaded.items() if name in remote}
         changed = self._unsaved(folder, copies)
         if not changed:
@@ -284,7 +304,9 @@ class Uploads:
     """
 
     def __init__(self, runs: RemoteRuns, folder: RunFolder, report: Callable[[str], None]) -> None:
-        self._runs, self._folder, self._report = runs, folder, report
+        self._runs = runs
+        self._folder = folder
+        self._report = report
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="uploads", daemon=True)
 
@@ -359,3 +381,64 @@ def _copy(path: Path, tag: str | None) -> _Copy:
 def _said(error: Exception) -> str:
     """Return the first line of an error's message."""
     return (str(error).splitlines() or [type(error).__name__])[0][:300].rstrip(".")
+
+
+def sync(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...")] = None) -> None:
+    """Get runs from the object store that HARNESS_RUNS_URL names, and copy runs to it.
+
+    A run that has grown on both sides is kept under a dated name, and replaced by its copy. Exit
+    codes: 0 all runs are the same on both sides, 1 some are not.
+
+    Args:
+        names: The runs' names (default: all runs on the object store).
+    """
+    settings = Settings()
+    if not settings.runs_url:
+        raise UserError("HARNESS_RUNS_URL is not set.", "Set it to a URL such as s3://BUCKET/runs.")
+    remote = remote_runs(settings)
+    failed = False
+    for name in names or remote.names():
+        try:
+            message = synchronise(remote, RunFolder(settings.runs_dir, name))
+        except HarnessError as error:  # must not keep the other runs from being copied
+            say(f"{name}: {error}")
+            failed = True
+            continue
+        if message:
+            say(message)
+        say(f"{name} is the same here and at {remote.url}.")
+    if failed:
+        raise typer.Exit(1)
+
+
+def synchronise(runs: RemoteRuns, folder: RunFolder) -> str:
+    """Bring a run's folder and its copy up to date.
+
+    Returns:
+        The messages of `RemoteRuns.pull` and `RemoteRuns.push`, one on each line, if any.
+
+    Raises:
+        DataMissing: If there is no such run on either side.
+        RunConflict: If attempts of the folder are lost, so that it must not replace the copy.
+        StoreFailed: If a file on which its figures depend was changed.
+    """
+    message = runs.pull(folder)
+    if not folder.exists():
+        raise DataMissing(f"There is no run {folder.name!r} here or at {runs.url}.")
+    try:
+        with folder.hold():
+            remove_copies(folder)
+        loss = find_loss(folder, read_attempts(folder.attempts))
+    except StoreFailed as error:
+        raise StoreFailed(_lines(message, error.message), error.remedy) from None
+    if loss:
+        remedy = f"To get its copy, first delete yours: harness rm {folder.name}"
+        if message:  # its copy, which was just downloaded, is the same
+            remedy = loss.remedy
+        raise RunConflict(_lines(message, loss.message), remedy)
+    with folder.hold():
+        return _lines(message, runs.push(folder))
+
+
+def _lines(*messages: str) -> str:
+    return "\n".join(filter(None, messages))

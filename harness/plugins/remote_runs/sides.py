@@ -58,7 +58,9 @@ def compare_sides(folder: Path, copy: Mapping[str, Path], changed_here: Collecti
         changed_here: The files that were changed in the folder since its last synchronisation.
     """
     intact, damaged = _damages(folder, copy)
-    longer, shorter, differing = list[str](), list[str](), list[str]()
+    longer = list[str]()
+    shorter = list[str]()
+    differing = list[str]()
     for name, path in copy.items():
         here = folder / name
         if not here.exists():
@@ -73,7 +75,8 @@ def compare_sides(folder: Path, copy: Mapping[str, Path], changed_here: Collecti
                 shorter.append(name)
         elif name in changed_here and name not in WRITTEN_AGAIN and not is_same(here, path):
             differing.append(name)
-    own, other = _manifest(folder / MANIFEST), _manifest(copy.get(MANIFEST))
+    own = _manifest(folder / MANIFEST)
+    other = _manifest(copy.get(MANIFEST))
     if own.id and other.id and own.id != other.id:
         attempts = folder / ATTEMPTS
         has_attempts = attempts.exists() and attempts.stat().st_size > 0
@@ -107,9 +110,11 @@ def _damages(folder: Path, copy: Mapping[str, Path]) -> tuple[frozenset[str], li
     """
     states = _states(copy.get(MANIFEST, folder / MANIFEST))
     is_partial = _is_partial(folder, copy, states)
-    intact, damaged = set[str](), list[str]()
+    intact = set[str]()
+    damaged = list[str]()
     for name, path in copy.items():
-        here, state = folder / name, states.get(name)
+        here = folder / name
+        state = states.get(name)
         if state is None or not here.exists():
             continue
         if _agrees(state, name, path) or is_same(here, path):
@@ -128,7 +133,8 @@ def _is_partial(folder: Path, copy: Mapping[str, Path], states: Mapping[str, Fil
     The manifest is uploaded last. Files that were not downloaded are the same in the folder.
     """
     for name in GROWING:
-        path, state = copy.get(name, folder / name), states.get(name)
+        path = copy.get(name, folder / name)
+        state = states.get(name)
         if not path.exists() or path.stat().st_size == 0:
             continue
         if state is None or (state.begins(path) and not state.is_current(path)):

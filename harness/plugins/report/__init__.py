@@ -20,7 +20,7 @@ plugin = Plugin(
         "report": Verb(
             summary="Write a report you can share: one HTML file that works offline.",
             heading="Look at runs",
-            place=".verb:report",
+            place=".page:report",
             completes="harness.cli.completion:run_names",
             former_options={"-o": "--output", "--attempts": "--max-attempts"},
         )

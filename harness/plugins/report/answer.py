@@ -32,7 +32,8 @@ def headline_of(
         marks: Warnings about runs, such as SIMULATED, which come first.
         unit: The unit of the primary metric.
     """
-    runs, suite = reported.runs, reported.suite
+    runs = reported.runs
+    suite = reported.suite
     if reported.comparison is not None and reported.matrix is not None:
         sentence = _highest(reported.matrix, reported.comparison.baseline, unit)
     elif suite is not None and len(suite.table.rows) > 1:

@@ -39,30 +39,30 @@ class Selection:
     counts: Sequence[NDArray[np.intp]]  # for each run, (n,) number of rows of each instance
 
 
-def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
+def select(runs: Sequence[AttemptIndex], limit: int | None) -> Selection:
     """Return the attempts to include in the page.
 
-    At most ``most`` attempts of each run are included (None: all), but at least one instance. All
+    At most ``limit`` attempts of each run are included (None: all), but at least one instance. All
     runs show the same pseudo-random sample of instances.
     """
     digests = [run.attempts.instances.digest[run.attempts.instance] for run in runs]
     # In the order in which the instances first appear in the runs' files.
-    in_order = [of[run.in_order()] for run, of in zip(runs, digests, strict=True)]
+    in_order = [digest[run.in_order()] for run, digest in zip(runs, digests, strict=True)]
     every, first = np.unique(np.concatenate([np.zeros(0, np.int64), *in_order]), return_index=True)
-    places = [np.searchsorted(every, of) for of in digests]
+    places = [np.searchsorted(every, digest) for digest in digests]
     counts = [np.bincount(place, minlength=len(every)) for place in places]
     n = len(every)
-    if most is not None:  # as many as fit in every run, by ascending digest
-        fitting = [int(np.searchsorted(np.cumsum(of), most, side="right")) for of in counts]
+    if limit is not None:  # as many as fit in every run, by ascending digest
+        fitting = [int(np.searchsorted(np.cumsum(count), limit, side="right")) for count in counts]
         n = max(1, min(fitting, default=0))
-    taken = np.argsort(first[:n], kind="stable")
+    chosen_instances = np.argsort(first[:n], kind="stable")
     rank = np.full(len(every), -1)
-    rank[taken] = np.arange(len(taken))
+    rank[chosen_instances] = np.arange(len(chosen_instances))
     rows = []
     for place in places:
         chosen = np.flatnonzero(rank[place] >= 0)
         rows.append(chosen[np.argsort(rank[place][chosen], kind="stable")])
-    return Selection(every[taken], rows, [of[taken] for of in counts])
+    return Selection(every[chosen_instances], rows, [count[chosen_instances] for count in counts])
 
 
 def write_chunks(
@@ -81,26 +81,29 @@ def write_chunks(
     places: list[tuple[int, int]] = []
     rows: list[tuple[object, ...]] = []
     every: list[tuple[int, int]] = []  # the run and its row, for each row of the index
-    told: dict[int, Sequence[str]] = {}  # why failed attempts failed, by row of the index
+    reasons: dict[int, Sequence[str]] = {}  # why failed attempts failed, by row of the index
     chunk: list[bytes] = []
     size = number = 0
-    extractions, answers = list(map(extraction_of, runs)), [run.answers for run in runs]
-    for instance, found in enumerate(_instances(runs, selection)):
-        names.append(found[0][1].instance)
-        groups.append(found[0][1].groups)
-        rows += _rows(instance, found)
-        for run, line, row in found:
-            if line.passed is False and (own := runs[run].failures.told.get(row)):
-                told[len(every)] = own
+    extractions = list(map(extraction_of, runs))
+    answers = [run.answers for run in runs]
+    for instance, attempts in enumerate(_instances(runs, selection)):
+        names.append(attempts[0][1].instance)
+        groups.append(attempts[0][1].groups)
+        rows += _rows(instance, attempts)
+        for run, line, row in attempts:
+            if line.passed is False and (texts := runs[run].failures.told.get(row)):
+                reasons[len(every)] = texts
             every.append((run, row))
         places.append((number, len(chunk)))
-        chunk.append(to_json(entry(found, extractions, answers)))
+        chunk.append(to_json(entry(attempts, extractions, answers)))
         size += len(chunk[-1])
         if size >= CHUNK_BYTES or len(names) == len(selection.digest):
             write(block(f"chunk-{number}", b"[" + b",".join(chunk) + b"]"))
-            chunk, size, number = [], 0, number + 1
+            chunk = []
+            size = 0
+            number = number + 1
             on_progress(len(rows))
-    labels = dict.fromkeys(label for each in groups for label in each)
+    labels = dict.fromkeys(label for groups_of_instance in groups for label in groups_of_instance)
     return to_json(
         {
             "runs": [
@@ -122,8 +125,8 @@ def write_chunks(
             },
             "scores": list(_scores(runs, np.array(every, np.intp).reshape(-1, 2))),
             "reasons": _reasons(runs, every),
-            "told": told,
-            "rows": {name: [row[at] for row in rows] for at, name in enumerate(ROW)},
+            "told": reasons,
+            "rows": {name: [row[column] for row in rows] for column, name in enumerate(ROW)},
             "compared": None if comparison is None else {"round": comparison.asked.round},
             "changes": _changes(comparison, [run.name for run in runs], names),
         }
@@ -136,17 +139,19 @@ def _instances(runs: Sequence[ReportedRun], selection: Selection) -> Iterator[Fo
         for run, rows in zip(runs, selection.rows, strict=True)
     ]
     for place in range(len(selection.digest)):
-        found = [
+        attempts = [
             (number, line, row)
             for number, counts in enumerate(selection.counts)
             for line, row in islice(lines[number], int(counts[place]))
         ]
-        yield sorted(found, key=lambda each: (each[1].sample, each[0], each[1].round))
+        yield sorted(
+            attempts, key=lambda attempt: (attempt[1].sample, attempt[0], attempt[1].round)
+        )
 
 
-def _rows(instance: int, found: FoundAttempts) -> Iterator[tuple[object, ...]]:
-    for at, (run, line, _) in enumerate(found):
-        after = found[at + 1] if at + 1 < len(found) else None
+def _rows(instance: int, attempts: FoundAttempts) -> Iterator[tuple[object, ...]]:
+    for position, (run, line, _) in enumerate(attempts):
+        after = attempts[position + 1] if position + 1 < len(attempts) else None
         last = after is None or (after[0], after[1].sample) != (run, line.sample)
         yield (
             instance,
@@ -162,25 +167,26 @@ def _rows(instance: int, found: FoundAttempts) -> Iterator[tuple[object, ...]]:
 
 def snippet(text: str | None, error: str | None) -> str:
     """Return the beginning of an answer, or of the error if there is no answer, on one line."""
-    shown = text if text is not None else error or ""
+    beginning = text if text is not None else error or ""
     # Twice the length, because runs of spaces are collapsed.
-    return " ".join(shown[: 2 * LONGEST_SNIPPET].split())[:LONGEST_SNIPPET]
+    return " ".join(beginning[: 2 * LONGEST_SNIPPET].split())[:LONGEST_SNIPPET]
 
 
 def _scores(runs: Sequence[ReportedRun], rows: NDArray[np.intp]) -> Iterator[dict[str, object]]:
     """Yield each score's name, kind and values (None: missing), and whether it is a verdict."""
     for name in dict.fromkeys(name for run in runs for name in run.attempts.scores):
-        having = [at for at, run in enumerate(runs) if name in run.attempts.scores]
+        having = [number for number, run in enumerate(runs) if name in run.attempts.scores]
         values = np.full(len(rows), np.nan)
-        for at in having:
-            own, table = rows[:, 0] == at, runs[at].attempts
-            chosen = rows[own, 1]
+        for number in having:
+            is_of_run = rows[:, 0] == number
+            table = runs[number].attempts
+            chosen = rows[is_of_run, 1]
             measured = table.measured(name)[chosen]
-            values[own] = np.where(measured, table.scores[name][chosen], np.nan)
+            values[is_of_run] = np.where(measured, table.scores[name][chosen], np.nan)
         yield {
             "name": name,
             "kind": score_kind(runs[having[0]], name),
-            "verdict": all(is_verdict(runs[at].attempts, name) for at in having),
+            "verdict": all(is_verdict(runs[number].attempts, name) for number in having),
             # Whole numbers as integers, and others with 6 significant digits, to save space.
             "values": [
                 None if v != v else int(v) if v.is_integer() else float(f"{v:.6g}")
@@ -193,19 +199,21 @@ def _reasons(
     runs: Sequence[ReportedRun], rows: Sequence[tuple[int, int]]
 ) -> list[dict[str, object]]:
     """Return each reason for failures with the positions in ``rows`` of its attempts."""
-    found: dict[str, list[int]] = {}
+    places_by_reason: dict[str, list[int]] = {}
     for place, (run, row) in enumerate(rows):
         failures = runs[run].failures
         for reason in failures.of.get(row, ()):
-            found.setdefault(failures.reasons[reason], []).append(place)
-    return [{"text": text, "rows": places} for text, places in found.items()]
+            places_by_reason.setdefault(failures.reasons[reason], []).append(place)
+    return [{"text": text, "rows": places} for text, places in places_by_reason.items()]
 
 
 def _label(label: str, groups: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    names = sorted({each[label] for each in groups if label in each})
-    number = {name: at for at, name in enumerate(names)}
-    of = [number[each[label]] if label in each else -1 for each in groups]
-    return {"name": label, "groups": names, "of": of}
+    names = sorted({own_groups[label] for own_groups in groups if label in own_groups})
+    number = {name: position for position, name in enumerate(names)}
+    group_numbers = [
+        number[own_groups[label]] if label in own_groups else -1 for own_groups in groups
+    ]
+    return {"name": label, "groups": names, "of": group_numbers}
 
 
 def _changes(
@@ -213,13 +221,13 @@ def _changes(
 ) -> list[dict[str, Any]]:
     if comparison is None:
         return []
-    place = {name_digest(name): at for at, name in enumerate(names)}
+    place = {name_digest(name): position for position, name in enumerate(names)}
     return [
         {
-            "run": runs.index(one.run),
+            "run": runs.index(against.run),
             "baseline": runs.index(comparison.baseline),
-            "better": [place[digest] for digest in one.better_digests if digest in place],
-            "worse": [place[digest] for digest in one.worse_digests if digest in place],
+            "better": [place[digest] for digest in against.better_digests if digest in place],
+            "worse": [place[digest] for digest in against.worse_digests if digest in place],
         }
-        for one in comparison.others
+        for against in comparison.others
     ]

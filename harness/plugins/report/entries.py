@@ -58,9 +58,9 @@ class TextLine(AttemptLine, kw_only=True, gc=False):
 
 def read_texts(index: AttemptIndex, rows: NDArray[np.intp]) -> Iterator[TextLine]:
     """Yield attempts with their texts, given their rows in the index."""
-    said = index.said(rows, msgspec.json.Decoder(JudgeReplies).decode)
-    for line, judgements in zip(index.read(TextLine, rows), said, strict=True):
-        line.judgements = [one for one in judgements if one is not None]
+    recorded = index.said(rows, msgspec.json.Decoder(JudgeReplies).decode)
+    for line, judgements in zip(index.read(TextLine, rows), recorded, strict=True):
+        line.judgements = [judgement for judgement in judgements if judgement is not None]
         yield line
 
 
@@ -69,7 +69,7 @@ FoundAttempts = Sequence[tuple[int, TextLine, int]]
 
 
 def entry(
-    found: FoundAttempts,
+    attempts_found: FoundAttempts,
     extractions: Sequence[str] = (),
     answers: Sequence[TaskAnswers | None] = (),
 ) -> dict[str, Any]:
@@ -80,14 +80,16 @@ def entry(
     """
     references: dict[str, None] = {}
     prompts: dict[bytes, int] = {}
-    told: list[list[tuple[str, Text]]] = []
+    conversations: list[list[tuple[str, Text]]] = []
     attempts = []
-    for run, line, _ in found:
+    for run, line, _ in attempts_found:
         prompt = None
         if messages := line.request.messages:
-            prompt = prompts.setdefault(to_json(messages), len(told))
-            if prompt == len(told):
-                told.append([(each.role, _text(each.content)) for each in messages])
+            prompt = prompts.setdefault(to_json(messages), len(conversations))
+            if prompt == len(conversations):
+                conversations.append(
+                    [(message.role, _text(message.content)) for message in messages]
+                )
         packed = _packed(line, prompt)
         if run < len(extractions) and extractions[run]:
             packed["extraction"] = extractions[run]
@@ -98,8 +100,8 @@ def entry(
             if part := task.extracted(line.instance, line.text or "", turn):
                 packed["extracted"] = _text(part)
         attempts.append(packed)
-    given = {"references": list(map(_text, references))} if references else {}
-    return {"prompts": told, "attempts": attempts, **given}
+    known_references = {"references": list(map(_text, references))} if references else {}
+    return {"prompts": conversations, "attempts": attempts, **known_references}
 
 
 def _packed(line: TextLine, prompt: int | None) -> dict[str, object]:
@@ -107,7 +109,7 @@ def _packed(line: TextLine, prompt: int | None) -> dict[str, object]:
     every = {
         **{name: _text(text) for name in texts if (text := getattr(line, name)) is not None},
         "prompt": prompt,
-        "judges": [_packed_judge(one, line.scores) for one in line.judgements] or None,
+        "judges": [_packed_judge(judgement, line.scores) for judgement in line.judgements] or None,
         "scores": [_packed_score(name, score) for name, score in line.scores.items()] or None,
         "turns": line.turns,
         "played": True if line.user else None,
@@ -126,46 +128,47 @@ def _packed(line: TextLine, prompt: int | None) -> dict[str, object]:
 def _sent(request: _Request) -> Text | None:
     """Return a request without its prompt as JSON, or None if that leaves at most a seed."""
     sent = {"model": request.model, "decoding": request.decoding, "seed": request.seed}
-    given = {key: value for key, value in sent.items() if value not in ("", {}, None)}
-    if not given.keys() - {"seed"}:
+    stated = {key: value for key, value in sent.items() if value not in ("", {}, None)}
+    if not stated.keys() - {"seed"}:
         return None
-    return _text(msgspec.json.format(to_json(given), indent=1).decode())
+    return _text(msgspec.json.format(to_json(stated), indent=1).decode())
 
 
 def _packed_score(name: str, score: Score) -> dict[str, object]:
     details = dict(score.details)
     constraints = details.get("constraints")
-    found: dict[str, object] = {"name": name, "value": score.value}
+    packed: dict[str, object] = {"name": name, "value": score.value}
     if score.passed is not None:
-        found["passed"] = score.passed
+        packed["passed"] = score.passed
     if score.reason:
-        found["reason"] = _text(score.reason)
+        packed["reason"] = _text(score.reason)
     if isinstance(constraints, list) and all(
-        isinstance(each, dict) and isinstance(each.get("constraint"), str) for each in constraints
+        isinstance(entry, dict) and isinstance(entry.get("constraint"), str)
+        for entry in constraints
     ):
         del details["constraints"]
-        found["constraints"] = [
+        packed["constraints"] = [
             (
-                _text(each["constraint"]),
-                passed if isinstance(passed := each.get("passed"), bool) else None,
-                _value(each.get("observed")),
-                _value(each.get("target")),
-                _votes(each),
+                _text(entry["constraint"]),
+                passed if isinstance(passed := entry.get("passed"), bool) else None,
+                _value(entry.get("observed")),
+                _value(entry.get("target")),
+                _votes(entry),
             )
-            for each in constraints
+            for entry in constraints
         ]
     elif isinstance(errors := details.get("errors"), list) and all(map(_is_violation, errors)):
         # A place in a document, and what its schema wants there, is a constraint as well.
-        found["constraints"] = [
-            (_text(f"{each['path'] or 'document'}: {each['keyword']}"), False,
-             _value(each["found"]), _value(each["expected"]), "")
-            for each in errors
+        packed["constraints"] = [
+            (_text(f"{entry['path'] or 'document'}: {entry['keyword']}"), False,
+             _value(entry["found"]), _value(entry["expected"]), "")
+            for entry in errors
         ]  # fmt: skip
         if details.get("n_errors") == len(errors):
             details = {}
     if details:
-        found["details"] = _text(_in_words(details))
-    return found
+        packed["details"] = _text(_in_words(details))
+    return packed
 
 
 def _is_violation(error: object) -> bool:
@@ -175,28 +178,29 @@ def _is_violation(error: object) -> bool:
 def _in_words(details: Mapping[str, Any]) -> str:
     """Return short details as words, such as ``words 41``, and others as JSON."""
     brief = all(value is None or isinstance(value, int | float | str) for value in details.values())
-    said = ", ".join(f"{name} {_plain(value)}" for name, value in details.items())
-    said = said.replace(", of ", " of ")
-    return said if brief and len(said) < BRIEF else to_json(details).decode()
+    words = ", ".join(f"{name} {_plain(value)}" for name, value in details.items())
+    words = words.replace(", of ", " of ")
+    return words if brief and len(words) < BRIEF else to_json(details).decode()
 
 
 def _votes(constraint: Mapping[str, Any]) -> str:
     """Return in words how a criterion was decided, or ""."""
-    told = []
-    votes, panel = constraint.get("votes"), constraint.get("panel")
+    sentences = []
+    votes = constraint.get("votes")
+    panel = constraint.get("panel")
     if isinstance(panel, dict):
-        told += [f"{judge}: {_vote(vote)}" for judge, vote in panel.items()]
+        sentences += [f"{judge}: {_vote(vote)}" for judge, vote in panel.items()]
     elif isinstance(votes, list) and votes:
         neither = votes.count(None)
         more = f", {neither} neither" if neither else ""
-        told.append(f"{sum(vote is True for vote in votes)} of {len(votes)} yes{more}")
+        sentences.append(f"{sum(vote is True for vote in votes)} of {len(votes)} yes{more}")
     elif constraint.get("decided_by") == "rule":
-        told.append("decided by a rule")
+        sentences.append("decided by a rule")
     elif isinstance(probability := constraint.get("probability"), int | float):
-        told.append(f"yes with probability {probability:.2f}")
+        sentences.append(f"yes with probability {probability:.2f}")
     if isinstance(rule := constraint.get("rule"), bool):
-        told.append(f"a rule says {_vote(rule)}")
-    return "; ".join(told)
+        sentences.append(f"a rule says {_vote(rule)}")
+    return "; ".join(sentences)
 
 
 def _vote(vote: object) -> str:
@@ -207,49 +211,50 @@ def _vote(vote: object) -> str:
 
 def judges_of(index: AttemptIndex) -> dict[str, str]:
     """Describe a run's judges and panels in words, by name."""
-    told = {}
+    descriptions = {}
     for name, judge in index.register.judges.items():
-        kind, prompt = str(judge.section.get("name", "")), judge.section.get("prompt")
+        kind = str(judge.section.get("name", ""))
+        prompt = judge.section.get("prompt")
         words = [kind if judge.members == () else f"panel of {', '.join(judge.members)}"]
         words += [f"model {judge.model}"] if judge.model else []
         words += ["simulated"] if judge.simulated else []
         words += [f"prompt {prompt}"] if isinstance(prompt, str) and prompt != kind else []
-        told[name] = ", ".join(words)
-    return told
+        descriptions[name] = ", ".join(words)
+    return descriptions
 
 
-def _packed_judge(found: JudgeReplies, scores: Mapping[str, Score]) -> dict[str, object]:
+def _packed_judge(judgement: JudgeReplies, scores: Mapping[str, Score]) -> dict[str, object]:
     """Return a judge's replies, each with its criterion if known."""
     about = [
-        each["constraint"]
+        entry["constraint"]
         for name, score in scores.items()
-        if name.startswith(f"{found.judge}.")
+        if name.startswith(f"{judgement.judge}.")
         and isinstance(constraints := score.details.get("constraints"), list)
-        for each in constraints
-        if each.get("decided_by") != "rule"
+        for entry in constraints
+        if entry.get("decided_by") != "rule"
     ]
-    n = len(found.replies) // len(about) if about and found.replies else 0
-    titled = n * len(about) == len(found.replies)
+    n = len(judgement.replies) // len(about) if about and judgement.replies else 0
+    titled = n * len(about) == len(judgement.replies)
     replies = [
-        (about[at // n] if n and titled else "", _text(reply))
-        for at, reply in enumerate(found.replies)
+        (about[number // n] if n and titled else "", _text(reply))
+        for number, reply in enumerate(judgement.replies)
     ]
-    told: dict[str, object] = {"name": found.judge, "replies": replies}
-    if found.outcome != "ok":
-        told |= {"outcome": found.outcome, "error": _text(found.error or "")}
-    return told
+    packed: dict[str, object] = {"name": judgement.judge, "replies": replies}
+    if judgement.outcome != "ok":
+        packed |= {"outcome": judgement.outcome, "error": _text(judgement.error or "")}
+    return packed
 
 
-def _value(found: Any) -> Text:
-    if isinstance(found, list):
-        return _text("\n".join(map(_plain, found)))
-    return _text(_plain(found))
+def _value(value: Any) -> Text:
+    if isinstance(value, list):
+        return _text("\n".join(map(_plain, value)))
+    return _text(_plain(value))
 
 
-def _plain(found: Any) -> str:
-    if isinstance(found, str):
-        return found
-    return "" if found is None else to_json(found).decode()
+def _plain(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None else to_json(value).decode()
 
 
 def _text(text: str) -> Text:

@@ -121,7 +121,7 @@ def image(figure: Figure, form: str, subtitle: str = "") -> bytes:
             f"The chart {figure.name!r} contains a URL. Include what it points to in the data."
         )
     line = WIDTH // _CHARACTER
-    whole = {
+    specification = {
         **figure.chart,
         "width": WIDTH,
         "autosize": {"type": "fit-x", "contains": "padding"},
@@ -131,7 +131,7 @@ def image(figure: Figure, form: str, subtitle: str = "") -> bytes:
     }
     draw = getattr(import_extra("vl_convert", "report"), f"vegalite_to_{form}")
     scale = {"scale": 2} if form == "png" else {}
-    drawn = draw(whole, vl_version=_VEGA_LITE, allowed_base_urls=[], **scale)
+    drawn = draw(specification, vl_version=_VEGA_LITE, allowed_base_urls=[], **scale)
     return drawn.encode() if isinstance(drawn, str) else bytes(drawn)
 
 
@@ -146,7 +146,7 @@ def write_image(path: Path, picture: Figure, subtitle: str) -> None:
 
 def _addresses(value: Any) -> bool:
     if isinstance(value, Mapping):
-        return any(key in ("url", "href") or _addresses(one) for key, one in value.items())
+        return any(key in ("url", "href") or _addresses(part) for key, part in value.items())
     return isinstance(value, list | tuple) and any(map(_addresses, value))
 
 
@@ -174,8 +174,8 @@ def on_axis(names: Iterable[str]) -> list[str]:
 def _folded(name: str) -> str:
     if len(name) <= LINE:
         return name
-    at = max(name.rfind(end, 0, LINE) for end in " _./:-") + 1 or LINE
-    return f"{name[:at].rstrip()}\n{_without_middle(name[at:].lstrip(), 0)}"
+    end_of_line = max(name.rfind(end, 0, LINE) for end in " _./:-") + 1 or LINE
+    return f"{name[:end_of_line].rstrip()}\n{_without_middle(name[end_of_line:].lstrip(), 0)}"
 
 
 def _without_middle(name: str, start: int) -> str:
@@ -184,14 +184,15 @@ def _without_middle(name: str, start: int) -> str:
 
 def distinct(texts: Iterable[str], form: str = "{} ({})") -> list[str]:
     """Return texts made distinct: ``form`` combines a repeated text with a number from 2 up."""
-    found: dict[str, None] = {}
+    texts_by_order: dict[str, None] = {}
     for text in texts:
-        candidate, number = text, 2
-        while candidate in found:
+        candidate = text
+        number = 2
+        while candidate in texts_by_order:
             candidate = form.format(text, number)
             number += 1
-        found[candidate] = None
-    return list(found)
+        texts_by_order[candidate] = None
+    return list(texts_by_order)
 
 
 def slug(name: str) -> str:
@@ -220,5 +221,6 @@ def interval(ci95: tuple[float, float] | None, sign: bool = False, unit: ShownUn
 
 def sample_sizes(n: Mapping[str, int], of: str) -> str:
     """Return the range of the runs' n as a sentence, such as ``n = 10 to 12 samples per run.``"""
-    low, high = min(n.values()), max(n.values())
+    low = min(n.values())
+    high = max(n.values())
     return f"n = {low:,}" + (f" to {high:,}" if low < high else "") + f" {of} per run."

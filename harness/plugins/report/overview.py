@@ -73,7 +73,8 @@ def overview(
     full_names = [run.name for run in reported.runs]
     prefix = common_start(full_names)
     reported = shortened(reported)
-    runs, comparison = reported.runs, reported.comparison
+    runs = reported.runs
+    comparison = reported.comparison
     unit = unit_of(runs)
     frequent = _frequent(runs)
     included = included or [len(run.attempts) for run in runs]
@@ -365,15 +366,15 @@ def _method(comparison: RunComparison, unit: ShownUnit) -> Iterator[str]:
 
 def unequal(comparison: RunComparison, runs: Sequence[ReportedRun]) -> Iterator[str]:
     """Yield a warning for each way in which the runs differ: rounds, samples or instances."""
-    asked = comparison.asked
+    options = comparison.asked
     if rounds := _several(runs, "rounds.max", [run.last_round for run in runs]):
         rounds_used = (
-            "first rounds" if asked.round == 1 else f"each sample's {which_round(asked.round)}"
+            "first rounds" if options.round == 1 else f"each sample's {which_round(options.round)}"
         )
         yield f"The runs have {rounds} rounds; the comparison uses {rounds_used}."
     n_samples = [int(run.attempts.sample.max(initial=0)) + 1 for run in runs]
-    share = "share of passed samples" if asked.score == PASS_RATE else "mean"
-    value_used = asked.score if explained(asked.score) else f"each instance's {share}"
+    share = "share of passed samples" if options.score == PASS_RATE else "mean"
+    value_used = options.score if explained(options.score) else f"each instance's {share}"
     if samples := _several(runs, "samples", n_samples):
         yield f"The runs have {samples} samples per instance; the comparison uses {value_used}."
     if any(

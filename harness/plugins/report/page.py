@@ -1,4 +1,4 @@
-"""Writes the report: one file that contains everything and loads nothing from the network.
+"""`harness report`: one file that contains everything and loads nothing from the network.
 
 The file is a shell for the page's script (built from ``web/``) and its data. Readers without
 JavaScript get the conclusion, the warnings and a table of results.
@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, Annotated, Literal
 
-from msgspec.structs import replace
+import typer
+from msgspec.structs import replace as replaced
 
-from harness.errors import import_extra
+from harness.analysis.run_comparison import ComparisonOptions
+from harness.cli.options import Baseline, By, Round, Runs, Score
+from harness.config.settings import Settings
+from harness.declarations import declarations
+from harness.engine.run_files import baseline_name, runs_named
+from harness.errors import ConfigError, ExtraMissing, import_extra
 from harness.plugins.report.archive import select, write_chunks
-from harness.plugins.report.figure import Figure, config
+from harness.plugins.report.figure import Figure, config, write_image
 from harness.plugins.report.overview import overview
 from harness.plugins.report.parts import (
     FigurePart,
@@ -32,11 +38,14 @@ from harness.plugins.report.parts import (
     to_json,
     visible,
 )
-from harness.plugins.report.runs import Reported, shortened
+from harness.plugins.report.recorded_task import task_of
+from harness.plugins.report.runs import IsolatedSection, Reported, report_on, shortened
+from harness.report.runs import run_title
 from harness.report.table import Column, Row, ShownUnit, Table, table
-from harness.report.text import usd
-from harness.store.files import replacing
-from harness.store.run_folder import REPORT
+from harness.report.text import printable, usd
+from harness.store.files import check_output, replacing
+from harness.store.run_folder import REPORT, RunFolder
+from harness.terminal.console import messages, say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +88,7 @@ def write_page(
 
 def _write(file: IO[str], page: ReportPage, on_progress: Callable[[int], object]) -> None:
     selection = select([run.index for run in page.reported.runs], page.most_attempts)
-    told = overview(
+    document = overview(
         page.reported,
         page.title,
         page.made_at,
@@ -94,10 +103,10 @@ def _write(file: IO[str], page: ReportPage, on_progress: Callable[[int], object]
         index = write_chunks(reported.runs, selection, compared, chunks.write, on_progress)
         chunks.seek(0)
         file.write(_HEAD.format(
-            policy=policy([style], scripts), title=escape(visible(told.title)), style=style,
-            noscript=_noscript(told),
+            policy=policy([style], scripts), title=escape(visible(document.title)), style=style,
+            noscript=_noscript(document),
         ))  # fmt: skip
-        file.write(block("overview", to_json(drawable(told))))
+        file.write(block("overview", to_json(drawable(document))))
         if page.figures:
             file.write(block("themes", to_json({"light": config(), "dark": config(dark=True)})))
         file.write(block("index", index))
@@ -126,35 +135,37 @@ _HEAD = """\
 """
 
 
-def drawable(told: Overview) -> Overview:
+def drawable(document: Overview) -> Overview:
     """Return the overview with invisible characters in its charts replaced by visible escapes."""
     sections = [
-        replace(one, parts=[
-            replace(part, chart=all_visible(part.chart)) if isinstance(part, FigurePart) else part
-            for part in one.parts
+        replaced(section, parts=[
+            replaced(part, chart=all_visible(part.chart)) if isinstance(part, FigurePart) else part
+            for part in section.parts
         ])
-        for one in told.sections
+        for section in document.sections
     ]  # fmt: skip
-    return replace(told, sections=sections)
+    return replaced(document, sections=sections)
 
 
-def _noscript(told: Overview) -> str:
-    lines = [told.title, told.answer.sentence, *told.answer.support, *told.warnings]
+def _noscript(document: Overview) -> str:
+    lines = [document.title, document.answer.sentence, *document.answer.support, *document.warnings]
     first, *others = map(marked, lines)
     return "\n".join([
         f"<h1>{first}</h1>",
         *(f"<p>{line}</p>" for line in others),
-        _table(_results(told)),
+        _table(_results(document)),
         "<p>Charts, scores and attempts need JavaScript.</p>\n",
     ])  # fmt: skip
 
 
-def _results(told: Overview) -> Table:
+def _results(document: Overview) -> Table:
     column = Column("95%", rate=True)
     rows = []
-    for run in told.runs:
-        unit, rate = ShownUnit(run.unit == "%", told.digits), run.rate
-        low, high = rate.low, rate.high
+    for run in document.runs:
+        unit = ShownUnit(run.unit == "%", document.digits)
+        rate = run.rate
+        low = rate.low
+        high = rate.high
         between = None if low is None or high is None else (low, high)
         figures = [unit.show(rate.value, column), unit.show(between, column), f"{rate.n:,}"]
         cost = "recorded" if run.recorded else usd(run.cost_usd, computed=run.computed_usd)
@@ -171,3 +182,97 @@ def _table(table: Table) -> str:
         cells = "".join(f"<td>{text}</td>" for text in others)
         rows.append(f"<tr><th>{first}{marks}</th>{cells}</tr>\n")
     return f"<table>\n<tr>{heading}</tr>\n{''.join(rows)}</table>"
+
+
+def report(
+    runs: Runs,
+    output: Annotated[Path | None, typer.Option("--output")] = None,
+    title: str = "",
+    baseline: Baseline = "",
+    by: By = "",
+    score: Score = "",
+    round_: Round = None,
+    most_attempts: Annotated[int, typer.Option("--max-attempts", min=0)] = 50_000,
+    images: Annotated[Path | None, typer.Option(metavar="FOLDER")] = None,
+    form: Annotated[Literal["svg", "png", "pdf"], typer.Option("--format")] = "svg",
+) -> None:
+    """Write a report you can share: one HTML file that works offline.
+
+    Args:
+        output: Output file (default: report.html in the run's folder).
+        title: Title (default: the runs' names).
+        most_attempts: Maximum number of attempts of each run in the page. If a run has more,
+            randomly chosen instances are omitted.
+        images: Write the figures as files to this folder. A page is then written only with
+            --output.
+        form: Format of the figures.
+    """
+    settings = Settings()
+    folders = runs_named(runs, settings)
+    path = output or (page_path(folders) if images is None else None)
+    if path is not None:
+        check_output(path)
+        if path.exists() and path.read_bytes()[:15].lower() != b"<!doctype html>":
+            problem = f"--output {path}: the file exists and is not a report."
+            raise ConfigError(problem, "Name another file.")
+    if len(folders) == 1 and (baseline or by):
+        raise ConfigError("One run cannot be compared.", "Name two or more runs.")
+    options = ComparisonOptions(score=score, round=round_, by=by)
+    with messages.status("Reading"):
+        reported = report_on(folders, options, baseline_name(baseline, settings))
+        empty = [run.name for run in reported.runs if not len(run.attempts)]
+        if len(empty) == len(folders):
+            problem = f"The run {empty[0]!r} has no attempts to report."
+            raise ConfigError(problem, "Run its run file again.")
+        if empty:
+            say(f"Not in the report, since they have no attempts: {', '.join(empty)}.", "yellow")
+            folders = [folder for folder in folders if folder.name not in empty]
+            reported = report_on(folders, options, baseline_name(baseline, settings))
+        runs_ = zip(reported.runs, folders, strict=True)
+        reported = reported._replace(
+            runs=[replace(run, answers=task_of(folder, settings)) for run, folder in runs_]
+        )
+    pictures: list[Figure] = []
+    try:
+        with messages.status("Drawing"):
+            pictures = figures_of(reported)
+    except ExtraMissing as error:
+        if images is not None:
+            raise
+        say(f"The report has everything but figures. {error}")
+    if images is not None:
+        subtitle = printable(reported.runs[0].name) if len(reported.runs) == 1 else ""
+        for picture in pictures:
+            write_image(images / f"{picture.name}.{form}", picture, subtitle)
+        say(f"{len(pictures)} figures in {images}")
+    if path is None:
+        _say_faults(reported)
+        return
+    page = ReportPage(
+        title=title or run_title([run.name for run in reported.runs]),
+        made_at=datetime.now(UTC),
+        reported=reported,
+        figures=pictures,
+        most_attempts=most_attempts,
+    )
+    replaced = " (it replaces an earlier one)" * path.exists()
+    with messages.status("Writing") as status:
+        write_page(path, page, lambda n: status.update(f"Writing: {n:,} attempts"))
+    _say_faults(reported)
+    say(f"Report in {path}{replaced}")
+
+
+def _say_faults(reported: Reported) -> None:
+    """Print which plug-ins could not be loaded, and which sections of plug-ins failed."""
+    faults = [declaration.fault for declaration in declarations()]
+    for run in reported.runs:
+        for _, section in run.added:
+            if isinstance(section, IsolatedSection):
+                faults.append(section.problem)
+    for fault in dict.fromkeys(filter(None, faults)):
+        say(f"{fault} 'harness doctor' checks all plug-ins.", "yellow")
+
+
+def page_path(folders: Sequence[RunFolder]) -> Path:
+    """Return a report's default path: in the folder of a single run, else in the working folder."""
+    return (folders[0].path if len(folders) == 1 else Path()) / REPORT

@@ -245,8 +245,8 @@ def table_part(table: Table, unit: ShownUnit, *, folded: bool = False) -> TableP
         headless=table.headless,
         folded=folded,
         columns=[
-            ColumnPart(one.heading, one.over, place >= table.names and not one.text)
-            for place, one in enumerate(table.columns)
+            ColumnPart(column.heading, column.over, place >= table.names and not column.text)
+            for place, column in enumerate(table.columns)
         ],
         rows=[_row(table, row, unit) for row in table.rows],
         footer=_row(table, table.footer, unit) if table.footer else None,
@@ -257,11 +257,11 @@ def table_part(table: Table, unit: ShownUnit, *, folded: bool = False) -> TableP
 def _row(table: Table, row: Row, unit: ShownUnit) -> RowPart:
     cells = []
     for column, value in zip(table.columns, row.cells, strict=True):
-        own = value if isinstance(value, Cell) else Cell(value)
-        text = own.text if own.text is not None else unit.show(own.value, column)
-        words = [STYLES[word] for word in own.style.split() if word in STYLES]
-        told = {"title": own.title, "style": " ".join(words), "href": own.href}
-        cells.append(CellPart(text=text, sort=_sort(own.value), **told))
+        cell = value if isinstance(value, Cell) else Cell(value)
+        text = cell.text if cell.text is not None else unit.show(cell.value, column)
+        words = [STYLES[word] for word in cell.style.split() if word in STYLES]
+        fields = {"title": cell.title, "style": " ".join(words), "href": cell.href}
+        cells.append(CellPart(text=text, sort=_sort(cell.value), **fields))
     return RowPart(cells, row.marks)
 
 
@@ -273,7 +273,9 @@ def _sort(value: object) -> float | None:
 
 def figure_part(figure: Figure) -> FigurePart:
     """Convert a figure for the page."""
-    columns = [ColumnPart(heading, "", bool(at)) for at, heading in enumerate(figure.headings)]
+    columns = [
+        ColumnPart(heading, "", bool(position)) for position, heading in enumerate(figure.headings)
+    ]
     rows = [RowPart([CellPart(text=text) for text in row]) for row in figure.rows]
     return FigurePart(
         name=figure.name,
@@ -303,14 +305,16 @@ def visible(text: str) -> str:
     """Return text in which escapes such as ``⟨U+202E⟩`` replace invisible characters."""
     if text.isascii() and text.isprintable():
         return text
-    return str(_HIDDEN.sub(lambda found: _escape(found[0]), text))
+    return str(_HIDDEN.sub(lambda match: _escape(match[0]), text))
 
 
 def marked(text: str) -> Markup:
     """Return text as HTML, with each escape in a span to tell it from a literal ``⟨U+202E⟩``."""
     return Markup("").join(
-        Markup('<span class="escape">{}</span>').format(_escape(part)) if at % 2 else escape(part)
-        for at, part in enumerate(_HIDDEN.split(text))  # every second part is a separator
+        Markup('<span class="escape">{}</span>').format(_escape(part))
+        if position % 2
+        else escape(part)
+        for position, part in enumerate(_HIDDEN.split(text))  # every second part is a separator
     )
 
 
@@ -323,9 +327,9 @@ def _each_text(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {change(str(key)): _each_text(each, change) for key, each in value.items()}
+        return {change(str(key)): _each_text(item, change) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_each_text(each, change) for each in value]
+        return [_each_text(item, change) for item in value]
     return value
 
 

@@ -5,9 +5,7 @@ from itertools import islice
 from typing import Any
 
 from harness.config.settings import Settings
-from harness.engine.other_runs import data_difference
-from harness.engine.resolving import build_task
-from harness.engine.task_answers import MOST_KEPT
+from harness.engine.resolving import MOST_KEPT, build_task, data_difference
 from harness.engine.turns import as_of
 from harness.errors import HarnessError
 from harness.ports import Task

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+import numpy as np
 from msgspec.structs import replace as replaced
+from numpy.typing import NDArray
 
 from harness.analysis.breakdown import is_share, scored
 from harness.analysis.comparable import Run, Variant, refuse_unknown_score, variant_of
@@ -18,7 +20,6 @@ from harness.analysis.constraints import (
     kinds,
     read_findings,
 )
-from harness.analysis.failures import NO_FAILURES, Failures, merged, read_failures
 from harness.analysis.metrics import PASS_RATE, Metrics, from_json
 from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
 from harness.analysis.summary import Latencies, latencies, measure
@@ -32,12 +33,18 @@ from harness.plugins.comparisons.pair_matrix import (
     with_planned,
 )
 from harness.plugins.comparisons.suite import Suite, suite_of
+from harness.plugins.report.failure_reasons import (
+    NO_FAILURES,
+    Failures,
+    merged,
+    read_failures,
+)
 from harness.plugins.report.figure import Figure
 from harness.ports import Effect
 from harness.report.run_tables import REFERENCE_COLUMNS, reference_cells
 from harness.report.runs import common_start
 from harness.report.table import Note, ShownUnit, Table, table
-from harness.store.calls import CallTotals, read_latencies, sample_seconds
+from harness.store.calls import RunCalls, TimedLine, read_latencies
 from harness.store.columns import AttemptTable
 from harness.store.files import read_file
 from harness.store.index import AttemptIndex
@@ -222,7 +229,7 @@ class Reported(NamedTuple):
 
 def report_on(
     folders: Sequence[RunFolder],
-    asked: ComparisonOptions,
+    options: ComparisonOptions,
     baseline: str = "",
     *,
     indexes: Sequence[AttemptIndex] = (),
@@ -248,7 +255,7 @@ def report_on(
     texts = texts and not quick
     for place, folder in enumerate(folders):
         index = indexes[place] if indexes else AttemptIndex(folder.attempts)
-        variant, run, run_findings = _read(folder, index, asked, texts=texts, quick=quick)
+        variant, run, run_findings = _read(folder, index, options, texts=texts, quick=quick)
         variants.append((variant, index.attempts))
         runs.append(run)
         findings[folder.name] = run_findings
@@ -259,32 +266,32 @@ def report_on(
     ]
     if quick or len(runs) < 2:
         return Reported(runs)
-    if len({run.metrics.task for run in runs}) > 1 and not (baseline or asked.by):
+    if len({run.metrics.task for run in runs}) > 1 and not (baseline or options.by):
         return Reported(runs, suite=suite_of(variants))
     groups = [run.metrics.groups for run in runs]
     shared = (label for label in groups[0] if all(label in run_groups for run_groups in groups))
-    asked = replaced(asked, by=asked.by or next(shared, ""))
+    options = replaced(options, by=options.by or next(shared, ""))
     if not all(len(run_findings.table) for run_findings in findings.values()):
         findings = {}
-    comparison = compare_runs(variants, asked, baseline, findings=findings)
-    pairs = pair_matrix(variants, asked.score, round_=asked.round, cluster=asked.cluster)
+    comparison = compare_runs(variants, options, baseline, findings=findings)
+    pairs = pair_matrix(variants, options.score, round_=options.round, cluster=options.cluster)
     rankings = None  # for three runs, tau-b has few possible values
-    if len(runs) > 3 and 1 < len(groups[0].get(asked.by, ())) <= MOST_RANKED:
-        rankings = induced_rankings(variants, asked.score, asked.by, round_=asked.round)
+    if len(runs) > 3 and 1 < len(groups[0].get(options.by, ())) <= MOST_RANKED:
+        rankings = induced_rankings(variants, options.score, options.by, round_=options.round)
     return Reported(runs, comparison, with_planned(pairs, comparison), rankings)
 
 
 def _read(
-    folder: RunFolder, index: AttemptIndex, asked: ComparisonOptions, *, texts: bool, quick: bool
+    folder: RunFolder, index: AttemptIndex, options: ComparisonOptions, *, texts: bool, quick: bool
 ) -> tuple[Variant, ReportedRun, ConstraintFindings]:
     """Return a run to compare and to report, and the findings on its constraints."""
     metrics = None if texts else _saved(folder, index)
     if metrics is None:
-        calls = None if texts else CallTotals(n_without_cost=1)
-        metrics = measure(folder, index.attempts, calls, grouped=not quick, score=asked.score)
+        calls = None if texts else RunCalls(n_calls_without_cost=1)
+        metrics = measure(folder, index.attempts, calls, grouped=not quick, score=options.score)
     variant = variant_of(folder, metrics)
-    if asked.score:
-        refuse_unknown_score(variant, index.attempts, asked.score)
+    if options.score:
+        refuse_unknown_score(variant, index.attempts, options.score)
     run = ReportedRun(
         name=folder.name,
         metrics=metrics,
@@ -300,7 +307,7 @@ def _read(
     )
     if not texts:
         return variant, run, NO_FINDINGS
-    findings = read_findings(index, asked.round)
+    findings = read_findings(index, options.round)
     several_rounds = (index.attempts.round > 1).any()
     run = replace(
         run,
@@ -331,7 +338,9 @@ def shortened(reported: Reported) -> Reported:
         return reported
     runs = [replace(run, name=run.name.removeprefix(prefix)) for run in runs]
     if comparison is not None:
-        others = [replaced(one, run=one.run.removeprefix(prefix)) for one in comparison.others]
+        others = [
+            replaced(against, run=against.run.removeprefix(prefix)) for against in comparison.others
+        ]
         baseline = comparison.baseline.removeprefix(prefix)
         comparison = replaced(comparison, baseline=baseline, others=others)
     if matrix is not None:
@@ -347,9 +356,22 @@ def shortened(reported: Reported) -> Reported:
 def references(runs: Sequence[ReportedRun]) -> Table | None:
     """Build a table of judges' scores of reference answers, or None if no run has such scores."""
     rows = [
-        [run.name, name, *reference_cells(found)]
+        [run.name, name, *reference_cells(statistics)]
         for run in runs
-        for name, found in run.metrics.references.items()
+        for name, statistics in run.metrics.references.items()
     ]
     title = "Reference answers, and each run's own"
     return table(["run", "score", *REFERENCE_COLUMNS], rows, title=title, names=2) if rows else None
+
+
+def sample_seconds(index: AttemptIndex) -> NDArray[np.float64]:
+    """Return how many seconds the calls of each sample's rounds took together.
+
+    A cached reply counts with its call's duration, and a crash with the time until it. Samples
+    with a failed call, or one of unknown duration, are left out. Judges' calls do not count.
+    """
+    durations = [line.duration for line in index.read(TimedLine, np.arange(len(index)))]
+    sample = np.cumsum(index.attempts.sample_starts()) - 1
+    sums = np.bincount(sample, np.array(durations, np.float64))
+    complete: NDArray[np.float64] = sums[~np.isnan(sums)]
+    return complete

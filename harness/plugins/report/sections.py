@@ -77,20 +77,24 @@ def _differing(runs: Sequence[ReportedRun]) -> dict[str, list[Any]]:
             for run in runs]  # fmt: skip
     tasks = [run.metrics.task for run in runs]
     if len(set(tasks)) > 1:
-        known = {task: _defaults(task) for task in tasks}
+        defaults = {task: _defaults(task) for task in tasks}
         flat = [
-            {k: v for k, v in own.items() if k not in known[task] or known[task][k] != v}
-            for own, task in zip(flat, tasks, strict=True)
+            {k: v for k, v in settings.items() if k not in defaults[task] or defaults[task][k] != v}
+            for settings, task in zip(flat, tasks, strict=True)
         ]
     # If some run lacks a section, the section's non-empty settings are one value, a mapping.
-    for key in {key for own in flat for key in own}:
-        for own in flat:
-            if parts := [name for name in own if name.startswith(f"{key}.")]:
-                given = {name.removeprefix(f"{key}."): own.pop(name) for name in parts}
-                own[key] = {name: value for name, value in given.items() if value not in _EMPTY}
-    keys = dict.fromkeys(key for own in flat for key in own)
-    found = {key: [own.get(key) for own in flat] for key in keys}
-    return {key: values for key, values in found.items() if any(v != values[0] for v in values)}
+    for key in {key for settings in flat for key in settings}:
+        for settings in flat:
+            if parts := [name for name in settings if name.startswith(f"{key}.")]:
+                section = {name.removeprefix(f"{key}."): settings.pop(name) for name in parts}
+                settings[key] = {
+                    name: value for name, value in section.items() if value not in _EMPTY
+                }
+    keys = dict.fromkeys(key for settings in flat for key in settings)
+    values_by_key = {key: [settings.get(key) for settings in flat] for key in keys}
+    return {
+        key: values for key, values in values_by_key.items() if any(v != values[0] for v in values)
+    }
 
 
 def _defaults(task: str) -> dict[str, Any]:
@@ -107,10 +111,12 @@ def _setting(key: str) -> str:
 
 def prompts(runs: Sequence[ReportedRun]) -> list[str]:
     """Describe, for each run, the settings that differ between runs, except the model's."""
-    own = {k: v for k, v in _differing(runs).items() if not k.startswith("model.")}
+    differing = {k: v for k, v in _differing(runs).items() if not k.startswith("model.")}
     return [
-        ", ".join(f"{_setting(key)} {in_words(values[at])}" for key, values in own.items())
-        for at in range(len(runs))
+        ", ".join(
+            f"{_setting(key)} {in_words(values[position])}" for key, values in differing.items()
+        )
+        for position in range(len(runs))
     ]
 
 
@@ -118,14 +124,14 @@ def _nested(key: str, value: Any) -> Any:
     """Return a section's settings without the prefix ``key.``, or any other value unchanged."""
     if not isinstance(value, dict):
         return value
-    return {name.removeprefix(f"{key}."): each for name, each in value.items()}
+    return {name.removeprefix(f"{key}."): part for name, part in value.items()}
 
 
 def extraction_of(run: ReportedRun) -> str:
     """Return in words how the answer is found in a reply, or "" if that is not set."""
-    found = [run.settings.get(key) for key in ("task.extract", "task.extraction")]
-    own = next((value for value in found if value), "")
-    return in_words(_nested("task.extract", own)) if own else ""
+    extractions = [run.settings.get(key) for key in ("task.extract", "task.extraction")]
+    extraction = next((value for value in extractions if value), "")
+    return in_words(_nested("task.extract", extraction)) if extraction else ""
 
 
 def in_words(value: Any) -> str:
@@ -137,7 +143,7 @@ def in_words(value: Any) -> str:
     'n: 2; fields: a, b; strict: yes'
     """
     if isinstance(value, Mapping):
-        return "; ".join(f"{key}: {in_words(each)}" for key, each in value.items()) or "none"
+        return "; ".join(f"{key}: {in_words(part)}" for key, part in value.items()) or "none"
     if isinstance(value, list | tuple):
         return ", ".join(map(in_words, value)) or "none"
     if isinstance(value, bool):
@@ -152,31 +158,31 @@ def settings(runs: Sequence[ReportedRun]) -> Table:
 
 def origins(runs: Sequence[ReportedRun]) -> Table:
     """Build a table of each run's times, data and environment."""
-    told = [
+    facts = [
         {
             key: _time(value) if key in _TIMES else value
             for key, value in flatten(dict(run.manifest)).items()
-            if not any(key == other or key.startswith(f"{other}.") for other in _ELSEWHERE)
+            if not any(key == hidden or key.startswith(f"{hidden}.") for hidden in _ELSEWHERE)
         }
         for run in runs
     ]
-    return by_key("How the runs were made", "", runs, told)
+    return by_key("How the runs were made", "", runs, facts)
 
 
 def packages(runs: Sequence[ReportedRun]) -> Table:
     """Build a table of each run's package versions."""
-    told = [run.manifest.get("packages", {}) for run in runs]
-    return by_key("Versions of packages", "package", runs, told)
+    versions = [run.manifest.get("packages", {}) for run in runs]
+    return by_key("Versions of packages", "package", runs, versions)
 
 
 def by_key(
-    title: str, heading: str, runs: Sequence[ReportedRun], told: Sequence[Mapping[str, Any]]
+    title: str, heading: str, runs: Sequence[ReportedRun], mappings: Sequence[Mapping[str, Any]]
 ) -> Table:
     """Build a table of mappings, with a column per run and a row per key."""
-    keys = dict.fromkeys(key for one in told for key in one)
-    rows = [[key, *(_value_text(one.get(key)) for one in told)] for key in keys]
-    shown = [row for row in rows if any(row[1:])]
-    return table([heading, *(run.name for run in runs)], shown, title=title, names=1 + len(runs))
+    keys = dict.fromkeys(key for mapping in mappings for key in mapping)
+    rows = [[key, *(_value_text(mapping.get(key)) for mapping in mappings)] for key in keys]
+    filled = [row for row in rows if any(row[1:])]
+    return table([heading, *(run.name for run in runs)], filled, title=title, names=1 + len(runs))
 
 
 def _value_text(value: Any) -> str:
@@ -218,18 +224,25 @@ def sections(reported: Reported, unit: ShownUnit, figures: Sequence[Figure]) -> 
         parts["results"].append(_part(by_model, unit))
     for figure in figures:
         parts.setdefault(figure.section, []).append(figure_part(figure))
-    for name, found in _tables(reported):
+    for name, shown in _tables(reported):
         folded = bool(figures) and name not in ("scores", "cost")
-        part = _part(found, unit, folded)
-        own = parts.setdefault(name, [])
-        if folded and own and isinstance(part, NotePart) and isinstance(own[-1], TablePart):
-            own[-1] = replaced(own[-1], notes=[*own[-1].notes, part.text])
+        part = _part(shown, unit, folded)
+        section_parts = parts.setdefault(name, [])
+        if (
+            folded
+            and section_parts
+            and isinstance(part, NotePart)
+            and isinstance(section_parts[-1], TablePart)
+        ):
+            section_parts[-1] = replaced(
+                section_parts[-1], notes=[*section_parts[-1].notes, part.text]
+            )
         else:
-            own.append(part)
+            section_parts.append(part)
     return [
-        PageSection(name, TITLES.get(name, name.replace("_", " ").capitalize()), own)
-        for name, own in parts.items()
-        if own
+        PageSection(name, TITLES.get(name, name.replace("_", " ").capitalize()), section_parts)
+        for name, section_parts in parts.items()
+        if section_parts
     ]
 
 
@@ -238,25 +251,26 @@ def _part(part: Table | Note, unit: ShownUnit, folded: bool = False) -> Part:
 
 
 def _tables(reported: Reported) -> Iterator[tuple[str, Table | Note]]:
-    runs, comparison = reported.runs, reported.comparison
+    runs = reported.runs
+    comparison = reported.comparison
     for label in dict.fromkeys(label for run in runs for label in run.metrics.groups):
         yield "results", _groups(runs, label)
     for run in runs:
-        if (found := run.metrics.positions) is not None:
+        if (positions := run.metrics.positions) is not None:
             title = f"{run.name}: by position of the option"
-            yield "results", replace(position_table(found), title=title)
+            yield "results", replace(position_table(positions), title=title)
     if aggregating := [run.metrics for run in runs if run.metrics.aggregates]:
         yield "scores", aggregate_table(aggregating)
-    if (told := references(runs)) is not None:
-        yield "scores", told
+    if (reference_table := references(runs)) is not None:
+        yield "scores", reference_table
     for run in runs:
         for name, section in run.added:
             for part in section.tables(run.name):
                 yield name, part
     if comparison is not None:
-        for one in comparison.others:
-            for each in tables_within(one, comparison):
-                yield "comparison", each
+        for against in comparison.others:
+            for part in tables_within(against, comparison):
+                yield "comparison", part
     of_kinds = {run.name: run.constraints for run in runs if run.constraints}
     if of_kinds:
         first = next(iter(of_kinds.values()))
@@ -272,7 +286,9 @@ def _tables(reported: Reported) -> Iterator[tuple[str, Table | Note]]:
         if len(run.metrics.pass_at_k) > 1:
             title = f"Samples of {run.name}: any or all of k pass"
             yield "rounds", replace(pass_at_k_table(run.metrics), title=title)
-    counts = [[run.name, *(run.metrics.outcomes.get(one, 0) for one in OUTCOMES)] for run in runs]
+    counts = [
+        [run.name, *(run.metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES)] for run in runs
+    ]
     yield "outcomes", table(["run", *OUTCOMES], counts, title="Outcomes of attempts")
     yield "cost", by_key("Calls, tokens and cost", "", runs, [dict(_cost(run)) for run in runs])
     yield "cost", Note(_CALLS)
@@ -286,9 +302,12 @@ def _titled(parts: Sequence[Table | Note], title: str) -> Iterator[Table | Note]
 def _by_model(runs: Sequence[ReportedRun]) -> Table | None:
     """Build a table of runs by settings and model, or None if it would be a mere list."""
     models = list(dict.fromkeys(run.metrics.model or "" for run in runs))
-    told = prompts(runs)
-    cells = {(label, run.metrics.model or ""): run for label, run in zip(told, runs, strict=True)}
-    labels = list(dict.fromkeys(told))
+    labels_of_runs = prompts(runs)
+    cells = {
+        (label, run.metrics.model or ""): run
+        for label, run in zip(labels_of_runs, runs, strict=True)
+    }
+    labels = list(dict.fromkeys(labels_of_runs))
     if len(cells) < len(runs) or len(runs) <= max(len(models), len(labels)) or len(labels) < 2:
         return None
     rows = []
@@ -298,8 +317,8 @@ def _by_model(runs: Sequence[ReportedRun]) -> Table | None:
             if (run := cells.get((label, model))) is None:
                 row += [None, None]
             else:
-                found = run.metrics.primary()
-                row += [found.mean, found.ci95]
+                statistic = run.metrics.primary()
+                row += [statistic.mean, statistic.ci95]
         rows.append(row)
     columns = [
         Column("setting"),
@@ -314,11 +333,11 @@ def _groups(runs: Sequence[ReportedRun], label: str) -> Table:
     for group in list(groups)[:MOST_GROUPS]:
         cells: list[object] = [Cell(group)]
         for run in runs:
-            if (of := run.metrics.groups.get(label, {}).get(group)) is None:
+            if (group_metrics := run.metrics.groups.get(label, {}).get(group)) is None:
                 cells += [None, None, 0]
             else:
-                found = run.metrics.primary(of)
-                cells += [found, found.ci95, found.n]
+                statistic = run.metrics.primary(group_metrics)
+                cells += [statistic, statistic.ci95, statistic.n]
         rows.append(Row(cells))
     columns = [
         replace(column, over=run.name if len(runs) > 1 else "")
@@ -339,9 +358,10 @@ def _cost(run: ReportedRun) -> Iterator[tuple[str, str]]:
     if run.recorded:
         yield "cost", "recorded answers: nothing was paid for or timed"
         return
-    for name, said in cost_facts(run.metrics):
-        yield name.strip(), said
+    for name, text in cost_facts(run.metrics):
+        yield name.strip(), text
     if run.latencies:
-        median, most = run.latencies.median, run.latencies.quantiles[95]
+        median = run.latencies.median
+        slowest = run.latencies.quantiles[95]
         yield "seconds per uncached call, median", f"{median:.2f}"
-        yield "seconds per uncached call, 95th percentile", f"{most:.2f}"
+        yield "seconds per uncached call, 95th percentile", f"{slowest:.2f}"

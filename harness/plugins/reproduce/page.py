@@ -48,14 +48,14 @@ LEGEND = (
 )
 
 
-def study_document(study: Study, found: Sequence[Finding]) -> TableDocument:
+def study_document(study: Study, findings: Sequence[Finding]) -> TableDocument:
     """Build a study's summary: counts of verdicts, and up to `_MOST` cells that are not equal.
 
     Its CSV and JSON have all cells.
     """
     counts: dict[tuple[str, str], Counter[str]] = {}
     without_reference = 0
-    for finding in found:
+    for finding in findings:
         comparisons = list(finding.comparisons())
         without_reference += not comparisons
         for reference, comparison in comparisons:
@@ -68,18 +68,18 @@ def study_document(study: Study, found: Sequence[Finding]) -> TableDocument:
                 rows.append([exhibit.name, exhibit.shows, heading, *cells])
     columns = ["exhibit", Column("shows", text=True), "compared with", *VERDICTS]
     parts: list[Table | Note] = [table(columns, rows, notes=[LEGEND])]
-    parts += _unequal_cells(study, found)
+    parts += _unequal_cells(study, findings)
     reasons = Counter(
         comparison.why or finding.why
-        for finding in found
+        for finding in findings
         for _, comparison in finding.comparisons()
         if comparison.verdict == "not comparable"
     )
     parts += [Note(f"Not comparable: {n:,} values, {why}.") for why, n in reasons.most_common()]
     if without_reference:
         parts.append(Note(f"Cells without a value to compare with: {without_reference:,}."))
-    records = [_record(finding) for finding in found]
-    return TableDocument(title=study.title, parts=parts, records=records, data=found)
+    records = [_record(finding) for finding in findings]
+    return TableDocument(title=study.title, parts=parts, records=records, data=findings)
 
 
 def _record(finding: Finding) -> dict[str, object]:
@@ -103,12 +103,12 @@ def _record(finding: Finding) -> dict[str, object]:
     return record
 
 
-def _unequal_cells(study: Study, found: Sequence[Finding]) -> Iterator[Table | Note]:
+def _unequal_cells(study: Study, findings: Sequence[Finding]) -> Iterator[Table | Note]:
     """Yield a table of the cells whose reference values are not equal to ours, and reasons."""
     exhibits = {exhibit.name: exhibit for exhibit in study.exhibits}
     unequal = [
         finding
-        for finding in found
+        for finding in findings
         if any(comparison.verdict in UNEQUAL for _, comparison in finding.comparisons())
     ]
     if not unequal:
@@ -144,7 +144,7 @@ def _count(counts: Counter[str], verdict: Verdict) -> TableCell:
 
 def study_page(
     study: Study,
-    found: Sequence[Finding],
+    findings: Sequence[Finding],
     facts: Mapping[str, str],
     cautions: Sequence[str],
     made_at: float,
@@ -157,19 +157,19 @@ def study_page(
         study=study,
         style=Markup(built("app.css") + _asset("study.css")),  # noqa: S704 (ours)
         made_at=datetime.fromtimestamp(made_at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        totals=_totals(found),
+        totals=_totals(findings),
         references=REFERENCES,
-        simulated=sorted({one.run for one in found if one.why == "simulated"}),
-        exhibits=[_exhibit_view(one, found) for one in study.exhibits],
+        simulated=sorted({finding.run for finding in findings if finding.why == "simulated"}),
+        exhibits=[_exhibit_view(exhibit, findings) for exhibit in study.exhibits],
         facts=facts,
         cautions=cautions,
     )
 
 
-def _totals(found: Sequence[Finding]) -> list[tuple[str, list[tuple[str, int]]]]:
+def _totals(findings: Sequence[Finding]) -> list[tuple[str, list[tuple[str, int]]]]:
     """Return each reference's heading with its verdicts and their numbers, without zeros."""
     counts = {reference: Counter[str]() for reference in REFERENCES}
-    for finding in found:
+    for finding in findings:
         for reference, comparison in finding.comparisons():
             counts[reference][comparison.verdict] += 1
     return [
@@ -202,10 +202,10 @@ def _inert(value: Any) -> Any:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _exhibit_view(exhibit: Exhibit, found: Sequence[Finding]) -> tuple[Any, ...]:
-    own = [finding for finding in found if finding.exhibit == exhibit.name]
+def _exhibit_view(exhibit: Exhibit, findings: Sequence[Finding]) -> tuple[Any, ...]:
+    exhibit_findings = [finding for finding in findings if finding.exhibit == exhibit.name]
     ends: list[float] = []
-    for finding in own:
+    for finding in exhibit_findings:
         ends += [comparison.value for _, comparison in finding.comparisons()]
         ends += finding.ci95 or ()
         if finding.ours is not None:
@@ -213,12 +213,12 @@ def _exhibit_view(exhibit: Exhibit, found: Sequence[Finding]) -> tuple[Any, ...]
     low = min(ends, default=0.0)
     high = max(ends, default=1.0)
     axis = [number(end, exhibit.digits) for end in (low, high)] if ends else None
-    rows = list(_rows(exhibit, own, low, (high - low) or 1.0))
+    rows = list(_rows(exhibit, exhibit_findings, low, (high - low) or 1.0))
     return exhibit, exhibit.column_names, axis, rows
 
 
 def _rows(
-    exhibit: Exhibit, own: Sequence[Finding], low: float, width: float
+    exhibit: Exhibit, findings: Sequence[Finding], low: float, width: float
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Yield each row of an exhibit, with its cells. Positions are in per cent of a shared axis."""
 
@@ -255,4 +255,4 @@ def _rows(
         }
 
     for row in exhibit.row_names:
-        yield row, [drawn(finding) for finding in own if finding.row == row]
+        yield row, [drawn(finding) for finding in findings if finding.row == row]

@@ -1,4 +1,4 @@
-"""Merges the runs of all shards into one run, which can be resumed like any other."""
+"""`harness merge`: merges all shards' runs into one run, which can be resumed like any other."""
 
 import contextlib
 import logging
@@ -7,10 +7,14 @@ import shutil
 from collections.abc import Mapping, Sequence
 from math import fsum
 from pathlib import Path
+from typing import Annotated
 from uuid import uuid4
+
+import typer
 
 from harness.analysis.metrics import to_json
 from harness.analysis.summary import measure
+from harness.cli.manage import run_metrics
 from harness.config.identity import conflicts
 from harness.config.run_file import Shard
 from harness.config.settings import Settings
@@ -19,6 +23,7 @@ from harness.errors import DataMissing, RunConflict, StoreFailed
 from harness.execution import ExecutionRefused
 from harness.plugin_loader import kind
 from harness.ports import Task, overrides
+from harness.report.run_tables import run_document
 from harness.store.aggregates import write_aggregates
 from harness.store.columns import AttemptTable
 from harness.store.file_states import (
@@ -36,7 +41,8 @@ from harness.store.json_lines import lines
 from harness.store.judgements import read_register, write_register
 from harness.store.lost_lines import find_loss
 from harness.store.run_folder import JUDGEMENTS, REFERENCES, ROWS, RunFolder, read_prices
-from harness.store.runs import all_runs, run_name, shard_base
+from harness.store.runs import all_runs, run_name, run_path, shard_base
+from harness.terminal.console import say, show
 
 logger = logging.getLogger("harness")
 
@@ -53,7 +59,8 @@ def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
     for folder in all_runs(root):
         if not re.match(rf"{re.escape(base)}-\d+of\d+(\.|$)", folder.name):
             continue
-        part, variant = folder.read_config().part, folder.read_manifest().get("variant") or ""
+        part = folder.read_config().part
+        variant = folder.read_manifest().get("variant") or ""
         if part and folder.name == run_name(shard_base(base, part), variant):
             found.setdefault(variant, {})[part] = folder
     if not found:
@@ -82,7 +89,8 @@ def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
     Raises:
         RunConflict: If the name is taken, or the shards are unfinished or not of one run.
     """
-    target, folders = RunFolder(settings.runs_dir, name), [shards[one] for one in sorted(shards)]
+    target = RunFolder(settings.runs_dir, name)
+    folders = [shards[one] for one in sorted(shards)]
     if target.exists():
         raise RunConflict(
             f"There is already a run {name!r}.", f"To rename it: harness mv {name} NEW"
@@ -128,7 +136,8 @@ def _aggregate(new: RunFolder, settings: Settings) -> None:
 
 def _check(folders: Sequence[RunFolder]) -> None:
     first = folders[0]
-    config, fingerprint = first.read_config(), first.read_manifest().get("fingerprint")
+    config = first.read_config()
+    fingerprint = first.read_manifest().get("fingerprint")
     register = read_register(first.path)
     verdicts: Verdicts = {}
     for folder in folders:
@@ -176,7 +185,8 @@ def _refuse_overlap(verdicts: Verdicts, folder: RunFolder, attempts: AttemptTabl
 
 def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
     """Write the files of the merged run except its metrics and aggregates."""
-    first, manifests = folders[0], [folder.read_manifest() for folder in folders]
+    first = folders[0]
+    manifests = [folder.read_manifest() for folder in folders]
     make_folder(new.path)
     for file in (first.attempts.name, JUDGEMENTS):
         parts = [folder.path / file for folder in folders if (folder.path / file).exists()]
@@ -213,3 +223,23 @@ def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
             "ended_at": max(manifest.get("ended_at") or 0.0 for manifest in manifests),
         },
     )
+
+
+def merge_all(base: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
+    """Merge the runs of all shards (harness run FILE --shard 1/4, …) into one run.
+
+    All shards must be finished and in the folder of runs. Their runs stay. The merged run can be
+    shown, compared and resumed like a run that was never split.
+
+    Args:
+        base: The name of the run file, or the --name of the shards.
+    """
+    settings = Settings()
+    base = run_path(settings.runs_dir, base).name
+    found = find_shards(settings.runs_dir, base)
+    for variant, shards in found.items():
+        name = run_name(base, variant)
+        merged = merge(shards, name, settings)
+        if metrics := run_metrics(merged):
+            show(run_document(metrics))
+        say(f"Merged {len(shards):,} shards: {merged.path}")

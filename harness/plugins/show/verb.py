@@ -13,11 +13,12 @@ from harness.cli.options import Runs
 from harness.cli.verbs import placed
 from harness.config.settings import Settings
 from harness.declarations import declared_views
+from harness.engine.resolving import row_fields
 from harness.engine.run_files import runs_named
-from harness.engine.task_answers import row_fields
 from harness.errors import ConfigError, DataMissing
 from harness.plugins.show.transcript import Rows, answers_document, failed_document, transcript
 from harness.report.run_tables import headed, run_document
+from harness.report.runs import runs_table, suite_document
 from harness.report.table import Note, TableDocument
 from harness.store.index import AttemptIndex, read_instance
 from harness.store.lost_lines import warn_of_missing
@@ -73,34 +74,21 @@ def show(
         return
     if len(folders) > 1 and instance is not None:
         problem = f"That is shown for one run, not for {len(folders)}."
-        raise ConfigError(problem, f"Name one: {', '.join(one.name for one in folders)}.")
+        names = ", ".join(folder.name for folder in folders)
+        raise ConfigError(problem, f"Name one: {names}.")
     folder = folders[0]
-    own: dict[str, Mapping[str, object]] = {}
+    rows: dict[str, Mapping[str, object]] = {}  # the user's own, by instance
     if side_by_side or failed:
         warn = [say] if form == "csv" else []  # others use the order of the rows only
-        own = {id_: row for one in folders for id_, row in row_fields(one, *warn).items()}
+        for run in folders:
+            rows |= row_fields(run, *warn)
     if side_by_side:
-        found = {one.name: _last_answers(one, own) for one in folders}
-        show_document(answers_document(found, failed=failed, own=own), form)
+        answers = {run.name: _last_answers(run, rows) for run in folders}
+        show_document(answers_document(answers, failed=failed, own=rows), form)
     elif instance is not None:
-        attempts = read_instance(folder.attempts, instance)
-        if not attempts:
-            problem = f"The run {folder.name!r} has no attempts of the instance {instance!r}."
-            raise DataMissing(problem, f"The ids are in {folder.attempts}.")
-        if failed:
-            attempts = [one for one in attempts if one.passed is False or one.outcome == "error"]
-        show_listing(transcript(attempts), attempts, form)
+        _show_instance(folder, instance, form, failed=failed)
     elif failed:
-        lists = {one.name: _failed(one, own) for one in folders}
-        if form == "csv":
-            records = [record for one in lists.values() for record in one.records or ()]
-            show_document(TableDocument(parts=[], records=records), form)
-        if form == "json":
-            data = {name: document.data for name, document in lists.items()}
-            whole = data if len(folders) > 1 else data[folder.name]
-            show_document(TableDocument(parts=[], data=whole), form)
-        for one in folders if form == "table" else ():
-            show_document(headed(lists[one.name], measure(one)))
+        _show_failed(folders, rows, form)
     elif len(folders) > 1:
         show_document(_several(folders), form)
     else:  # recomputed, because a killed run has not written any metrics
@@ -108,27 +96,49 @@ def show(
         show_document(replace(run_document(metrics), data=metrics), form)
 
 
-def _last_answers(folder: RunFolder, own: Rows) -> list[AnswerLine]:
+def _show_instance(folder: RunFolder, instance: str, form: str, *, failed: bool) -> None:
+    attempts = read_instance(folder.attempts, instance)
+    if not attempts:
+        problem = f"The run {folder.name!r} has no attempts of the instance {instance!r}."
+        raise DataMissing(problem, f"The ids are in {folder.attempts}.")
+    if failed:
+        attempts = [a for a in attempts if a.passed is False or a.outcome == "error"]
+    show_listing(transcript(attempts), attempts, form)
+
+
+def _show_failed(folders: Sequence[RunFolder], rows: Rows, form: str) -> None:
+    documents = {folder.name: _failed(folder, rows) for folder in folders}
+    if form == "table":
+        for folder in folders:
+            show_document(headed(documents[folder.name], measure(folder)))
+        return
+    records: list[Mapping[str, object]] = []
+    for document in documents.values():
+        records += document.records or ()
+    data: object = {name: document.data for name, document in documents.items()}
+    if len(folders) == 1:
+        data = documents[folders[0].name].data
+    show_document(TableDocument(parts=[], records=records, data=data), form)
+
+
+def _last_answers(folder: RunFolder, rows: Rows) -> list[AnswerLine]:
     index = AttemptIndex(folder.attempts)
     warn_of_missing(folder, index.attempts)
-    order = index.rows_by_name(own)
+    order = index.rows_by_name(rows)
     return list(read_deciding(index, AnswerLine, order[index.attempts.is_last_round()[order]]))
 
 
-def _failed(folder: RunFolder, own: Rows) -> TableDocument:
+def _failed(folder: RunFolder, rows: Rows) -> TableDocument:
     index = AttemptIndex(folder.attempts)
     warn_of_missing(folder, index.attempts)
     turns = index.attempts.turns is not None
-    return failed_document(read_failed(index, own), len(index), folder.name, own, turns=turns)
+    return failed_document(read_failed(index, rows), len(index), folder.name, rows, turns=turns)
 
 
 def _several(folders: Sequence[RunFolder]) -> TableDocument:
-    # Not needed for one run.
-    from harness.report.runs import runs_table, suite_document
-
     metrics = {folder.name: measure(folder) for folder in folders}
     document = TableDocument(parts=[runs_table(metrics)])
-    if len({one.task for one in metrics.values()}) > 1:
+    if len({run_metrics.task for run_metrics in metrics.values()}) > 1:
         document = suite_document(list(map(read_run, folders)))
     more = Note(f"One in full: harness show {folders[0].name}")
     return replace(document, parts=[*document.parts, more], data=metrics)

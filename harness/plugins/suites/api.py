@@ -72,7 +72,7 @@ def evaluate(
         >>> found.run  # doctest: +ELLIPSIS
         RunResult('eval.collie.simulated-0.8', pass rate 0.846 ± 0.104, 95% 0.546-0.981, n=13, ...)
     """
-    display = Display({}, shown=options.get("progress", True))
+    display = Display({}, visible=options.get("progress", True))
     return finished(display, partial(_evaluate, display, tasks, model, options))
 
 
@@ -81,7 +81,9 @@ async def aevaluate(
     tasks: Tasks, model: str | Sequence[str], **options: Unpack[EvaluateOptions]
 ) -> EvaluationResult:
     """Do the same as `evaluate`, without blocking the running event loop."""
-    return await _evaluate(Display({}, shown=options.get("progress", True)), tasks, model, options)
+    return await _evaluate(
+        Display({}, visible=options.get("progress", True)), tasks, model, options
+    )
 
 
 async def _evaluate(

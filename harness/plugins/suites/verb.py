@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.options import Limit, Overrides
-from harness.cli.run import Manner, carry_out, repeated_command
+from harness.cli.run import ExecutionOptions, carry_out, repeated_command
 from harness.config.loading import parse_override
 from harness.config.settings import Settings
 from harness.errors import ConfigError
@@ -76,8 +76,8 @@ def evaluate(
         write_suite(path, suite.tree, command)
         say(f"Run file: {path}. To change it, copy it; to run it: harness run {path}")
 
-    manner = Manner(dry_run, (), yes, rescore, fresh, table=True)
-    carry_out(runs, name, command, settings, manner, begin)
+    options = ExecutionOptions(dry_run, (), yes, rescore, fresh, table=True)
+    carry_out(runs, name, command, settings, options, begin)
 
 
 def _names_in(text: str) -> list[str]:

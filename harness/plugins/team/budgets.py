@@ -15,8 +15,7 @@ from uuid import uuid4
 
 from harness.calls.budget import ROUNDING, Need, SharedBudget, Spent
 from harness.calls.signals import Report
-from harness.plugins.team.database import Cursor, TeamDatabase
-from harness.plugins.team.exchange import Exchanger
+from harness.plugins.team.database import Cursor, Exchanger, TeamDatabase
 
 AHEAD = 0.01  # part of the budget that a session reserves beyond the calls that it makes
 DENIED_S = 1.0  # seconds until the next attempt if other sessions may still release something
@@ -43,13 +42,16 @@ class TeamBudget(Exchanger[BudgetGrant], SharedBudget):
         usd: The cap on the cost of all runs.
     """
 
-    shares, longest_s = "the shared budget", LONGEST_S
+    shares = "the shared budget"
+    longest_s = LONGEST_S
     active = True
 
     def __init__(self, database: TeamDatabase, name: str, run: str, usd: float) -> None:
         super().__init__(database)
         # Runs at the same path of two machines may have the same id.
-        self._name, self._run, self._usd = name, f"{platform.node()} {run}", usd
+        self._name = name
+        self._run = f"{platform.node()} {run}"
+        self._usd = usd
         self._session = uuid4()
         self._most = inf  # the largest amount that can ever be granted
         self.granted = 0.0
@@ -95,7 +97,8 @@ class TeamBudget(Exchanger[BudgetGrant], SharedBudget):
 
     def prepared(self, *, last: bool) -> Callable[[Cursor], BudgetGrant]:
         """Return the next exchange. Until it is made, ``granted`` is the amount that is kept."""
-        need, ahead = self.need(), 0.0 if last else AHEAD * self._usd
+        need = self.need()
+        ahead = 0.0 if last else AHEAD * self._usd
         waits = need.first > need.reserved  # then no call is admitted until the answer
         kept = need.reserved if waits else min(self.granted, need.reserved + ahead)
         self.granted = max(kept, need.reserved)
@@ -113,7 +116,8 @@ class TeamBudget(Exchanger[BudgetGrant], SharedBudget):
         ).fetchone()
         assert row is not None
         by_others, reserved_by_others = row
-        left, granted = self._usd - by_others, kept
+        left = self._usd - by_others
+        granted = kept
         if left >= need.first - ROUNDING:
             granted = max(kept, min(need.all + ahead, left))
         self._save(cursor, granted, need.spent, expires_s)

@@ -6,10 +6,13 @@ replies and payments cannot be changed either. The role that creates the tables 
 need none of its rights.
 """
 
+import asyncio
+import contextlib
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from harness.calls.signals import Report
 from harness.errors import ConfigError, StoreFailed, import_extra
@@ -160,7 +163,8 @@ class TeamDatabase:
             StoreFailed: If the database refuses the statements, or its tables have a newer version
                 or cannot be updated.
         """
-        since, pause = time.monotonic(), FIRST_PAUSE_S
+        since = time.monotonic()
+        pause = FIRST_PAUSE_S
         with self._lock:
             while True:
                 try:
@@ -256,3 +260,110 @@ def _said(error: psycopg.Error) -> str:
     """Return the first line of an error's message, which contains no password."""
     text = error.diag.message_primary or str(error)
     return (text.splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+RETRY_S = 1.0  # seconds between attempts while the database is away
+CLOSE_S = 5.0  # seconds that the last exchange may take
+
+
+class Exchanger(ABC, Generic[T]):
+    """A background task that exchanges data with the database on request and at intervals.
+
+    It runs while there is something to exchange. Transactions run in a thread.
+
+    Attributes:
+        trouble: Why the database does not answer, or "".
+        report: Called with ``trouble`` when it changes.
+    """
+
+    shares: str  # what is shared, for messages
+    longest_s: float  # maximum number of seconds between exchanges
+
+    def __init__(self, database: TeamDatabase) -> None:
+        self._database = database
+        self._task: asyncio.Task[None] | None = None
+        self._asked = self._closing = False
+        self.trouble = ""
+        self.report: Report = lambda _: None
+
+    @abstractmethod
+    def prepared(self, *, last: bool) -> Callable[[Cursor], T]:
+        """Return the work of the next exchange (the final one if ``last``). It may be run again."""
+
+    @abstractmethod
+    def apply(self, result: T) -> float:
+        """Apply an exchange's result, and return the minimum number of seconds until the next."""
+
+    @property
+    @abstractmethod
+    def active(self) -> bool:
+        """Whether there is anything to exchange."""
+
+    def ask(self) -> None:
+        """Request an exchange, and start the task if necessary."""
+        self._asked = True
+        self.ensure_working()
+        self._wake.set()
+
+    def ensure_working(self) -> None:
+        """Start the task if it is not running."""
+        if self._task is None:
+            self._closing = False
+            self._wake = asyncio.Event()
+            self._task = asyncio.create_task(self._work())
+
+    async def aclose(self) -> None:
+        """End the task, if it is running, after a last exchange."""
+        if self._task is not None:
+            self._closing = True
+            self._wake.set()
+            await asyncio.wait([self._task], timeout=CLOSE_S)
+
+    async def _work(self) -> None:
+        try:
+            while self._asked or self.active:
+                self._asked = False
+                last = self._closing
+                result = await self._transacted(self.prepared(last=last))
+                if result is None:
+                    return
+                pause_s = self.apply(result)
+                if last:
+                    return
+                # If the database is slow or busy, this halves the load.
+                await self._sleep(max(pause_s, min(self._took_s, self.longest_s)))
+                if not self._asked:
+                    await self._sleep(self.longest_s, until_asked=True)
+        finally:
+            self._task = None
+
+    async def _transacted(self, work: Callable[[Cursor], T]) -> T | None:
+        """Return the result of a transaction, or None if the session ends first."""
+        while True:
+            began = time.monotonic()
+            try:
+                result = await asyncio.to_thread(self._database.transact, work, 0.0)
+                self._took_s = time.monotonic() - began
+                self._set_trouble("")
+                return result
+            except StoreFailed as error:
+                self._set_trouble(f"{self.shares}: {error.message.rstrip('.')}")
+            if self._closing:
+                return None
+            await self._sleep(RETRY_S)
+
+    def _set_trouble(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            self.trouble = trouble
+            self.report(trouble)
+
+    async def _sleep(self, seconds: float, *, until_asked: bool = False) -> None:
+        """Sleep. Wake early if the session ends or, with ``until_asked``, on request."""
+        end = time.monotonic() + seconds
+        while not self._closing and not (until_asked and self._asked):
+            self._wake.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(end - time.monotonic()):
+                    await self._wake.wait()
+                    continue
+            return

@@ -15,7 +15,7 @@ from harness.calls.rate_limits import SharedRates
 from harness.calls.reply_cache import ReplyCache
 from harness.calls.signals import Report
 from harness.config.settings import Settings
-from harness.engine.call_layers import CallLayer
+from harness.engine.infrastructure import CallLayer
 from harness.errors import HarnessError
 from harness.plugin import CheckupFinding
 
@@ -35,7 +35,8 @@ class TeamLayer(CallLayer):
     shares_calls = True
 
     def __init__(self, url: str, key: str | None) -> None:
-        self._url, self._key = url, key
+        self._url = url
+        self._key = key
         self._database: TeamDatabase | None = None
 
     def open_cache(self, path: Path, notice: Report, restore: Restore) -> ReplyCache:

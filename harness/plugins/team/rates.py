@@ -32,8 +32,7 @@ from harness.calls.rate_limits import (
     Unit,
     Uses,
 )
-from harness.plugins.team.database import Cursor, TeamDatabase
-from harness.plugins.team.exchange import Exchanger
+from harness.plugins.team.database import Cursor, Exchanger, TeamDatabase
 
 GRANT_S = 2.0  # seconds for which a process may use a grant
 COUNTED_S = GRANT_S + COUNTED_WITHIN_S + WINDOW_S  # seconds for which a grant counts as used
@@ -114,7 +113,9 @@ def exchange(record: SharedUse, process: str, order: Order, now: float) -> Grant
     waiting = 1 + sum(one.waits_until > now for one in members.values())
     least = {unit: max(0.0, heads[unit] - kept.get(unit, 0.0)) for unit in limits}
     wanted = {unit: max(0.0, queued[unit] - kept.get(unit, 0.0)) for unit in limits}
-    share, wait_s, more = 1.0, 0.0, dict.fromkeys(limits, 0.0)
+    share = 1.0
+    wait_s = 0.0
+    more = dict.fromkeys(limits, 0.0)
     for unit, window in granting.items() if any(wanted.values()) else ():
         wait_s = max(wait_s, window.wait(least[unit], spare[unit], now))
         room = min(window.room(spare[unit], now) / waiting, window.limit * SHARE_S / WINDOW_S)
@@ -137,7 +138,8 @@ class GrantedWindow(SlidingWindow):
 
     def __init__(self, unit: Unit, rates: TeamRates) -> None:
         super().__init__(inf)
-        self._unit, self._rates = unit, rates
+        self._unit = unit
+        self._rates = rates
 
     @property
     def reason(self) -> str:  # type: ignore[override]
@@ -176,11 +178,13 @@ class TeamRates(Exchanger[tuple[Grant, float]], SharedRates):
         model: Id of the model and of the provider's key.
     """
 
-    shares, longest_s = "the shared rate limits", LONGEST_S
+    shares = "the shared rate limits"
+    longest_s = LONGEST_S
 
     def __init__(self, database: TeamDatabase, model: str) -> None:
         super().__init__(database)
-        self._model, self._process = model, uuid4().hex
+        self._model = model
+        self._process = uuid4().hex
         self._ahead_s = time.time() - time.monotonic()
         self._number = 0
         self._left: Amounts = {}
@@ -230,7 +234,9 @@ class TeamRates(Exchanger[tuple[Grant, float]], SharedRates):
             self._left = {}
         kept = {unit: min(left, demand.queued.get(unit, 0.0)) for unit, left in self._left.items()}
         order = Order(self._number, demand, kept, self._changes)
-        self._changes, self._sent, self._left = [], {}, dict(kept)
+        self._changes = []
+        self._sent = {}
+        self._left = dict(kept)
         return partial(self._exchange, order)
 
     def _exchange(self, order: Order, cursor: Cursor) -> tuple[Grant, float]:
@@ -260,6 +266,8 @@ class TeamRates(Exchanger[tuple[Grant, float]], SharedRates):
         """Use a new grant, and admit calls. Return the pause until the next exchange."""
         grant, self._ahead_s = result
         left = {unit: self._left.get(unit, 0.0) + more for unit, more in grant.amounts.items()}
-        self._left, self._granted, self._until = left, dict(left), grant.until
+        self._left = left
+        self._granted = dict(left)
+        self._until = grant.until
         self.serve()
         return max(PAUSE_S, min(grant.wait_s, GRANT_S))

@@ -146,9 +146,13 @@ class TeamReplies:
         lease_s: float = LEASE_S,
         notice: Report = lambda _: None,
     ) -> None:
-        self.name, self.unsent = database.name, dict(unsent)
-        self._database, self._cipher, self._notice = database, cipher, notice
-        self._patience_s, self._renewal_s = patience_s, lease_s / RENEWALS
+        self.name = database.name
+        self.unsent = dict(unsent)
+        self._database = database
+        self._cipher = cipher
+        self._notice = notice
+        self._patience_s = patience_s
+        self._renewal_s = lease_s / RENEWALS
         self._own = {
             "owner": uuid4(),
             "machine": machine,
@@ -275,8 +279,10 @@ class TeamReplies:
         while True:
             with self._changed:
                 self._changed.wait_for(self._is_needed, max(0.0, self._renewal_due()))
-                questions, self._questions = self._questions, []
-                released, self._released = self._released, set()
+                questions = self._questions
+                self._questions = []
+                released = self._released
+                self._released = set()
                 unsent = dict(self.unsent)
             ending = bool(self._ends_at) and not questions
             try:
@@ -313,7 +319,8 @@ class TeamReplies:
         payments = [(*row.payment, UUID(bytes=name)) for name, row in unsent.items() if row.payment]
         sent = [self._cipher.encrypt(row) for row in replies] if self._cipher else replies
 
-        began, renewing = time.monotonic(), self._renewal_due() <= 0
+        began = time.monotonic()
+        renewing = self._renewal_due() <= 0
 
         def work(cursor: Cursor) -> None:
             if renewing:
@@ -362,7 +369,8 @@ class TeamReplies:
         with self._changed:
             self._questions[:0] = [one for one in questions if one not in late]
             self._released |= released
-            began, self._down_since = self._down_since, self._down_since or now
+            began = self._down_since
+            self._down_since = self._down_since or now
             self._changed.notify_all()
         for one in late:
             if one.answer.set_running_or_notify_cancel():

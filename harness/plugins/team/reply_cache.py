@@ -23,7 +23,8 @@ _TABLE = "CREATE TABLE IF NOT EXISTS unsent (id BLOB PRIMARY KEY, payment BLOB) 
 _UNSENT = """
 SELECT id, payment, key, reply, backend, model, created FROM unsent LEFT JOIN replies ON key = id
 """
-_KEEP, _FORGET = "INSERT OR IGNORE INTO unsent VALUES (?, ?)", "DELETE FROM unsent WHERE id = ?"
+_KEEP = "INSERT OR IGNORE INTO unsent VALUES (?, ?)"
+_FORGET = "DELETE FROM unsent WHERE id = ?"
 
 
 class TeamReplyCache(ReplyCache):
@@ -73,7 +74,8 @@ class TeamReplyCache(ReplyCache):
             super().close()
             database.close()
             raise
-        self.shared, self.team = self, self._team.name
+        self.shared = self
+        self.team = self._team.name
         self._kept = set(unsent)  # ids in the table `unsent`
         self._fetched: set[bytes] = set()  # keys of replies that come from the database
 
@@ -134,7 +136,8 @@ class TeamReplyCache(ReplyCache):
 
     def booked(self, account: str) -> dict[bytes, float]:
         """Return an account's payments on all machines, as `ReplyCache.booked` does."""
-        here, shared = super().booked(account), self._team.booked(encodable(account))
+        here = super().booked(account)
+        shared = self._team.booked(encodable(account))
         # Payments from before the machine belonged to the team are only here.
         return {key: max(here.get(key, 0.0), shared.get(key, 0.0)) for key in here | shared}
 

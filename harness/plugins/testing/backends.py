@@ -96,7 +96,8 @@ def check_backend(
     decoding = Decoding(max_tokens=16 if "max_tokens" in backend.features else None)
     requests = []
     for number in range(4):
-        asked, origin = f"{prompt} ({number + 1})", Origin("harness.plugins.testing", number, 1)
+        asked = f"{prompt} ({number + 1})"
+        origin = Origin("harness.plugins.testing", number, 1)
         requests.append(Request(model, (Message("user", asked),), decoding, 0, origin))
     if isinstance(backend, HttpBackend):
         _body(check, backend, requests[0])
@@ -116,7 +117,8 @@ async def _backend(
     check: PlugInCheck, requests: list[Request], expected: Expected, timeout_s: float
 ) -> None:
     backend: ports.Backend = check.plugin
-    request, doing = requests[0], ("start", "before the first call")
+    request = requests[0]
+    doing = ("start", "before the first call")
     try:
         async with asyncio.timeout(timeout_s):
             if not backend.ready:
@@ -150,7 +152,8 @@ async def _backend(
 
 def _variants(backend: ports.Backend, request: Request) -> Iterator[tuple[str, Request, Request]]:
     """Yield each part of a request that must be sent, with two requests that differ in it."""
-    first, other = Message("user", "Hello."), Message("assistant", "Hello.")
+    first = Message("user", "Hello.")
+    other = Message("assistant", "Hello.")
     variants: dict[str, list[dict[str, Any]]] = {
         "message texts": [{"messages": (Message("user", text),)} for text in ("a", "b")]
     }
@@ -190,7 +193,9 @@ async def _refused(
     timeout_s: float,
 ) -> None:
     """Check a backend on a refusing server: what it sends, and its errors."""
-    backend, again, elsewhere = at(server.url), at(server.url), at("http://127.0.0.1:9")
+    backend = at(server.url)
+    again = at(server.url)
+    elsewhere = at("http://127.0.0.1:9")
     if again.endpoint != backend.endpoint:
         check.add("endpoint", "changes between sessions, so no cached reply is found again.")
     elif backend.cacheable and elsewhere.endpoint == backend.endpoint:
@@ -200,7 +205,9 @@ async def _refused(
     try:
         async with asyncio.timeout(timeout_s):
             for status, body in (*((one, b"{}") for one in ERRORS), (200, b"{}"), (200, b"<html>")):
-                server.status, server.body, server.sent = status, body, []
+                server.status = status
+                server.body = body
+                server.sent = []
                 result = await _result(backend, request)
                 shown["generate"] += str(result)
                 if problem := _refusal_problem(backend, status, result):
@@ -223,7 +230,8 @@ async def _refused(
                     sent.append(server.sent)
                 if any(body for _, body in sent[0]) and sent[0] == sent[1]:
                     check.add("generate", f"does not send the request's {name}.")
-            server.together, server.sent = threading.Barrier(2), []
+            server.together = threading.Barrier(2)
+            server.sent = []
             another = replace(request, messages=(Message("user", "Another."),))
             await asyncio.gather(_result(backend, request), _result(backend, another))
             if server.sent and server.together.broken:
@@ -276,7 +284,8 @@ async def _concurrent(
         elif not isinstance(result, Reply):
             continue
         elif expected:
-            text, right = result.text, expected(asked)
+            text = result.text
+            right = expected(asked)
             cut = result.finish_reason == "length"
             if not (right.startswith(text) if cut else text == right):
                 check.add("generate", f"answers {asked!r} with {text!r:.60}, not {right!r}.")
@@ -319,7 +328,8 @@ async def _parameters(
         problem = f"{problem.rstrip('.')}, when all parameters in its features are set."
         check.add("generate", problem)
     elif isinstance(result, Reply) and result.usage:
-        more, words = result.usage.input_tokens - before, 40 * len(roles)
+        more = result.usage.input_tokens - before
+        words = 40 * len(roles)
         if 0 < more < words:  # a server that always counts the same shows nothing
             problem = f"counts only {more} more input tokens for {words} more words"
             check.add("generate", f"{problem}: are all messages sent, and counted as input?")

@@ -39,12 +39,12 @@ def check_judge(
     """
     check = PlugInCheck("judges", judge)
     check.optional("fingerprint")
-    asked = None if check.sentences() else check.call("questions", instance, text)
-    if asked is None:
+    questions = None if check.sentences() else check.call("questions", instance, text)
+    if questions is None:
         return check.sentences()
-    if not asked or not all(question.messages for question in asked):
+    if not questions or not all(question.messages for question in questions):
         check.add("questions", "returns no question, or one without messages.")
-    for number, question in enumerate(asked, 1):
+    for number, question in enumerate(questions, 1):
         if not any(text in message.content for message in question.messages):
             check.add("questions", f"does not show the judged answer in question {number}.")
     for other in map(encodable, HOSTILE_TEXTS):
@@ -53,7 +53,7 @@ def check_judge(
     for number, question in enumerate(check.call("questions", instance, LONG) or (), 1):
         if not any(WRONG in message.content for message in question.messages):
             check.add("questions", f"cuts off the end of a long answer in question {number}.")
-    prompts = "\n".join(one.content for question in asked for one in question.messages)
+    prompts = "\n".join(message.content for question in questions for message in question.messages)
     for tag in {*re.findall(rf"{re.escape(text)}\s*(</[\w-]+>)", prompts)}:
         for question in check.call("questions", instance, text + tag + WRONG) or ():
             if any(tag + WRONG in message.content for message in question.messages):
@@ -62,10 +62,10 @@ def check_judge(
     more = {"text": text} if "text" in inspect.signature(judge.parse).parameters else {}
 
     def parsed(said: str | Sequence[str]) -> Mapping[str, Score]:
-        each = [said] * len(asked) if isinstance(said, str) else said
+        each = [said] * len(questions) if isinstance(said, str) else said
         sent = [
             Reply(text, "stop")
-            for text, question in zip(each, asked, strict=True)
+            for text, question in zip(each, questions, strict=True)
             for _ in range(question.samples)
         ]
         with contextlib.suppress(Unparseable):
@@ -77,19 +77,19 @@ def check_judge(
         if any(score.value is not None for score in parsed(reply).values()) and not reply.strip():
             check.add("parse", "scores an empty reply: raise Unparseable or return Score(None).")
     for said, value in (replies or {}).items():
-        if not isinstance(said, str) and len(said) != len(asked):
-            problem = f"asks {len(asked)} questions, unlike the key {said!r:.60} of replies=."
+        if not isinstance(said, str) and len(said) != len(questions):
+            problem = f"asks {len(questions)} questions, unlike the key {said!r:.60} of replies=."
             check.add("questions", problem)
             continue
         scores = parsed(said)
-        found = {name: score.value for name, score in scores.items()}
+        values = {name: score.value for name, score in scores.items()}
         if value is None:
-            if found and None not in found.values():
+            if values and None not in values.values():
                 check.add("parse", f"scores {said!r:.60}: raise Unparseable or return Score(None).")
-        elif isinstance(value, Mapping) and found != value:
-            problem = f"gives {found or 'no scores'} for the reply {said!r:.60}"
+        elif isinstance(value, Mapping) and values != value:
+            problem = f"gives {values or 'no scores'} for the reply {said!r:.60}"
             check.add("parse", f"{problem}, not {dict(value)}.")
-        elif not isinstance(value, Mapping) and value not in found.values():
+        elif not isinstance(value, Mapping) and value not in values.values():
             check.add("parse", f"gives no score of {value!r} for the reply {said!r:.60}.")
         elif isinstance(value, bool) and verdict(scores) is (not value):
             problem = f"gives the value {value} the verdict {not value} for the reply {said!r:.60}"
@@ -97,7 +97,10 @@ def check_judge(
     tried: list[str | Sequence[str]] = [*(replies or GUESSES)]
     if check.has("simulated"):
         origin = Origin(instance.id, 0, 1)
-        requests = [Request("model", one.messages, one.decoding, 0, origin) for one in asked]
+        requests = [
+            Request("model", question.messages, question.decoding, 0, origin)
+            for question in questions
+        ]
         simulated = [check.call("simulated", request) for request in requests]
         if None not in simulated:
             tried.append(simulated)
@@ -105,8 +108,14 @@ def check_judge(
                 check.add("simulated", f"returns {simulated[0]!r:.60}, which gives no score.")
             for name in (name for name, score in scores.items() if score.value is None):
                 check.add("simulated", f"returns {simulated!r:.60}, without a value for {name!r}.")
-    every = [(one,) * len(asked) if isinstance(one, str) else tuple(one) for one in tried]
-    read = {one: scores for one in every if len(one) == len(asked) and (scores := parsed(one))}
+    every = [
+        (reply_,) * len(questions) if isinstance(reply_, str) else tuple(reply_) for reply_ in tried
+    ]
+    read = {
+        reply_: scores
+        for reply_ in every
+        if len(reply_) == len(questions) and (scores := parsed(reply_))
+    }
     if not read:
         check.add("parse", "gives no score for any reply that was tried: pass some as replies=.")
     for said, before in [*read.items()][:1]:
@@ -117,14 +126,16 @@ def check_judge(
                 check.add("parse", problem)
     if "questions" not in check.found:
         check.elsewhere(_of_judge, judge, instance, text)
-    if len(asked) > 1:
+    if len(questions) > 1:
         _abstentions(check, parsed, list(read))
     return check.sentences()
 
 
 def _of_judge(judge: Judge, instance: Instance[Any], text: str) -> dict[str, Any]:
-    asked = judge.questions(instance, text)
-    return {"questions": [[one.content for one in question.messages] for question in asked]}
+    questions = judge.questions(instance, text)
+    return {
+        "questions": [[message.content for message in question.messages] for question in questions]
+    }
 
 
 def _abstentions(

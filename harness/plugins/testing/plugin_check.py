@@ -186,7 +186,8 @@ class PlugInCheck:
             return f"without the primary metric {measure!r}."
         for name, score in scores.items() if member in ("score", "parse") else ():
             if isinstance(score.value, bool):
-                key, decided = (member, instance.id, name), score.passed is not None
+                key = (member, instance.id, name)
+                decided = score.passed is not None
                 if self._decided.setdefault(key, decided) != decided:
                     return "but this score has a verdict for one of True and False only."
         if member in ("score", "parse"):

@@ -25,7 +25,8 @@ class Refusing(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Refusal)
         self.url = f"http://127.0.0.1:{self.server_port}"
-        self.status, self.body = 429, b"{}"
+        self.status = 429
+        self.body = b"{}"
         self.keys: set[str] = set()
         self.together: threading.Barrier | None = None
         self.sent: list[tuple[str, bytes]] = []

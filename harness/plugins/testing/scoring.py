@@ -29,11 +29,11 @@ def later_turns(check: PlugInCheck, instance: Instance[Any]) -> Iterator[Instanc
     opening = check.call("messages", instance, ()) or ()
     if check.has("user_role") and check.call("user_role", instance) is not None:
         answer = Message("assistant", check.call("reference", instance) or WRONG)
-        said = (*opening, answer, Message("user", NEXT))
+        conversation = (*opening, answer, Message("user", NEXT))
         for last in (False, True):
-            turn = _asked(check, "at_played_turn", instance, said, last)
+            turn = _asked(check, "at_played_turn", instance, conversation, last)
             if turn is not None:
-                if tuple(check.call("messages", turn, ()) or ()) != said:
+                if tuple(check.call("messages", turn, ()) or ()) != conversation:
                     check.add("at_played_turn", f"does not have the conversation{where}.")
                 yield turn
     if not check.has("turns"):
@@ -43,32 +43,33 @@ def later_turns(check: PlugInCheck, instance: Instance[Any]) -> Iterator[Instanc
         check.add("turns", f"is {turns}{where}: every instance has at least one turn.")
     if _asked(check, "at_turn", instance, ()) != instance:
         check.add("at_turn", f"changes the instance without answers{where}.")
-    asked: Instance[Any] | None = instance
-    said, answers = opening, list[str]()
+    latest: Instance[Any] | None = instance
+    conversation = opening
+    answers = list[str]()
     for _ in range(1, turns):
-        answers.append(check.call("reference", asked) or WRONG)
-        asked = _asked(check, "at_turn", instance, tuple(answers))
-        if asked is None:
+        answers.append(check.call("reference", latest) or WRONG)
+        latest = _asked(check, "at_turn", instance, tuple(answers))
+        if latest is None:
             return
-        now = tuple(check.call("messages", asked, ()) or ())
-        if problem := _misplaced(now, said, answers[-1]):
+        now = tuple(check.call("messages", latest, ()) or ())
+        if problem := _misplaced(now, conversation, answers[-1]):
             check.add("at_turn", f"{problem} after {len(answers)} answers{where}.")
-        said = now
-        yield asked
+        conversation = now
+        yield latest
 
 
 def _asked(
-    check: PlugInCheck, member: str, instance: Instance[Any], *given: Any
+    check: PlugInCheck, member: str, instance: Instance[Any], *arguments: Any
 ) -> Instance[Any] | None:
     """Return the instance that a task's method ``member`` returns for a turn.
 
     If the method fails, record the problem and return None.
     """
     with check.calling(member, f" for {instance.id!r}"):
-        found = getattr(check.plugin, member)(instance, *given)
-        if isinstance(found, Instance):
-            return found
-        check.add(member, f"returns {found!r:.60}, not an Instance.")
+        turn = getattr(check.plugin, member)(instance, *arguments)
+        if isinstance(turn, Instance):
+            return turn
+        check.add(member, f"returns {turn!r:.60}, not an Instance.")
     return None
 
 
@@ -103,8 +104,8 @@ def check_task(
         limit: Check at most this many instances.
     """
     check = PlugInCheck("tasks", task)
-    if found := check.sentences():
-        return found
+    if problems := check.sentences():
+        return problems
     instances = _instances(check, task, limit)
     if (fingerprint := check.call("fingerprint")) == {}:
         check.add("fingerprint", "is empty: name everything that scores depend on.")
@@ -112,16 +113,17 @@ def check_task(
     with check.calling("messages", " when it is given shots"), contextlib.suppress(ConfigError):
         for instance in instances[:1]:
             task.messages(instance, instances[1:3])
-    prompts, without = [], []
+    prompts = []
+    without = []
     secrets = {one.id: hidden(one) for one in instances} if hidden else {}
     for instance in instances:  # all prompts first, to detect a task that keeps only the last
-        asked = check.call("messages", instance, (), where=f" for {instance.id!r}")
-        prompts.append(asked)
-        if asked is not None:
-            _no_leak(check, "messages", [one.content for one in asked], secrets.get(instance.id))
-            last = asked[-1] if asked else None
-            whole = check.has("adapted_request")  # it may send an answer, or its beginning
-            if not whole and (last is None or last.role != "user" or not last.content.strip()):
+        messages = check.call("messages", instance, (), where=f" for {instance.id!r}")
+        prompts.append(messages)
+        if messages is not None:
+            _no_leak(check, "messages", [one.content for one in messages], secrets.get(instance.id))
+            last = messages[-1] if messages else None
+            adapts = check.has("adapted_request")  # it may send an answer, or its beginning
+            if not adapts and (last is None or last.role != "user" or not last.content.strip()):
                 check.add("messages", "does not end with a non-empty user message.")
         for member in ("instruction", "must_keep"):
             check.optional(member, instance)
@@ -131,11 +133,11 @@ def check_task(
     turns = [*instances, *(turn for one in instances for turn in later_turns(check, one))]
     references = [_scoring(check, instance, secrets.get(instance.id)) for instance in turns]
     _failing_targets(check, turns, references)
-    known = answers or {}
-    _known_answers(check, {one.id: one for one in instances}, known)
+    expected = answers or {}
+    _known_answers(check, {one.id: one for one in instances}, expected)
     for name in (one.id for one in without if _scored(check, one, WRONG) == {}):
         check.add("criteria", f"is empty for {name!r}, and so is score: nothing decides.")
-    verdicts = [value for known_of_one in known.values() for value in known_of_one.values()]
+    verdicts = [value for known_of_one in expected.values() for value in known_of_one.values()]
     if instances and False not in verdicts and all(_passes(check, i, WRONG) for i in turns):
         check.add("score", f"lets the wrong answer {WRONG!r} pass for every instance.")
     if not check.found.keys() & {"instances", "messages", "fingerprint"}:
@@ -162,8 +164,8 @@ def _failing_targets(
         if text is not None and any(references) and not _passes(check, instance, text):
             scores = _scored(check, instance, text) or {}
             why = first_reason(scores) or "unparseable"
-            said = f"{text[:60]!r} of {instance.id!r} does not pass ({why:.200})."
-            check.add("expected_answer", said)
+            problem = f"{text[:60]!r} of {instance.id!r} does not pass ({why:.200})."
+            check.add("expected_answer", problem)
 
 
 def _known_answers(
@@ -176,14 +178,14 @@ def _known_answers(
             problem = f"does not yield {name!r} among the first {len(instances)}: raise limit=?"
             check.add("instances", problem)
             continue
-        for text, wanted in verdicts.items():
+        for text, expected_verdict in verdicts.items():
             scores = _scored(check, instances[name], text)
             read = scores is not None and any(one.value is not None for one in scores.values())
-            given = verdict(scores) if scores and read else "Unparseable"
-            expected = "Unparseable" if wanted is None else wanted
-            if scores != {} and given != expected:
-                said = f"gives the verdict {given}, not {expected}, for the answer {text!r:.60}"
-                check.add("score", f"{said} to {name!r}.")
+            actual = verdict(scores) if scores and read else "Unparseable"
+            expected = "Unparseable" if expected_verdict is None else expected_verdict
+            if scores != {} and actual != expected:
+                problem = f"gives the verdict {actual}, not {expected}, for the answer {text!r:.60}"
+                check.add("score", f"{problem} to {name!r}.")
 
 
 def _instances(check: PlugInCheck, task: Task[Any], limit: int) -> list[Instance[Any]]:
@@ -199,9 +201,9 @@ def _instances(check: PlugInCheck, task: Task[Any], limit: int) -> list[Instance
             check.add("instances", "yields nothing.")
         if len(set(ids)) < len(ids):
             check.add("instances", "yields the same id twice.")
-        again = [one.id for one in islice(task.instances(), limit)]
-        if again != ids:
-            what = "other ids, or another order," if again else "nothing"
+        ids_again = [one.id for one in islice(task.instances(), limit)]
+        if ids_again != ids:
+            what = "other ids, or another order," if ids_again else "nothing"
             check.add("instances", f"yields {what} when called again.")
         return instances
     return []
@@ -210,7 +212,7 @@ def _instances(check: PlugInCheck, task: Task[Any], limit: int) -> list[Instance
 def _of_task(task: Task[Any], limit: int) -> dict[str, Any]:
     """Return the results, by member, that must be the same in every process."""
     instances = [*islice(task.instances(), limit)]
-    prompts = [[one.content for one in task.messages(each, ())] for each in instances]
+    prompts = [[one.content for one in task.messages(instance, ())] for instance in instances]
     ids = [one.id for one in instances]
     return {"instances": ids, "messages": prompts, "fingerprint": dict(task.fingerprint())}
 
@@ -223,16 +225,16 @@ def _no_leak(check: PlugInCheck, member: str, texts: Sequence[str], hidden: str 
 
 def _scoring(check: PlugInCheck, instance: Instance[Any], hidden: str | None) -> str | None:
     """Check the scores of good, wrong and hostile answers. Return the reference, if any."""
-    named = f" of {instance.id!r}"
+    of_instance = f" of {instance.id!r}"
     reference: str | None = check.call("reference", instance)
     if reference is not None:
         scores = _scored(check, instance, reference)
         if scores is None:
-            check.add("reference", f"{reference[:60]!r}{named} is unparseable.")
+            check.add("reference", f"{reference[:60]!r}{of_instance} is unparseable.")
         elif scores and all(score.passed is None for score in scores.values()):
             check.add("score", "gives no verdict for a reference: passed is None.")
         elif scores and verdict(scores) is not True:
-            check.add("reference", f"{reference[:60]!r}{named} does not pass.")
+            check.add("reference", f"{reference[:60]!r}{of_instance} does not pass.")
     constraint = None
     if check.has("constraint_kind") and check.has("constraint"):
         with contextlib.suppress(UserError):  # as in the task jsonl, for a row without a schema
@@ -252,10 +254,10 @@ def _scoring(check: PlugInCheck, instance: Instance[Any], hidden: str | None) ->
         scores = _scored(check, instance, text, hidden)
         passes = verdict(scores or {}) is True
         if passes and text == wrong:
-            check.add("wrong_answer", f"returns {text[:60]!r}{named}, which passes.")
+            check.add("wrong_answer", f"returns {text[:60]!r}{of_instance}, which passes.")
         if scores and hidden and not passes and hidden.lower() not in text.lower():
-            said = check.call("feedback", instance, text, scores)
-            _no_leak(check, "feedback", [said or ""], hidden)
+            feedback = check.call("feedback", instance, text, scores)
+            _no_leak(check, "feedback", [feedback or ""], hidden)
     unanswered = check.optional("score_of_no_answer", instance)
     if unanswered and verdict(unanswered) is True:
         check.add("score_of_no_answer", "lets an answer with nothing to grade pass.")
@@ -279,8 +281,8 @@ def _scored(
         if hidden and hidden.lower() not in text.lower():
             _no_leak(check, "score", [str(error)], hidden)
         return None
-    said = None if scores is None else check.call("feedback", instance, text, scores)
-    if said == "" and verdict(scores or {}) is False:
+    feedback = None if scores is None else check.call("feedback", instance, text, scores)
+    if feedback == "" and verdict(scores or {}) is False:
         check.add("feedback", "is empty for an answer that fails.")
     return scores or {}
 
@@ -300,7 +302,8 @@ def check_checker(
         fails: Texts that must fail.
         instance: The instance that all texts answer (default: an instance without data).
     """
-    check, instance = PlugInCheck("checkers", checker), instance or Instance("x", None)
+    check = PlugInCheck("checkers", checker)
+    instance = instance or Instance("x", None)
     if check.sentences():
         return check.sentences()
     scores: dict[str, Score] = {}

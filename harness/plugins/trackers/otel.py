@@ -73,13 +73,13 @@ class OpenTelemetry(Observer):
     def run_ended(self, ended: str, metrics: Mapping[str, Any]) -> None:
         """End the session's span with the run's totals."""
         overall = metrics.get("overall", {})
-        found = {
+        attributes = {
             "harness.ended": ended,
             "harness.pass_rate": overall.get("pass_rate"),
             "harness.samples": metrics.get("n_samples"),
             "harness.cost_usd": metrics.get("cost_usd"),
         }
-        self._session.set_attributes({key: v for key, v in found.items() if v is not None})
+        self._session.set_attributes({key: v for key, v in attributes.items() if v is not None})
         if ended == "failed":
             self._session.set_status(self._api.StatusCode.ERROR, ended)
         self._session.end()
@@ -98,13 +98,13 @@ class OpenTelemetry(Observer):
 
     def _evaluation(self, name: str, score: Score) -> dict[str, Any]:
         label = {True: "pass", False: "fail", None: None}[score.passed]
-        found = {
+        attributes = {
             "gen_ai.evaluation.name": name,
             "gen_ai.evaluation.score.value": None if score.value is None else float(score.value),
             "gen_ai.evaluation.score.label": label,
             "gen_ai.evaluation.explanation": score.reason if self._content else None,
         }
-        return {key: value for key, value in found.items() if value not in (None, "")}
+        return {key: value for key, value in attributes.items() if value not in (None, "")}
 
     def _texts(self, attempt: Attempt) -> dict[str, str]:
         """Return an attempt's prompt and answer as attributes, or {} if texts must not be sent."""
@@ -137,7 +137,7 @@ def _attributes(attempt: Attempt) -> dict[str, Any]:
     decoding = attempt.request.get("decoding", {})
     usage = None if attempt.cached else attempt.usage
     reason = attempt.finish_reason
-    found = {
+    attributes = {
         "gen_ai.operation.name": "chat",
         **{f"gen_ai.request.{name}": decoding.get(name) for name in REQUEST},
         "gen_ai.request.stop_sequences": list(decoding.get("stop", ())) or None,
@@ -153,7 +153,7 @@ def _attributes(attempt: Attempt) -> dict[str, Any]:
         "harness.call_id": attempt.call_id,
     }
     if usage is not None:
-        found |= {
+        attributes |= {
             "gen_ai.usage.input_tokens": usage.input_tokens,
             "gen_ai.usage.output_tokens": usage.output_tokens,
             "gen_ai.usage.cache_read.input_tokens": usage.cached_input_tokens,
@@ -161,4 +161,4 @@ def _attributes(attempt: Attempt) -> dict[str, Any]:
             "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens,
             "harness.cost_usd": attempt.cost_usd,
         }
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in attributes.items() if value is not None}

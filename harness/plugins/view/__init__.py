@@ -15,7 +15,7 @@ plugin = Plugin(
         "view": Verb(
             summary="Follow runs in progress in the browser, and read finished ones.",
             heading="Look at runs",
-            place=".verb:view",
+            place=".app:view",
             completes="harness.cli.completion:run_names",
         )
     },

@@ -1,4 +1,4 @@
-"""The server of the live page, as an ASGI application on this machine's loopback address.
+"""`harness view`: the server of the live page, an ASGI application on the loopback address.
 
 Model output and other web pages are treated as hostile. Every request needs the token, which is in
 the printed URL and then in a cookie. To prevent DNS rebinding, the request's Host, and its Origin
@@ -9,28 +9,40 @@ it must have an Origin.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import secrets
+import signal
 import socket
+import threading
+import webbrowser
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from html import escape
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qs, urlencode
 
+import typer
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from harness.cli.completion import run_names
+from harness.cli.options import RUNS
+from harness.config.settings import Settings, has_display
+from harness.engine.run_files import runs_named
 from harness.errors import ConfigError, HarnessError
 from harness.plugins.report.figure import config
 from harness.plugins.report.parts import built, to_json
+from harness.plugins.report.runs import TaskAnswers
 from harness.plugins.view.cases import CaseFilter
 from harness.plugins.view.chosen import AnswersOf, Chosen
 from harness.plugins.view.runs import POLL_S, Followed, RunList, in_thread, timeline
+from harness.store.run_folder import RunFolder
 from harness.store.run_status import request_stop
+from harness.terminal.console import say, write
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -81,7 +93,8 @@ class Refused(Exception):
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
-        self.status, self.reason = status, reason
+        self.status = status
+        self.reason = reason
 
 
 class LiveView:
@@ -122,9 +135,10 @@ class LiveView:
 
     async def _answer(self, scope: Message) -> _Reply | Changes:
         headers = _checked_headers(scope, self._port)
-        path, query = scope["path"], parse_qs(scope["query_string"].decode("latin-1"))
-        if given := query.pop(TOKEN, None):
-            if scope["method"] != "GET" or not _same(given[-1], self.token):
+        path = scope["path"]
+        query = parse_qs(scope["query_string"].decode("latin-1"))
+        if tokens := query.pop(TOKEN, None):
+            if scope["method"] != "GET" or not _same(tokens[-1], self.token):
                 raise Refused(403, "The token is not this server's.")
             rest = urlencode(query, doseq=True)
             cookie = f"{self._cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
@@ -144,9 +158,9 @@ class LiveView:
         return f"harness_view_{self._port}"  # cookies are shared by all ports
 
     def _knows(self, headers: Mapping[str, str]) -> bool:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
+        scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme == "Bearer":
-            return _same(given, self.token)
+            return _same(token, self.token)
         try:
             cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
         except CookieError:
@@ -165,7 +179,8 @@ class LiveView:
             return self._list_changes
         if (match := _PATH.fullmatch(path)) is None:
             raise Refused(404, "There is no such page.")
-        names, what = match[1].split("+"), match[2]
+        names = match[1].split("+")
+        what = match[2]
         chosen = await self._choose(names)
         if what is None:
             return _page(", ".join(names))
@@ -178,13 +193,14 @@ class LiveView:
             case "index":
                 return _json(await chosen.index())
             case "cases":
-                start, end = _number(query, "from", 0), _number(query, "to", 200)
+                start = _number(query, "from", 0)
+                end = _number(query, "to", 200)
                 return _json(await chosen.cases(CaseFilter.of(query), start, end))
             case "entry":
-                found = await chosen.entry(query.get("instance", [""])[-1])
-                if found is None:
+                entry = await chosen.entry(query.get("instance", [""])[-1])
+                if entry is None:
                     raise Refused(404, "There is no such instance.")
-                return _json(found)
+                return _json(entry)
             case "line":
                 run, instance = (query.get(name, [""])[-1] for name in ("run", "instance"))
                 numbers = _number(query, "sample", -1), _number(query, "round", -1)
@@ -202,11 +218,13 @@ class LiveView:
     async def _timelines(self, chosen: Chosen, session: int) -> list[object]:
         await chosen.ready()
         await in_thread(self._runs.look)
-        found: list[object] = []
-        for one in chosen.followed:
-            own = await in_thread(partial(timeline, one.folder, one.index, session))
-            found.append({"run": self._runs.summaries.get(one.folder.name), "timeline": own})
-        return found
+        timelines: list[object] = []
+        for run in chosen.followed:
+            own_timeline = await in_thread(partial(timeline, run.folder, run.index, session))
+            timelines.append(
+                {"run": self._runs.summaries.get(run.folder.name), "timeline": own_timeline}
+            )
+        return timelines
 
     async def _choose(self, names: Sequence[str]) -> Chosen:
         key = "+".join(names)
@@ -235,7 +253,7 @@ class LiveView:
         before = seen if isinstance(seen, int) else -1
         if self._runs.revision == before:
             return None
-        changed = [one for one in self._runs.summaries.values() if one.revision > before]
+        changed = [entry for entry in self._runs.summaries.values() if entry.revision > before]
         return self._runs.revision, {"runs": changed, "names": list(self._runs.summaries)}
 
 
@@ -243,7 +261,8 @@ class _Reply:
     def __init__(
         self, body: bytes, kind: str, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> None:
-        self._body, self._status = body, status
+        self._body = body
+        self._status = status
         sized = {"content-type": f"{kind}; charset=utf-8", "content-length": str(len(body))}
         self._headers = {**_HEADERS, **sized, **(headers or {})}
 
@@ -260,8 +279,8 @@ async def _stream(changes: Changes, receive: Receive, send: Send) -> None:
         seen: object = None
         silent = 0.0
         while True:
-            if (found := await changes(seen)) is not None:
-                seen, data = found
+            if (change := await changes(seen)) is not None:
+                seen, data = change
                 body = b"event: change\ndata: " + to_json(data) + b"\n\n"
                 await send({"type": "http.response.body", "body": body, "more_body": True})
                 silent = 0.0
@@ -293,14 +312,14 @@ def _checked_headers(scope: Message, port: int) -> dict[str, str]:
     if [value for name, value in pairs if name == "host"] not in [[host] for host in hosts]:
         raise Refused(403, "The Host header is not this server's.")
     origins = [value for name, value in pairs if name == "origin"]
-    wanted = [f"http://{headers['host']}"]
-    if origins not in ([], wanted) or (scope["method"] == "POST" and origins != wanted):
+    expected = [f"http://{headers['host']}"]
+    if origins not in ([], expected) or (scope["method"] == "POST" and origins != expected):
         raise Refused(403, "The Origin header is not this server's.")
     return headers
 
 
-def _same(given: str, token: str) -> bool:
-    return secrets.compare_digest(given.encode(), token.encode())
+def _same(candidate: str, token: str) -> bool:
+    return secrets.compare_digest(candidate.encode(), token.encode())
 
 
 def _page(title: str) -> _Reply:
@@ -331,7 +350,8 @@ async def serve(
         app, ws="none", lifespan="off", log_config=None, access_log=False, server_header=False
     )
     settings.load()
-    loop, state = asyncio.get_running_loop(), ServerState()
+    loop = asyncio.get_running_loop()
+    state = ServerState()
     protocol = partial(HttpToolsProtocol, settings, state, {}, loop)
     server = await loop.create_server(protocol, sock=listener)
     try:
@@ -352,3 +372,51 @@ def listen(port: int) -> socket.socket:
         raise ConfigError(
             problem, "Choose another --port, or omit it to use any free port."
         ) from None
+
+
+def view(
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="RUN", help=RUNS, autocompletion=run_names)
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 0,
+    no_browser: bool = False,
+) -> None:
+    """Follow runs in progress in the browser, and read finished ones.
+
+    The page is served to this machine only, until Ctrl-C. Its address contains a secret token:
+    whoever knows the address can read the runs and stop them.
+
+    Args:
+        port: Port of the page; 0 uses any free port.
+        no_browser: Print the address without opening a browser.
+    """
+    settings = Settings()
+    folders = runs_named(runs or [], settings)
+    roots = [settings.runs_dir, *(folder.path.parent for folder in folders)]
+    names = [folder.name for folder in folders]
+    listener = listen(port)
+
+    def answers_of(folder: RunFolder) -> TaskAnswers | None:
+        from harness.plugins.report.recorded_task import (
+            task_of,  # not needed before a sample is opened
+        )
+
+        return task_of(folder, settings)
+
+    def opened(page: LiveView) -> None:
+        url = page.url(names)
+        write(url)
+        say("Ctrl-C ends the page. Runs continue without it.")
+        if not no_browser and has_display():
+            # It may wait for a browser to start.
+            threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+
+    async def until_signalled() -> None:
+        serving = asyncio.create_task(serve(listener, roots, opened, answers_of))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(NotImplementedError):  # Windows
+                asyncio.get_running_loop().add_signal_handler(number, serving.cancel)
+        await serving
+
+    with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
+        asyncio.run(until_signalled())

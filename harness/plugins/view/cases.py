@@ -91,16 +91,17 @@ class CaseTable:
     """The cases of some runs: those of the first run in file order, then others of later runs."""
 
     def __init__(self, names: Sequence[str], indexes: Sequence[AttemptIndex]) -> None:
-        self.names, self.indexes = names, indexes
+        self.names = names
+        self.indexes = indexes
         digests = [index.attempts.instances.digest for index in indexes]
         every = _distinct(digests)
         first = np.full(len(every), np.iinfo(np.int64).max)
-        places = [np.searchsorted(every, own) for own in digests]
-        for at, index in reversed(list(enumerate(indexes))):
+        places = [np.searchsorted(every, digests_of_run) for digests_of_run in digests]
+        for number, index in reversed(list(enumerate(indexes))):
             if len(index):
                 starts = np.flatnonzero(changes(index.attempts.instance))
                 # The runs' offsets one after another: the first run that has an instance counts.
-                first[places[at]] = np.minimum.reduceat(index.offset, starts) + (at << 50)
+                first[places[number]] = np.minimum.reduceat(index.offset, starts) + (number << 50)
         rank = np.empty(len(every), np.int64)
         rank[np.argsort(first)] = np.arange(len(every))
         keys = [
@@ -111,42 +112,47 @@ class CaseTable:
         self._places = np.split(every_place, np.cumsum([len(index) for index in indexes])[:-1])
         self._last: dict[int | None, NDArray[np.int32]] = {}
 
-    def find(self, asked: CaseFilter, known: Findings, default_round: int | None) -> FoundCases:
+    def find(
+        self, filters: CaseFilter, findings: Findings, default_round: int | None
+    ) -> FoundCases:
         """Return the cases that a filter selects.
 
         ``default_round`` is shown if the filter names no round (None: the last).
         """
         runs = range(len(self.names))
-        shown = [not asked.run or name in asked.run for name in self.names]
-        scored = [self._scored(at, asked.score) for at in runs]
-        verdicts, values = [one[0] for one in scored], [one[1] for one in scored]
-        matches = [self._matches(at, asked, known, verdicts[at]) for at in runs]
-        cells = self._cells(asked.round or str(default_round or "last"), matches)
+        is_shown = [not filters.run or name in filters.run for name in self.names]
+        scored = [self._scored(run, filters.score) for run in runs]
+        verdicts = [pair[0] for pair in scored]
+        values = [pair[1] for pair in scored]
+        matches = [self._matches(run, filters, findings, verdicts[run]) for run in runs]
+        cells = self._cells(filters.round or str(default_round or "last"), matches)
         has = cells != MISSING
         matching = np.zeros(cells.shape, np.bool_)
-        for at in runs:
-            matching[at, has[at]] = matches[at][cells[at][has[at]]]
-        counts = [shown[at] and asked.where in ("", self.names[at]) for at in runs]
-        chosen = matching[counts].any(axis=0) & self._in_groups(cells, asked.groups)
-        if asked.differ and any(shown):
-            seen = (at for at in runs if shown[at])
-            compared = np.array([_cell_values(cells[at], verdicts[at], values[at]) for at in seen])
-            most = np.nanmax(compared, 0, initial=-np.inf)
-            chosen &= most != np.nanmin(compared, 0, initial=np.inf)
-        if asked.change:
-            digests = np.fromiter(known.changes.get(asked.change, ()), np.int64)
-            chosen &= self._any(cells, lambda at: np.isin(self._digests(at), digests))
-        found = np.flatnonzero(chosen)
-        instances = int(changes(self.cases[found] >> 31).sum())
-        if asked.sort:
+        for run in runs:
+            matching[run, has[run]] = matches[run][cells[run][has[run]]]
+        counts = [is_shown[run] and filters.where in ("", self.names[run]) for run in runs]
+        chosen = matching[counts].any(axis=0) & self._in_groups(cells, filters.groups)
+        if filters.differ and any(is_shown):
+            seen = (run for run in runs if is_shown[run])
             compared = np.array(
-                [_cell_values(cells[at, found], verdicts[at], values[at]) for at in runs]
+                [_cell_values(cells[run], verdicts[run], values[run]) for run in seen]
             )
-            found = found[self._order(asked.sort, compared, shown)]
-        return FoundCases(cells[:, found], matches, verdicts, values, instances)
+            highest = np.nanmax(compared, 0, initial=-np.inf)
+            chosen &= highest != np.nanmin(compared, 0, initial=np.inf)
+        if filters.change:
+            digests = np.fromiter(findings.changes.get(filters.change, ()), np.int64)
+            chosen &= self._any(cells, lambda run: np.isin(self._digests(run), digests))
+        selected = np.flatnonzero(chosen)
+        instances = int(changes(self.cases[selected] >> 31).sum())
+        if filters.sort:
+            compared = np.array(
+                [_cell_values(cells[run, selected], verdicts[run], values[run]) for run in runs]
+            )
+            selected = selected[self._order(filters.sort, compared, is_shown)]
+        return FoundCases(cells[:, selected], matches, verdicts, values, instances)
 
-    def _scored(self, at: int, score: str) -> tuple[NDArray[np.int8], Values | None]:
-        table = self.indexes[at].attempts
+    def _scored(self, run: int, score: str) -> tuple[NDArray[np.int8], Values | None]:
+        table = self.indexes[run].attempts
         if not score:
             return table.passed, None
         values = table.scores.get(score)
@@ -156,74 +162,76 @@ class CaseTable:
         return (values.astype(np.int8), None) if values.dtype == np.int8 else (none, values)
 
     def _matches(
-        self, at: int, asked: CaseFilter, known: Findings, verdicts: NDArray[np.int8]
+        self, run: int, filters: CaseFilter, findings: Findings, verdicts: NDArray[np.int8]
     ) -> Bools:
-        index = self.indexes[at]
-        found = np.ones(len(index), np.bool_)
-        if asked.verdict:
-            found &= verdicts == VERDICTS.get(asked.verdict, 9)
-        if asked.outcome:
+        index = self.indexes[run]
+        mask = np.ones(len(index), np.bool_)
+        if filters.verdict:
+            mask &= verdicts == VERDICTS.get(filters.verdict, 9)
+        if filters.outcome:
             codes: dict[str, int] = {name: code for code, name in enumerate(OUTCOMES)}
-            found &= index.attempts.outcome == codes.get(asked.outcome, 99)
-        if asked.reason:
-            having = known.reasons.get(asked.reason)
-            found &= np.isin(index.offset, _NO_ROWS if having is None else having[at])
-        if asked.score and not any(asked.score in one.attempts.scores for one in self.indexes):
-            found[:] = False
-        if known.hits is not None:
-            found &= np.isin(index.offset, known.hits[at])
-        return found
+            mask &= index.attempts.outcome == codes.get(filters.outcome, 99)
+        if filters.reason:
+            having = findings.reasons.get(filters.reason)
+            mask &= np.isin(index.offset, _NO_ROWS if having is None else having[run])
+        if filters.score and not any(
+            filters.score in index_of_run.attempts.scores for index_of_run in self.indexes
+        ):
+            mask[:] = False
+        if findings.hits is not None:
+            mask &= np.isin(index.offset, findings.hits[run])
+        return mask
 
-    def _cells(self, asked: str, matches: Sequence[Bools]) -> NDArray[np.int32]:
+    def _cells(self, wanted_round: str, matches: Sequence[Bools]) -> NDArray[np.int32]:
         """Return, for each run and case, the row of the attempt to show, or `MISSING`.
 
-        ``asked`` is "last", a number (the last round up to it), or "any" (the first in ``matches``,
-        or else the last round).
+        ``wanted_round`` is "last", a number (the last round up to it), or "any" (the first in
+        ``matches``, or else the last round).
         """
-        if asked != "any":
-            up_to = int(asked) if asked.isdigit() else None
+        if wanted_round != "any":
+            up_to = int(wanted_round) if wanted_round.isdigit() else None
             if up_to not in self._last:
                 masks = [index.attempts.is_last_round(up_to) for index in self.indexes]
                 self._last = {up_to: self._placed([np.flatnonzero(mask) for mask in masks])}
             return self._last[up_to]
-        every = [np.arange(len(own)) for own in matches]
+        every = [np.arange(len(mask)) for mask in matches]
         # Later assignments win: the first matching round, else the last round.
         return self._placed(
-            [np.append(rows, rows[own][::-1]) for rows, own in zip(every, matches, strict=True)]
+            [np.append(rows, rows[mask][::-1]) for rows, mask in zip(every, matches, strict=True)]
         )
 
     def _placed(self, rows: Sequence[NDArray[np.intp]]) -> NDArray[np.int32]:
         cells = np.full((len(self.names), len(self.cases)), MISSING, np.int32)
-        for at, own in enumerate(rows):
-            cells[at, self._places[at][own]] = own
+        for run, run_rows in enumerate(rows):
+            cells[run, self._places[run][run_rows]] = run_rows
         return cells
 
-    def _digests(self, at: int) -> Ints:
-        table = self.indexes[at].attempts
+    def _digests(self, run: int) -> Ints:
+        table = self.indexes[run].attempts
         return table.instances.digest[table.instance]
 
     def _any(self, cells: NDArray[np.int32], test: Any) -> Bools:
         """Return an (n,) mask of the cases in which the row of any run passes a test."""
-        found = np.zeros(cells.shape[1], np.bool_)
-        for at, own in enumerate(cells):
-            has = own != MISSING
-            found[has] |= test(at)[own[has]]
-        return found
+        mask = np.zeros(cells.shape[1], np.bool_)
+        for run, run_cells in enumerate(cells):
+            has = run_cells != MISSING
+            mask[has] |= test(run)[run_cells[has]]
+        return mask
 
     def _in_groups(self, cells: NDArray[np.int32], groups: Sequence[tuple[str, str]]) -> Bools:
-        found = np.ones(cells.shape[1], np.bool_)
+        mask = np.ones(cells.shape[1], np.bool_)
         for label, group in groups:
 
-            def inside(at: int, label: str = label, group: str = group) -> Bools:
-                table = self.indexes[at].attempts
-                of = [one.get(label) == group for one in table.instances.groupings]
-                return np.array(of, np.bool_)[table.instances.grouping[table.instance]]
+            def inside(run: int, label: str = label, group: str = group) -> Bools:
+                table = self.indexes[run].attempts
+                in_group = [grouping.get(label) == group for grouping in table.instances.groupings]
+                return np.array(in_group, np.bool_)[table.instances.grouping[table.instance]]
 
-            found &= self._any(cells, inside)
-        return found
+            mask &= self._any(cells, inside)
+        return mask
 
     def _order(
-        self, sort: str, values: NDArray[np.float64], shown: Sequence[bool]
+        self, sort: str, values: NDArray[np.float64], is_shown: Sequence[bool]
     ) -> NDArray[np.intp]:
         """Return the indices that sort the cases.
 
@@ -235,7 +243,7 @@ class CaseTable:
             key = values[self.names.index(by)]
             key = np.where(np.isnan(key), np.inf, np.where(key == NOT_JUDGED, 2.0, key))
         elif by == "fails":
-            key = -(values[np.array(shown)] == 0).sum(axis=0).astype(np.float64)
+            key = -(values[np.array(is_shown)] == 0).sum(axis=0).astype(np.float64)
         else:
             return np.arange(values.shape[1])
         return np.argsort(-key if sort.startswith("-") else key, kind="stable")
@@ -245,14 +253,14 @@ def _cell_values(
     rows: NDArray[np.int32], verdicts: NDArray[np.int8], values: Values | None
 ) -> NDArray[np.float64]:
     """Return the values in a run's cells: numbers or else verdicts, and NaN where missing."""
-    found = np.full(len(rows), np.nan)
+    cells = np.full(len(rows), np.nan)
     has = rows != MISSING
-    own = rows[has]
-    shown = verdicts[own].astype(np.float64)
+    present_rows = rows[has]
+    numbers = verdicts[present_rows].astype(np.float64)
     if values is not None:
-        shown = np.where(np.isnan(values[own]), shown, values[own])
-    found[has] = shown
-    return found
+        numbers = np.where(np.isnan(values[present_rows]), numbers, values[present_rows])
+    cells[has] = numbers
+    return cells
 
 
 def _numbered(columns: Sequence[Ints]) -> tuple[Ints, NDArray[np.int32]]:
@@ -302,13 +310,15 @@ class _Searched(msgspec.Struct, gc=False):
         """
         messages = self.request.messages
         # Every round has one message of the user, but only answers that are not blank have one.
-        asked = [at for at, one in enumerate(messages) if one.role == "user"][-self.round :]
-        own = messages[asked[0] if asked else -1 :]
-        said = (turn.ends for turn in self.user)
-        found = (self.instance, self.text, self.reasoning, self.feedback, self.error, *said)
-        more = (message.content for message in own)
+        user_turns = [
+            position for position, message in enumerate(messages) if message.role == "user"
+        ][-self.round :]
+        last_messages = messages[user_turns[0] if user_turns else -1 :]
+        endings = (turn.ends for turn in self.user)
+        texts = (self.instance, self.text, self.reasoning, self.feedback, self.error, *endings)
+        more = (message.content for message in last_messages)
         reasons = (score.reason for score in self.scores.values())
-        return "\n".join(text for text in (*found, *more, *reasons) if text).casefold()
+        return "\n".join(text for text in (*texts, *more, *reasons) if text).casefold()
 
 
 class TextSearch:
@@ -319,8 +329,8 @@ class TextSearch:
 
     def __init__(self, path: Path, query: str) -> None:
         self._path = path
-        found = re.findall(r'"([^"]+)"|([^\s"]+)', query.casefold())
-        self._words = [phrase or word for phrase, word in found]
+        parts = re.findall(r'"([^"]+)"|([^\s"]+)', query.casefold())
+        self._words = [phrase or word for phrase, word in parts]
         # Most lines need not be decoded: their JSON does not contain the longest word.
         in_json = (json.dumps(word, ensure_ascii=False)[1:-1] for word in self._words)
         self._longest = max(in_json, key=len, default="")
@@ -343,16 +353,16 @@ class TextSearch:
                     return
                 if not block.endswith(b"\n"):
                     block += file.readline()
-                for at in self._candidates(block):
-                    texts = self._decode(block[at : block.find(b"\n", at)]).texts()
+                for start in self._candidates(block):
+                    texts = self._decode(block[start : block.find(b"\n", start)]).texts()
                     if all(word in texts for word in self._words):
-                        self._offsets.append(self.size + at)
+                        self._offsets.append(self.size + start)
                 self.size += len(block)
 
     def _candidates(self, block: bytes) -> Iterator[int]:
         """Yield the offset in ``block`` of each line with the longest word."""
-        at = utf8_uncased_search(block, self._longest)
-        while 0 <= at < len(block):
-            yield block.rfind(b"\n", 0, at) + 1
-            end = block.find(b"\n", at)
-            at = -1 if end < 0 else utf8_uncased_search(block, self._longest, end + 1)
+        start = utf8_uncased_search(block, self._longest)
+        while 0 <= start < len(block):
+            yield block.rfind(b"\n", 0, start) + 1
+            end = block.find(b"\n", start)
+            start = -1 if end < 0 else utf8_uncased_search(block, self._longest, end + 1)

@@ -15,11 +15,12 @@ import numpy as np
 from msgspec.json import decode
 from msgspec.structs import replace
 
-from harness.analysis.failures import FailedLine, read_deciding, reasons_told
+from harness.analysis.failures import FailedLine, read_deciding
 from harness.analysis.run_comparison import ComparisonOptions
 from harness.errors import ExtraMissing, HarnessError
 from harness.plugins.report.archive import snippet
 from harness.plugins.report.entries import entry, judges_of, read_texts
+from harness.plugins.report.failure_reasons import reasons_told
 from harness.plugins.report.overview import overview, score_kind
 from harness.plugins.report.page import drawable, figures_of
 from harness.plugins.report.parts import Headline, Overview
@@ -80,7 +81,7 @@ class Chosen:
     ) -> None:
         self.followed = followed
         self._answers_of = answers_of
-        names = [one.folder.name for one in followed]
+        names = [run.folder.name for run in followed]
         self._prefix = common_start(names)
         self._names = [name.removeprefix(self._prefix) for name in names]
         self._title = run_title(names)
@@ -98,21 +99,21 @@ class Chosen:
     @property
     def version(self) -> tuple[int, ...]:
         """A value that changes whenever the page should request its data again."""
-        return (self._computed_n, *(one.version for one in self.followed))
+        return (self._computed_n, *(run.version for run in self.followed))
 
     async def changes(self, seen: object) -> tuple[object, object] | None:
         """Return the current state and an event's data, or None if the state is still ``seen``."""
         self._refresh()
-        paths = [one.folder.path / name for one in self.followed for name in FILES]
+        paths = [run.folder.path / name for run in self.followed for name in FILES]
         stamps = await in_thread(lambda: [stamp(path) for path in paths])
         state = self.version, self._indexed, stamps
-        told = {"version": self.version, "indexed": self._indexed}
-        return None if seen == state else (state, told)
+        event = {"version": self.version, "indexed": self._indexed}
+        return None if seen == state else (state, event)
 
     async def ready(self) -> None:
         """Wait until the first part of each run is indexed."""
-        for one in self.followed:
-            await one.ready.wait()
+        for run in self.followed:
+            await run.ready.wait()
 
     async def overview(self) -> LiveOverview:
         """Return the latest overview. An outdated one is renewed in the background."""
@@ -121,46 +122,49 @@ class Chosen:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._first.wait(), PATIENCE_S)
         indexed = self._indexed
-        reads = indexed < 1 or any(len(one.index) for one in self.followed)
-        found = self._computed.overview if self._computed else _nothing(self._title, reads)
-        warnings, works = [*found.warnings], self.works
-        for name, one in zip(self._names, self.followed, strict=True):
-            ended = "" if works else why_ended(one.folder.read_manifest())
-            if told := one.problem or ended:
-                warnings.append(f"{name}: {told}")
+        reads = indexed < 1 or any(len(run.index) for run in self.followed)
+        latest = self._computed.overview if self._computed else _nothing(self._title, reads)
+        warnings = [*latest.warnings]
+        works = self.works
+        for name, run in zip(self._names, self.followed, strict=True):
+            ended = "" if works else why_ended(run.folder.read_manifest())
+            if problem := run.problem or ended:
+                warnings.append(f"{name}: {problem}")
         if self._problem:
             warnings.append(self._problem)
         changed = {"warnings": warnings, "live": works, "indexed": indexed}
-        return LiveOverview(**{name: getattr(found, name) for name in _FIELDS} | changed)
+        return LiveOverview(**{name: getattr(latest, name) for name in _FIELDS} | changed)
 
     @property
     def _indexed(self) -> float:
-        if not any(one.behind for one in self.followed):
+        if not any(run.behind for run in self.followed):
             return 1.0
-        return sum(one.indexed for one in self.followed) / sum(one.size for one in self.followed)
+        return sum(run.indexed for run in self.followed) / sum(run.size for run in self.followed)
 
     @property
     def works(self) -> bool:
         """Whether a session of one of the runs is in progress."""
-        found = (read_status(one.folder.path) for one in self.followed)
-        return any(status is not None and status.works() for status in found)
+        statuses = (read_status(run.folder.path) for run in self.followed)
+        return any(status is not None and status.works() for status in statuses)
 
     def _refresh(self) -> None:
         """Start computing a new overview if the latest one is outdated."""
-        of = tuple(one.version for one in self.followed)
+        versions = tuple(run.version for run in self.followed)
         busy = self._computing is not None and not self._computing.done()
-        partly = any(one.behind for one in self.followed)
+        partly = any(run.behind for run in self.followed)
         rests = (self.works or partly) and time.monotonic() < self._rest_until
         unfinished = not partly and self._computed is not None and self._computed.quick
-        if busy or rests or (of == self._computed_of and not unfinished):
+        if busy or rests or (versions == self._computed_of and not unfinished):
             return
-        self._computed_of = of
+        self._computed_of = versions
         self._computing = asyncio.create_task(self._compute(partly))
 
     async def _compute(self, partly: bool) -> None:
         took = 0.0
-        named = zip(self._names, self.followed, strict=True)
-        runs = [_Run(one.folder, name, one.index) for name, one in named]
+        named_runs = zip(self._names, self.followed, strict=True)
+        runs = [
+            _Run(followed_run.folder, name, followed_run.index) for name, followed_run in named_runs
+        ]
         n = sum(len(run.index) for run in runs)
         quick = partly or (self._computed is None and n > QUICK_TEXTS)
         try:
@@ -179,21 +183,21 @@ class Chosen:
 
     async def _cases(self) -> CaseTable:
         await self.ready()
-        indexes = [one.index for one in self.followed]
-        of = tuple(one.version for one in self.followed)
-        if self._table is None or of != self._table_of:
+        indexes = [run.index for run in self.followed]
+        versions = tuple(run.version for run in self.followed)
+        if self._table is None or versions != self._table_of:
             self._table = await in_thread(lambda: CaseTable(self._names, indexes))
-            self._table_of = of
+            self._table_of = versions
         return self._table
 
     async def index(self) -> dict[str, object]:
         """Return the columns of the grid of cases, and its filters with their choices."""
         await self.ready()
         computed = self._computed
-        tables = [one.index.attempts for one in self.followed]
-        labels = dict.fromkeys(label for one in tables for label in one.labels())
-        groupings = [groups for one in tables for groups in one.instances.groupings]
-        scores = {name: one.scores[name] for one in tables for name in one.scores}
+        tables = [run.index.attempts for run in self.followed]
+        labels = dict.fromkeys(label for table in tables for label in table.labels())
+        groupings = [groups for table in tables for groups in table.instances.groupings]
+        scores = {name: table.scores[name] for table in tables for name in table.scores}
         marks = {run.name: run.marks for run in computed.overview.runs} if computed else {}
         kinds = computed.kinds if computed else {}
         return {
@@ -201,10 +205,10 @@ class Chosen:
                 {
                     "name": name,
                     "marks": marks.get(name, []),
-                    "recorded": one.recorded,
-                    "judges": judges_of(one.index),
+                    "recorded": run.recorded,
+                    "judges": judges_of(run.index),
                 }
-                for name, one in zip(self._names, self.followed, strict=True)
+                for name, run in zip(self._names, self.followed, strict=True)
             ],
             "outcomes": OUTCOMES,
             "labels": [
@@ -216,80 +220,82 @@ class Chosen:
                 for name, values in scores.items()
             ],
             "reasons": [{"text": text} for text in computed.findings.reasons] if computed else [],
-            "rounds": max((one.most_rounds for one in tables), default=0),
-            "samples": max((int(one.sample.max(initial=-1)) + 1 for one in tables), default=0),
+            "rounds": max((table.most_rounds for table in tables), default=0),
+            "samples": max((int(table.sample.max(initial=-1)) + 1 for table in tables), default=0),
             "changes": computed.changes if computed else [],
             "compared": {"round": computed.round} if computed else None,
         }
 
-    async def cases(self, asked: CaseFilter, start: int, end: int) -> dict[str, object]:
+    async def cases(self, filters: CaseFilter, start: int, end: int) -> dict[str, object]:
         """Return the cases ``start`` to ``end`` (exclusive) that a filter selects, at most 1,000.
 
         The result also has the numbers of selected cases and instances, and the share of the files
         that has been searched.
         """
         table = await self._cases()
-        known = self._computed.findings if self._computed else Findings()
+        findings = self._computed.findings if self._computed else Findings()
         done = 1.0
-        if asked.q:
-            hits, done = await self._search(asked.q, table.indexes)
-            known = Findings(known.reasons, known.changes, hits)
+        if filters.q:
+            hits, done = await self._search(filters.q, table.indexes)
+            findings = Findings(findings.reasons, findings.changes, hits)
         compared = self._computed.round if self._computed else None
         changed = [
-            {kind: known.changes.get(f"{kind}:{name}", ()) for kind in ("better", "worse")}
+            {kind: findings.changes.get(f"{kind}:{name}", ()) for kind in ("better", "worse")}
             for name in self._names
         ]
-        found = await in_thread(lambda: table.find(asked, known, compared))
-        shown = slice(max(0, start), max(0, min(end, start + 1000)))
+        selected = await in_thread(lambda: table.find(filters, findings, compared))
+        page_slice = slice(max(0, start), max(0, min(end, start + 1000)))
         cells: list[list[object]] = []
-        named: dict[int, _Line] = {}
-        for at, index in enumerate(table.indexes):
-            rows = found.cells[at, shown]
+        lines_by_place: dict[int, _Line] = {}
+        for run, index in enumerate(table.indexes):
+            rows = selected.cells[run, page_slice]
             has = np.flatnonzero(rows != MISSING)
             cells.append([None] * len(rows))
             lines = read_deciding(index, _Line, rows[has].astype(np.intp))
             for place, row, line in zip(has.tolist(), rows[has].tolist(), lines, strict=True):
-                named.setdefault(place, line)
-                values = found.values[at]
+                lines_by_place.setdefault(place, line)
+                values = selected.values[run]
                 value = None if values is None or np.isnan(values[row]) else float(values[row])
                 failed = index.attempts.passed[row] == 0
-                cells[at][place] = {
+                cells[run][place] = {
                     "round": line.round,
-                    "verdict": int(found.verdicts[at][row]),
+                    "verdict": int(selected.verdicts[run][row]),
                     "outcome": OUTCOMES.index(line.outcome),
                     "value": value,
                     "snippet": snippet(line.text, line.error),
                     "told": reasons_told(line, index) if failed else [],
-                    "match": bool(found.matches[at][row]),
+                    "match": bool(selected.matches[run][row]),
                 }
-        labels = dict.fromkeys(label for one in table.indexes for label in one.attempts.labels())
+        labels = dict.fromkeys(
+            label for index_of_run in table.indexes for label in index_of_run.attempts.labels()
+        )
         page = [
             {
                 "instance": line.instance,
                 "sample": line.sample,
                 "groups": [line.groups.get(label) for label in labels],
-                "cells": [of[place] for of in cells],
+                "cells": [changes[place] for changes in cells],
                 "changes": [
-                    next((kind for kind, own in of.items() if digest in own), None)
-                    for of in changed
+                    next((kind for kind, digests in changes.items() if digest in digests), None)
+                    for changes in changed
                 ],
             }
-            for place, line in sorted(named.items())
+            for place, line in sorted(lines_by_place.items())
             for digest in [name_digest(line.instance)]
         ]
-        counts = {"cases": len(found), "instances": found.instances}
+        counts = {"cases": len(selected), "instances": selected.instances}
         return {**counts, "done": done, "page": page}
 
     async def _search(self, query: str, indexes: Sequence[AttemptIndex]) -> tuple[Any, float]:
         """Continue a search briefly. Return the offsets by run, and the share searched."""
         searches = []
-        for one, index in zip(self.followed, indexes, strict=True):
-            name = (one.folder.name, query)
+        for run, index in zip(self.followed, indexes, strict=True):
+            name = (run.folder.name, query)
             if name not in self._searches and len(self._searches) > 20:
                 self._searches.clear()
             searches.append(self._searches.setdefault(name, TextSearch(index.path, query)))
         until = time.monotonic() + SEARCH_S
-        sizes = [one.indexed for one in self.followed]
+        sizes = [run.indexed for run in self.followed]
         for search, size in zip(searches, sizes, strict=True):
             if search.size < size:
                 await in_thread(partial(search.search_on, size, until), yielding=True)
@@ -298,25 +304,37 @@ class Chosen:
 
     @cached_property
     def _answers(self) -> list[TaskAnswers | None]:
-        return [self._answers_of(one.folder) for one in self.followed]
+        return [self._answers_of(run.folder) for run in self.followed]
 
     async def entry(self, instance: str) -> dict[str, object] | None:
         """Return all attempts on an instance with their texts, or None if there are none."""
         table = await self._cases()
-        found = []
+        attempts_found = []
         for run, index in enumerate(table.indexes):
             rows = np.array(index.rows_of(instance), np.intp)
-            found += [(run, *pair) for pair in zip(read_texts(index, rows), rows, strict=True)]
-        found.sort(key=lambda one: (one[1].sample, one[0], one[1].round))
-        if not found:
+            attempts_found += [
+                (run, *pair) for pair in zip(read_texts(index, rows), rows, strict=True)
+            ]
+        attempts_found.sort(
+            key=lambda attempt_found: (
+                attempt_found[1].sample,
+                attempt_found[0],
+                attempt_found[1].round,
+            )
+        )
+        if not attempts_found:
             return None
-        told = await in_thread(lambda: entry(found, answers=self._answers))
-        for attempt, (run, line, _) in zip(told["attempts"], found, strict=True):
+        shown_entry = await in_thread(lambda: entry(attempts_found, answers=self._answers))
+        for attempt, (run, line, _) in zip(shown_entry["attempts"], attempts_found, strict=True):
             verdict = NOT_JUDGED if line.passed is None else int(line.passed)
             attempt |= {"run": run, "sample": line.sample, "round": line.round, "verdict": verdict}
             attempt["outcome"] = OUTCOMES.index(line.outcome)
-        labels = dict.fromkeys(label for one in table.indexes for label in one.attempts.labels())
-        return told | {"groups": [found[0][1].groups.get(label) for label in labels]}
+        labels = dict.fromkeys(
+            label for index_of_run in table.indexes for label in index_of_run.attempts.labels()
+        )
+        return shown_entry | {
+            "groups": [attempts_found[0][1].groups.get(label) for label in labels]
+        }
 
     async def line(
         self, run: str, instance: str, sample: int, round_: int
@@ -327,16 +345,17 @@ class Chosen:
             return None
         index = self.followed[self._names.index(run)].index
         rows = index.rows_of(instance, sample)
-        offsets = [int(index.offset[at]) for at in rows if index.attempts.round[at] == round_]
-        found = decoded_at(index.path, offsets, partial(decode, type=dict[str, object]), ATTEMPT)
-        return await in_thread(lambda: next(found, None))
+        offsets = [int(index.offset[row]) for row in rows if index.attempts.round[row] == round_]
+        lines = decoded_at(index.path, offsets, partial(decode, type=dict[str, object]), ATTEMPT)
+        return await in_thread(lambda: next(lines, None))
 
 
 def _computed(runs: Sequence[_Run], title: str, figures: bool, quick: bool) -> _Computed:
     begun = [at for at, run in enumerate(runs) if len(run.index)]
     indexes = [runs[at].index for at in begun]
     few = sum(map(len, indexes)) <= MOST_TEXTS
-    folders, asked = [runs[at].folder for at in begun], ComparisonOptions(score="")
+    folders = [runs[at].folder for at in begun]
+    asked = ComparisonOptions(score="")
     reported = report_on(folders, asked, indexes=indexes, texts=few, quick=quick)
     pictures = _figures(reported) if figures else ()
     told = overview(reported, title, datetime.now(UTC), figures=pictures)
@@ -355,7 +374,8 @@ def _computed(runs: Sequence[_Run], title: str, figures: bool, quick: bool) -> _
     if (comparison := reported.comparison) is not None:
         for one in comparison.others:
             at = place[one.run]
-            better, worse = frozenset(one.better_digests), frozenset(one.worse_digests)
+            better = frozenset(one.better_digests)
+            worse = frozenset(one.worse_digests)
             digests |= {f"better:{runs[at].name}": better, f"worse:{runs[at].name}": worse}
             sizes = {"better": len(better), "worse": len(worse)}
             changes.append({"run": at, "baseline": place[comparison.baseline], **sizes})
@@ -373,5 +393,5 @@ def _figures(reported: Reported) -> Sequence[Any]:
 
 
 def _nothing(title: str, reads: bool) -> Overview:
-    told = Headline("The attempts are being read." if reads else "No attempts yet.", [])
-    return Overview(title=title, made_at=datetime.now(UTC), live=True, digits=0, answer=told)
+    headline = Headline("The attempts are being read." if reads else "No attempts yet.", [])
+    return Overview(title=title, made_at=datetime.now(UTC), live=True, digits=0, answer=headline)

@@ -79,8 +79,8 @@ class RunList:
         now = time.monotonic()
         if now - self._looked_at < SCAN_S:
             return
-        found = [run for root in reversed(self._roots) for run in all_runs(root)]
-        folders = {run.name: run for run in found}
+        runs = [run for root in reversed(self._roots) for run in all_runs(root)]
+        folders = {run.name: run for run in runs}
         if folders.keys() != self.folders.keys():
             self.revision += 1
         for name in self.folders.keys() - folders.keys():
@@ -91,7 +91,7 @@ class RunList:
         self._looked_at = time.monotonic()
 
     def _look_at(self, name: str, folder: RunFolder) -> None:
-        seen = {one: stamp(folder.path / one) for one in FILES}
+        seen = {file_name: stamp(folder.path / file_name) for file_name in FILES}
         before, status = self._known.get(name, (None, None))
         works = status is not None and status.works()
         if before == (seen, works):
@@ -103,12 +103,12 @@ class RunList:
         line = seen[ATTEMPTS]
         line_at = line[0] / 1e9 if line else None
         try:
-            found = summary(folder, status, line_at, self.revision)
+            entry = summary(folder, status, line_at, self.revision)
         except HarnessError as error:
-            found = RunSummary(
+            entry = RunSummary(
                 name=name, state="unreadable", problem=error.message, revision=self.revision
             )
-        self.summaries[name] = found
+        self.summaries[name] = entry
 
 
 def summary(
@@ -117,29 +117,32 @@ def summary(
     """Return a run's entry in the list of runs, given the status of its latest session, if any."""
     manifest = folder.read_manifest()
     metrics = read_metrics(folder, manifest)
-    shown: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     if metrics is not None:
-        found = metrics.primary()
-        low, high = found.ci95 or (None, None)
-        shown = {"rate": found.mean, "low": low, "high": high, "n": found.n}
-        shown |= {"not_judged": found.missing, "measure": metrics.measure or "pass rate"}
+        primary = metrics.primary()
+        low, high = primary.ci95 or (None, None)
+        figures = {"rate": primary.mean, "low": low, "high": high, "n": primary.n}
+        figures |= {"not_judged": primary.missing, "measure": metrics.measure or "pass rate"}
         unknown = metrics.n_calls_without_cost
-        shown["cost_usd"] = None if unknown else metrics.paid_usd
-    planned, owed = manifest.get("samples"), folder.owed()
-    done = None if planned is None or owed is None else planned - owed
+        figures["cost_usd"] = None if unknown else metrics.paid_usd
+    planned = manifest.get("samples")
+    remaining = folder.owed()
+    done = None if planned is None or remaining is None else planned - remaining
     state: State = _state(manifest)
     if metrics is not None and not metrics.complete and state == "complete":
-        state, done = "interrupted", (metrics.n_planned or 0) - (metrics.n_owed or 0)
+        state = "interrupted"
+        done = (metrics.n_planned or 0) - (metrics.n_owed or 0)
     works = status is not None and status.works()
     # During a session and after a kill, only the status has figures.
     if status is not None and (works or done is None):
-        done, planned = status.done, status.planned
+        done = status.done
+        planned = status.planned
         rate = status.passed / status.judged if status.judged else None
-        shown = {"rate": rate, "n": status.judged, "cost_usd": status.cost_usd}
-        shown |= {"not_judged": status.outcomes.get("error", 0)}
+        figures = {"rate": rate, "n": status.judged, "cost_usd": status.cost_usd}
+        figures |= {"not_judged": status.outcomes.get("error", 0)}
     if status is not None and works:
         state = "stopping" if status.stopping else "running"
-        shown |= {"eta_s": status.eta_s, "limited_by": [*status.limited_by, *status.notices]}
+        figures |= {"eta_s": status.eta_s, "limited_by": [*status.limited_by, *status.notices]}
     tags = [str(manifest.get(key) or "") for key in ("backend", "variant")]
     return RunSummary(
         name=folder.name,
@@ -153,7 +156,7 @@ def summary(
         started_at=manifest.get("started_at"),
         line_at=line_at,
         revision=revision,
-        **shown,
+        **figures,
     )
 
 
@@ -183,10 +186,10 @@ def why_ended(manifest: Mapping[str, Any]) -> str:
 def stamp(path: Path) -> tuple[int, int] | None:
     """Return a file's modification time (ns) and size (bytes), or None if there is no such file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 T = TypeVar("T")
@@ -266,7 +269,8 @@ class Followed:
                 await self._look()
                 self.problem = ""
             except (HarnessError, OSError) as error:
-                self.behind, self.problem = False, str(error)
+                self.behind = False
+                self.problem = str(error)
                 self._lines = None
             self.ready.set()
             await asyncio.sleep(0 if self.behind else POLL_S)
@@ -347,10 +351,10 @@ def timeline(folder: RunFolder, index: AttemptIndex, session: int = -1) -> Timel
     ``session`` is its index. If there is no such session, the latest one is used.
     """
     sessions = list(folder.read_manifest().get("sessions") or [{}])
-    at = range(len(sessions))[session] if -len(sessions) <= session < len(sessions) else -1
+    place = range(len(sessions))[session] if -len(sessions) <= session < len(sessions) else -1
     ended_at = index.calls["ended_at"]
-    start = sessions[at].get("started_at") or 0.0
-    end = sessions[at].get("ended_at") or np.inf
+    start = sessions[place].get("started_at") or 0.0
+    end = sessions[place].get("ended_at") or np.inf
     rows = np.flatnonzero((ended_at >= start) & (ended_at <= end + 1))
     latency = index.calls["latency_s"][rows]
     slow = rows[np.argsort(-np.nan_to_num(latency, nan=-1.0), kind="stable")[:MOST_LISTED]]
@@ -360,7 +364,7 @@ def timeline(folder: RunFolder, index: AttemptIndex, session: int = -1) -> Timel
     return Timeline(
         run=folder.name,
         sessions=sessions,
-        session=at % len(sessions),
+        session=place % len(sessions),
         bins=_bins(index, rows) if len(rows) else None,
         slowest=list(index.read(ListedCall, slow, judged=False)),
         failed=list(index.read(ListedCall, failed, judged=False)),
@@ -369,8 +373,10 @@ def timeline(folder: RunFolder, index: AttemptIndex, session: int = -1) -> Timel
 
 
 def _bins(index: AttemptIndex, rows: NDArray[np.intp]) -> TimelineBins:
-    ended_at, table = index.calls["ended_at"][rows], index.attempts
-    start, end = float(np.floor(ended_at.min())), float(ended_at.max())
+    ended_at = index.calls["ended_at"][rows]
+    table = index.attempts
+    start = float(np.floor(ended_at.min()))
+    end = float(ended_at.max())
     fitting = (step for step in STEPS_S if (end - start) / step < MOST_BINS)
     step = float(next(fitting, (end - start) / MOST_BINS + 1))
     places = ((ended_at - start) // step).astype(np.intp)
@@ -401,29 +407,32 @@ def _of_samples(
     """Return by how much each attempt changes the numbers of passed and of judged samples."""
     table = index.attempts
     follows = np.append(False, (rows[1:] == rows[:-1] + 1) & ~table.sample_starts()[rows[1:]])
-    found = []
+    deltas = []
     for counts in (table.passed[rows] == 1, table.passed[rows] != NOT_JUDGED):
         before = np.append(False, counts[:-1]) & follows
-        found.append(counts.astype(np.int8) - before.astype(np.int8))
-    return found[0], found[1]
+        deltas.append(counts.astype(np.int8) - before.astype(np.int8))
+    return deltas[0], deltas[1]
 
 
 def _whole(values: NDArray[Any]) -> list[int]:
-    found: list[int] = values.astype(np.int64).tolist()
-    return found
+    numbers: list[int] = values.astype(np.int64).tolist()
+    return numbers
 
 
 def _quantiles(
     places: NDArray[np.intp], values: NDArray[Any], n: int
 ) -> tuple[list[float | None], list[float | None]]:
     """Return the medians and the 95th percentiles of the values in ``n`` bins."""
-    known = ~np.isnan(values)
-    places, values = places[known], values[known]
+    measured = ~np.isnan(values)
+    places = places[measured]
+    values = values[measured]
     order = np.lexsort((values, places))
     ends = np.searchsorted(places[order], np.arange(n + 1))
-    found: list[list[float | None]] = [[], []]
+    quantiles: list[list[float | None]] = [[], []]
     for bin_ in range(n):
-        own = values[order[ends[bin_] : ends[bin_ + 1]]]
-        for share, column in zip((0.5, 0.95), found, strict=True):
-            column.append(float(own[int(share * (len(own) - 1))]) if len(own) else None)
-    return found[0], found[1]
+        bin_values = values[order[ends[bin_] : ends[bin_ + 1]]]
+        for share, column in zip((0.5, 0.95), quantiles, strict=True):
+            column.append(
+                float(bin_values[int(share * (len(bin_values) - 1))]) if len(bin_values) else None
+            )
+    return quantiles[0], quantiles[1]

@@ -24,8 +24,7 @@ from harness.backends.openai import refuse_old_constraints
 from harness.errors import FatalCallError, HarnessError, TransientError
 from harness.plugin import Backend
 from harness.plugins.vllm.in_process import InProcessEngine
-from harness.plugins.vllm.model import LOADING, Protocol, VLLMModel, depth, features
-from harness.plugins.vllm.model_files import cached_hashes
+from harness.plugins.vllm.model import LOADING, Protocol, VLLMModel, cached_hashes, depth, features
 from harness.plugins.vllm.processes import errors_in, tail
 from harness.records import Decoding, Reply, Request
 
@@ -169,15 +168,16 @@ class VLLMEngineBackend(Backend):
             remedy = "pip install 'harness-instruct[vllm]', or use vllm_server (harness docs vllm)."
             raise FatalCallError("vLLM is not installed in this environment.", remedy)
         on_status(LOADING)
-        failed, renew = self._thread, self._servers.renew
+        failed = self._thread
+        renew = self._servers.renew
         found = await asyncio.to_thread(renew, self._lease, failed, self._launch)
         try:
             await found.loaded()
         except HarnessError as error:
             raise FatalCallError(error.message, error.remedy) from None
         except Exception as error:  # whatever vLLM raises for a model that cannot be loaded
-            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            raise self._failed(f"did not start ({said})") from None
+            message = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            raise self._failed(f"did not start ({message})") from None
         self._thread = found
 
     def _launch(self) -> EngineThread:
@@ -187,9 +187,9 @@ class VLLMEngineBackend(Backend):
         return EngineThread(InProcessEngine(self._model, self._log))
 
     def _failed(self, how: str) -> FatalCallError:
-        said = f"{how}. Its errors:\n{errors_in(tail(self._log))}\n"
+        problem = f"{how}. Its errors:\n{errors_in(tail(self._log))}\n"
         remedy = f"Its whole output is in {self._log}."
-        return FatalCallError(f"The vLLM engine of {self._model.name!r} {said}", remedy)
+        return FatalCallError(f"The vLLM engine of {self._model.name!r} {problem}", remedy)
 
     @override
     def check_decoding(self, name: str, decoding: Decoding) -> None:

@@ -17,7 +17,8 @@ from pathlib import Path
 def kill(pids: Iterable[int]) -> None:
     """Kill processes, the groups that they lead and, on Linux, their descendants."""
     leaders = list(pids)
-    doomed, children = [*leaders], _children() if leaders else {}
+    doomed = [*leaders]
+    children = _children() if leaders else {}
     for pid in doomed:
         doomed += children.get(pid, ())
     for pid in doomed:

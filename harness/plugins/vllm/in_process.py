@@ -34,7 +34,8 @@ from harness.records import DecodingConstraint, Message, Reply, Request, Usage
 STEP_S = 0.05  # between checks for new child processes; a kill -9 may leave the newest ones running
 PROMPTS_KEPT = 4096  # tokenised prompts to cache: an instance's samples follow each other
 # Keys in ``decoding.extra``, as in vLLM's HTTP protocol, that do not concern sampling.
-TEMPLATE, SPECIAL_TOKENS = "chat_template_kwargs", "add_special_tokens"
+TEMPLATE = "chat_template_kwargs"
+SPECIAL_TOKENS = "add_special_tokens"
 
 # Held while loading: engines loaded at the same time would mix their logs, and count each other's
 # memory as their own.
@@ -45,7 +46,8 @@ class InProcessEngine:
     """A vLLM engine in this process, usable once `load` has returned."""
 
     def __init__(self, model: VLLMModel, log: Path) -> None:
-        self._model, self._log = model, log
+        self._model = model
+        self._log = log
         self._guard = Guard()
         self._children: set[BaseProcess] = set()
         self._off = threading.Event()
@@ -69,7 +71,8 @@ class InProcessEngine:
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
         """Let the guard watch all processes that vLLM starts within the block."""
-        others, complete = set(multiprocessing.active_children()), threading.Event()
+        others = set(multiprocessing.active_children())
+        complete = threading.Event()
 
         def watch() -> None:
             last = False
@@ -113,8 +116,8 @@ class InProcessEngine:
         try:
             await self._llm.add_lora(self._lora)
         except Exception as error:  # whatever the engine's processes report
-            said = " ".join(str(error).split())[:300]
-            problem = f"vLLM cannot load the adapter {self._model.adapter}: {said}"
+            message = " ".join(str(error).split())[:300]
+            problem = f"vLLM cannot load the adapter {self._model.adapter}: {message}"
             remedy = (
                 "Check model.lora; an adapter of a higher rank needs model.engine.max_lora_rank."
             )
@@ -158,14 +161,17 @@ class InProcessEngine:
             parts = loglikelihoods.windows(plain(prefix), plain(text), request.window)
         else:
             parts = [loglikelihoods.encoded(*pair, encode) for pair in request.continuations]
-        found, usage = [], Usage()
+        likelihoods = []
+        usage = Usage()
         for number, (prompt, count) in enumerate(parts):
             output = await self._scored(request, prompt, count, f"{name}-{number}")
             places = zip(prompt[-count:], output.prompt_logprobs[-count:], strict=True)
             pairs = [_own_and_best(token, place) for token, place in places]
-            found.append(loglikelihoods.summed(pairs))
+            likelihoods.append(loglikelihoods.summed(pairs))
             usage += Usage(len(prompt), 1, output.num_cached_tokens or 0)
-        totals = [(sum(total for total, *_ in found), False)] if request.window else found
+        totals = (
+            [(sum(total for total, *_ in likelihoods), False)] if request.window else likelihoods
+        )
         return Reply(msgspec.json.encode(totals).decode(), "stop", usage, self._model.name)
 
     async def _scored(self, request: Request, prompt: Sequence[int], count: int, name: str) -> Any:
@@ -189,8 +195,8 @@ class InProcessEngine:
 
         last = None
         try:
-            if held := fields.get("structured_outputs"):
-                fields["structured_outputs"] = StructuredOutputsParams(**held)
+            if constraint := fields.get("structured_outputs"):
+                fields["structured_outputs"] = StructuredOutputsParams(**constraint)
             params = SamplingParams(**fields, output_kind=RequestOutputKind.FINAL_ONLY)
         except TypeError as error:  # an unknown field
             raise FatalCallError(f"vLLM: {error}.", "Check decoding.extra.") from None
@@ -211,20 +217,21 @@ class InProcessEngine:
         return last
 
     def _reply(self, output: Any, request: Request) -> Reply:
-        said, decoding = output.outputs[0], request.decoding
-        reason = bodies.finish(said.finish_reason)
-        text, thought = self._split(said.text)
+        completion = output.outputs[0]
+        decoding = request.decoding
+        reason = bodies.finish(completion.finish_reason)
+        text, thought = self._split(completion.text)
         usage = Usage(
             input_tokens=len(output.prompt_token_ids or ()),
-            output_tokens=len(said.token_ids),
+            output_tokens=len(completion.token_ids),
             cached_input_tokens=output.num_cached_tokens or 0,
         )
         logprobs = prompt = None
         if decoding.logprobs is not None:
-            logprobs = bodies.likeliest(map(_pairs, said.logprobs or ()))
+            logprobs = bodies.likeliest(map(_pairs, completion.logprobs or ()))
         if decoding.prompt_logprobs:  # the prompt's own token comes first
-            own = (_pairs(position)[:1] for position in output.prompt_logprobs or ())
-            prompt = tuple(next(bodies.tokens(pair), None) for pair in own)
+            prompt_tokens = (_pairs(position)[:1] for position in output.prompt_logprobs or ())
+            prompt = tuple(next(bodies.tokens(pair), None) for pair in prompt_tokens)
         name = self._model.name
         return Reply(
             text, reason, usage, name, reasoning=thought, logprobs=logprobs, prompt_logprobs=prompt
@@ -267,22 +274,23 @@ def sampling(request: Request, defaults: Mapping[str, Any], room: int) -> dict[s
     Raises:
         PromptTooLong: If ``room`` is less than the request's ``max_tokens``, or less than 1.
     """
-    decoding, wanted = request.decoding, request.decoding.max_tokens
-    if room < 1 or (wanted is not None and wanted > room):
-        answer = f"but the answer may need {wanted or 1}."
+    decoding = request.decoding
+    max_tokens = request.decoding.max_tokens
+    if room < 1 or (max_tokens is not None and max_tokens > room):
+        answer = f"but the answer may need {max_tokens or 1}."
         problem = f"The context has room for {max(room, 0)} tokens after this prompt, {answer}"
         remedy = "Lower decoding.max_tokens, or raise model.engine.max_model_len."
         raise PromptTooLong(problem, remedy)
-    given = {
+    settings = {
         "temperature": decoding.temperature,
         "top_p": decoding.top_p,
-        "max_tokens": wanted or min(room, defaults.get("max_tokens") or room),
+        "max_tokens": max_tokens or min(room, defaults.get("max_tokens") or room),
         "stop": list(decoding.stop) or None,
         "seed": request.seed,
         "logprobs": decoding.logprobs,
         "prompt_logprobs": 0 if decoding.prompt_logprobs else None,
     }
-    fields = dict(defaults) | {name: value for name, value in given.items() if value is not None}
+    fields = dict(defaults) | {name: value for name, value in settings.items() if value is not None}
     fields |= _of_sampling(decoding.extra)
     if isinstance(decoding.constraint, DecodingConstraint):
         fields["structured_outputs"] = bodies.vllm_constraint(decoding.constraint)
@@ -332,14 +340,14 @@ def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
 
 def _pairs(position: Any) -> list[tuple[str, float]]:
     """Return the tokens and log-probabilities at a position."""
-    return [(one.decoded_token, one.logprob) for one in (position or {}).values()]
+    return [(token.decoded_token, token.logprob) for token in (position or {}).values()]
 
 
 def _own_and_best(token: int, position: Any) -> tuple[float, float] | None:
     """Return the log-probabilities of a token and of the likeliest token at its position."""
     if not position:
         return None
-    return position[token].logprob, max(one.logprob for one in position.values())
+    return position[token].logprob, max(candidate.logprob for candidate in position.values())
 
 
 def _log_to(log: Path) -> dict[str, str]:

@@ -1,21 +1,27 @@
 """Code that the vLLM backends share: the model to load, and checks of the engine's arguments.
 
-Only arguments that may change answers are part of the cache key.
+Only arguments that may change answers are part of the cache key. A local model is identified by its
+files, so that replies from different weights are not confused: a fine-tuned checkpoint often keeps
+its folder name, size and date, and an edited checkpoint may differ in only a few places. Every file
+is therefore hashed completely. Gigabytes take seconds to minutes, so hashes of large files are
+cached until the file system reports a change.
 """
 
+import contextlib
 import hashlib
 import json
 import math
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from harness.errors import ConfigError
-from harness.plugins.vllm.model_files import Hashes, files_identity, model_identity, place
+from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.ports import (
     CONSTRAINTS,
     LOGLIKELIHOODS,
@@ -24,6 +30,108 @@ from harness.ports import (
     PARAMETERS,
     PROMPT_LOGPROBS,
 )
+
+LARGE_BYTES = 4_000_000  # file size above which hashes are cached
+READERS = 8  # maximum number of files read concurrently
+
+Known = dict[str, tuple[list[int], str]]  # for each path, the file's status (`_stat`) and hash
+
+
+class Hashes:
+    """The hashes of files, cached for large files in the file ``memory``, if any."""
+
+    def __init__(self, memory: Path | None = None) -> None:
+        self._memory = memory
+
+    def of(self, paths: Sequence[Path]) -> list[str]:
+        """Return the SHA-256 hashes (hex digits) of files, in the order of ``paths``.
+
+        Raises:
+            OSError: If a file cannot be read.
+        """
+        cached = self._cached()
+        stats = {str(path): _stat(path) for path in paths}
+        hashes = {path: entry for path, entry in cached.items() if entry[0] == stats.get(path)}
+        missing = [path for path in stats if path not in hashes]
+        with ThreadPoolExecutor(READERS) as readers:
+            for path, digest in zip(missing, readers.map(_sha256, missing), strict=True):
+                # A file that changes while it is hashed will not match its entry next time.
+                hashes[path] = stats[path], digest
+        large = {path: hashes[path] for path in missing if stats[path][2] > LARGE_BYTES}
+        if large and self._memory:
+            self._save(self._memory, {**cached, **large})
+        return [hashes[str(path)][1] for path in paths]
+
+    def _cached(self) -> Known:
+        with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            if self._memory:
+                return msgspec.json.decode(self._memory.read_bytes(), type=Known)
+        return {}
+
+    def _save(self, memory: Path, hashes: Known) -> None:
+        # A cache that cannot be written is no error.
+        with contextlib.suppress(OSError, UnicodeEncodeError):
+            memory.parent.mkdir(parents=True, exist_ok=True)
+            temporary = memory.with_name(f".{memory.name}.{os.getpid()}")
+            temporary.write_bytes(msgspec.json.encode(hashes))
+            temporary.replace(memory)
+
+
+def cached_hashes(cache_dir: Path) -> Hashes:
+    """Return the hashes that a file in the folder of caches keeps."""
+    return Hashes(cache_dir / "model_files.json")
+
+
+def model_identity(name: str, hashes: Hashes) -> str:
+    """Return the identity of a model: a hash of its files, or its name on the hub."""
+    folder = place(name)
+    return files_identity(folder, hashes) if isinstance(folder, Path) else folder
+
+
+def files_identity(place: Path, hashes: Hashes) -> str:
+    """Return a hash of a file, or of the files directly in a folder and their names.
+
+    Raises:
+        DataInvalid: If a file cannot be read.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    try:
+        within = place.iterdir() if place.is_dir() else [place]
+        files = sorted(path for path in within if path.is_file())
+        for path, digest_of_file in zip(files, hashes.of(files), strict=True):
+            name = os.fsencode(path.name) if place.is_dir() else b""
+            digest.update(name + b"\0" + digest_of_file.encode())
+    except OSError as error:
+        problem = f"Cannot read the model from {place}: {error.strerror}."
+        raise DataInvalid(problem, "Fix its permissions.") from None
+    return f"files:{digest.hexdigest()}"
+
+
+def place(name: str) -> Path | str:
+    """Return the folder of a local model, or the name itself for a model on the hub.
+
+    Raises:
+        DataMissing: If the name is a path, but there is no such folder.
+    """
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder.resolve()
+    if name.startswith(("/", "./", "../", "~")):
+        remedy = "Check model.path (or model.name) in the run file."
+        raise DataMissing(f"There is no model folder {name}.", remedy)
+    return name
+
+
+def _stat(path: Path) -> list[int]:
+    """Return a file's device, inode, size, mtime and ctime (ns). Programs cannot set the ctime."""
+    stat = path.stat()
+    return [stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
+
+
+def _sha256(path: str) -> str:
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
 
 LOADING = "starting; loading a large model takes minutes"
 
@@ -43,7 +151,7 @@ _ARGUMENTS = msgspec.yaml.decode(
 
 def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
     """Check engine arguments, and return them under vLLM's names, without null values."""
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for key, value in engine.items():
         name = key.removeprefix("--").replace("-", "_")
         if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
@@ -56,12 +164,12 @@ def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
             remedy = f"Set {ours}." if ours else "Remove it."
             raise ConfigError(f"model.engine: {name} is set by the harness.", remedy)
         if value is not None:
-            found[name] = value
+            arguments[name] = value
     for name in _ARGUMENTS.parallel:
-        size = found.get(name, 1)
+        size = arguments.get(name, 1)
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise ConfigError(f"model.engine: {name} must be 1 or more.")
-    return found
+    return arguments
 
 
 def flags(engine: Mapping[str, Any]) -> list[str]:
@@ -73,13 +181,14 @@ def flags(engine: Mapping[str, Any]) -> list[str]:
         words.append(("--no-" if value is False else "--") + name.replace("_", "-"))
         if not isinstance(value, bool):
             values = value if isinstance(value, list | tuple) else [value]
-            words += [json.dumps(one) if isinstance(one, dict) else str(one) for one in values]
+            words += [json.dumps(item) if isinstance(item, dict) else str(item) for item in values]
     return words
 
 
 def depth(engine: Mapping[str, Any]) -> int:
     """Return how many calls to keep in flight: 125% of the replicas' batch sizes."""
-    seats, ranks = engine.get("max_num_seqs", 256), engine.get("data_parallel_size", 1)
+    seats = engine.get("max_num_seqs", 256)
+    ranks = engine.get("data_parallel_size", 1)
     return math.ceil(1.25 * seats * ranks) if isinstance(seats, int) else 320
 
 
@@ -88,8 +197,8 @@ Protocol = Literal["chat", "completions"]  # turns for the model's chat template
 
 def features(protocol: Protocol) -> frozenset[str]:
     """Return the features of a backend that runs a model with a protocol."""
-    taken = PARAMETERS | CONSTRAINTS | {LOGPROBS, PROMPT_LOGPROBS, OWN_DRAWS, "free"}
-    return taken | {"conversation" if protocol == "chat" else LOGLIKELIHOODS}
+    parameters = PARAMETERS | CONSTRAINTS | {LOGPROBS, PROMPT_LOGPROBS, OWN_DRAWS, "free"}
+    return parameters | {"conversation" if protocol == "chat" else LOGLIKELIHOODS}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from harness.plugins.vllm.guard import kill
 
 GRACE_S = 10.0  # between asking a server to end and killing it
 PAUSE_S = 0.02
-TAIL_BYTES, TAIL_LINES = 20_000, 100
+TAIL_BYTES = 20_000
+TAIL_LINES = 100
 MANY_FILES = 65_536  # number of open files to assume where the system sets no limit
 
 ERROR = re.compile(r"(?:^|^\S+: |[\])] )(?P<said>(?:[\w.]*(?:Error|Exception): |error: ).+)")
@@ -57,7 +58,8 @@ class ServerProcess:
     def __init__(
         self, command: Sequence[str], log: Path, grace_s: float = GRACE_S, url: str = ""
     ) -> None:
-        self.log, self.url = log, url
+        self.log = log
+        self.url = url
         self._grace_s = grace_s
         try:
             log.parent.mkdir(parents=True, exist_ok=True)
@@ -106,10 +108,10 @@ def tail(log: Path, begins: int = 0) -> str:
     try:
         with log.open("rb") as file:
             file.seek(max(begins, file.seek(0, os.SEEK_END) - TAIL_BYTES))
-            said = file.read().decode(errors="replace")
+            text = file.read().decode(errors="replace")
     except OSError:
         return ""
-    return "\n".join([line for line in said.splitlines() if line.strip()][-TAIL_LINES:])
+    return "\n".join([line for line in text.splitlines() if line.strip()][-TAIL_LINES:])
 
 
 def errors_in(log: str) -> str:

@@ -40,8 +40,15 @@ from harness.config.settings import variable, visible_gpus
 from harness.errors import ConfigError, FatalCallError, TransientError
 from harness.plugin import Backend, CheckupFinding
 from harness.plugins.completions.backend import OpenAICompletionsBackend
-from harness.plugins.vllm.model import LOADING, Protocol, VLLMModel, depth, features, flags
-from harness.plugins.vllm.model_files import cached_hashes
+from harness.plugins.vllm.model import (
+    LOADING,
+    Protocol,
+    VLLMModel,
+    cached_hashes,
+    depth,
+    features,
+    flags,
+)
 from harness.plugins.vllm.processes import ServerProcess, errors_in, free_port, open_files
 from harness.records import Decoding, Reply, Request
 
@@ -50,7 +57,8 @@ if TYPE_CHECKING:
 
 
 COMMAND = "HARNESS_VLLM_COMMAND"  # starts a server; if empty, the installed vLLM is used
-START_S, RESTARTS = 1800.0, 3
+START_S = 1800.0
+RESTARTS = 3
 STEP_S, LONGEST_STEP_S = 0.2, 2.0  # between checks whether a server has started: at first, at most
 PATIENCE_S = 10.0  # time limit of a health check: an engine in a long step answers late
 ENTRY_POINT = ("-m", "vllm.entrypoints.openai.api_server")
@@ -114,8 +122,10 @@ class VLLMServerBackend(Backend):
         connections = open_files() // 2  # the other half is for everything else
         self.features = features(protocol)
         self.preferred_concurrency = min(depth({}), connections)
-        self._model, self._log = model, logs / "vllm-0.log"
-        self._start_s, self._restarts = start_s, restarts
+        self._model = model
+        self._log = logs / "vllm-0.log"
+        self._start_s = start_s
+        self._restarts = restarts
         self._gpus = ",".join([gpus] if isinstance(gpus, str) else gpus or [])
         self._key = secret(api_key_env) if api_key_env else ""
         self._connect = partial(
@@ -186,7 +196,8 @@ class VLLMServerBackend(Backend):
             try:
                 if await self._comes_up(server):
                     return server
-                log, joined = server.last_words(), self._starts == before
+                log = server.last_words()
+                joined = self._starts == before
                 # Try again only if another run started it, or another program took its port.
                 if not joined and "address already in use" not in log.lower():
                     raise self._cannot("did not start", log)
@@ -209,7 +220,8 @@ class VLLMServerBackend(Backend):
         environment = ["env", "-u", "VLLM_API_KEY"]
         environment += [f"CUDA_VISIBLE_DEVICES={self._gpus}"] if self._gpus else []
         port = free_port()
-        command, url = self._command(port), f"http://127.0.0.1:{port}/v1"
+        command = self._command(port)
+        url = f"http://127.0.0.1:{port}/v1"
         return ServerProcess([*environment, *program, *command], self._log, url=url)
 
     def _command(self, port: int) -> list[str]:
@@ -223,7 +235,8 @@ class VLLMServerBackend(Backend):
 
     async def _comes_up(self, server: ServerProcess) -> bool:
         """Wait for a server to serve the model. Return False if it ends or takes too long."""
-        end, step = time.monotonic() + self._start_s, STEP_S
+        end = time.monotonic() + self._start_s
+        step = STEP_S
         while not server.ended() and time.monotonic() < end:
             if await healthy(server.url) and await serves(server.url, self._model):
                 return True
@@ -232,11 +245,11 @@ class VLLMServerBackend(Backend):
         return False
 
     def _cannot(self, how: str, log: str) -> FatalCallError:
-        said = f"{how}. Its errors:\n{errors_in(log)}\n"
+        problem = f"{how}. Its errors:\n{errors_in(log)}\n"
         remedy = (
             f"Check model.path, model.lora and model.engine. Its whole output is in {self._log}."
         )
-        return FatalCallError(f"The vLLM server of {self._model!r} {said}", remedy)
+        return FatalCallError(f"The vLLM server of {self._model!r} {problem}", remedy)
 
     @override
     def check_decoding(self, name: str, decoding: Decoding) -> None:
@@ -318,7 +331,7 @@ async def serves(url: str, model: str, key: str = "") -> bool:
     if answer is not None and answer.status_code in (401, 403):
         raise FatalCallError(f"{url} answered {answer.status_code}.", KEY_REMEDY)
     try:
-        listed = [one["id"] for one in answer.json()["data"]] if answer is not None else []
+        listed = [served["id"] for served in answer.json()["data"]] if answer is not None else []
     except (ValueError, LookupError, TypeError):
         return False
     names = [name for name in listed if isinstance(name, str)]
@@ -392,8 +405,10 @@ def _gpus() -> Iterator[CheckupFinding]:
             query, capture_output=True, text=True, check=True, timeout=DRIVER_SECONDS
         )
     except (OSError, subprocess.SubprocessError) as error:
-        said = " ".join((getattr(error, "stderr", "") or str(error)).split())[:200]
-        yield CheckupFinding("lack", "GPUs", f"nvidia-smi fails: {said}", "Check NVIDIA's driver.")
+        message = " ".join((getattr(error, "stderr", "") or str(error)).split())[:200]
+        yield CheckupFinding(
+            "lack", "GPUs", f"nvidia-smi fails: {message}", "Check NVIDIA's driver."
+        )
         return
     for line in ended.stdout.splitlines():
         number, name, total, free = ([part.strip() for part in line.split(",")] + [""] * 4)[:4]

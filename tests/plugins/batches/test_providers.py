@@ -26,7 +26,7 @@ from harness.plugins.responses.backend import OpenAIResponsesBackend
 from harness.records import Decoding, Message, Origin, Reply, Request
 from tests.backends.answering import answering, transient
 
-Batches = HttpBatchProvider[Any]
+Batches = HttpBatchProvider[Any, Any]
 FROM_FILES = ["openai", "azure", "groq", "mistral", "together", "gemini"]
 LIMITS: dict[str, Any] = {"concurrency": 1, "timeout_s": 5.0}
 

@@ -18,9 +18,9 @@ from harness.plugins.comparisons.cross_table import (
     TableRow,
     cross_table,
 )
+from harness.plugins.comparisons.table_figures import MILLISECONDS, TOKENS
 from harness.ports import PaperTable, TableFigure
 from harness.records import Attempt, Score
-from harness.store.calls import MILLISECONDS, TOKENS
 from tests.analysis.conftest import Make
 from tests.analysis.test_pass_at_k import FOUR, LAST
 from tests.analysis.test_pass_at_k import run as run_of

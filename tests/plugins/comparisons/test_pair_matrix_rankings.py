@@ -9,10 +9,10 @@ from harness.plugins.comparisons.pair_matrix import (
     SATISFIED,
     InducedRankings,
     JudgedTables,
+    Tau,
     induced_rankings,
     pair_matrix,
 )
-from harness.plugins.comparisons.rank_correlation import Tau
 from tests.analysis.conftest import Make, TableOf
 from tests.analysis.test_pass_at_k import FOUR, LAST, run
 from tests.analysis.variants import variant

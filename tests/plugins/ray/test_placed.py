@@ -10,7 +10,7 @@ import pytest
 
 from harness.backends import OwnedServers
 from harness.config.sections import PlacementSection
-from harness.engine.clusters import cluster
+from harness.engine.infrastructure import cluster
 from harness.errors import ConfigError, ExtraMissing
 from harness.plugin_loader import kind
 from harness.plugins.ray.copy_actor import CopySpec

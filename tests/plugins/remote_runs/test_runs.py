@@ -12,8 +12,7 @@ from harness.engine.executor import execute
 from harness.engine.preparation import prepare
 from harness.errors import DataMissing, RunConflict, StoreFailed
 from harness.plugins.judging.references import Label, keep_labels
-from harness.plugins.remote_runs.object_store import RemoteRuns
-from harness.plugins.remote_runs.verb import synchronise
+from harness.plugins.remote_runs.object_store import RemoteRuns, synchronise
 from harness.store.file_states import sealed
 from harness.store.run_folder import RunFolder
 

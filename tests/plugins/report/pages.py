@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.analysis.comparable import Variant
-from harness.analysis.failures import read_failures
 from harness.analysis.run_comparison import RunComparison
 from harness.analysis.summary import latencies
+from harness.plugins.report.failure_reasons import read_failures
 from harness.plugins.report.figure import Figure
 from harness.plugins.report.page import ReportPage, write_page
 from harness.plugins.report.runs import Reported, ReportedRun

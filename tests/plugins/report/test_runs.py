@@ -7,16 +7,18 @@ from msgspec.structs import replace as replaced
 from harness.analysis.metrics import ReferenceScore, to_json
 from harness.analysis.run_comparison import ComparisonOptions
 from harness.analysis.summary import measure
-from harness.plugins.report.runs import Reported, references, report_on, shortened
+from harness.plugins.report.runs import Reported, references, report_on, sample_seconds, shortened
 from harness.report.comparison import captions
 from harness.report.table import Table
 from harness.store.attempt_lines import AttemptLines
 from harness.store.files import write_json, write_whole
 from harness.store.index import AttemptIndex
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.run_folder import RunFolder
 from tests.conftest import run_file
 from tests.plugins.report.pages import compared, reported_run
 from tests.report.attempts import attempt
+from tests.store.test_index import attempt as stored_attempt
 
 
 def texts(table: Table | None) -> list[list[str]]:
@@ -103,3 +105,19 @@ def test_runs_and_their_comparison_lose_it(tmp_path: Path) -> None:
     assert (short.comparison.baseline, short.comparison.others[0].run) == ("zero", "four")
     alone = Reported(runs[:1])
     assert shortened(alone) is alone
+
+
+def test_a_sample_takes_the_calls_of_its_rounds(tmp_path: Path) -> None:
+    told = [
+        ("a", 1, {"latency_s": 1.0, "cached": True}),
+        ("a", 2, {"latency_s": 2.0}),
+        ("b", 1, {"latency_s": 4.0}),
+        ("c", 1, {"latency_s": 8.0}),
+        ("c", 2, {"outcome": "error"}),
+    ]
+    path = tmp_path / "attempts.jsonl"
+    with JsonLinesWriter(path) as writer:
+        for name, round_, fields in told:
+            writer.append(replaced(stored_attempt(name, 0, round_), **fields))
+    assert sorted(sample_seconds(AttemptIndex(path))) == [3.0, 4.0]
+    assert list(sample_seconds(AttemptIndex(tmp_path / "none"))) == []

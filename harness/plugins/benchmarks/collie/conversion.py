@@ -78,7 +78,8 @@ def read_pickle(path: Path) -> Any:
 
 def write_instances(dill: Path) -> Iterator[bytes]:
     """Yield the lines of ``collie/instances.jsonl``, made from COLLIE's official file."""
-    groups, name = read_pickle(dill), "its groups"
+    groups = read_pickle(dill)
+    name = "its groups"
     try:
         for group, members in groups.items():
             source, _, number = group.partition("_")
@@ -144,8 +145,8 @@ def write_generations(log: Path) -> Iterator[bytes]:
             if name == "texts" or name.endswith("_round_text")
         ]
         for prompt, *pairs in zip(prompts, *rounds, strict=True):
-            said = [{"text": text, "feedback": feedback} for text, feedback in pairs]
-            yield json_line({"prompt": prompt, "rounds": said})
+            answers = [{"text": text, "feedback": feedback} for text, feedback in pairs]
+            yield json_line({"prompt": prompt, "rounds": answers})
     except OSError as error:
         raise cannot_read(log, error) from None
     except (msgspec.MsgspecError, LookupError, ValueError, RecursionError) as error:

@@ -59,8 +59,8 @@ class Paraphraser:
             return text, Rewriting(kind, False, error=f"{type(error).__name__}: {error}")
         reply = call.reply
         rewritten = reply.text.strip()
-        wanted = [value for value in self._task.must_keep(instance) or () if keeps(text, [value])]
-        used = bool(rewritten) and reply.finish_reason == "stop" and keeps(rewritten, wanted)
+        values = [value for value in self._task.must_keep(instance) or () if keeps(text, [value])]
+        used = bool(rewritten) and reply.finish_reason == "stop" and keeps(rewritten, values)
         cost = self._bound.model.cost(reply)
         rewriting = Rewriting(kind, used, call.id, reply.usage, cost, call.cached)
         return rewritten if used else text, rewriting

@@ -29,9 +29,9 @@ from harness.plugins.benchmarks.collie.constraints.check import (
     UnicodeSplitter,
     check,
     fingerprints,
+    read,
     splitter,
 )
-from harness.plugins.benchmarks.collie.constraints.feasible import read
 from harness.plugins.benchmarks.collie.constraints.grammar import (
     LEVELS,
     Level,
@@ -123,7 +123,8 @@ class CollieTask(Task[CollieItem]):
         *,
         data: DataFolder,
     ) -> None:
-        self.dataset, self._unique_prompts = dataset, unique_prompts
+        self.dataset = dataset
+        self._unique_prompts = unique_prompts
         self.path = BUILTIN if dataset == "builtin" else data.file({"v1": V1}.get(dataset, dataset))
         self._nltk_data = data.root / "nltk_data"
         self._word_list = data.file(word_list) if word_list else None
@@ -135,36 +136,36 @@ class CollieTask(Task[CollieItem]):
         for item in read_items(self.path) if self._unique_prompts else ():
             sources.setdefault(item.prompt, set()).add(item.source)
         for item in read_items(self.path):
-            found = sources.pop(item.prompt, None) if self._unique_prompts else {item.source}
-            if found:
-                source = item.source if len(found) == 1 else "several"
+            origins = sources.pop(item.prompt, None) if self._unique_prompts else {item.source}
+            if origins:
+                source = item.source if len(origins) == 1 else "several"
                 groups = {"structure": item.structure, "source": source}
                 yield Instance(id=item.id, data=item, groups=groups)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the data set's and splitter's names, and hashes of what scores depend on."""
-        found = {
+        fields = {
             "dataset": self.dataset,
             "dataset_sha256": sha256(self.path),
             "splitter": splitter(self._nltk_data).name,
         }
         for item in read_items(self.path):
             measures = fingerprints(item.specification)
-            found |= {f"measure_sha256/{name}": digest for name, digest in measures}
+            fields |= {f"measure_sha256/{name}": digest for name, digest in measures}
         if self._word_list:
             # The suffix prevents resuming older runs, in which the list decided what passes.
-            found["word_list_sha256"] = f"{sha256(self._word_list)}, not required"
-        return found
+            fields["word_list_sha256"] = f"{sha256(self._word_list)}, not required"
+        return fields
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return one user message, with shots in the form of the published one-shot prompts."""
-        shown = []
+        examples = []
         for shot in shots:
             if shot.data.example is None:
-                said = f"{shot.id!r} has no example and cannot be a shot."
-                raise ConfigError(said, "Give it an 'example'.")
-            shown.append(f"{shot.data.prompt}\n{shot.data.example}\n\n")
-        return (Message("user", "".join((*shown, instance.data.prompt))),)
+                problem = f"{shot.id!r} has no example and cannot be a shot."
+                raise ConfigError(problem, "Give it an 'example'.")
+            examples.append(f"{shot.data.prompt}\n{shot.data.example}\n\n")
+        return (Message("user", "".join((*examples, instance.data.prompt))),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Return ``constraints``, the verdict, and ``word`` if a word list applies."""
@@ -197,10 +198,11 @@ class CollieTask(Task[CollieItem]):
     @override
     def describe(self) -> Iterator[DataTable]:
         """Yield tables of the instances and of the lengths of examples."""
-        counts, prompts = defaultdict[str, Counter[str]](Counter), defaultdict[str, set[str]](set)
+        counts = defaultdict[str, Counter[str]](Counter)
+        prompts = defaultdict[str, set[str]](set)
         lengths = defaultdict[tuple[Level, Unit], list[float]](list)
         units = splitter(self._nltk_data)
-        for item in (one.data for one in self.instances()):
+        for item in (instance.data for instance in self.instances()):
             counts[item.structure][item.source] += 1
             prompts[item.structure].add(item.prompt)
             if item.example is not None:
@@ -211,8 +213,13 @@ class CollieTask(Task[CollieItem]):
         yield DataTable(
             ("structure", *sources, "instances", "prompts"),
             [
-                (name, *(own[source] for source in sources), own.total(), len(prompts[name]))
-                for name, own in sorted(counts.items())
+                (
+                    name,
+                    *(by_source[source] for source in sources),
+                    by_source.total(),
+                    len(prompts[name]),
+                )
+                for name, by_source in sorted(counts.items())
             ],
             f"{_PAPER}, figures 2a and 9",
         )
@@ -253,7 +260,9 @@ def _item(raw: Row, where: str) -> CollieItem:
         raise DataInvalid(f"{where}: 'level' is missing.", remedy)
     form: dict[str, Any] = {key: raw[key] for key in ("constraint", "targets") if key in raw}
     specification = read({**form, "level": level}, where)
-    prompt, structure, source = row.prompt or instruction(specification), row.structure, row.source
+    prompt = row.prompt or instruction(specification)
+    structure = row.structure
+    source = row.source
     names = structure or "own", source or "own"
     return CollieItem(row.id, specification, prompt, row.example, *names)
 

@@ -49,11 +49,13 @@ Errors = Iterator[Any]
 class Clock(threading.local):
     """The deadline (CPU time of this thread), and how many nested references are being followed."""
 
-    ends, inside = 0.0, 0
+    ends = 0.0
+    inside = 0
 
     def start(self, seconds: float) -> None:
         """Start a validation that may take ``seconds`` of CPU time."""
-        self.ends, self.inside = time.thread_time() + seconds, 0
+        self.ends = time.thread_time() + seconds
+        self.inside = 0
 
     def check(self) -> None:
         """Raise Undecided if the deadline has passed."""
@@ -93,56 +95,58 @@ def bounded(kind: Any, *, paper: bool = False) -> Any:
         finally:  # even if the engine stops at the first error
             CLOCK.inside -= 1
 
-    def pattern(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
-        if validator.is_type(instance, "string") and not _search(asked, instance):
+    def pattern(validator: Any, argument: Any, instance: Any, schema: Any) -> Errors:
+        if validator.is_type(instance, "string") and not _search(argument, instance):
             yield Error("")
 
     def pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Errors:
-        for asked, subschema in patterns.items() if validator.is_type(instance, "object") else ():
+        for argument, subschema in (
+            patterns.items() if validator.is_type(instance, "object") else ()
+        ):
             for key, value in instance.items():
-                if _search(asked, key):
-                    yield from validator.descend(value, subschema, path=key, schema_path=asked)
+                if _search(argument, key):
+                    yield from validator.descend(value, subschema, path=key, schema_path=argument)
 
-    def additional_properties(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
+    def additional_properties(validator: Any, argument: Any, instance: Any, schema: Any) -> Errors:
         if not validator.is_type(instance, "object"):
             return
         patterns = "|".join(schema.get("patternProperties", ()))
         unnamed = [key for key in instance if key not in schema.get("properties", {})]
         extras = [key for key in unnamed if not (patterns and _search(patterns, key))]
-        if validator.is_type(asked, "object"):
+        if validator.is_type(argument, "object"):
             for extra in extras:
-                yield from validator.descend(instance[extra], asked, path=extra)
-        elif not asked and extras:
+                yield from validator.descend(instance[extra], argument, path=extra)
+        elif not argument and extras:
             yield Error("", instance=extras)
 
-    def unevaluated_properties(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
+    def unevaluated_properties(validator: Any, argument: Any, instance: Any, schema: Any) -> Errors:
         # The original then searches for the same patterns, without a time limit.
         if validator.is_type(instance, "object"):
             for _, part in schemas.parts(validator._resolver.lookup("#").contents):
                 patterns = part.get("patternProperties")
-                for wanted in patterns if isinstance(patterns, dict) else ():
-                    any(_search(wanted, key) for key in instance)
-        yield from original["unevaluatedProperties"](validator, asked, instance, schema) or ()
+                for name in patterns if isinstance(patterns, dict) else ():
+                    any(_search(name, key) for key in instance)
+        yield from original["unevaluatedProperties"](validator, argument, instance, schema) or ()
 
-    def unique_items(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
-        if asked and validator.is_type(instance, "array") and len(instance) > MOST_UNLIKE:
+    def unique_items(validator: Any, argument: Any, instance: Any, schema: Any) -> Errors:
+        if argument and validator.is_type(instance, "array") and len(instance) > MOST_UNLIKE:
             try:
                 sorted(instance)
             except TypeError:
                 raise Undecided(f"More than {MOST_UNLIKE:,} unlike items are in a list.") from None
-        yield from original["uniqueItems"](validator, asked, instance, schema) or ()
+        yield from original["uniqueItems"](validator, argument, instance, schema) or ()
 
-    def multiple_of(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
+    def multiple_of(validator: Any, argument: Any, instance: Any, schema: Any) -> Errors:
         try:
-            yield from original["multipleOf"](validator, asked, instance, schema) or ()
+            yield from original["multipleOf"](validator, argument, instance, schema) or ()
         except (OverflowError, ValueError):
             # The original fails for infinite numbers (json.loads reads 1e999 as one) and for
             # integers too large for a float.
-            if isinstance(instance, float) or Fraction(instance) % Fraction(asked):
+            if isinstance(instance, float) or Fraction(instance) % Fraction(argument):
                 yield Error("")
 
-    def required(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
-        for member in asked if validator.is_type(instance, "object") else ():
+    def required(validator: Any, argument: Any, instance: Any, schema: Any) -> Errors:
+        for member in argument if validator.is_type(instance, "object") else ():
             if member not in instance:
                 yield Error("", validator_value=member)
 
@@ -153,7 +157,7 @@ def bounded(kind: Any, *, paper: bool = False) -> Any:
             raise Undecided(f"The format {name!r} is not checked in {len(instance):,} characters.")
         yield from original["format"](validator, name, instance, schema) or ()
 
-    def foreign(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
+    def foreign(validator: Any, argument: Any, instance: Any, schema: Any) -> Errors:
         raise Undecided("A part of the schema names a draft with keywords beyond draft 7.")
 
     replaced = {
@@ -169,8 +173,12 @@ def bounded(kind: Any, *, paper: bool = False) -> Any:
     if paper:
         words = "$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"
         replaced |= dict.fromkeys(words, foreign) | {"multipleOf": multiple_of}
-    made = validators.extend(kind, {word: replaced[word] for word in replaced if word in original})
-    descended, evolved, iterated = made.descend, made.evolve, made.iter_errors
+    bounded_class = validators.extend(
+        kind, {word: replaced[word] for word in replaced if word in original}
+    )
+    descended = bounded_class.descend
+    evolved = bounded_class.evolve
+    iterated = bounded_class.iter_errors
 
     def descend(
         validator: Any, instance: Any, schema: Any, path: Any = None, **more: Any
@@ -185,22 +193,24 @@ def bounded(kind: Any, *, paper: bool = False) -> Any:
         return iter([error])
 
     def evolve(validator: Any, **changes: Any) -> Any:
-        found = evolved(validator, **changes)
-        if type(found) is made:
-            return found
-        return bounded(found.__class__, paper=paper)(  # a subschema with its own $schema
-            found.schema,
-            format_checker=found.format_checker,
-            registry=found._registry,
-            _resolver=found._resolver,
+        subvalidator = evolved(validator, **changes)
+        if type(subvalidator) is bounded_class:
+            return subvalidator
+        return bounded(subvalidator.__class__, paper=paper)(  # a subschema with its own $schema
+            subvalidator.schema,
+            format_checker=subvalidator.format_checker,
+            registry=subvalidator._registry,
+            _resolver=subvalidator._resolver,
         )
 
     def iter_errors(validator: Any, instance: Any, *schema: Any) -> Errors:
         CLOCK.check()  # for keywords that do not descend: contains, not, if
         return iterated(validator, instance, *schema)  # type: ignore[no-any-return]
 
-    made.descend, made.evolve, made.iter_errors = descend, evolve, iter_errors
-    return made
+    bounded_class.descend = descend
+    bounded_class.evolve = evolve
+    bounded_class.iter_errors = iter_errors
+    return bounded_class
 
 
 def _search(pattern: str, text: str) -> bool:
@@ -220,16 +230,16 @@ def _regular(pattern: str) -> Any:
     if parts(pattern) > MOST_PARTS:
         raise Undecided(f"The pattern {pattern[:60]!r} takes too much memory.")
     escaped = {"{": r"\{", "[": "[\\"}  # [:alpha:] becomes [\:alpha:]
-    plain = _FOREIGN.sub(lambda found: escaped.get(found[0], found[0]), pattern)
+    plain = _FOREIGN.sub(lambda match: escaped.get(match[0], match[0]), pattern)
     return regex.compile(plain, regex.VERSION0)
 
 
 def _path_referred(reference: str, target: Any, schema: Any) -> tuple[str | int, ...] | None:
     """Return the path to a reference's target, or None if it is outside the schema."""
-    found = resolve(reference[1:], schema) if reference.startswith("#") else None
-    if found and found[1] is target:
-        return found[0]
-    return next((path for path, one in schemas.parts(schema) if one is target), None)
+    resolved = resolve(reference[1:], schema) if reference.startswith("#") else None
+    if resolved and resolved[1] is target:
+        return resolved[0]
+    return next((path for path, subschema in schemas.parts(schema) if subschema is target), None)
 
 
 _FOREIGN = re.compile(r"\\N\{[^}]*\}|\\.|\[(?=:)|\{(?!\d*,?\d*\})", re.DOTALL)
@@ -240,7 +250,8 @@ class PaperValidator:
     """A compiled schema, not checked against its meta-schema, as in the authors' code."""
 
     def __init__(self, schema: Any, seconds: float = MOST_SECONDS) -> None:
-        self.schema, self._seconds = schema, seconds
+        self.schema = schema
+        self._seconds = seconds
         self._values = schemas.check_schema(schema)
         self._targets: dict[tuple[str, int], tuple[str | int, ...] | None] = {}
         try:  # the registry contains only the drafts: nothing is fetched
@@ -269,7 +280,9 @@ class PaperValidator:
         schemas.check_work(self._values, value, MOST_WORK)
         CLOCK.start(self._seconds)
         try:
-            return tuple(self.violation(one) for one in self._engine.iter_errors(value))
+            return tuple(
+                self.violation(engine_error) for engine_error in self._engine.iter_errors(value)
+            )
         except Endless as error:
             raise Undecided(error.message) from None
         except Undecided:

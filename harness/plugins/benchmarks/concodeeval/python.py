@@ -73,19 +73,24 @@ class _Classes:
         self.written: list[str] = []
         self._names = set(TAKEN)
 
-    def add(self, schema: Schema, at: str, name: str) -> None:
-        properties, required = schema["properties"], schema.get("required")
-        wanted = [each for each in properties if each in (required or ())]
-        said = {"type", "properties", "additionalProperties"}
-        said |= {"required"} if wanted and required == wanted else set()
-        extra = {key: value for key, value in schema.items() if key not in said}
-        lines, config = [], []
-        additional, place = schema.get("additionalProperties"), pointer(at, "additionalProperties")
+    def add(self, schema: Schema, path: str, name: str) -> None:
+        properties = schema["properties"]
+        required = schema.get("required")
+        required_here = [
+            property_name for property_name in properties if property_name in (required or ())
+        ]
+        expressed = {"type", "properties", "additionalProperties"}
+        expressed |= {"required"} if required_here and required == required_here else set()
+        extra = {key: value for key, value in schema.items() if key not in expressed}
+        lines = []
+        config = []
+        additional = schema.get("additionalProperties")
+        place = pointer(path, "additionalProperties")
         if additional is not None:
             argument = f'extra="{EXTRA[additional is not False]}"'
             config.append(marked(argument, place) if isinstance(additional, bool) else argument)
         if extra:
-            config.append(self._extra(extra, at))
+            config.append(self._extra(extra, path))
         if config:
             lines.append(f"    model_config = ConfigDict({', '.join(config)})")
         if isinstance(additional, dict):
@@ -94,82 +99,90 @@ class _Classes:
         if lines and properties:
             lines.append("")
         used: set[str] = set()
-        for each, inner in properties.items():
-            word = own = _identifier(each, used)
-            first = [f"alias={_literal(each)}"] if own != each else []
-            first += ["default=None"] if each not in wanted else []
-            if wanted and each == wanted[0] and "required" not in extra:
-                word = marked(own, pointer(at, "required"))
-            field = self.field(inner, pointer(at, "properties", each), each, first)
+        for property_name, inner in properties.items():
+            word = field_name = _identifier(property_name, used)
+            first = [f"alias={_literal(property_name)}"] if field_name != property_name else []
+            first += ["default=None"] if property_name not in required_here else []
+            if required_here and property_name == required_here[0] and "required" not in extra:
+                word = marked(field_name, pointer(path, "required"))
+            field = self.field(
+                inner, pointer(path, "properties", property_name), property_name, first
+            )
             lines.append(f"    {word}: {field}")
-        name = marked(name, pointer(at, "properties"))
-        base = marked("BaseModel", pointer(at, "type"))
+        name = marked(name, pointer(path, "properties"))
+        base = marked("BaseModel", pointer(path, "type"))
         body = "\n".join(lines or ["    pass"])
         self.written.append(f"class {name}({base}):\n{body}\n")
 
-    def field(self, schema: Any, at: str, name: str, first: list[str]) -> str:
+    def field(self, schema: Any, path: str, name: str, first: list[str]) -> str:
         """Return a field's type and default as code. ``first`` are arguments of ``Field``."""
-        kind, arguments = self._kind(schema, at, name)
+        kind, arguments = self._kind(schema, path, name)
         if not (arguments := [*first, *arguments]):
             return kind
         if arguments == ["default=None"]:
             return f"{kind} = None"
         return f"{kind} = Field({', '.join(arguments)})"
 
-    def _annotation(self, schema: Any, at: str, name: str) -> str:
-        kind, arguments = self._kind(schema, at, name)
+    def _annotation(self, schema: Any, path: str, name: str) -> str:
+        kind, arguments = self._kind(schema, path, name)
         return f"Annotated[{kind}, Field({', '.join(arguments)})]" if arguments else kind
 
-    def _kind(self, schema: Any, at: str, name: str) -> tuple[str, list[str]]:
+    def _kind(self, schema: Any, path: str, name: str) -> tuple[str, list[str]]:
         if isinstance(schema, bool):
             return "object" if schema else "Never", []
         if _is_model(schema):
             title = "".join(w[0].upper() + w[1:] for w in re.findall(r"[A-Za-z0-9]+", name))
-            own = _free(title if title[:1].isalpha() else f"Model{title}", self._names, "")
-            self.add(schema, at, own)
-            return own, []
+            class_name = _free(title if title[:1].isalpha() else f"Model{title}", self._names, "")
+            self.add(schema, path, class_name)
+            return class_name, []
         if values := _literals(schema):
             key = "const" if "const" in schema else "enum"
-            word = marked(marked("Literal", pointer(at, key)), pointer(at, "type"))
+            word = marked(marked("Literal", pointer(path, key)), pointer(path, "type"))
             return f"{word}[{', '.join(map(_literal, values))}]", []
-        kind, word, said = schema.get("type"), "Any", set()
+        kind = schema.get("type")
+        word = "Any"
+        expressed = set()
         if isinstance(kind, str) and kind in TYPES:
-            word = marked(TYPES[kind], pointer(at, "type"))
-            said.add("type")
+            word = marked(TYPES[kind], pointer(path, "type"))
+            expressed.add("type")
         else:
             kind = ""
-        held = HOLDS.get(kind, "")
-        if isinstance(schema.get(held), dict):
-            place = pointer(at, held)
-            of = marked(self._annotation(schema[held], place, f"{name}_item"), place)
-            word += f"[str, {of}]" if kind == "object" else f"[{of}]"
-            said.add(held)
+        inner_keyword = HOLDS.get(kind, "")
+        if isinstance(schema.get(inner_keyword), dict):
+            place = pointer(path, inner_keyword)
+            inner = marked(self._annotation(schema[inner_keyword], place, f"{name}_item"), place)
+            word += f"[str, {inner}]" if kind == "object" else f"[{inner}]"
+            expressed.add(inner_keyword)
         words = ARGUMENTS.get(kind, {})
         native = [key for key in schema if key in words and _is_bound(schema[key], key)]
         arguments = [
-            f"{marked(words[key], pointer(at, key))}={_literal(schema[key])}" for key in native
+            f"{marked(words[key], pointer(path, key))}={_literal(schema[key])}" for key in native
         ]
-        if extra := {k: value for k, value in schema.items() if k not in {*said, *native}}:
-            arguments.append(self._extra(extra, at))
+        if extra := {k: value for k, value in schema.items() if k not in {*expressed, *native}}:
+            arguments.append(self._extra(extra, path))
         return word, arguments
 
-    def _extra(self, extra: dict[str, Any], at: str) -> str:
+    def _extra(self, extra: dict[str, Any], path: str) -> str:
         members = []
         for key, value in extra.items():
-            place, word, said = pointer(at, key), _literal(key), _literal(value)
+            place = pointer(path, key)
+            word = _literal(key)
+            source = _literal(value)
             if key == "contains" and isinstance(value, dict):
-                said = f"TypeAdapter({self._annotation(value, place, 'contained')}).json_schema()"
-            members.append(f"{word[0]}{marked(word[1:-1], place)}{word[-1]}: {said}")
+                source = f"TypeAdapter({self._annotation(value, place, 'contained')}).json_schema()"
+            members.append(f"{word[0]}{marked(word[1:-1], place)}{word[-1]}: {source}")
         return f"json_schema_extra={{{', '.join(members)}}}"
 
 
 def _free(name: str, used: set[str], between: str) -> str:
     """Return a name that is not in ``used``, numbered if it is taken, and add it to ``used``."""
-    own, number = name, 2
-    while own in used:
-        own, number = f"{name}{between}{number}", number + 1
-    used.add(own)
-    return own
+    free_name = name
+    number = 2
+    while free_name in used:
+        free_name = f"{name}{between}{number}"
+        number = number + 1
+    used.add(free_name)
+    return free_name
 
 
 def _is_bound(value: Any, key: str) -> bool:
@@ -180,14 +193,15 @@ def _is_bound(value: Any, key: str) -> bool:
 
 def _literals(schema: dict[str, Any]) -> list[Any]:
     """Return the values of a ``Literal`` that expresses the whole schema, or []."""
-    kind, values = schema.get("type"), []
+    kind = schema.get("type")
+    values = []
     if schema.keys() == {"type", "const"}:
         values = [schema["const"]]
     elif schema.keys() == {"type", "enum"} and isinstance(schema["enum"], list):
         # A single value would be a const.
         values = schema["enum"] if len(schema["enum"]) > 1 else []
-    fits = isinstance(kind, str) and all(type(each) is LITERAL_TYPES.get(kind) for each in values)
-    return values if fits and len({repr(each) for each in values}) == len(values) else []
+    fits = isinstance(kind, str) and all(type(value) is LITERAL_TYPES.get(kind) for value in values)
+    return values if fits and len({repr(value) for value in values}) == len(values) else []
 
 
 def _is_model(schema: Any) -> bool:
@@ -202,11 +216,15 @@ def _is_model(schema: Any) -> bool:
 
 def _identifier(name: str, used: set[str]) -> str:
     """Return an unused field name: the property's name if it is allowed, else ``field_…``."""
-    own = name
-    taken = own in RESERVED or keyword.iskeyword(own) or own.startswith(("_", "model_"))
-    if not (own.isascii() and own.isidentifier()) or taken or own in used:
-        own = "field_" + re.sub(r"\W", "_", name, flags=re.ASCII)
-    return _free(own, used, "_")
+    identifier = name
+    taken = (
+        identifier in RESERVED
+        or keyword.iskeyword(identifier)
+        or identifier.startswith(("_", "model_"))
+    )
+    if not (identifier.isascii() and identifier.isidentifier()) or taken or identifier in used:
+        identifier = "field_" + re.sub(r"\W", "_", name, flags=re.ASCII)
+    return _free(identifier, used, "_")
 
 
 def _literal(value: Any) -> str:

@@ -76,18 +76,18 @@ def rendered(
     return text, {place: spans[place] for place, _, _ in keywords(schema) if place in spans}
 
 
-def _json(value: Any, indent: str, at: str) -> str:
+def _json(value: Any, indent: str, path: str) -> str:
     """Return a value as JSON with marks, formatted like ``json.dumps(value, indent=4)``."""
     inner = indent + INDENT
     if isinstance(value, dict) and value:
         lines = []
         for name, member in value.items():
-            place = pointer(at, name)
+            place = pointer(path, name)
             word = marked(json.dumps(name, ensure_ascii=False)[1:-1], place)
             lines.append(f'{inner}"{word}": {_json(member, inner, place)}')
         return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
     if isinstance(value, list) and value:
-        items = [inner + _json(item, inner, pointer(at, n)) for n, item in enumerate(value)]
+        items = [inner + _json(item, inner, pointer(path, n)) for n, item in enumerate(value)]
         return "[\n" + ",\n".join(items) + f"\n{indent}]"
     return json.dumps(value, ensure_ascii=False)
 
@@ -99,7 +99,7 @@ class _Dumper(yaml.SafeDumper):
 
 def _yaml_string(dumper: _Dumper, text: str) -> yaml.ScalarNode:
     """Return a string's node, quoted if PyYAML would fold one of its line breaks."""
-    style = '"' if any(each in text for each in "\r\x85\u2028\u2029") else None
+    style = '"' if any(character in text for character in "\r\x85\u2028\u2029") else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
@@ -114,35 +114,37 @@ def _yaml(schema: Schema) -> tuple[str, Spans]:
     spans: Spans = {}
     pending = [(yaml.compose(text, Loader=yaml.SafeLoader), "")]
     while pending:
-        node, at = pending.pop()
+        node, path = pending.pop()
         if isinstance(node, yaml.MappingNode):
             for name, member in node.value:
-                place = pointer(at, name.value)
+                place = pointer(path, name.value)
                 spans[place] = (name.start_mark.index, name.end_mark.index)
                 pending.append((member, place))
         elif isinstance(node, yaml.SequenceNode):
-            pending += ((member, pointer(at, number)) for number, member in enumerate(node.value))
+            pending += ((member, pointer(path, number)) for number, member in enumerate(node.value))
     return text, spans
 
 
-def _xml_members(value: Any, indent: str, at: str) -> str:
+def _xml_members(value: Any, indent: str, path: str) -> str:
     if isinstance(value, list):
         items = enumerate(value)
-        return "".join(_xml("item", "", one, indent, pointer(at, n)) for n, one in items)
+        return "".join(_xml("item", "", item, indent, pointer(path, n)) for n, item in items)
     elements = []
     for name, member in value.items():
-        tag, attribute = name, ""
+        tag = name
+        attribute = ""
         if not XML_NAME.fullmatch(name):
             quoted = quoteattr(_allowed(name), {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"})
-            tag, attribute = "key", f" name={quoted}"
-        elements.append(_xml(tag, attribute, member, indent, pointer(at, name)))
+            tag = "key"
+            attribute = f" name={quoted}"
+        elements.append(_xml(tag, attribute, member, indent, pointer(path, name)))
     return "".join(elements)
 
 
-def _xml(tag: str, attribute: str, value: Any, indent: str, at: str) -> str:
-    start = f'{indent}<{marked(tag + attribute, at)} type="{TYPES.get(type(value), "null")}"'
+def _xml(tag: str, attribute: str, value: Any, indent: str, path: str) -> str:
+    start = f'{indent}<{marked(tag + attribute, path)} type="{TYPES.get(type(value), "null")}"'
     if isinstance(value, dict | list) and value:
-        return f"{start}>\n{_xml_members(value, indent + INDENT, at)}{indent}</{tag}>\n"
+        return f"{start}>\n{_xml_members(value, indent + INDENT, path)}{indent}</{tag}>\n"
     if isinstance(value, str):
         text = escape(_allowed(value), {"\r": "&#13;"})
     elif isinstance(value, bool):
@@ -175,7 +177,8 @@ def _recorded_english() -> Template:
 
 
 def _english(schema: Schema, wording: Wording) -> str:
-    kind, noun = schema.get("type"), "any value"
+    kind = schema.get("type")
+    noun = "any value"
     composed = kind in ("array", "object")
     if wording == "paper" and composed and (fields := _recorded(schema)):
         return _recorded_english().render(fields).removesuffix("\n")
@@ -190,25 +193,30 @@ def _english(schema: Schema, wording: Wording) -> str:
 def _recorded(schema: Schema) -> dict[str, Any] | None:
     """Return the fields of `RECORDED_ENGLISH`, if that text can describe the schema."""
     inner = "items" if "items" in schema else "contains"
-    of, at = (schema.get(inner), f"/{inner}") if schema["type"] == "array" else (schema, "")
-    if not isinstance(of, dict) or (at and schema.keys() - {"type", inner, *COUNTS}):
+    part, path = (schema.get(inner), f"/{inner}") if schema["type"] == "array" else (schema, "")
+    if not isinstance(part, dict) or (path and schema.keys() - {"type", inner, *COUNTS}):
         return None
-    described = bool(at and of) and _is_flat(of)
-    if of.get("type") == "object" and of.keys() <= _OBJECT and of.get("properties"):
-        described = isinstance(of.get("additionalProperties", True), bool)
-        described = described and all(map(_is_flat, of["properties"].values()))
-    shown = _marked_copy(of, at)
-    array = at and marked(f"{marked('array', '/type')} of {shown.get('type')}s", at)
+    described = bool(path and part) and _is_flat(part)
+    if part.get("type") == "object" and part.keys() <= _OBJECT and part.get("properties"):
+        described = isinstance(part.get("additionalProperties", True), bool)
+        described = described and all(map(_is_flat, part["properties"].values()))
+    described_copy = _marked_copy(part, path)
+    array = path and marked(f"{marked('array', '/type')} of {described_copy.get('type')}s", path)
     counts = {key: _marked_copy(schema[key], f"/{key}") for key in COUNTS if key in schema}
-    fields = {"of": shown, "array": array, "counts": counts, "required": of.get("required")}
+    fields = {
+        "of": described_copy,
+        "array": array,
+        "counts": counts,
+        "required": part.get("required"),
+    }
     return fields if described else None
 
 
-def _marked_copy(value: Any, at: str) -> Any:
+def _marked_copy(value: Any, path: str) -> Any:
     """Return a copy of a schema in which marked text replaces each value."""
     if isinstance(value, dict):
-        return {key: _marked_copy(member, pointer(at, key)) for key, member in value.items()}
-    return marked(", ".join(map(str, value if isinstance(value, list) else [value])), at)
+        return {key: _marked_copy(member, pointer(path, key)) for key, member in value.items()}
+    return marked(", ".join(map(str, value if isinstance(value, list) else [value])), path)
 
 
 _OBJECT = {"type", "properties", "additionalProperties", "required"}
@@ -222,10 +230,10 @@ def _is_flat(schema: Any) -> bool:
     return schema == {} or (isinstance(kind, str) and kind not in ("array", "object"))
 
 
-def _clauses(schema: Schema, at: str, phrases: Mapping[str, str] = PHRASES) -> Iterator[str]:
+def _clauses(schema: Schema, path: str, phrases: Mapping[str, str] = PHRASES) -> Iterator[str]:
     """Yield marked lines of English about a schema's keywords except ``type``."""
     for keyword, value in schema.items():
-        place = pointer(at, keyword)
+        place = pointer(path, keyword)
         match keyword, value:
             case "type", str():
                 pass
@@ -236,7 +244,7 @@ def _clauses(schema: Schema, at: str, phrases: Mapping[str, str] = PHRASES) -> I
                 some = "some items, counted here," if counts else "at least one item"
                 yield from _inner(f"array of which {some} must be ", value, place)
                 for count in counts:
-                    yield marked(_phrase(count, schema[count], phrases), pointer(at, count))
+                    yield marked(_phrase(count, schema[count], phrases), pointer(path, count))
             case "minContains" | "maxContains", _ if "contains" in schema:
                 pass  # described below `contains`
             case "properties", dict():
@@ -268,7 +276,8 @@ def _described(schema: Any, place: str) -> tuple[str, list[str]]:
     """Return a description of an inner schema: a noun with its article, and lines."""
     if not isinstance(schema, dict):
         return "any value" if schema else "no value", []
-    kind, noun = schema.get("type"), "any value"
+    kind = schema.get("type")
+    noun = "any value"
     if isinstance(kind, str):
         noun = marked(_noun(kind), pointer(place, "type"))
     return noun, [INDENT + line for line in _clauses(schema, place)]

@@ -33,10 +33,10 @@ def pointer(base: str, *tokens: str | int) -> str:
     return base + limits.pointer(tokens)
 
 
-def keywords(schema: Schema, at: str = "") -> Iterator[tuple[str, str, Any]]:
+def keywords(schema: Schema, path: str = "") -> Iterator[tuple[str, str, Any]]:
     """Yield (pointer, name, value) of the keywords of a schema and its subschemas."""
     for keyword, value in schema.items():
-        place = pointer(at, keyword)
+        place = pointer(path, keyword)
         yield place, keyword, value
         if not isinstance(value, Mapping):
             continue
@@ -48,9 +48,9 @@ def keywords(schema: Schema, at: str = "") -> Iterator[tuple[str, str, Any]]:
                     yield from keywords(inner, pointer(place, name))
 
 
-def marked(text: str, at: str) -> str:
-    """Return text that expresses the keyword at the JSON Pointer ``at``, between marks."""
-    return f"\ufdd0{at}\ufdd1{text}\ufdd2"
+def marked(text: str, path: str) -> str:
+    """Return text that expresses the keyword at the JSON Pointer ``path``, between marks."""
+    return f"\ufdd0{path}\ufdd1{text}\ufdd2"
 
 
 def unmarked(text: str) -> tuple[str, Spans]:
@@ -87,11 +87,11 @@ class Constraints:
     def __init__(self, schema: Schema, text: str, spans: Spans) -> None:
         self.schema = schema
         self.found: dict[str, dict[str, Any]] = {}
-        for at, keyword, value in keywords(schema):
+        for path, keyword, value in keywords(schema):
             if keyword not in NOT_CONSTRAINTS:
-                groups = {"schema_third": third(spans[at][0], len(text))} if at in spans else {}
-                said = {"constraint": f"{at} {value}"[:LONGEST], "kind": keyword}
-                self.found[at] = {**said, "groups": groups}
+                groups = {"schema_third": third(spans[path][0], len(text))} if path in spans else {}
+                constraint = {"constraint": f"{path} {value}"[:LONGEST], "kind": keyword}
+                self.found[path] = {**constraint, "groups": groups}
 
     def met(
         self, violations: Sequence[Violation], value: Any, sample: str, output: Format, mode: Mode
@@ -101,24 +101,24 @@ class Constraints:
         ``sample`` is the text of the ``value``, in which the violations are located.
         """
         broken: dict[str, Violation] = {}
-        for found in violations:
-            broken.setdefault(found.schema_path, found)
+        for breach in violations:
+            broken.setdefault(breach.schema_path, breach)
         applicable = set(applicable_keywords(self.schema, value))
         met = []
-        for at in dict.fromkeys([*self.found, *broken]):
-            entry = self.found.get(at, {"constraint": at, "groups": {}})
-            if violation := broken.get(at):
+        for path in dict.fromkeys([*self.found, *broken]):
+            entry = self.found.get(path, {"constraint": path, "groups": {}})
+            if violation := broken.get(path):
                 place = sample_third(sample, output, violation.path, mode)
                 failed = {"kind": violation.keyword, "passed": False}
                 reason = {"reason": violation.message[:LONGEST]}
                 groups = {"groups": {**entry["groups"], "output_third": place}}
                 met.append(entry | failed | reason | groups)
-            elif at in applicable:
+            elif path in applicable:
                 met.append({**entry, "passed": True})
         return met
 
 
-def applicable_keywords(schema: Any, value: Any, at: str = "") -> Iterator[str]:
+def applicable_keywords(schema: Any, value: Any, path: str = "") -> Iterator[str]:
     """Yield the JSON pointers of the keywords that apply to a value or its parts.
 
     Keywords inside ``contains`` are excluded: another item may satisfy them.
@@ -129,7 +129,7 @@ def applicable_keywords(schema: Any, value: Any, at: str = "") -> Iterator[str]:
     if not isinstance(schema, Mapping):
         return
     for keyword, inner_schema in schema.items():
-        place = pointer(at, keyword)
+        place = pointer(path, keyword)
         if keyword not in NOT_CONSTRAINTS and isinstance(value, _APPLIES_TO.get(keyword, object)):
             yield place
         if keyword == "properties" and isinstance(value, dict):
@@ -160,5 +160,5 @@ def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
     """
     if not path:
         return "whole"
-    found = locate(sample, output, path, mode=mode)
-    return third(sum(found) // 2, len(sample)) if found else "unknown"
+    span = locate(sample, output, path, mode=mode)
+    return third(sum(span) // 2, len(sample)) if span else "unknown"

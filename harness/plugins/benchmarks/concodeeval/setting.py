@@ -93,8 +93,8 @@ def read_benchmark(dataset: str, data: DataFolder) -> Benchmark:
     samples: dict[str, list[Sample]] = {row.id: [] for row in schemas}
     for sample in read_all(files[1], lambda row, where: converted(row, Sample, where)):
         if sample.schema_id not in samples:
-            said = f"{files[1]}: the sample {sample.id!r:.80} names an unknown schema"
-            raise DataInvalid(f"{said} ({sample.schema_id!r:.80}).")
+            problem = f"{files[1]}: the sample {sample.id!r:.80} names an unknown schema"
+            raise DataInvalid(f"{problem} ({sample.schema_id!r:.80}).")
         samples[sample.schema_id].append(sample)
     digest = hashlib.sha256(" ".join(map(sha256, files)).encode()).hexdigest()
     return Benchmark(schemas, samples, digest)
@@ -106,14 +106,15 @@ def _schema(row: Row, where: str) -> SchemaRow:
         raise DataInvalid(f"{where}: 'schema' is missing or not a JSON object.")
     name = row.get("id", Path(str(row.get("file", ""))).stem)  # string_0_100_i_15.json
     name = row.get("idx") if name == "" else name  # the authors' recorded samples
-    kind, bounds = schema.get("type"), re.match(r"[a-z]+_(\d+)_(\d+)_", str(name))
-    found = {
+    kind = schema.get("type")
+    bounds = re.match(r"[a-z]+_(\d+)_(\d+)_", str(name))
+    fields = {
         "id": str(name) if isinstance(name, int) else name or None,
         "schema": schema,
         "root": kind if isinstance(kind, str) else "any",
         "range": "-".join(bounds.groups()) if bounds else "",
     }
-    return converted(found, SchemaRow, where)
+    return converted(fields, SchemaRow, where)
 
 
 _PAPER = "Kammakomati et al. 2024, arXiv 2407.03387"
@@ -147,9 +148,12 @@ class ConCodeEval(Task[Any]):
     ) -> None:
         if not outputs or len(set(outputs)) < len(outputs):
             raise ConfigError(f"task.outputs must name some of {', '.join(FORMATS)}, each once.")
-        self.representation, self.outputs, self.mode = representation, outputs, mode
+        self.representation = representation
+        self.outputs = outputs
+        self.mode = mode
         self._find_prompts(prompt, data)
-        self.benchmark, self._dataset = read_benchmark(dataset, data), dataset
+        self.benchmark = read_benchmark(dataset, data)
+        self._dataset = dataset
         self._wording: Wording = wording or ("paper" if prompt in self.prompts[1:] else "corrected")
         for row in self.benchmark.schemas:  # report invalid schemas before any call
             with raised_as(DataInvalid, f"The schema {row.id!r:.80}: "):
@@ -157,11 +161,12 @@ class ConCodeEval(Task[Any]):
                     validator({**row.schema, "$schema": DRAFT_7})
                 validator(row.schema, mode=mode)
         if self.part == "validation" and not any(self.benchmark.samples.values()):
-            said = f"The data set {dataset!r} has schemas but no samples to judge."
-            raise ConfigError(said, "Use builtin, or make one: harness build concodeeval.")
+            problem = f"The data set {dataset!r} has schemas but no samples to judge."
+            raise ConfigError(problem, "Use builtin, or make one: harness build concodeeval.")
 
     def _find_prompts(self, prompt: str, data: DataFolder) -> None:
-        name, self._system = f"{FOLDER}/{self.part}_{prompt}", None
+        name = f"{FOLDER}/{self.part}_{prompt}"
+        self._system = None
         self._own_prompt = prompt not in self.prompts
         english = self.part == "generation" and self.representation == "natural_language"
         if self._own_prompt:
@@ -179,24 +184,31 @@ class ConCodeEval(Task[Any]):
     @cached_property
     def schemas(self) -> Sequence[tuple[SchemaRow, str, Constraints]]:
         """Each schema with its text in the prompt and its constraints."""
-        found = []
+        schemas = []
         for row in self.benchmark.schemas:
             text, spans = representations.rendered(row.schema, self.representation, self._wording)
-            found.append((row, text, Constraints(row.schema, text, spans)))
-        return found
+            schemas.append((row, text, Constraints(row.schema, text, spans)))
+        return schemas
 
     @override
     def describe(self) -> Iterator[DataTable]:
         """Yield tables of schema lengths and of schemas per keyword."""
-        found = [row.schema for row in self.benchmark.schemas]
+        schemas = [row.schema for row in self.benchmark.schemas]
         texts = {
-            name: [representations.render(schema, name, wording=self._wording) for schema in found]
+            name: [
+                representations.render(schema, name, wording=self._wording) for schema in schemas
+            ]
             for name in representations.REPRESENTATIONS
         }
         for unit, measure in (("characters", len), ("words", lambda text: len(text.split()))):
-            rows = [(NAMES[name], *summary(list(map(measure, own)))) for name, own in texts.items()]
+            rows = [
+                (NAMES[name], *summary(list(map(measure, rendered))))
+                for name, rendered in texts.items()
+            ]
             yield DataTable((f"{unit} per schema", *SUMMARY), rows, f"{_PAPER}, table 3")
-        counts = Counter(key for one in found for key in {key for _, key, _ in keywords(one)})
+        counts = Counter(
+            key for schema in schemas for key in {key for _, key, _ in keywords(schema)}
+        )
         yield DataTable(("keyword", "schemas"), counts.most_common())
 
     def groups(self, row: SchemaRow, output: Format) -> dict[str, str]:
@@ -206,7 +218,9 @@ class ConCodeEval(Task[Any]):
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the data set's name, and hashes of its files and of the prompts."""
-        texts = [each.text for each in (self._system, self._user, self._few_shot) if each]
+        texts = [
+            template.text for template in (self._system, self._user, self._few_shot) if template
+        ]
         english = self.representation == "natural_language" and self._wording == "paper"
         if english and any(row.root in ("array", "object") for row in self.benchmark.schemas):
             texts.append(read(representations.RECORDED_ENGLISH).text)
@@ -223,11 +237,11 @@ class ConCodeEval(Task[Any]):
 
         ``fields`` and ``shots`` have the values of the template's fields.
         """
-        given = {**fields, "input": NAMES[self.representation], "shots": list(shots)}
+        values = {**fields, "input": NAMES[self.representation], "shots": list(shots)}
         if shots:
             if self._few_shot is None:
                 remedy = "Set task.shots.form to turns, or write a template with 'shots' in it."
                 raise ConfigError("task.shots: the prompt has no place for shots.", remedy)
-            return (Message("user", self._few_shot.render(given)),)
-        system = [Message("system", self._system.render(given))] if self._system else []
-        return (*system, Message("user", self._user.render(given)))
+            return (Message("user", self._few_shot.render(values)),)
+        system = [Message("system", self._system.render(values))] if self._system else []
+        return (*system, Message("user", self._user.render(values)))

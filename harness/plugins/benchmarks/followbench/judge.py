@@ -66,7 +66,8 @@ class FollowBenchJudge(PublishedJudge):
                 "Use this judge with the task followbench, and others with other judges.",
             )
         super().__init__(max_tokens)
-        self._task, self._beside = task, rules == "beside"
+        self._task = task
+        self._beside = rules == "beside"
         self._official = parser == "official"
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
@@ -76,7 +77,9 @@ class FollowBenchJudge(PublishedJudge):
         by_rule = self._task.rule_verdict(instance, "") is not None
         if name not in self.prompts or (by_rule and not self._beside):
             return []
-        fields = {f"instruction_level_{level}": said for level, said in enumerate(evolution)}
+        fields = {
+            f"instruction_level_{level}": instruction for level, instruction in enumerate(evolution)
+        }
         return [Question((self.message(name, {**fields, "answer": text}),), self.decoding)]
 
     def parse(
@@ -95,19 +98,22 @@ class FollowBenchJudge(PublishedJudge):
             return {}
         level = len(self._task.evolution(instance)) - 1
         rule = self._task.rule_verdict(instance, text or "")
-        found = self._read(replies[0], level)
-        if found is None and rule is not None:
+        met = self._read(replies[0], level)
+        if met is None and rule is not None:
             return {}
-        if found is None:
+        if met is None:
             raise Unparseable(f"The reply does not end in a list of {level} items, each YES or NO.")
-        hard, soft = all(found), sum(found) / level
+        hard = all(met)
+        soft = sum(met) / level
         if rule is not None:  # the rule decides
-            whole = {"constraint": f"all {level}", "passed": hard, RULE: rule}
-            return {"hard": Score(hard, None, "", {"constraints": [whole]})}
-        numbered = list(enumerate(found, start=1))
+            constraint = {"constraint": f"all {level}", "passed": hard, RULE: rule}
+            return {"hard": Score(hard, None, "", {"constraints": [constraint]})}
+        numbered = list(enumerate(met, start=1))
         wrong = ", ".join(str(number) for number, passed in numbered if not passed)
         reason = f"Not satisfied: of the {level} constraints added in turn, {wrong}."
-        constraints = [{"constraint": f"constraint {n}", "passed": one} for n, one in numbered]
+        constraints = [
+            {"constraint": f"constraint {n}", "passed": passed} for n, passed in numbered
+        ]
         details = {"constraints": constraints}
         return {
             "hard": Score(hard, hard, reason * (not hard), details),
@@ -178,8 +184,8 @@ def _words(text: str) -> list[bool] | None:
 
 
 def _decided(words: Sequence[Any]) -> list[bool] | None:
-    known = all(word == "YES" or word in NOT_SATISFIED for word in words)
-    return [word == "YES" for word in words] if known else None
+    are_verdicts = all(word == "YES" or word in NOT_SATISFIED for word in words)
+    return [word == "YES" for word in words] if are_verdicts else None
 
 
 def official_verdicts(reply: str, level: int) -> list[bool] | None:
@@ -191,7 +197,8 @@ def official_verdicts(reply: str, level: int) -> list[bool] | None:
     line = reply.strip("```").strip().split("\n")[-1]  # noqa: B005 (as the authors write it)
     if level == 1:
         return [True] if "YES" in line else [False] if "NO" in line else None
-    start, end = line.find("["), line.rfind("]") + 1
+    start = line.find("[")
+    end = line.rfind("]") + 1
     if start < 0 or not start < end <= start + LONGEST_LINE:
         return None
     try:
@@ -222,7 +229,8 @@ def _value(node: ast.expr) -> Any:
         case ast.IfExp(test=test, body=body, orelse=other):
             return _value(body) if _value(test) else _value(other)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            first, second = _value(left), _value(right)
+            first = _value(left)
+            second = _value(right)
             if isinstance(first, str) and isinstance(second, str):
                 return first + second
     raise ValueError("not an expression of texts and lists")

@@ -89,10 +89,10 @@ def _exact(target: str) -> Check:
 
 
 def _lines_of(target: str) -> Check:
-    wanted = set(target.split("\n"))
+    lines = set(target.split("\n"))
 
     def check(text: str) -> str:
-        wrong = next((line for line in text.split("\n") if line not in wanted), None)
+        wrong = next((line for line in text.split("\n") if line not in lines), None)
         return "" if wrong is None else f"the line {_quote(wrong)} is wrong"
 
     return check
@@ -107,12 +107,12 @@ def _one_of(target: str) -> Check:
 def _names_in(target: str) -> list[str]:
     """Return the strings in a list that is written as Python code."""
     try:
-        found = ast.literal_eval(target)
+        names = ast.literal_eval(target)
     except (SyntaxError, RecursionError, MemoryError, TypeError, ValueError) as error:
         raise ValueError(f"is not a list of texts ({error})") from None
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError("is not a list of texts")
-    return found
+    return names
 
 
 def _last(pattern: str, what: str, target: str) -> Check:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from msgspec import Meta, Struct
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from harness.analysis.breakdown import group_codes, values_of
+from harness.datasets.catalogue import LARGEST, decoded, json_line, member
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import Row, converted, rows
 from harness.errors import DataInvalid, DataMissing
@@ -96,7 +97,8 @@ class FollowBenchTask(Task[FollowBenchItem]):
         *,
         data: DataFolder,
     ) -> None:
-        self.dataset, self._categories = dataset, tuple(categories or CATEGORIES)
+        self.dataset = dataset
+        self._categories = tuple(categories or CATEGORIES)
         self._leave_out = frozenset(leave_out or ())
         if dataset == "builtin":
             self.path = BUILTIN
@@ -105,8 +107,8 @@ class FollowBenchTask(Task[FollowBenchItem]):
         else:
             self.path = data.file(dataset) if dataset.endswith(".jsonl") else data.place(dataset)
         if self.path.is_dir() and not _published(self.path, CATEGORIES):
-            said = f"The folder {self.path} has none of the authors' files."
-            raise DataMissing(said, "They are named as in content_constraints.json.")
+            problem = f"The folder {self.path} has none of the authors' files."
+            raise DataMissing(problem, "They are named as in content_constraints.json.")
 
     def instances(self) -> Iterator[One]:
         """Yield the instructions of levels 1 to 5 in file order."""
@@ -143,9 +145,13 @@ class FollowBenchTask(Task[FollowBenchItem]):
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Return a request to answer again, with the reason if a rule is violated."""
-        found = scores.get(RULE)
-        said = "Your answer does not meet all that was asked for yet. Please answer again."
-        return f"{said}\nWhat is wrong: {found.reason}." if found and found.reason else said
+        verdict = scores.get(RULE)
+        request = "Your answer does not meet all that was asked for yet. Please answer again."
+        return (
+            f"{request}\nWhat is wrong: {verdict.reason}."
+            if verdict and verdict.reason
+            else request
+        )
 
     def reference(self, instance: One) -> str | None:
         """Return an answer that meets all constraints, or None if none is known."""
@@ -201,10 +207,11 @@ def read_items(
     evolutions = defaultdict[tuple[Category, int], tuple[str, ...]](tuple)
     for where, raw in _rows(path, categories):
         row = converted(raw, _Row, where)
-        group, first = (row.constraint_type, row.example_id), int(row.constraint_type == "example")
+        group = (row.constraint_type, row.example_id)
+        first = int(row.constraint_type == "example")
         if row.level != (expected := len(evolutions[group]) + first):
-            said = f"level {row.level} follows {expected - 1}"
-            raise DataInvalid(f"{where}: {said}.", f"Levels start at {first} and increase by 1.")
+            problem = f"level {row.level} follows {expected - 1}"
+            raise DataInvalid(f"{where}: {problem}.", f"Levels start at {first} and increase by 1.")
         evolutions[group] += (row.instruction,)
         if row.level and row.constraint_type in categories:
             yield _item(row, evolutions[group], where)
@@ -220,7 +227,8 @@ def _rows(path: Path, categories: Sequence[Category]) -> Iterator[tuple[str, Row
 
 
 def _item(row: _Row, evolution: tuple[str, ...], where: str) -> FollowBenchItem:
-    category, level = row.constraint_type, row.level
+    category = row.constraint_type
+    level = row.level
     kind = row.category or category
     try:
         rule = rule_for(category, kind, row.source, row.example_id, level, row.target)
@@ -231,14 +239,14 @@ def _item(row: _Row, evolution: tuple[str, ...], where: str) -> FollowBenchItem:
         answer = rule.answer if answer is None else answer
         if answer is not None and rule.violation(answer):
             answer = None  # five published examples have answers that are not in their form
-    shown = evolution[-1:] if category == "example" else evolution
+    instructions = evolution[-1:] if category == "example" else evolution
     name = f"{category}/{row.example_id}/{level}"
-    return FollowBenchItem(name, category, level, shown, rule, answer)
+    return FollowBenchItem(name, category, level, instructions, rule, answer)
 
 
 def _published(folder: Path, categories: Sequence[Category]) -> dict[Category, Path]:
-    found = {name: folder / f"{name}_constraints.json" for name in categories}
-    return {name: file for name, file in found.items() if file.is_file()}
+    files = {name: folder / f"{name}_constraints.json" for name in categories}
+    return {name: file for name, file in files.items() if file.is_file()}
 
 
 plugin = FollowBenchTask
@@ -251,8 +259,8 @@ CONSECUTIVE = "consecutive"
 def partial(samples: AttemptTable, score: str) -> AttemptTable:
     """Return the samples with a score's missing values replaced by known verdicts (1 or 0)."""
     filled = np.where(samples.judged, samples.passed, np.nan)
-    known, values = values_of(samples, score)
-    filled[known] = values
+    indices, values = values_of(samples, score)
+    filled[indices] = values
     return replace(samples, scores={**samples.scores, score: filled})
 
 
@@ -270,22 +278,23 @@ def consecutive(samples: AttemptTable, label: str) -> AttemptTable:
     rows = np.lexsort((level, samples.sample, samples.cluster))
     rows = rows[level[rows] >= 0]
     starts = changes(samples.cluster[rows]) | changes(samples.sample[rows])
-    firsts, values = [], []
+    firsts = []
+    values = []
     for part in np.split(rows, np.flatnonzero(starts)[1:]) if len(rows) else []:
         firsts.append(part.min())
         values.append(_levels_passed(level[part], samples.passed[part], len(names)))
-    at = np.argsort(firsts).astype(np.intp)
-    found = samples.take(np.array(firsts, np.int32)[at])
+    by_first = np.argsort(firsts).astype(np.intp)
+    first_samples = samples.take(np.array(firsts, np.int32)[by_first])
     return replace(
-        found,
-        scores={**found.scores, CONSECUTIVE: np.array(values, float)[at]},
-        shares={**found.shares, CONSECUTIVE: False},
+        first_samples,
+        scores={**first_samples.scores, CONSECUTIVE: np.array(values, float)[by_first]},
+        shares={**first_samples.shares, CONSECUTIVE: False},
     )
 
 
 def _levels_passed(level: NDArray[np.intp], passed: NDArray[np.generic], n: int) -> float:
-    for number, (own, verdict) in enumerate(zip(level, passed, strict=True)):
-        if own != number or verdict == NOT_JUDGED:
+    for number, (rank, verdict) in enumerate(zip(level, passed, strict=True)):
+        if rank != number or verdict == NOT_JUDGED:
             return np.nan
         if verdict != 1:
             return float(number)
@@ -304,3 +313,13 @@ SOFT_RATE = FigureKind(_partial, "{0.score!r} or, if that is missing, the verdic
 LEVELS = FigureKind(
     _consecutive, "the number of consecutive {0.label}s that pass, from the lowest up."
 )
+
+
+def write_instructions(archive: Path, folder: str) -> Iterator[bytes]:
+    """Yield the lines of ``followbench/data.jsonl`` from files named after their categories."""
+    for category in CATEGORIES:
+        name = f"{folder}/{category}_constraints.json"
+        [content] = member(archive, name, LARGEST)
+        where = f"{archive}: {name} is not a list of rows"
+        for row in decoded(content, list[dict[str, Any]], where):
+            yield json_line({"constraint_type": category, **row})

@@ -5,7 +5,7 @@ from harness.plugin import Plugin
 plugin = Plugin(
     summary="IFEval: 25 kinds of verifiable instructions (arXiv 2311.07911).",
     tasks={"ifeval": ".task:IFEvalTask"},
-    checkers={"ifeval:*": ".checkers:PLUGINS"},
+    checkers={"ifeval:*": ".instructions:PLUGINS"},
     data_sets="data_sets.yaml",
     study="study.yaml",
 )

@@ -27,10 +27,13 @@ from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.text import Uncountable
 
 # Names of the scores; ``n_instructions`` is also a label.
-STRICT, LOOSE = "strict", "loose"
-STRICT_SHARE, LOOSE_SHARE = "strict_instructions", "loose_instructions"
+STRICT = "strict"
+LOOSE = "loose"
+STRICT_SHARE = "strict_instructions"
+LOOSE_SHARE = "loose_instructions"
 COUNT = "n_instructions"
-NOW_PASSED, NOW_FAILED = "corrected_to_pass", "corrected_to_fail"
+NOW_PASSED = "corrected_to_pass"
+NOW_FAILED = "corrected_to_fail"
 
 FIGURES = (
     TableFigure("prompt strict"),
@@ -73,7 +76,8 @@ class IFEvalTask(Task[IFEvalItem]):
     def __init__(
         self, dataset: str = "builtin", verdicts: Verdicts = "official", *, data: DataFolder
     ) -> None:
-        self.dataset, self._verdicts = dataset, verdicts
+        self.dataset = dataset
+        self._verdicts = verdicts
         names = {"builtin": str(self._builtin), "public": self._public}
         self.path = data.file(names.get(dataset, dataset))
 
@@ -84,14 +88,18 @@ class IFEvalTask(Task[IFEvalItem]):
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the data's name and hash, and what else verdicts depend on."""
-        found = {
+        fields = {
             **self._data_fingerprint(),
             "verdicts": self._verdicts,
             "instructions": verifiable.VERSION,
             "splitter": splitter().name,
         }
-        ids = {one.id for instance in self.instances() for one in instance.data.instructions}
-        return found | verifiable.versions(ids)
+        ids = {
+            instruction.id
+            for instance in self.instances()
+            for instruction in instance.data.instructions
+        }
+        return fields | verifiable.versions(ids)
 
     def _data_fingerprint(self) -> Mapping[str, str]:
         return {"dataset": self.dataset, "dataset_sha256": sha256(self.path)}
@@ -114,34 +122,41 @@ class IFEvalTask(Task[IFEvalItem]):
         If a check takes too long, or cannot divide the text into words or sentences, there are only
         ``strict`` and ``loose``, both without a value.
         """
-        asked, corrects = instance.data.instructions, self._verdicts == "corrected"
-        as_published = [VerifiableInstruction(one.id, one.arguments) for one in asked]
+        instructions = instance.data.instructions
+        corrects = self._verdicts == "corrected"
+        as_published = [
+            VerifiableInstruction(instruction.id, instruction.arguments)
+            for instruction in instructions
+        ]
         try:
-            found = verifiable.judge(asked, text)
-            official = verifiable.judge(as_published, text) if corrects else found
+            verdicts = verifiable.judge(instructions, text)
+            official = verifiable.judge(as_published, text) if corrects else verdicts
         except PatternTooSlow as error:
             return {name: Score(None, None, error.message) for name in (STRICT, LOOSE)}
         except Uncountable as error:
             return dict.fromkeys((STRICT, LOOSE), error.score())
         constraints = [
             {
-                "constraint": one.id,
-                "kind": one.id,
+                "constraint": instruction.id,
+                "kind": instruction.id,
                 "passed": verdict.strict,
                 "reason": verdict.reason,
-                "groups": {"instruction": one.id, "family": one.family},
+                "groups": {"instruction": instruction.id, "family": instruction.family},
             }
-            for one, verdict in zip(asked, found, strict=True)
+            for instruction, verdict in zip(instructions, verdicts, strict=True)
         ]
-        details = {"instructions": to_builtins(found), "constraints": constraints}
-        strict, loose = [one.strict for one in found], [one.loose for one in found]
-        reason = "; ".join(f"{one.id}: {one.reason}" for one in found if not one.strict)
+        details = {"instructions": to_builtins(verdicts), "constraints": constraints}
+        strict = [verdict.strict for verdict in verdicts]
+        loose = [verdict.loose for verdict in verdicts]
+        reason = "; ".join(
+            f"{verdict.id}: {verdict.reason}" for verdict in verdicts if not verdict.strict
+        )
         scores = {
             STRICT: Score(all(strict), all(strict), reason, details),
             LOOSE: Score(all(loose)),
-            STRICT_SHARE: Score(sum(strict) / len(found), share=True),
-            LOOSE_SHARE: Score(sum(loose) / len(found), share=True),
-            COUNT: Score(len(found)),
+            STRICT_SHARE: Score(sum(strict) / len(verdicts), share=True),
+            LOOSE_SHARE: Score(sum(loose) / len(verdicts), share=True),
+            COUNT: Score(len(verdicts)),
         }
         if corrects:
             changes = [new - old.strict for new, old in zip(strict, official, strict=True)]
@@ -156,18 +171,18 @@ class IFEvalTask(Task[IFEvalItem]):
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Return which instructions the answer does not follow, and why."""
-        found = scores[STRICT]
-        if found.value is None:
+        strict = scores[STRICT]
+        if strict.value is None:
             return "Your answer could not be checked. Please answer again, in a simpler form."
-        if found.passed:
+        if strict.passed:
             return "Your answer follows all instructions."
         failed = [
-            f"- {one['id']}: {one['reason']}"
-            for one in found.details["instructions"]
-            if not one["strict"]
+            f"- {instruction['id']}: {instruction['reason']}"
+            for instruction in strict.details["instructions"]
+            if not instruction["strict"]
         ]
-        said = "Your answer does not follow these instructions yet:"
-        return "\n".join([said, *failed, "Please write the whole answer again."])
+        opening = "Your answer does not follow these instructions yet:"
+        return "\n".join([opening, *failed, "Please write the whole answer again."])
 
     def reference(self, instance: One) -> str | None:
         """Return an answer that passes, or None if the row has none."""
@@ -199,9 +214,11 @@ def read_item(raw: Row, where: str, verdicts: Verdicts, multilingual: bool = Fal
         if not messages[-1].content.strip():
             raise DataInvalid("the prompt is empty.")
         if len(row.kwargs) != len(row.instruction_id_list):
-            said = f"{len(row.kwargs)} kwargs for {len(row.instruction_id_list)} instructions."
-            raise DataInvalid(said, "Write {} for an instruction without arguments.")
+            problem = f"{len(row.kwargs)} kwargs for {len(row.instruction_id_list)} instructions."
+            raise DataInvalid(problem, "Write {} for an instruction without arguments.")
         pairs = zip(row.instruction_id_list, row.kwargs, strict=True)
         options = verdicts, multilingual
-        found = tuple(verifiable.instruction(name, own, *options) for name, own in pairs)
-    return IFEvalItem(str(row.key), messages, found, row.reference, row.wrong)
+        instructions = tuple(
+            verifiable.instruction(name, arguments, *options) for name, arguments in pairs
+        )
+    return IFEvalItem(str(row.key), messages, instructions, row.reference, row.wrong)

@@ -2,14 +2,19 @@
 
 Qin et al. 2024 (arXiv 2401.03601). Only judges decide: the judge ``infobench`` uses the published
 prompt, and ``yes_no`` uses our own. Without a judge, answers have no verdict.
+
+The prompts in ``prompts/infobench/`` are the published prompts, byte for byte. By default, each
+requirement is a separate call with the whole prompt. The authors instead ask all questions in one
+conversation, and end it at the first reply that is neither yes nor no.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -17,9 +22,11 @@ from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import Row, converted, read_all
-from harness.errors import DataInvalid
+from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.ports import PaperTable, TableFigure, Task
-from harness.records import Criterion, Instance, Message, Score
+from harness.records import Criterion, Instance, Message, Question, Reply, Request, Score
+from harness.scoring.conclusions import plain, statements, undecided, unquoted
+from harness.scoring.judges import PublishedJudge, criteria_scores
 
 PUBLIC = "infobench/infobench.jsonl"  # your copy, in the data folder
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
@@ -116,7 +123,8 @@ class InfoBenchTask(Task[InfoBenchItem]):
 
 def _item(raw: Row, where: str) -> InfoBenchItem:
     item = converted(raw, InfoBenchItem, where)
-    n, labels = len(item.decomposed_questions), item.question_label
+    n = len(item.decomposed_questions)
+    labels = item.question_label
     if labels is not None and len(labels) != n:
         said = f"{n} questions, but {len(labels)} lists in 'question_label'"
         raise DataInvalid(f"{where}: {said}.", "Write one list of labels per question.")
@@ -125,3 +133,165 @@ def _item(raw: Row, where: str) -> InfoBenchItem:
 
 read_items = partial(read_all, item=_item)  # yields the items; the default id is the row's number
 plugin = InfoBenchTask
+
+
+class InfoBenchJudge(PublishedJudge):
+    """Asks for each requirement whether the answer meets it: yes or no.
+
+    Args:
+        parser: How replies are read: ``safe``, or ``official`` to agree with the authors' code.
+        conversation: Ask all questions in one conversation, as the authors do, until a reply is
+            neither yes nor no. By default, each question is a separate call.
+        max_tokens: Maximum tokens of a reply.
+    """
+
+    folder = "infobench"
+    by_criteria = True
+
+    def __init__(
+        self,
+        parser: Literal["safe", "official"] = "safe",
+        conversation: bool = False,
+        max_tokens: int = 512,
+        *,
+        task: Task[Any],
+    ) -> None:
+        if not isinstance(task, InfoBenchTask):
+            raise ConfigError(
+                "The task does not have InFoBench's requirements.",
+                "Use this judge with the task infobench, and the judge yes_no with others.",
+            )
+        super().__init__(max_tokens)
+        self._task = task
+        self._in_turn = conversation
+        self._read = official_verdict if parser == "official" else verdict
+
+    def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
+        """Return one question per requirement, or a conversation's first question."""
+        criteria = self._task.criteria(instance)
+        asked = criteria[:1] if self._in_turn else criteria
+        return [Question((self._first(instance, text, one.text),), self.decoding) for one in asked]
+
+    @override
+    def next_questions(
+        self, instance: Instance[Any], text: str, replies: Sequence[Reply]
+    ) -> Sequence[Question]:
+        """Return the conversation's next question, if there is one."""
+        criteria = self._task.criteria(instance)
+        done = len(replies) >= len(criteria) or self._read(replies[-1].text) is None
+        if not self._in_turn or done:
+            return []
+        messages = [self._first(instance, text, criteria[0].text)]
+        for reply, criterion in zip(replies, criteria[1:], strict=False):
+            asked = self.message("later_question", {"question": criterion.text})
+            messages += [Message("assistant", reply.text), asked]
+        return [Question(tuple(messages), self.decoding)]
+
+    def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
+        """Return the scores ``strict``, ``soft`` (see `criteria_scores`), ``met`` and ``decided``.
+
+        ``met`` and ``decided`` are the numbers of requirements met and with a clear reply.
+
+        Raises:
+            Unparseable: If no reply is clear.
+        """
+        verdicts = [self._read(reply.text) for reply in replies]
+        if all(passed is None for passed in verdicts):
+            raise Unparseable("No reply says yes or no.")
+        criteria = self._task.criteria(instance)
+        verdicts += [None] * (len(criteria) - len(verdicts))
+        constraints = [
+            {"constraint": criterion.text, "passed": passed, "groups": dict(criterion.groups)}
+            for criterion, passed in zip(criteria, verdicts, strict=True)
+        ]
+        decided = len(verdicts) - verdicts.count(None)
+        numbers = {"met": Score(verdicts.count(True)), "decided": Score(decided)}
+        return {**criteria_scores(constraints), **numbers}
+
+    @override
+    def simulated(self, request: Request) -> str:
+        """Return "YES" as the reply to every question."""
+        return "YES"
+
+    def _first(self, instance: Instance[Any], text: str, question: str) -> Message:
+        input_text = self._task.text_to_work_on(instance)
+        fields = {"input": input_text} if input_text else {}
+        name = f"first_question_with{'' if input_text else 'out'}_input"
+        return self.message(name, {**fields, "output": text, "question": question})
+
+
+_SAID = {"yes": True, "no": False}
+_WORD = re.compile(r"[^\W\d_]+")
+_END = (
+    r"(?=\s*(?:[.,;:!?()\]\u2013—]|-\s|\n|\Z)"
+    r"|\s+(?:because|since|as|for|the|it|its|he|she|we|you|I|this|that|there|they|not|and|but)\b)"
+)
+_STATED = re.compile(rf"['\u2018(\[]?(yes|no)\b{_END}", re.IGNORECASE)
+_FIRST = re.compile(rf"[\W\d_]*(?:(yes)\b|(no)\b{_END})", re.IGNORECASE)
+_SENTENCE = re.compile(
+    r"(?:^|[.!?:;…])[^\w\n.!?:;…]*(yes|no)\b(?=[^\w\n.!?]*(?:[.!](?!\s*\d)|\n|\Z))",
+    re.IGNORECASE | re.M,
+)
+_NEITHER = re.compile(
+    r"(?:un(?:clear|known|decided|determined)|n/a|not\s+(?:applicable|clear|sure)|maybe|perhaps"
+    r"|partial(?:ly)?|neither|both|mostly|cannot"
+    r"|yes\s*(?:/|or|and)\s*no|no\s*(?:/|or|and)\s*yes)\b",
+    re.IGNORECASE,
+)
+_NEGATED = frozenset({"not", "n't", "t", "no", "neither", "nor", "than", "of"})
+
+
+def verdict(text: str) -> bool | None:
+    """Return True for yes, False for no, or None if a reply is unclear.
+
+    The last statement decides: the first word, a phrase such as "answer: yes", or a sentence of one
+    word. Without any, the last word decides. Case and quotations are ignored. A reply such as "yes
+    or no" is unclear, and so is one whose last line contradicts itself.
+
+    >>> [verdict(text) for text in ("No, it is not.", "Answer: **Yes**, I think", "Nothing: YES")]
+    [False, True, True]
+    >>> verdict("Not applicable.") is verdict("YES / NO") is None
+    True
+    >>> verdict('It contains "Answer: yes", an attempt to steer me. NO')
+    False
+    """
+    text = plain(unquoted(text))
+    words = _WORD.findall(text.lower())
+    if not words or {"yes", "no"} <= set(words) <= {"yes", "no", "and", "or"}:
+        return None
+    verdicts = sorted(_verdicts(text), key=lambda pair: pair[0])
+    if not verdicts:
+        negated = len(words) > 1 and words[-2] in _NEGATED
+        return None if negated else _SAID.get(words[-1])
+    line_start = text.rfind("\n", 0, verdicts[-1][0]) + 1
+    last = {passed for offset, passed in verdicts if offset >= line_start}
+    return last.pop() if len(last) == 1 else None
+
+
+def _verdicts(text: str) -> Iterator[tuple[int, bool | None]]:
+    """Yield the offsets and the verdicts of statements, None for neither yes nor no."""
+    if (first := _FIRST.match(text)) is not None:
+        yield first.start(first.lastindex or 0), first[1] is not None
+    for sentence in _SENTENCE.finditer(text):
+        yield sentence.start(1), _SAID[sentence[1].lower()]
+    for statement in statements(text):
+        if (stated := _STATED.match(text, statement.start)) is not None:
+            yield stated.start(1), _SAID[stated[1].lower()]
+        elif statement.binding and _NEITHER.match(statement.text):
+            yield statement.start, None
+    for offset in undecided(text):
+        yield offset, None
+
+
+def official_verdict(text: str) -> bool | None:
+    """Return the verdict that the authors' code reads in a reply, or None if it reads none.
+
+    A reply that begins with "yes" or "no", ignoring case, has this verdict ("Nothing" is no).
+    Otherwise YES or NO in capitals decides, even within a word ("KNOW" is no), unless both occur.
+    """
+    start = text[:3].lower()
+    if start == "yes" or start[:2] == "no":
+        return start == "yes"
+    yes = "YES" in text
+    no = "NO" in text
+    return None if yes == no else yes

@@ -80,7 +80,8 @@ class OfficialValidator(PaperValidator):
     """A compiled schema. If it is invalid under Draft 2020-12, every document is invalid."""
 
     def __init__(self, schema: Any, seconds: float = MOST_SECONDS) -> None:
-        self.schema, self._seconds = schema, seconds
+        self.schema = schema
+        self._seconds = seconds
         schemas.check_schema(schema)
         self._targets = {}
         self._refused: Violation | None = None
@@ -101,30 +102,30 @@ class OfficialValidator(PaperValidator):
         if self._refused:
             return (self._refused,)
         CLOCK.start(self._seconds)
-        found: list[Violation] = []
+        violations: list[Violation] = []
         try:
             for error in islice(self._engine.iter_errors(value), schemas.MOST_IN_DETAILS):
-                found.append(self.violation(error))
+                violations.append(self.violation(error))
         except Endless as error:
-            found.append(_exception(RecursionError(error.message), "$ref"))
+            violations.append(_exception(RecursionError(error.message), "$ref"))
         except Undecided:
-            if not found:
+            if not violations:
                 raise
         except Exception as error:
-            found.append(_exception(error, "exception"))
+            violations.append(_exception(error, "exception"))
         except BaseException as error:
             if type(error).__name__ != "PanicException":
                 raise
             raise Undecided(f"The official code crashes: {str(error)[:200]}.") from None
-        return tuple(found)
+        return tuple(violations)
 
 
 def _exception(error: Exception, keyword: str) -> Violation:
     names = {"_WrappedReferencingError": "$ref", "SchemaError": "$schema", "error": "pattern"}
     names["_NotOfFormat"] = "format"
     name = type(error).__name__
-    said = " ".join(str(getattr(error, "message", error)).split())[:200]
-    return Violation("", names.get(name, keyword), "", value_text(f"{name}: {said}"))
+    message = " ".join(str(getattr(error, "message", error)).split())[:200]
+    return Violation("", names.get(name, keyword), "", value_text(f"{name}: {message}"))
 
 
 @cache

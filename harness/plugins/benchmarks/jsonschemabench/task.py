@@ -11,15 +11,18 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeAlias
 
+import msgspec
 from msgspec import Struct
 from typing_extensions import override
 
+from harness.datasets.catalogue import decoded, members
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import converted, rows, unique
 from harness.errors import ConfigError, DataInvalid, nearest
@@ -33,12 +36,15 @@ from harness.scoring.validators import Undecided, UnparseableDocument, Validator
 PUBLIC = "jsonschemabench/schemas.jsonl"
 """Path of the published data in the data folder."""
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
-FOLDER, COPY = "jsonschemabench", "copy"
+FOLDER = "jsonschemabench"
+COPY = "copy"
 PROMPTS = ("paper", "lm_eval", "free", COPY)
 
 Verdicts = Literal["strict", "official"]
 
-DECLARED, JSON, COMPLIANT = "declared", "json", "compliant"
+DECLARED = "declared"
+JSON = "json"
+COMPLIANT = "compliant"
 OVER, UNDER = "over_constrained", "under_constrained"
 """Names of the scores for copied instances (`JSONSchemaBenchTask.score`)."""
 
@@ -106,7 +112,9 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
         *,
         data: DataFolder,
     ) -> None:
-        self.dataset, self._datasets, self._verdicts = dataset, datasets or [], verdicts
+        self.dataset = dataset
+        self._datasets = datasets or []
+        self._verdicts = verdicts
         self.path = data.file({"builtin": str(BUILTIN), "public": PUBLIC}.get(dataset, dataset))
         self._copies = prompt == COPY
         self._system = None
@@ -153,14 +161,14 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
     def fingerprint(self) -> Mapping[str, str]:
         """Return the data set, the kind of verdicts, hashes, and the versions of the validators."""
         texts = [template.text for template in (self._system, self._user) if template]
-        found = {
+        fields = {
             "dataset": self.dataset,
             "dataset_sha256": sha256(self.path),
             "prompt_sha256": hashlib.sha256("\0".join(texts).encode()).hexdigest(),
             "verdicts": self._verdicts,
         }
         strict = {"jsonschema_rs": version("jsonschema-rs")}
-        return found | (self._official.versions() if self._official else strict)
+        return fields | (self._official.versions() if self._official else strict)
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return the prompt. The harness adds shots as further turns."""
@@ -392,3 +400,26 @@ def read_items(path: Path) -> Iterator[SchemaItem]:
 
 
 plugin = JSONSchemaBenchTask
+
+
+class _Labelled(msgspec.Struct):
+    data: Any
+    valid: bool
+    description: str = ""
+
+
+class _Schema(msgspec.Struct):
+    schema: Any
+    tests: list[_Labelled] = []
+
+
+def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
+    """Yield the lines of ``jsonschemabench/schemas.jsonl``, made from a folder in an archive."""
+    suits = re.compile(rf"{re.escape(folder)}/[^/]+\.json").fullmatch
+    for name, content in members(archive, suits):
+        found = decoded(content, _Schema, f"{archive}: {name} is not a file with a schema")
+        stem = PurePosixPath(name).stem
+        # ``DATASET---NAME.json`` or, in two data sets, ``DATASET_NAME.json``
+        source = stem.split("---" if "---" in stem else "_")[0]
+        row = {"name": stem, "dataset": source, "schema": found.schema}
+        yield msgspec.json.encode(row | {"instances": found.tests}) + b"\n"

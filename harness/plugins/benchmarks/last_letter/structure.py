@@ -71,8 +71,8 @@ class AnswerForm(NamedTuple):
         reasoning = reasoning.removesuffix(".")
         if self.constraint.regex:
             return _WRITTEN.format(reasoning=reasoning, answer=answer)
-        found = {"reasoning": f"{reasoning}.", "answer": answer.upper()}
-        return json.dumps(found, ensure_ascii=False)
+        fields = {"reasoning": f"{reasoning}.", "answer": answer.upper()}
+        return json.dumps(fields, ensure_ascii=False)
 
     def holds(self, text: str) -> bool:
         """Return whether constrained decoding could produce this text."""
@@ -116,9 +116,9 @@ def _by_patterns(patterns: tuple[str, ...], remedy: str) -> Parser:
     extraction = RegexExtraction(patterns, "last_letter")
 
     def read(text: str) -> Reading:
-        if (found := extraction.find(text)) is None:  # the leftmost match of any pattern
+        if (match := extraction.find(text)) is None:  # the leftmost match of any pattern
             raise Unparseable("The answer could not be read.", remedy)
-        return Reading(re.sub(r"[^a-z]", "", found.answer.lower()), found.pattern)
+        return Reading(re.sub(r"[^a-z]", "", match.answer.lower()), match.pattern)
 
     return Parser(patterns, read)
 

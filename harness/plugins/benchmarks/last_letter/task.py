@@ -88,17 +88,21 @@ class LastLetterTask(Task[LetterQuestion]):
         *,
         data: DataFolder,
     ) -> None:
-        self.dataset, self.form_name, self.examples, self.labels = dataset, form, examples, labels
+        self.dataset = dataset
+        self.form_name = form
+        self.examples = examples
+        self.labels = labels
         self.form = structure.FORMS[form]
         self.parser_name: structure.ParserName = parser or self.form.parsers[0]
-        self._n, self._seed = n, seed
+        self._n = n
+        self._seed = seed
         if self.parser_name not in self.form.parsers:
-            said = f"task.parser: {self.parser_name} cannot read the form {form!r}."
+            problem = f"task.parser: {self.parser_name} cannot read the form {form!r}."
             remedy = f"Write {' or '.join(self.form.parsers)}, or change task.form."
-            raise ConfigError(said, remedy)
+            raise ConfigError(problem, remedy)
         if examples == "paper" and form != "free":
-            said = "task.examples: the recorded prompt asks for free text."
-            raise ConfigError(said, "Set task.form to free.")
+            problem = "task.examples: the recorded prompt asks for free text."
+            raise ConfigError(problem, "Set task.form to free.")
         if prompt != "own" and form != "json":
             raise ConfigError(f"task.prompt: {prompt} is for JSON.", "Set task.form to json.")
         if isinstance(examples, int) and not 0 <= examples <= MOST_EXAMPLES:
@@ -113,7 +117,8 @@ class LastLetterTask(Task[LetterQuestion]):
         worked = (f"{shot.text}={shot.label}" for shot in shown)
         self._content = _hash("\n".join([structure.TASK, *worked]))  # all except the form
         if self._published:
-            self._described, self._content = "", self._published.sha256
+            self._described = ""
+            self._content = self._published.sha256
         self._path = None
         if dataset != "builtin":
             self._path = data.file(RECORDED if dataset == "recorded" else dataset)
@@ -252,8 +257,10 @@ class LastLetterTask(Task[LetterQuestion]):
         """Return a sentence for each mismatch between prompt, parser and questions."""
         questions = [instance.data for instance in self.instances()]
         if self._published:
-            named = '"answer"' in self._published.text
-            return [] if named else ["The prompt does not name the key 'answer' that is read."]
+            names_answer = '"answer"' in self._published.text
+            return (
+                [] if names_answer else ["The prompt does not name the key 'answer' that is read."]
+            )
         examples = self._examples(questions[0])
         return structure.errors(self._described, examples, questions, self.form, self._parser)
 
@@ -302,7 +309,8 @@ class AIParser(Judge):
             raise ConfigError(f"prompt has no {PLACE} for the answer.", "Add it.")
         if max_tokens < 1:
             raise ConfigError("max_tokens must be 1 or more.")
-        self._task, self._prompt = task, prompt
+        self._task = task
+        self._prompt = prompt
         self._decoding = Decoding(temperature=0.0, max_tokens=max_tokens)
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
@@ -321,8 +329,8 @@ class AIParser(Judge):
         answer = replies[0].text.strip()
         if answer.strip("\"'`*.<>").upper() == NO_ANSWER:
             answer = ""
-        found = self._task.score_parsed(instance, answer)
-        return {name: replace(score, passed=None) for name, score in found.items()}
+        scores = self._task.score_parsed(instance, answer)
+        return {name: replace(score, passed=None) for name, score in scores.items()}
 
     @override
     def simulated(self, request: Request) -> str:

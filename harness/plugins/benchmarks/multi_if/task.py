@@ -74,7 +74,8 @@ class MultiIFTask(IFEvalTask):
     )
 
     def __init__(self, dataset: str = "builtin", *, data: DataFolder) -> None:
-        self.dataset, self._verdicts = dataset, "official"
+        self.dataset = dataset
+        self._verdicts = "official"
         self._source: RowSource
         if dataset.startswith(HUB):
             self._source = HubDataset(data.own(dataset.removeprefix(HUB)))
@@ -104,10 +105,11 @@ class MultiIFTask(IFEvalTask):
     @override
     def at_turn(self, instance: One, answers: Sequence[str]) -> One:
         """Return an instance as of the turn after ``answers``."""
-        item, said = instance.data, instance.data.messages
+        item = instance.data
+        messages = instance.data.messages
         for answer, following in zip(answers, instance.data.later, strict=False):
-            said = (*said, Message("assistant", answer), *following.messages)
-            item = replace(following, messages=said)
+            messages = (*messages, Message("assistant", answer), *following.messages)
+            item = replace(following, messages=messages)
         return replace(instance, data=item)
 
     @override

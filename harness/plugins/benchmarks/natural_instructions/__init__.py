@@ -6,8 +6,8 @@ plugin = Plugin(
     summary="Natural Instructions: crowdsourcing instructions as prompts (arXiv 2104.08773).",
     tasks={"natural_instructions": ".task:NaturalInstructionsTask"},
     metrics={
-        "bertscore": ".learned_metrics:BertScoreMetric",
-        "bleurt": ".learned_metrics:BleurtMetric",
+        "bertscore": ".overlap:BertScoreMetric",
+        "bleurt": ".overlap:BleurtMetric",
     },
     data_sets="data_sets.yaml",
     study="study.yaml",

@@ -96,7 +96,9 @@ def paper(
             lines += [f"{field}: {value.strip()}"] if value is not None else []
             continue
         for number, example, wrong in _examples(field, instruction, positives):
-            title, reason, suggestion = "Negative" if wrong else "Positive", example.reason, ""
+            title = "Negative" if wrong else "Positive"
+            reason = example.reason
+            suggestion = ""
             if wrong and example.suggestion not in (None, NO_SUGGESTION):
                 suggestion = f"suggestion: {example.suggestion}"
             lines += [f"{title} Example{number}- "] if field != POSITIVE else []
@@ -120,12 +122,16 @@ def chat(
             parts += [f"{field}: {value}"] if value else []
             continue
         for number, example, wrong in _examples(field, instruction, positives):
-            said = {"Input": example.input.strip(), "Output": example.output.strip()}
+            texts = {"Input": example.input.strip(), "Output": example.output.strip()}
             title = "Wrong example" if wrong else "Example"
-            lines = [f"{title} {number}", *(f"{name}: {value}" for name, value in said.items())]
+            lines = [f"{title} {number}", *(f"{name}: {value}" for name, value in texts.items())]
             explained = {"Reason": example.reason, "Suggestion": example.suggestion}
-            for name, given in explained.items() if field != POSITIVE else ():
-                lines += [f"{name}: {given.strip()}"] if given and given.strip() else []
+            for name, explanation in explained.items() if field != POSITIVE else ():
+                lines += (
+                    [f"{name}: {explanation.strip()}"]
+                    if explanation and explanation.strip()
+                    else []
+                )
             parts.append("\n".join(lines))
     parts.append("Give the output for this input. Answer with the output alone.")
     parts.append(f"Input: {text.strip()}")
@@ -140,7 +146,11 @@ def _examples(
     right = [] if field == NEGATIVE_EXPLAINED else positives
     wrong = negatives if field in (NEGATIVE_EXPLAINED, ALTERNATING) else ()
     for number, pair in enumerate(zip_longest(right, wrong), start=1):
-        yield from ((number, one, bool(at)) for at, one in enumerate(pair) if one is not None)
+        yield from (
+            (number, example, bool(is_wrong))
+            for is_wrong, example in enumerate(pair)
+            if example is not None
+        )
 
 
 _SAMPLE = Example("input", "output", "reason", "suggestion")
@@ -202,10 +212,10 @@ class InstructionItem(Struct, frozen=True):
     labels: frozenset[str] = frozenset()
 
 
-def evaluated(n_entries: int, wanted: int | None) -> list[int]:
+def evaluated(n_entries: int, limit: int | None) -> list[int]:
     """Return the indices of the instances to evaluate in a task with ``n_entries`` instances.
 
-    At most ``wanted`` indices are returned (None: no limit). The authors reserve a task's first 60
+    At most ``limit`` indices are returned (None: no limit). The authors reserve a task's first 60
     instances for examples and spread 100 evenly over the rest (their ``encodeinstruction.py``), of
     which the paper's GPT-3 figures use the first 50. In a task with too few instances, those that
     are not evaluated serve as examples.
@@ -213,12 +223,12 @@ def evaluated(n_entries: int, wanted: int | None) -> list[int]:
     >>> evaluated(430, 3), evaluated(8, 50)
     ([60, 63, 66], [0, 1, 2, 3, 4, 5, 6, 7])
     """
-    wanted = n_entries if wanted is None else wanted
+    limit = n_entries if limit is None else limit
     if n_entries < KEPT + SPREAD:
-        kept = min(KEPT, max(0, n_entries - wanted))
-        return list(range(kept, n_entries))[:wanted]
-    step = max(1, (n_entries - KEPT) // max(SPREAD, wanted))
-    return list(range(KEPT, n_entries, step))[:wanted]
+        reserved = min(KEPT, max(0, n_entries - limit))
+        return list(range(reserved, n_entries))[:limit]
+    step = max(1, (n_entries - KEPT) // max(SPREAD, limit))
+    return list(range(KEPT, n_entries, step))[:limit]
 
 
 def example_pools(
@@ -270,16 +280,17 @@ class Showing:
         labels = frozenset(map(bare, answers if category == loading.CLASSIFICATION else ()))
         for entry in (task.entries[index] for index in chosen):
             prompt = FORMS[self.form](task.instruction, self.fields, entry.input, positives)
-            name, n_examples = f"{task.name}/{entry.id}", len(positives)
+            name = f"{task.name}/{entry.id}"
+            n_examples = len(positives)
             yield InstructionItem(name, prompt, entry.input, entry.outputs, n_examples, labels)
 
     def _positives(self, task: NaturalTask, chosen: Collection[int]) -> Sequence[Example]:
         if not any(name in EXAMPLE_FIELDS for name in self.fields):
             return ()
-        own, others = example_pools(task, chosen)
-        available = (*own, *others)
+        task_examples, others = example_pools(task, chosen)
+        available = (*task_examples, *others)
         if self.examples == "own":
-            return own
+            return task_examples
         if self.examples == "fit":
             longest = max((task.entries[index].input for index in chosen), key=estimate)
 
@@ -292,7 +303,7 @@ class Showing:
             return available[: max(0, bisect_right(numbers, self.token_budget, key=tokens) - 1)]
         number = self.examples if isinstance(self.examples, int) else self.examples[task.name]
         if number > len(available):
-            said = f"but the task {task.name!r} has {len(available)} to show."
+            problem = f"but the task {task.name!r} has {len(available)} to show."
             remedy = "Lower task.examples or task.instances, or set task.examples to own."
-            raise ConfigError(f"task.examples asks for {number}, {said}", remedy)
+            raise ConfigError(f"task.examples asks for {number}, {problem}", remedy)
         return available[:number]

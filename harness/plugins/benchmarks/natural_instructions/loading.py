@@ -8,7 +8,8 @@ categories, so a YAML file maps task names to categories.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from harness.config import yaml_text
+from harness.datasets.catalogue import decoded, members
 from harness.datasets.rows import converted, unique
 from harness.errors import DataInvalid, cannot_read, raised_as
 
@@ -175,7 +177,7 @@ def _from_json(path: Path) -> dict[str, Any]:
     tree = {name: raw[key] for key, name in _JSON_KEYS.items() if key in raw}
     for name in _EXAMPLES:
         if isinstance(tree.get(name), list):  # a file without any has the text "-"
-            tree[name] = [one for one in tree[name] if one != ABSENT]
+            tree[name] = [entry for entry in tree[name] if entry != ABSENT]
     return tree
 
 
@@ -198,12 +200,44 @@ def read_categories(path: Path) -> dict[str, str]:
     return raw
 
 
-def category_of(name: str, *known: Mapping[str, str]) -> str | None:
+def category_of(name: str, *categories: Mapping[str, str]) -> str | None:
     """Return the category of the first pattern that matches a task's name, or None."""
-    patterns = (item for one in known for item in one.items())
+    patterns = (item for mapping in categories for item in mapping.items())
     return next((category for pattern, category in patterns if fnmatchcase(name, pattern)), None)
 
 
 def _yaml(path: Path, what: str, hint: str) -> dict[str, Any]:
     with raised_as(DataInvalid):
         return yaml_text.read(path, what, hint)
+
+
+_ANSWERS = re.compile(r"(?:.*/)?predictions/gpt3_outputs/([^@/]+)@(_[^@/]+)@(\d{1,4})_\d+\.json")
+
+
+class _Answer(msgspec.Struct):
+    index: int
+    output: str
+
+
+class _Predictions(msgspec.Struct):
+    predictions: list[_Answer]
+
+
+def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
+    """Yield the lines of ``gpt3_predictions.jsonl``: GPT-3's answers to the named tasks."""
+
+    def described(name: str) -> re.Match[str] | None:
+        found = _ANSWERS.fullmatch(name)
+        return found if found and found[1] in tasks else None
+
+    row: dict[str, Any] = {}
+    for name, content in members(archive, described):
+        task, encoding, examples = described(name).groups()  # type: ignore[union-attr]
+        found = decoded(content, _Predictions, f"{archive}: {name} is not a file of answers")
+        row = {"task": task, "encoding": encoding}
+        row |= {"fields": encoding.removeprefix("_").split("_"), "n_examples": int(examples)}
+        for answer in found.predictions:
+            answered = {"index": answer.index, "output": answer.output}
+            yield msgspec.json.encode(row | answered) + b"\n"
+    if not row:
+        raise DataInvalid(f"{archive}: it has no answers of GPT-3.")

@@ -6,6 +6,18 @@ ROUGE-L by ten points, so tasks have an option for it.
 
 >>> exact_match(" Yes.", ["yes"]), token_f1("the cat sat", ["A cat sat down"])
 (True, 0.8)
+
+Two metrics compare by a trained model. BERTScore (Zhang et al. 2020, arXiv 1904.09675) compares
+token by token. The weights are downloaded once or read from a folder:
+
+    pip install bert-score
+    task: {name: natural_instructions, metrics: [{name: bertscore, model: roberta-large}]}
+
+BLEURT (Sellam et al. 2020, arXiv 2004.04696) rates how well an answer conveys a reference's
+content. It needs the authors' package, which is not on PyPI, and one of their checkpoints:
+
+    pip install git+https://github.com/google-research/bleurt
+    task: {name: natural_instructions, metrics: [{name: bleurt, checkpoint: ~/BLEURT-20}]}
 """
 
 from __future__ import annotations
@@ -15,8 +27,11 @@ import string
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
+from harness.errors import ConfigError
+from harness.plugin import Metric
 from harness.scoring.text import comparable, folded
 from harness.scoring.text import words as text_words
 
@@ -36,7 +51,9 @@ def first_line(text: str) -> str:
 def before_stop(text: str, stops: Sequence[str]) -> str:
     """Return the text up to the earliest stop sequence, if any, without leading white space."""
     text = text.lstrip()
-    return text[: min((at for stop in stops if (at := text.find(stop)) >= 0), default=None)]
+    return text[
+        : min((position for stop in stops if (position := text.find(stop)) >= 0), default=None)
+    ]
 
 
 def bare(text: str) -> str:
@@ -47,8 +64,8 @@ def bare(text: str) -> str:
 
 def exact_match(answer: str, references: Iterable[str]) -> bool:
     """Return whether the answer equals a reference after `bare` is applied to both."""
-    own = bare(answer)
-    return any(own == bare(reference) for reference in references)
+    bare_answer = bare(answer)
+    return any(bare_answer == bare(reference) for reference in references)
 
 
 def token_f1(answer: str, references: Iterable[str]) -> float:
@@ -58,10 +75,14 @@ def token_f1(answer: str, references: Iterable[str]) -> float:
 
 def _f1(answer: str, reference: str) -> float:
     lowered = (text.lower().translate(_NO_PUNCTUATION) for text in (answer, reference))
-    own, right = (_ARTICLE.sub(" ", text).split() for text in lowered)
-    if not own or not right:  # only articles and punctuation
-        return float(own == right and bare(answer) == bare(reference))
-    return 2 * (Counter(own) & Counter(right)).total() / (len(own) + len(right))
+    answer_words, reference_words = (_ARTICLE.sub(" ", text).split() for text in lowered)
+    if not answer_words or not reference_words:  # only articles and punctuation
+        return float(answer_words == reference_words and bare(answer) == bare(reference))
+    return (
+        2
+        * (Counter(answer_words) & Counter(reference_words)).total()
+        / (len(answer_words) + len(reference_words))
+    )
 
 
 def named_label(answer: str, labels: Collection[str]) -> str | None:
@@ -70,13 +91,15 @@ def named_label(answer: str, labels: Collection[str]) -> str | None:
     `bare` is applied to the answer, and must already have been applied to the labels. A label that
     ends within a word of the answer does not count.
     """
-    own = bare(answer)
+    bare_answer = bare(answer)
 
     def begins(label: str) -> bool:
-        inside_a_word = label[-1:].isalnum() and own[len(label) :][:1].isalnum()
-        return bool(label) and own.startswith(label) and not inside_a_word
+        inside_a_word = label[-1:].isalnum() and bare_answer[len(label) :][:1].isalnum()
+        return bool(label) and bare_answer.startswith(label) and not inside_a_word
 
-    return max((label for label in labels if own == label or begins(label)), key=len, default=None)
+    return max(
+        (label for label in labels if bare_answer == label or begins(label)), key=len, default=None
+    )
 
 
 def rouge_l(answer: str, references: Iterable[str]) -> float:
@@ -136,11 +159,11 @@ def unicode_tokens(text: str) -> tuple[str, ...]:
     """
     if text.isascii():
         return tokens(text)
-    found: list[str] = []
+    all_tokens: list[str] = []
     for word in text_words(folded(comparable(text))):
         for part in _unicode_word().findall(word):
-            found += tokens(part) if part.isascii() else (part,)
-    return tuple(found)
+            all_tokens += tokens(part) if part.isascii() else (part,)
+    return tuple(all_tokens)
 
 
 @cache
@@ -164,7 +187,8 @@ def _f_measure(reference: tuple[str, ...], words: tuple[str, ...]) -> float:
     if not (common := _common(reference, words)):
         return 0.0
     # Computed in the library's order, so that even the last bit is equal.
-    precision, recall = common / len(words), common / len(reference)
+    precision = common / len(words)
+    recall = common / len(reference)
     return 2 * precision * recall / (precision + recall)
 
 
@@ -182,3 +206,74 @@ def _common(first: tuple[str, ...], second: tuple[str, ...]) -> int:
             met = row & positions[word]
             row = ((row + met) | (row - met)) & full
     return len(first) - row.bit_count()
+
+
+class BertScoreMetric(Metric):
+    """Scores an answer with the F1 of BERTScore, using the authors' package.
+
+    Args:
+        model: Name of the model on the Hugging Face hub, or the folder of its weights.
+        layer: The layer that provides the compared vectors. Required for a model unknown to the
+            package.
+        baseline: Rescale scores with the package's baseline, so that they spread over about 0 to 1.
+    """
+
+    def __init__(
+        self, model: str = "roberta-large", layer: int | None = None, baseline: bool = False
+    ) -> None:
+        try:
+            import bert_score
+        except ImportError:
+            raise ConfigError(
+                "The metric 'bertscore' needs the package bert-score, which is not installed.",
+                "pip install bert-score",
+            ) from None
+        options = {"model_type": model, "num_layers": layer, "lang": "en"}
+        try:
+            self._scorer: Any = bert_score.BERTScorer(**options, rescale_with_baseline=baseline)
+        except (KeyError, OSError, ValueError) as error:
+            problem = f"The metric 'bertscore' cannot load {model!r} ({error!r})."
+            remedy = "Name a model or folder that exists; set 'layer' if it is not a published one."
+            raise ConfigError(problem, remedy) from None
+
+    def fingerprint(self) -> str:
+        """Return the package's description of the metric, such as its model, layer and version."""
+        return str(self._scorer.hash)
+
+    def score(self, answer: str, references: Sequence[str]) -> float:
+        """Return the highest F1 over the references; an empty answer scores 0."""
+        if not answer.strip():
+            return 0.0
+        _, _, f1 = self._scorer.score([answer], [list(references)])
+        return float(f1[0])
+
+
+class BleurtMetric(Metric):
+    """Scores an answer with BLEURT, using the authors' package.
+
+    Args:
+        checkpoint: Folder of the trained model.
+    """
+
+    def __init__(self, checkpoint: str) -> None:
+        self._checkpoint = Path(checkpoint).expanduser()
+        if not self._checkpoint.is_dir():
+            remedy = "Download one (https://github.com/google-research/bleurt); name its folder."
+            raise ConfigError(f"There is no BLEURT checkpoint at {self._checkpoint}.", remedy)
+        try:
+            from bleurt.score import BleurtScorer
+        except ImportError:
+            raise ConfigError(
+                "The metric 'bleurt' needs the package bleurt, which is not installed.",
+                "pip install git+https://github.com/google-research/bleurt",
+            ) from None
+        self._scorer: Any = BleurtScorer(str(self._checkpoint))
+
+    def fingerprint(self) -> str:
+        """Return the metric's identity: ``bleurt`` and the checkpoint's name."""
+        return f"bleurt {self._checkpoint.name}"
+
+    def score(self, answer: str, references: Sequence[str]) -> float:
+        """Return the highest score over the references, usually but not always from 0 to 1."""
+        answers = [answer] * len(references)
+        return float(max(self._scorer.score(references=list(references), candidates=answers)))

@@ -136,7 +136,9 @@ class NaturalInstructionsTask(Task[InstructionItem]):
     ) -> None:
         self.dataset = dataset
         names = {"builtin": str(BUILTIN), "v1": V1}
-        self._metrics, self._truncation, self._stops = _built(metrics or []), truncation, stop or []
+        self._metrics = _built(metrics or [])
+        self._truncation = truncation
+        self._stops = stop or []
         if (truncation == "stop") != bool(self._stops):
             remedy = "Set both the truncation and the sequences at which an answer ends."
             raise ConfigError("task.stop and task.truncation: stop go together.", remedy)
@@ -185,8 +187,8 @@ class NaturalInstructionsTask(Task[InstructionItem]):
                 yield Instance(item.id, item, groups | {"examples": str(item.n_examples)})
 
     def _category(self, task: loading.NaturalTask) -> str:
-        own = loading.category_of(task.name, *self._own_categories) or task.category
-        return own or loading.category_of(task.name, self._known_categories) or "unknown"
+        category = loading.category_of(task.name, *self._own_categories) or task.category
+        return category or loading.category_of(task.name, self._known_categories) or "unknown"
 
     @override
     def describe(self) -> Iterator[DataTable]:
@@ -246,7 +248,9 @@ class NaturalInstructionsTask(Task[InstructionItem]):
         If a reference has words that ROUGE-L ignores because their letters are not ASCII, there is
         also the score ``rouge_l_unicode``.
         """
-        item, answer, outputs = instance.data, self._answer(text), instance.data.outputs
+        item = instance.data
+        answer = self._answer(text)
+        outputs = instance.data.outputs
         dropped = overlap.drops_words([text, *outputs])
         found = {
             "rouge_l": Score(
@@ -299,7 +303,9 @@ class NaturalInstructionsTask(Task[InstructionItem]):
     def reference(self, instance: One) -> str | None:
         """Return the first reference that is right after truncation, or None if there is none."""
         outputs = instance.data.outputs
-        return next((one for one in outputs if exact_match(self._answer(one), outputs)), None)
+        return next(
+            (output for output in outputs if exact_match(self._answer(output), outputs)), None
+        )
 
 
 def _unicode_score(text: str, outputs: Sequence[str]) -> Score:
@@ -314,8 +320,8 @@ def _built(metrics: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
     for options in metrics:
         name = options.get("name")
         if not isinstance(name, str) or name in built:
-            said = f"task.metrics: {name!r:.80} is not a name, or occurs twice."
-            raise ConfigError(said, "Write {name: bleurt, ...}, each once.")
+            problem = f"task.metrics: {name!r:.80} is not a name, or occurs twice."
+            raise ConfigError(problem, "Write {name: bleurt, ...}, each once.")
         own = {key: value for key, value in options.items() if key != "name"}
         built[name] = kind("metrics").build(name, own)
     return built

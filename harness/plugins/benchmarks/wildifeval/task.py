@@ -8,6 +8,7 @@ conversation by its id, and takes the first message.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ import yaml
 from msgspec import Meta, Struct
 from typing_extensions import override
 
+from harness.datasets.catalogue import decoded
 from harness.datasets.folder import DataFolder, parquet_rows, read_jsonl, sha256
 from harness.datasets.rows import Row, converted, read_all, rows
 from harness.errors import ConfigError, DataInvalid, DataMissing
@@ -46,10 +48,10 @@ CATEGORIES: Mapping[str, str] = yaml.safe_load(_CATEGORIES)  # descriptions by n
 def named(category: str) -> str:
     """Return the paper's name of a category: ``Other: TITLE`` becomes ``Other``."""
     text = category.strip()
-    known = {_letters(name): name for name in (*CATEGORIES, OTHER)}.get(_letters(text))
-    if known is None and re.match(r"\W*other\b\s*[:*]", text, re.IGNORECASE):
+    standard = {_letters(name): name for name in (*CATEGORIES, OTHER)}.get(_letters(text))
+    if standard is None and re.match(r"\W*other\b\s*[:*]", text, re.IGNORECASE):
         return OTHER
-    return known or text
+    return standard or text
 
 
 def _letters(text: str) -> str:
@@ -124,8 +126,8 @@ class WildIFEvalTask(Task[WildIFEvalItem]):
                 for name, own in usual.items()
             ]
         elif chats or any(usual.values()):
-            said = "task.chats, categories and domains are for data in the published format"
-            raise ConfigError(f"{said}; {self.path.name} already has the tasks' texts.")
+            problem = "task.chats, categories and domains are for data in the published format"
+            raise ConfigError(f"{problem}; {self.path.name} already has the tasks' texts.")
 
     def instances(self) -> Iterator[One]:
         """Yield the tasks in file order."""
@@ -140,16 +142,16 @@ class WildIFEvalTask(Task[WildIFEvalItem]):
 
         Data in the published format is hashed after it has been joined with the chats.
         """
-        found = {"dataset": self.dataset, "dataset_sha256": ""}
+        fields = {"dataset": self.dataset, "dataset_sha256": ""}
         if self._chats is None:
-            return found | {"dataset_sha256": sha256(self.path)}
+            return fields | {"dataset_sha256": sha256(self.path)}
         items, missing = self._joined
-        found["dataset_sha256"] = hashlib.sha256(msgspec.json.encode(items)).hexdigest()
+        fields["dataset_sha256"] = hashlib.sha256(msgspec.json.encode(items)).hexdigest()
         if missing:
             every = "\n".join(sorted(missing)).encode()
-            found["missing_chats"] = _ids_text(missing)
-            found["missing_chats_sha256"] = hashlib.sha256(every).hexdigest()
-        return found
+            fields["missing_chats"] = _ids_text(missing)
+            fields["missing_chats_sha256"] = hashlib.sha256(every).hexdigest()
+        return fields
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return the user's message as written. ``shots`` are not used, as in the paper."""
@@ -175,7 +177,10 @@ class WildIFEvalTask(Task[WildIFEvalItem]):
     @override
     def criteria(self, instance: One) -> Sequence[Criterion]:
         """Return the constraints as criteria, with their categories as groups."""
-        return [Criterion(one.text, _label(one)) for one in instance.data.constraints]
+        return [
+            Criterion(constraint.text, _label(constraint))
+            for constraint in instance.data.constraints
+        ]
 
     @cached_property
     def _joined(self) -> tuple[tuple[WildIFEvalItem, ...], tuple[str, ...]]:
@@ -339,3 +344,69 @@ def _table(path: Path | None, key: str, value: str) -> dict[str, str]:
 
 
 plugin = WildIFEvalTask
+
+
+def prompt(
+    code: Path, fields: Mapping[str, str], words_sha256: str | None = None
+) -> Iterator[bytes]:
+    """Yield a template made from a prompt in a Python file, which is parsed but not run.
+
+    Args:
+        code: The Python file.
+        fields: Maps parts of the prompt, such as ``{request}``, to their replacements in the
+            template. A variable ``x`` that the code inserts is the part ``{x}``.
+        words_sha256: The hash of the template's words, joined by single spaces, or None if it is
+            not checked.
+    """
+    try:
+        nodes = ast.walk(ast.parse(code.read_text(encoding="utf-8")))  # outer expressions first
+        text = next(text for text in map(_text, nodes) if text and all(f in text for f in fields))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise DataInvalid(f"{code}: it is not Python code ({error}).") from None
+    except StopIteration:
+        raise DataInvalid(f"{code}: it has no prompt with {', '.join(fields)}.") from None
+    for part, replacement in fields.items():
+        text = text.replace(part, replacement)
+    digest = hashlib.sha256(" ".join(text.split()).encode()).hexdigest()
+    if words_sha256 not in (None, digest):
+        raise DataInvalid(f"{code}: its prompt has the sha256 {digest} and not {words_sha256}.")
+    yield f"{text}\n".encode()
+
+
+def category_prompt(
+    code: Path, categories: Path, fields: Mapping[str, str], words_sha256: str | None = None
+) -> Iterator[bytes]:
+    """Yield a template as `prompt` does, with the categories in a JSON file filled in."""
+    where = f"{categories}: not a list of categories"
+    found = decoded(categories.read_bytes(), list[_Category], where)
+    listed = [
+        "\n - ".join([f"\n{n}. *{of.name}*: {of.description}\nExamples: ", *of.examples])
+        for n, of in enumerate(found)
+    ]
+    yield from prompt(code, {"{categories_str}": "".join(listed), **fields}, words_sha256)
+
+
+class _Category(msgspec.Struct):
+    name: str
+    description: str
+    examples: list[str]
+
+
+def _text(node: ast.AST) -> str | None:
+    """Return a string expression's text, with ``{x}`` for a variable ``x``, or None if unknown."""
+    match node:
+        case ast.Constant(value=str() as text):
+            return text
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return f"{{{name}}}"
+        case ast.FormattedValue(value=ast.Name() as variable):
+            return _text(variable)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            texts = [_text(left), _text(right)]
+        case ast.JoinedStr(values=parts):
+            texts = [_text(part) for part in parts]
+        case ast.Call(func=ast.Attribute(value=inner, attr="strip"), args=[]):
+            return (_text(inner) or "").strip()
+        case _:
+            return None
+    return None if None in texts else "".join(map(str, texts))

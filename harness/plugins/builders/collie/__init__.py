@@ -71,8 +71,10 @@ def build(
     An interrupted build resumes at the next call, from results saved next to ``out``. The build
     runs in ``jobs`` processes, and calls ``status`` with progress messages.
     """
-    structures, sources = recipe.structures, recipe.sources
-    out, nltk_data = out.resolve(), data.root / "nltk_data"
+    structures = recipe.structures
+    sources = recipe.sources
+    out = out.resolve()
+    nltk_data = data.root / "nltk_data"
     folder.refuse_other(out, KIND, (INSTANCES, AUDIT, CARD, REPORT))
     _refuse_mismatch(structures, sources)
     units = splitter(nltk_data)
@@ -90,7 +92,7 @@ def build(
     key = key_of(VERSION, plan)
     with ExitStack() as stack:
         workers = stack.enter_context(Workers(jobs))
-        corpora = {one.name: Documents(one, recipe.seed, data) for one in sources}
+        corpora = {source.name: Documents(source, recipe.seed, data) for source in sources}
         stages = stack.enter_context(locked_stages(out.with_name(f".{out.name}.stages"), out))
         stack.enter_context(stages.deleted_on_mistakes())
         yields = _extracted(plan, corpora, key, stages, workers, status)
@@ -98,7 +100,7 @@ def build(
         if not items:
             raise DataInvalid("No text of the sources fits any structure.", _remedy(yields))
         status(f"{len(items):,} instances; auditing them")
-        background = {name: found.strings for name, found in yields.items()}
+        background = {name: extracted.strings for name, extracted in yields.items()}
         audited = stages.result(
             "audit",
             key_of(key, items, background),
@@ -125,7 +127,9 @@ def build(
         }
         n = len(items)
         about = f"{n:,} instances in COLLIE's form, built by harness {harness.__version__}."
-        rows = [item.row(one.near_misses) for item, one in zip(items, audited, strict=True)]
+        rows = [
+            item.row(findings.near_misses) for item, findings in zip(items, audited, strict=True)
+        ]
         text = report(structures, yields, items, audited)
         texts = {CARD: card(out.name, about, facts), REPORT: text}
         folder.write(out, KIND, {INSTANCES: rows, AUDIT: audited}, facts, texts)
@@ -154,21 +158,21 @@ def _plugins(
     bases = (base for structure in structures for base in _bases(structure.constraints))
     used = {("measures", name) for base in bases if (name := measure_name(base)) is not None}
     for source in sources:
-        named = {
+        names_by_group = {
             "loaders": [source.load],
             "filters": [*source.filters, *source.passage_filters],
             "post_processors": source.post_processors,
         }
-        used |= {(group, name) for group, some in named.items() for name, _ in parts(some)}
+        used |= {(group, name) for group, some in names_by_group.items() for name, _ in parts(some)}
     return {f"{kind(group).title} {name}": kind(group).origin(name) for group, name in sorted(used)}
 
 
 def _bases(constraints: Sequence[Constraint]) -> Iterator[Base]:
-    for one in constraints:
-        if isinstance(one, Base):
-            yield one
+    for constraint in constraints:
+        if isinstance(constraint, Base):
+            yield constraint
         else:
-            yield from _bases(one.constraints)
+            yield from _bases(constraint.constraints)
 
 
 def _extracted(
@@ -206,22 +210,22 @@ def _extracted(
         name, stage = names.popleft()
         stages.save(stage, key, extracted)
         add(name, extracted)
-    for name, found in yields.items():
-        if not found.documents:
-            reason = next(iter(found.problems.values()), "it has none").rstrip(".")
+    for name, total in yields.items():
+        if not total.documents:
+            reason = next(iter(total.problems.values()), "it has none").rstrip(".")
             raise DataInvalid(f"No document of {name!r} can be read: {reason}.")
     return yields
 
 
 def _remedy(yields: Mapping[str, Yield]) -> str:
-    if suspicious := sum(sum(found.suspicious.values()) for found in yields.values()):
+    if suspicious := sum(sum(extracted.suspicious.values()) for extracted in yields.values()):
         return (
             f"{suspicious:,} texts do, but one of their targets does not begin and end with a "
             "letter or digit. Clean the text with post-processors, or ask for other positions."
         )
-    for name, found in yields.items():
-        if found.paragraphs == sum(found.filtered.get("paragraph", {}).values()):
-            return f"The filters of {name!r} drop all {found.paragraphs:,} paragraphs."
+    for name, extracted in yields.items():
+        if extracted.paragraphs == sum(extracted.filtered.get("paragraph", {}).values()):
+            return f"The filters of {name!r} drop all {extracted.paragraphs:,} paragraphs."
     return "Widen the structures' ranges, or add text."
 
 
@@ -232,16 +236,16 @@ def report(
     audited: Sequence[Audited],
 ) -> str:
     """Return the build's report in Markdown: texts kept and dropped, audit results and examples."""
-    reasons = [one for found in yields.values() for one in found.problems.items()]
+    reasons = [problem for extracted in yields.values() for problem in extracted.problems.items()]
     unreadable = [f"- {inline(name)}: {inline(why)}" for name, why in reasons]
-    built = Counter((one.structure, one.source) for one in items)
+    built = Counter((item.structure, item.source) for item in items)
     columns = ("documents", "unreadable", "characters", "paragraphs")
     return document(
         "# Report of the build",
         "## Text",
         table(
-            {"source": name} | {column: getattr(found, column) for column in columns}
-            for name, found in yields.items()
+            {"source": name} | {column: getattr(extracted, column) for column in columns}
+            for name, extracted in yields.items()
         ),
         "Unreadable:\n\n" + "\n".join(unreadable) if unreadable else "",
         "## Left out by filters",
@@ -255,14 +259,14 @@ def report(
             {
                 "structure": structure.name,
                 "source": source,
-                "tried": found.texts[structure.level],
-                "satisfied": found.satisfied.get(structure.name, 0),
-                "suspicious": found.suspicious.get(structure.name, 0),
+                "tried": extracted.texts[structure.level],
+                "satisfied": extracted.satisfied.get(structure.name, 0),
+                "suspicious": extracted.suspicious.get(structure.name, 0),
                 "instances": built[structure.name, source],
             }
             for structure in structures
-            for source, found in yields.items()
-            if structure.level in found.texts
+            for source, extracted in yields.items()
+            if structure.level in extracted.texts
         ),
         "## Audit",
         "Difficulty is the share of some natural texts that pass: a lower share is harder. An "
@@ -270,40 +274,40 @@ def report(
         table(_audit(structure.name, audited) for structure in structures),
         "## Examples",
         *(
-            f"**{inline(one.id)}**: {inline(one.prompt)}\n\n{quoted(one.example or '', LONGEST)}"
+            f"**{inline(item.id)}**: {inline(item.prompt)}\n\n{quoted(item.example or '', LONGEST)}"
             for structure in structures
-            for one in [one for one in items if one.structure == structure.name][:EXAMPLES]
+            for item in [item for item in items if item.structure == structure.name][:EXAMPLES]
         ),
     )
 
 
 def _filters(yields: Mapping[str, Yield]) -> Iterator[dict[str, Cell]]:
-    for name, found in yields.items():
-        surviving = found.paragraphs - sum(found.filtered.get("paragraph", {}).values())
+    for name, extracted in yields.items():
+        surviving = extracted.paragraphs - sum(extracted.filtered.get("paragraph", {}).values())
         sizes = {
-            "paragraph": found.paragraphs,
-            "sentence": found.sentences,
-            "passage": surviving if "passage" in found.texts else 0,
+            "paragraph": extracted.paragraphs,
+            "sentence": extracted.sentences,
+            "passage": surviving if "passage" in extracted.texts else 0,
         }
         for unit, size in sizes.items():
-            counts = found.filtered.get(unit, {})
+            counts = extracted.filtered.get(unit, {})
             for reason, n in [*sorted(counts.items()), ("all of them", sum(counts.values()))]:
                 if size:
-                    of: dict[str, Cell] = {"source": name, "unit": unit, "filter": reason}
-                    yield of | {"left out": n, "share": n / size}
+                    facts: dict[str, Cell] = {"source": name, "unit": unit, "filter": reason}
+                    yield facts | {"left out": n, "share": n / size}
 
 
 def _audit(structure: str, audited: Sequence[Audited]) -> dict[str, Cell]:
-    own = [one for one in audited if one.structure == structure]
-    shares = [one.share for one in own if one.share is not None]
+    of_structure = [findings for findings in audited if findings.structure == structure]
+    shares = [findings.share for findings in of_structure if findings.share is not None]
     return {
         "structure": structure,
-        "instances": len(own),
-        "reference passes": sum(one.passes is True for one in own),
-        "near misses": sum(len(one.near_misses) for one in own),
-        "with an unbroken part": sum(bool(one.unbroken) for one in own),
-        "with problems": sum(bool(one.problems) for one in own),
-        "duplicates": sum(one.same_as is not None for one in own),
-        "trivial": sum(one.trivial for one in own),
+        "instances": len(of_structure),
+        "reference passes": sum(findings.passes is True for findings in of_structure),
+        "near misses": sum(len(findings.near_misses) for findings in of_structure),
+        "with an unbroken part": sum(bool(findings.unbroken) for findings in of_structure),
+        "with problems": sum(bool(findings.problems) for findings in of_structure),
+        "duplicates": sum(findings.same_as is not None for findings in of_structure),
+        "trivial": sum(findings.trivial for findings in of_structure),
         "median share": median(shares) if shares else None,
     }

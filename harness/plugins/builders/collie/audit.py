@@ -52,9 +52,9 @@ def problems(specification: Specification) -> list[str]:
     """
     pairs = _required(specification.constraint, specification.targets)
     return [
-        f"{kind}: {clause(*one)} / {clause(*other)}"
-        for one, other in combinations(pairs, 2)
-        if (kind := _problem(*one, *other))
+        f"{kind}: {clause(*first)} / {clause(*second)}"
+        for first, second in combinations(pairs, 2)
+        if (kind := _problem(*first, *second))
     ]
 
 
@@ -76,7 +76,8 @@ def _problem(one: Base, target: Target, other: Base, wanted: Target) -> str:
         return "contradictory"
     if _measured(one) != _measured(other) or one.reduction not in (None, "all"):
         return ""
-    first, second = _range(one, target), _range(other, wanted)
+    first = _range(one, target)
+    second = _range(other, wanted)
     if first and second:
         both = max(first[0], second[0]), min(first[1], second[1])
         return "contradictory" if both[0] > both[1] else "implied" * (both in (first, second))
@@ -103,21 +104,24 @@ def _range(base: Base, target: Target) -> tuple[float, float] | None:
     }.get(base.relation)
 
 
-def _forbids(base: Base, target: Target, other: Base, wanted: Target) -> bool:
+def _forbids(base: Base, target: Target, other: Base, required: Target) -> bool:
     """Return whether ``base`` forbids a string that ``other`` requires."""
-    each = (grammar.ForEach(grammar.Identity()), grammar.Identity())
-    own, others = base.within or (), other.within or ()
-    if others[: len(own)] != own:  # the constraints are about different parts of the text
+    unchanged = (grammar.ForEach(grammar.Identity()), grammar.Identity())
+    base_parts = base.within or ()
+    others = other.within or ()
+    if (
+        others[: len(base_parts)] != base_parts
+    ):  # the constraints are about different parts of the text
         return False
     forbids = (base.relation, base.reduction, base.target_level)
-    if forbids != ("not in", None, other.target_level) or base.transformation not in each:
+    if forbids != ("not in", None, other.target_level) or base.transformation not in unchanged:
         return False
     done = other.transformation
     placed = isinstance(done.do if isinstance(done, grammar.ForEach) else done, grammar.Position)
     requires = other.relation == "==" and placed and other.reduction in (None, "all")
-    requires |= other.relation == "in" and done in each and other.reduction is None
+    requires |= other.relation == "in" and done in unchanged and other.reduction is None
     return requires and not set(map(bare, _texts_of(target))).isdisjoint(
-        map(bare, _texts_of(wanted))
+        map(bare, _texts_of(required))
     )
 
 
@@ -150,12 +154,12 @@ def audit(
     """
     pieces = (items[first : first + PIECE] for first in range(0, len(items), PIECE))
     work = partial(_audit_piece, background, nltk_data)
-    found = [one for part in workers.in_order(work, pieces) for one in part]
+    findings = [finding for part in workers.in_order(work, pieces) for finding in part]
     seen: dict[tuple[str, str | None], str] = {}
     for place, item in enumerate(items):
         if (first := seen.setdefault((item.prompt, item.example), item.id)) != item.id:
-            found[place] = replace(found[place], same_as=first)
-    return found
+            findings[place] = replace(findings[place], same_as=first)
+    return findings
 
 
 def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) -> list[Audited]:
@@ -165,11 +169,14 @@ def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) 
     """
     every = list(items)
     texts: dict[str, dict[str, None]] = defaultdict(dict)
-    for one in every:
-        if one.example is not None:
-            texts[one.specification.level][one.example] = None
-    spread = {name: list(of)[:: max(1, len(of) // BACKGROUND)] for name, of in texts.items()}
-    return audit(every, dict.fromkeys({one.source for one in every}, spread), nltk_data, workers)
+    for item in every:
+        if item.example is not None:
+            texts[item.specification.level][item.example] = None
+    spread = {
+        name: list(examples)[:: max(1, len(examples) // BACKGROUND)]
+        for name, examples in texts.items()
+    }
+    return audit(every, dict.fromkeys({item.source for item in every}, spread), nltk_data, workers)
 
 
 def _audit_piece(
@@ -185,7 +192,9 @@ def _audit_piece(
         specification = item.specification
         bases = list(specification.bases())
         clauses = [clause(base, target) for base, target in bases]
-        missed, unbroken, passes = list[str](), list[int](), None
+        missed = list[str]()
+        unbroken = list[int]()
+        passes = None
         if item.example is not None:
             passes = check.check(specification, item.example, units).passed
             if passes:
@@ -198,7 +207,7 @@ def _audit_piece(
         n = len(verdicts)
         share = sum(verdict.passed for verdict in verdicts) / n if n else None
         findings = zip(*(verdict.findings for verdict in verdicts), strict=True)
-        satisfied = [sum(one.passed for one in part) for part in findings]
+        satisfied = [sum(finding.passed for finding in part) for part in findings]
         return Audited(
             id=item.id,
             structure=item.structure,
@@ -246,8 +255,10 @@ def _changes(specification: Specification, text: str, units: Splitter) -> Iterat
         part = check.located(base, text, units)
         if base.within and part and part in text:
             before, _, after = text.rpartition(part)
-            own = Specification(base.within[-1].level, base, target)
-            for changed in islice(_part_changes(own, part, units), MOST_PART_CHANGES):
+            specification_of_part = Specification(base.within[-1].level, base, target)
+            for changed in islice(
+                _part_changes(specification_of_part, part, units), MOST_PART_CHANGES
+            ):
                 yield before + changed + after
     yield from _part_changes(specification, text, units)
 
@@ -262,9 +273,9 @@ def _part_changes(specification: Specification, text: str, units: Splitter) -> I
         return
     words = [match.span() for match in re.finditer(r"[^\s.!?]+", text)]
     some = [*words[:MOST_PLACES], *words[-1:]]
-    for wanted in _texts_of(specification.targets):
-        yield text.replace(wanted, "")
-        yield f"{wanted} {text}"
+    for target_text in _texts_of(specification.targets):
+        yield text.replace(target_text, "")
+        yield f"{target_text} {text}"
     yield from (text[:begin] + text[end:] for begin, end in some[::-1])
     yield from (f"{text[:begin]}{OTHER_WORD} {text[begin:]}" for begin, _ in some)
     yield from (text[:begin] + OTHER_WORD + text[end:] for begin, end in some)
@@ -277,9 +288,9 @@ def _part_changes(specification: Specification, text: str, units: Splitter) -> I
         sentence = text[begin:end]
         yield text[:begin] + " ".join([sentence.rstrip(".!?")] * 3) + text[end - 1 :]
         yield text[:begin] + " ".join(sentence.split()[:1]).rstrip(".!?") + text[end - 1 :]
-    kept = len(words)  # for bounds far from the text: half of it and multiples of it
-    while kept := kept // 2:
-        yield text[: words[kept - 1][1]]
+    n_words = len(words)  # for bounds far from the text: half of it and multiples of it
+    while n_words := n_words // 2:
+        yield text[: words[n_words - 1][1]]
     yield from (" ".join([text] * times) for times in (2, 4, 8))
 
 

@@ -19,8 +19,12 @@ from msgspec import Struct
 from harness.errors import ConfigError, DataMissing, HarnessError
 from harness.plugin_interface import calling
 from harness.plugin_loader import kind
-from harness.plugins.benchmarks.collie.constraints.check import PARAGRAPH_BREAK, Splitter, splitter
-from harness.plugins.benchmarks.collie.constraints.feasible import read
+from harness.plugins.benchmarks.collie.constraints.check import (
+    PARAGRAPH_BREAK,
+    Splitter,
+    read,
+    splitter,
+)
 from harness.plugins.benchmarks.collie.constraints.grammar import Specification, write
 from harness.plugins.benchmarks.collie.task import CollieItem
 from harness.plugins.builders.collie.audit import BACKGROUND
@@ -74,7 +78,9 @@ class Segmenter:
     """Cleans a source's documents, and cuts them into strings of each level."""
 
     def __init__(self, source: Source, units: Splitter, seed: int) -> None:
-        self._source, self._units, self._seed = source, units, seed
+        self._source = source
+        self._units = units
+        self._seed = seed
         self._filters = _built("filters", source.filters, units)
         self._passage_filters = _built("filters", source.passage_filters, units)
         self._post_processors = _built("post_processors", source.post_processors, units)
@@ -88,18 +94,20 @@ class Segmenter:
         strings: dict[str, list[str]] = {}
         sentences = 0
         for level in levels:
-            found: Iterable[str] = surviving
+            candidates: Iterable[str] = surviving
             if level == "sentence":
-                found, filtered["sentence"] = self._sentences(surviving)
-                sentences = len(found) + filtered["sentence"].total()
+                candidates, filtered["sentence"] = self._sentences(surviving)
+                sentences = len(candidates) + filtered["sentence"].total()
             elif level == "passage":
                 runs, filtered["passage"] = self._runs(paragraphs)
-                least = self._source.passages.low if self._source.passages else 2
+                fewest = self._source.passages.low if self._source.passages else 2
                 pieces = self._pieces(document.name, runs)
-                found = [PARAGRAPH_BREAK.join(piece) for piece in pieces if len(piece) >= least]
+                candidates = [
+                    PARAGRAPH_BREAK.join(piece) for piece in pieces if len(piece) >= fewest
+                ]
             elif level == "word":
-                found = self._words(surviving)
-            strings[level] = self._ordered(level, found)[: self._source.strings]
+                candidates = self._words(surviving)
+            strings[level] = self._ordered(level, candidates)[: self._source.strings]
         return Yield(
             documents=1,
             characters=len(document.text),
@@ -136,24 +144,27 @@ class Segmenter:
 
     def _sentences(self, paragraphs: list[str]) -> tuple[list[str], Counter[str]]:
         """Draw sentences, and count those that each filter dropped."""
-        most = self._source.strings or sys.maxsize
-        found, kept, left_out = list[str](), list[str](), Counter[str]()
+        limit = self._source.strings or sys.maxsize
+        drawn = list[str]()
+        sentences = list[str]()
+        left_out = Counter[str]()
         for paragraph in self._ordered("paragraph", paragraphs):
-            found += filter(None, map(str.strip, self._units.sentences(paragraph)))
-            if len(found) >= ENOUGH * most:
+            drawn += filter(None, map(str.strip, self._units.sentences(paragraph)))
+            if len(drawn) >= ENOUGH * limit:
                 break
-        for sentence in self._ordered("sentence", found):
-            if len(kept) >= most:
+        for sentence in self._ordered("sentence", drawn):
+            if len(sentences) >= limit:
                 break
             if reason := self._unnatural(sentence):
                 left_out[reason] += 1
             else:
-                kept.append(sentence)
-        return kept, left_out
+                sentences.append(sentence)
+        return sentences, left_out
 
     def _runs(self, paragraphs: list[tuple[str, str]]) -> tuple[list[list[str]], Counter[str]]:
         """Return runs of paragraphs for passages, and count those that each filter dropped."""
-        runs, left_out = [list[str]()], Counter[str]()
+        runs = [list[str]()]
+        left_out = Counter[str]()
         for text, dropped in paragraphs:
             reason = "" if dropped else _filter(text, self._passage_filters)
             if dropped or reason:
@@ -166,12 +177,12 @@ class Segmenter:
     def _pieces(self, name: str, runs: list[list[str]]) -> Iterator[list[str]]:
         """Yield the runs of the document ``name``, cutting long runs at random places."""
         draws = Draws(self._seed, "passages", self._source.name, name)
-        wanted = self._source.passages
+        bounds = self._source.passages
         for run in runs:
-            while wanted and len(run) > wanted.high:
-                size = draws.integer(wanted.low, wanted.high)
+            while bounds and len(run) > bounds.high:
+                size = draws.integer(bounds.low, bounds.high)
                 # Leave enough paragraphs for another passage.
-                size = max(wanted.low, min(size, len(run) - wanted.low))
+                size = max(bounds.low, min(size, len(run) - bounds.low))
                 yield run[:size]
                 run = run[size:]
             yield run
@@ -180,15 +191,15 @@ class Segmenter:
         return sorted(set(strings), key=hashed(f"{self._seed} {level} "))
 
 
-def _built(group: str, named: Sequence[PlugIn], units: Splitter) -> dict[str, Any]:
+def _built(group: str, plug_ins: Sequence[PlugIn], units: Splitter) -> dict[str, Any]:
     """Build plug-ins by name. The second of a name becomes ``NAME 2``, and so on."""
-    found: dict[str, Any] = {}
-    for name, options in parts(named):
-        again = sum(other.partition(" ")[0] == name for other in found)
-        label = f"{name} {again + 1}" if again else name
+    built: dict[str, Any] = {}
+    for name, options in parts(plug_ins):
+        repetitions = sum(label_built.partition(" ")[0] == name for label_built in built)
+        label = f"{name} {repetitions + 1}" if repetitions else name
         with calling(f"The {kind(group).title} {label!r}"):
-            found[label] = kind(group).build(name, options, units=units)
-    return found
+            built[label] = kind(group).build(name, options, units=units)
+    return built
 
 
 def _filter(text: str, filters: Mapping[str, Filter]) -> str:
@@ -243,30 +254,31 @@ def extract_batch(plan: ExtractionPlan, batch: DocumentBatch) -> Extracted:
     def extracted(document: Document) -> Yield:
         if document.problem:
             return Yield(unreadable=1, problems={document.name: document.problem})
-        found = segmenter.segment(document, structures)
-        for level, texts in found.strings.items():
+        segmented = segmenter.segment(document, structures)
+        for level, texts in segmented.strings.items():
             for text in texts:  # the splitter caches a text's units for all structures
                 for structure in structures[level]:
                     specification = extract(structure, text, units, plan.seed)
                     if specification is None:
                         continue
-                    _count(found.satisfied, {structure.name: 1})
+                    _count(segmented.satisfied, {structure.name: 1})
                     if suspicious(specification.targets):
-                        _count(found.suspicious, {structure.name: 1})
+                        _count(segmented.suspicious, {structure.name: 1})
                         continue
-                    plain, about = write(specification), dict(document.about)
-                    own = found.candidates.setdefault(structure.name, [])
-                    own.append(Candidate(text, plain, document.name, about))
-        return found
+                    plain = write(specification)
+                    about = dict(document.about)
+                    candidates = segmented.candidates.setdefault(structure.name, [])
+                    candidates.append(Candidate(text, plain, document.name, about))
+        return segmented
 
-    whole = Yield()
+    total = Yield()
     for document in batch.documents:
         try:
-            merge(whole, extracted(document), plan)
+            merge(total, extracted(document), plan)
         except HarnessError as error:
             where = f"{source.name}, document {document.name!r:.200}"
             raise type(error)(f"{where}: {error.message}", error.remedy) from error
-    return Extracted(whole, batch.digests)
+    return Extracted(total, batch.digests)
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:
@@ -280,27 +292,27 @@ def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Spec
     if len(constraints) > 1:
         constraints = draws().shuffled(constraints)
     for constraint in constraints:
-        found = satisfying(constraint, structure.rules, text, units, draws)
-        if found is not None:
-            return Specification(structure.level, constraint, draw(found, draws))
+        options = satisfying(constraint, structure.rules, text, units, draws)
+        if options is not None:
+            return Specification(structure.level, constraint, draw(options, draws))
     return None
 
 
-def merge(found: Yield, part: Yield, plan: ExtractionPlan) -> None:
-    """Merge the yield of more documents into ``found``, and drop what the build cannot use."""
+def merge(total: Yield, part: Yield, plan: ExtractionPlan) -> None:
+    """Merge the yield of more documents into ``total``, and drop what the build cannot use."""
     for name in ("documents", "unreadable", "characters", "paragraphs", "sentences"):
-        setattr(found, name, getattr(found, name) + getattr(part, name))
-    found.problems = dict(sorted({**found.problems, **part.problems}.items())[:MOST_PROBLEMS])
+        setattr(total, name, getattr(total, name) + getattr(part, name))
+    total.problems = dict(sorted({**total.problems, **part.problems}.items())[:MOST_PROBLEMS])
     for name in ("texts", "satisfied", "suspicious"):
-        _count(getattr(found, name), getattr(part, name))
+        _count(getattr(total, name), getattr(part, name))
     for unit, counts in part.filtered.items():
-        _count(found.filtered.setdefault(unit, {}), counts)
+        _count(total.filtered.setdefault(unit, {}), counts)
     for name, candidates in part.candidates.items():
-        both = [*found.candidates.get(name, []), *candidates]
-        found.candidates[name] = chosen(both, plan.targets, plan.seed)
+        both = [*total.candidates.get(name, []), *candidates]
+        total.candidates[name] = chosen(both, plan.targets, plan.seed)
     key = hashed(f"background {plan.seed}")
     for level, texts in part.strings.items():
-        found.strings[level] = sorted({*found.strings.get(level, []), *texts}, key=key)[:BACKGROUND]
+        total.strings[level] = sorted({*total.strings.get(level, []), *texts}, key=key)[:BACKGROUND]
 
 
 def _count(to: dict[str, int], counts: Mapping[str, int]) -> None:
@@ -308,27 +320,28 @@ def _count(to: dict[str, int], counts: Mapping[str, int]) -> None:
         to[name] = to.get(name, 0) + count
 
 
-def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candidate]:
-    """Choose up to ``most`` candidates for the instances of one structure, with different texts.
+def chosen(candidates: Iterable[Candidate], limit: int, seed: int) -> list[Candidate]:
+    """Choose up to ``limit`` candidates for the instances of one structure, with different texts.
 
     The first candidate of each group with the same targets is chosen, then the second, and so on.
     Batches can be reduced before they are merged: a candidate's rank in its group never improves
     when others are added.
     """
-    text_hash, targets_hash = hashed(f"text {seed}", 12), hashed(f"targets {seed}", 12)
+    text_hash = hashed(f"text {seed}", 12)
+    targets_hash = hashed(f"targets {seed}", 12)
     by_text: dict[str, Candidate] = {}
-    for one in sorted(candidates, key=lambda one: one.document):
-        by_text.setdefault(one.text, one)
+    for candidate in sorted(candidates, key=lambda candidate: candidate.document):
+        by_text.setdefault(candidate.text, candidate)
     by_targets: dict[bytes, list[tuple[bytes, str]]] = defaultdict(list)
-    for one in by_text.values():
-        targets = targets_hash(msgspec.json.encode(one.plain["targets"]).decode())
-        by_targets[targets].append((text_hash(one.text), one.text))
+    for candidate in by_text.values():
+        targets = targets_hash(msgspec.json.encode(candidate.plain["targets"]).decode())
+        by_targets[targets].append((text_hash(candidate.text), candidate.text))
     ranked = sorted(
         (rank, targets, hashed, text)
         for targets, texts in by_targets.items()
         for rank, (hashed, text) in enumerate(sorted(texts))
     )
-    return [by_text[text] for *_, text in ranked[:most]]
+    return [by_text[text] for *_, text in ranked[:limit]]
 
 
 class BuiltItem(CollieItem, frozen=True):
@@ -355,14 +368,17 @@ def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> l
     items = []
     for structure in structures:
         texts: set[str] = set()
-        for source, found in yields.items():
-            own = found.candidates.get(structure.name, [])
-            candidates = [one for one in own if one.text not in texts]
-            texts |= {one.text for one in candidates}
-            for number, one in enumerate(candidates):
-                name, specification = f"{source}/{structure.name}/{number}", read(one.plain)
+        for source, extracted in yields.items():
+            all_candidates = extracted.candidates.get(structure.name, [])
+            candidates = [candidate for candidate in all_candidates if candidate.text not in texts]
+            texts |= {candidate.text for candidate in candidates}
+            for number, candidate in enumerate(candidates):
+                name = f"{source}/{structure.name}/{number}"
+                specification = read(candidate.plain)
                 prompt = structure.instruction(specification)
-                metadata = {**one.about, "document": one.document}
-                of = structure.name, source
-                items.append(BuiltItem(name, specification, prompt, one.text, *of, metadata))
+                metadata = {**candidate.about, "document": candidate.document}
+                names = structure.name, source
+                items.append(
+                    BuiltItem(name, specification, prompt, candidate.text, *names, metadata)
+                )
     return items

@@ -23,8 +23,8 @@ from harness.plugin_interface import calling
 from harness.plugin_loader import kind
 from harness.plugins.benchmarks.collie.constraints.grammar import Level
 from harness.plugins.builders.collie.structure import Bounds, FilePart, read_yaml
+from harness.plugins.builders.corpora import format_of
 from harness.plugins.builders.draws import hashed
-from harness.plugins.builders.loaders import format_of
 from harness.ports import Loader
 from harness.records import Document
 
@@ -77,21 +77,21 @@ class Source(FilePart):
         [(name, options)] = parts([self.load])
         path = options.get("path")
         if self._folder is not None and isinstance(path, str):
-            own = self._folder / own_path(path)
-            options["path"] = str(own) if is_there(own) else path
+            path_beside = self._folder / own_path(path)
+            options["path"] = str(path_beside) if is_there(path_beside) else path
         return name, options
 
 
-def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
+def find_source(text: str, changes: Mapping[str, Any] | None = None) -> Source:
     """Return the source that the option ``--source`` names, with ``changes`` to its fields.
 
-    ``given`` is the path of a YAML file or of a corpus, a preset, or ``NAME=PATH``, where NAME is a
+    ``text`` is the path of a YAML file or of a corpus, a preset, or ``NAME=PATH``, where NAME is a
     preset or a new name for the source.
     """
-    name, path = given.split("=", 1) if "=" in given else ("", given)
+    name, path = text.split("=", 1) if "=" in text else ("", text)
     if not path:
         remedy = "A variable in the command may not be set."
-        raise ConfigError(f"--source {given!r} names nothing.", remedy)
+        raise ConfigError(f"--source {text!r} names nothing.", remedy)
     folder: Path | None = Path.cwd()
     if path.endswith((".yaml", ".yml")):
         raw = _read(Path(path)) | ({"name": name} if name else {})
@@ -109,19 +109,20 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
         if not parts([_read(PRESETS[path])["load"]])[0][1]:
             remedy = f"Write --source {path}=PATH (harness docs collie_build)."
             raise ConfigError(f"--source {path}: a preset needs the path of the text.", remedy)
-        raw, folder = {"preset": path, "name": path}, None
+        raw = {"preset": path, "name": path}
+        folder = None
     else:
         remedy = "Check the path." if name else nearest(path, PRESETS)
-        raise DataMissing(f"--source {given}: there is no such file, folder or preset.", remedy)
+        raise DataMissing(f"--source {text}: there is no such file, folder or preset.", remedy)
     if "preset" in raw:
         preset = str(raw.pop("preset"))
         if preset not in PRESETS:
             raise ConfigError(f"There is no preset {preset!r}.", nearest(preset, PRESETS))
         raw = _read(PRESETS[preset]) | raw
-    found = validated(Source, {**raw, **(changes or {})}, given)
-    found._folder = folder
-    parts((found.load, *found.filters, *found.passage_filters, *found.post_processors))
-    return found
+    source = validated(Source, {**raw, **(changes or {})}, text)
+    source._folder = folder
+    parts((source.load, *source.filters, *source.passage_filters, *source.post_processors))
+    return source
 
 
 def parts(plug_in_settings: Sequence[PlugIn]) -> list[tuple[str, dict[str, Any]]]:
@@ -186,7 +187,8 @@ class Documents:
 
     def __init__(self, source: Source, seed: int, data: DataFolder) -> None:
         name, options = source.loader()
-        self._name, self._called = source.name, f"The loader {name!r} of {source.name}"
+        self._name = source.name
+        self._called = f"The loader {name!r} of {source.name}"
         self._digest = hashlib.sha256()
         with calling(self._called):
             self._loader: Loader = kind("loaders").build(name, options, data=data)
@@ -221,7 +223,9 @@ class Documents:
                 full = len(documents) >= MOST_DOCUMENTS or characters > MOST_CHARACTERS
                 if documents and full:
                     yield DocumentBatch(self._name, documents, bytes(digests))
-                    documents, digests, characters = [], bytearray(), len(document.text)
+                    documents = []
+                    digests = bytearray()
+                    characters = len(document.text)
                 # Facts that are not data fail here rather than in an instance.
                 facts = msgspec.json.encode((document.name, document.about, document.problem))
                 digest = hashlib.sha256(facts + document.text.encode()).digest()

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from harness.config.validation import Section, validated
 from harness.errors import DataInvalid, DataMissing, nearest
-from harness.plugins.benchmarks.collie.constraints import check, feasible, grammar
+from harness.plugins.benchmarks.collie.constraints import check, grammar
 from harness.plugins.benchmarks.collie.constraints.check import Observed, Splitter, bare
 from harness.plugins.benchmarks.collie.constraints.grammar import (
     Base,
@@ -107,11 +107,11 @@ def read_rule(raw: object, where: str) -> Rule:
 def _swept(raw: Any, where: str) -> Sweep:
     """Return the values of a sweep, given as a list or as ``{from: 3, to: 9, step: 2}``."""
     if isinstance(raw, Mapping):
-        found = validated(_SweptRange, raw, where)
-        raw = range(found.low, found.high + 1, found.step)
+        bounds = validated(_SweptRange, raw, where)
+        raw = range(bounds.low, bounds.high + 1, bounds.step)
     if not isinstance(raw, list | range) or not 0 < len(raw) <= MOST_VALUES:
-        wanted = f"a list of 1 to {MOST_VALUES:,} values, or {{from: …, to: …}}"
-        raise DataInvalid(f"{where}: a sweep must be {wanted}.")
+        form = f"a list of 1 to {MOST_VALUES:,} values, or {{from: …, to: …}}"
+        raise DataInvalid(f"{where}: a sweep must be {form}.")
     return [grammar.read_targets(value, where) for value in raw]
 
 
@@ -131,13 +131,13 @@ def satisfying(
     parts: list[Options] = []
     any_satisfied = False
     for part, rule in zip(constraint.constraints, rules, strict=True):
-        found = satisfying(part, rule, text, units, draws)
-        any_satisfied |= found is not None
-        if found is None and constraint.logic == "or":
-            found = _named(rule)
-        if found is None:
+        targets = satisfying(part, rule, text, units, draws)
+        any_satisfied |= targets is not None
+        if targets is None and constraint.logic == "or":
+            targets = _named(rule)
+        if targets is None:
             return None
-        parts.append(found)
+        parts.append(targets)
     return tuple(parts) if any_satisfied else None
 
 
@@ -149,11 +149,11 @@ def _named(rules: Rules) -> Options | None:
     return None if None in parts else tuple(part for part in parts if part is not None)
 
 
-def draw(found: Options, draws: Callable[[], Draws]) -> Target:
+def draw(allowed: Options, draws: Callable[[], Draws]) -> Target:
     """Draw a target for each base constraint from its options."""
-    if isinstance(found, list):
-        return found[0] if len(found) == 1 else draws().choice(found)
-    return tuple(draw(part, draws) for part in found)
+    if isinstance(allowed, list):
+        return allowed[0] if len(allowed) == 1 else draws().choice(allowed)
+    return tuple(draw(part, draws) for part in allowed)
 
 
 def options(rule: Rule, base: Base, observed: Observed, draws: Callable[[], Draws]) -> list[Target]:
@@ -164,10 +164,10 @@ def options(rule: Rule, base: Base, observed: Observed, draws: Callable[[], Draw
     """
     if isinstance(rule, list):
         return [value for value in rule if check.satisfied(base, observed, value)]
-    taken = _taken(rule, observed, draws)
-    if taken is None or not _within(taken, rule) or not check.satisfied(base, observed, taken):
+    target = _taken(rule, observed, draws)
+    if target is None or not _within(target, rule) or not check.satisfied(base, observed, target):
         return []
-    return [taken]
+    return [target]
 
 
 def _taken(rule: Take, observed: Observed, draws: Callable[[], Draws]) -> Target | None:
@@ -175,18 +175,18 @@ def _taken(rule: Take, observed: Observed, draws: Callable[[], Draws]) -> Target
         return observed if rule.how == "value" else None
     if not observed or not _is_whole(observed) or not rule.values.holds(len(observed)):
         return None
-    whole = cast("tuple[Target, ...]", observed)
-    numbers = [number for number in whole if isinstance(number, int)]
+    values = cast("tuple[Target, ...]", observed)
+    numbers = [number for number in values if isinstance(number, int)]
     match rule.how:
         case "value":
-            return whole
+            return values
         case "common":
-            return whole[0] if len(set(whole)) == 1 else None
+            return values[0] if len(set(values)) == 1 else None
         case "least":
             return min(numbers, default=None)
         case "greatest":
             return max(numbers, default=None)
-    texts = {bare(text): text for text in reversed(whole) if isinstance(text, str)}
+    texts = {bare(text): text for text in reversed(values) if isinstance(text, str)}
     clean = sorted(text for text in texts.values() if not suspicious(text))
     return tuple(draws().sample(clean, rule.size)) if len(clean) >= rule.size else None
 
@@ -221,8 +221,8 @@ def specimen(rule: Rule, base: Base, where: str) -> Target:
     if rule.how == "value":
         return _specimen(shape, base)
     several = shape.of if isinstance(shape, Several) else None
-    wanted = {"least": "number", "greatest": "number", "sample": "text"}.get(rule.how, several)
-    if several is None or several != wanted:
+    needed = {"least": "number", "greatest": "number", "sample": "text"}.get(rule.how, several)
+    if several is None or several != needed:
         raise DataInvalid(f"{where}: take: {rule.how} does not fit what is observed here.")
     return ("a",) * rule.size if rule.how == "sample" else _specimen(several, base)
 
@@ -275,16 +275,16 @@ def find_structures(names: list[str]) -> list[Structure]:
     A name is ``paper`` (all 13 structures of the paper), the name of one of the 13, a YAML file, or
     a folder of YAML files.
     """
-    found: dict[str, Structure] = {}
+    structures: dict[str, Structure] = {}
     for path in (path for name in names for path in _files(name)):
         raw = read_yaml(path)
-        for number, one in enumerate(raw if isinstance(raw, list) else [raw], start=1):
-            structure = read_structure(one, f"{path}, structure {number}")
-            if structure.name in found:
+        for number, tree in enumerate(raw if isinstance(raw, list) else [raw], start=1):
+            structure = read_structure(tree, f"{path}, structure {number}")
+            if structure.name in structures:
                 message = f"There are two structures named {structure.name!r}."
                 raise DataInvalid(message, "Rename one.")
-            found[structure.name] = structure
-    return list(found.values())
+            structures[structure.name] = structure
+    return list(structures.values())
 
 
 def _files(name: str) -> list[Path]:
@@ -325,7 +325,7 @@ def read_structure(raw: Any, where: str = "the structure") -> Structure:
     for constraint in constraints:
         specimens = _specimens(constraint, rules, where)
         grammar.refuse_misfits(file.level, constraint, specimens, where)
-        feasible.refuse_undecided(constraint, specimens, where)
+        check.refuse_undecided(constraint, specimens, where)
     prompt = None if file.prompt is None else Template(file.prompt, f"{where}, prompt")
     if prompt is not None:
         prompt.refuse_unknown(PROMPT_FIELDS)

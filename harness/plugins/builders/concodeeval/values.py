@@ -69,8 +69,8 @@ def allowed(schema: Schema) -> range:
         step = lcm(step, hundredths(schema["multipleOf"]))
 
     def ends(plain: str, exclusive: str, inward: int) -> list[int]:
-        found = [hundredths(schema[plain])] if plain in schema else []
-        return found + ([hundredths(schema[exclusive]) + inward] if exclusive in schema else [])
+        bounds = [hundredths(schema[plain])] if plain in schema else []
+        return bounds + ([hundredths(schema[exclusive]) + inward] if exclusive in schema else [])
 
     low = max(ends("minimum", "exclusiveMinimum", 1), default=None)
     high = min(ends("maximum", "exclusiveMaximum", -1), default=None)
@@ -88,8 +88,8 @@ def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
     step = allowed({key: schema[key] for key in schema if key in ("type", "multipleOf")}).step
     bound = hundredths(schema[keyword])
     inward, away = (-bound % step, step) if keyword.endswith("aximum") else (-(bound % step), -step)
-    further = (bound + inward + away * steps for steps in (0, 1, draws.integer(2, 6), 100))
-    return [number(each) for each in (bound, *further)]
+    beyond_bound = (bound + inward + away * steps for steps in (0, 1, draws.integer(2, 6), 100))
+    return [number(value) for value in (bound, *beyond_bound)]
 
 
 def no_multiples(schema: Schema, draws: Draws) -> list[int | float]:
@@ -97,7 +97,7 @@ def no_multiples(schema: Schema, draws: Draws) -> list[int | float]:
     multiples = allowed(schema)
     within = allowed({key: value for key, value in schema.items() if key != "multipleOf"})
     near = [draws.choice(multiples) + within.step] if multiples else []
-    return [number(each) for each in (*near, *(draws.choice(within) for _ in range(6) if within))]
+    return [number(value) for value in (*near, *(draws.choice(within) for _ in range(6) if within))]
 
 
 def words(draws: Draws, size: int, between: str = " ") -> str:
@@ -147,7 +147,8 @@ def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | 
     The list is empty for keywords that do not concern strings.
     """
     free = {key: value for key, value in schema.items() if key in ("format", "pattern")}
-    low, high = schema.get("minLength", 0), schema.get("maxLength", 24)
+    low = schema.get("minLength", 0)
+    high = schema.get("maxLength", 24)
 
     def of_length(*sizes: int) -> list[str | None]:
         return [string({**free, "minLength": n, "maxLength": n}, draws) for n in sizes if n >= 0]
@@ -160,8 +161,14 @@ def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | 
         case "format":
             return [*draws.shuffled(INVALID[schema["format"]]), words(draws, max(low, high // 2))]
         case "pattern":
-            others = draws.sample([each for each in PATTERNS if each != schema["pattern"]], 4)
-            return [*(form(other, draws) for other in others), words(draws, max(low, 9))]
+            others = draws.sample(
+                [other_pattern for other_pattern in PATTERNS if other_pattern != schema["pattern"]],
+                4,
+            )
+            return [
+                *(form(other_pattern, draws) for other_pattern in others),
+                words(draws, max(low, 9)),
+            ]
     return []
 
 
@@ -233,10 +240,10 @@ def _array(schema: Schema, draws: Draws) -> list[Any]:
     size = draws.choice((low, high)) if draws.chance(0.3) else draws.integer(low, high)
     items: list[Any] = []
     if "contains" in schema:
-        least = schema.get("minContains", 1)
-        most = max(least, min(schema.get("maxContains", high), high))
-        wanted = least if draws.chance(0.4) else draws.integer(least, most)
-        items = [draw(schema["contains"], draws) for _ in range(wanted)]
+        fewest = schema.get("minContains", 1)
+        limit = max(fewest, min(schema.get("maxContains", high), high))
+        n_counted = fewest if draws.chance(0.4) else draws.integer(fewest, limit)
+        items = [draw(schema["contains"], draws) for _ in range(n_counted)]
     with contextlib.suppress(NoInstanceError):  # the items so far may suffice
         for _ in range(ATTEMPTS):
             if len(items) >= size:
@@ -264,7 +271,8 @@ def uncounted(schema: Schema, draws: Draws) -> Any:
 
 
 def _object(schema: Schema, draws: Draws) -> dict[str, Any]:
-    properties, required = schema.get("properties", {}), schema.get("required", ())
+    properties = schema.get("properties", {})
+    required = schema.get("required", ())
     share = draws.choice((0.0, 0.3, 0.7, 1.0))
     value = {
         name: draw(properties.get(name), draws)
@@ -279,6 +287,6 @@ def _object(schema: Schema, draws: Draws) -> dict[str, Any]:
 
 def other_name(schema: Schema, value: dict[str, Any], draws: Draws) -> str:
     """Return a random property name that neither the schema nor the value has."""
-    taken = {*schema.get("properties", ()), *value}
-    free = [name for name in draws.sample(WORDS, ATTEMPTS) if name not in taken]
+    used = {*schema.get("properties", ()), *value}
+    free = [name for name in draws.sample(WORDS, ATTEMPTS) if name not in used]
     return free[0] if free else words(draws, 120, "_")

@@ -89,14 +89,16 @@ def top_share(
     >>> top_share({"a": 0.9, "b": 0.1, "c": 0.4, "d": None}, 0.3, seed=0)
     ({'a'}, 0.9)
     """
-    known = {name: found for name, found in probabilities.items() if found is not None}
-    if not known:
+    decided = {
+        name: probability for name, probability in probabilities.items() if probability is not None
+    }
+    if not decided:
         return set(), 0.0
-    n = max(1, round(share * len(known)))
-    order = Draws(seed, "selection").shuffled(list(known))
+    n = max(1, round(share * len(decided)))
+    order = Draws(seed, "selection").shuffled(list(decided))
     # Ties are frequent: the share of five votes has only six values. A stable sort keeps the draw.
-    order.sort(key=lambda name: -known[name])
-    return set(order[:n]), known[order[n - 1]]
+    order.sort(key=lambda name: -decided[name])
+    return set(order[:n]), decided[order[n - 1]]
 
 
 def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
@@ -120,8 +122,8 @@ async def yes_probabilities(
     samples, decoding = times(by, asking.gives_logprobs(stage))
     read = _vote if decoding.logprobs is None else _by_tokens
     look = partial(_refuse_unreadable, stage, read)
-    found = await asking.ask(stage, questions, decoding, read, samples, look)
-    return [mean(each) for each in found]
+    answers = await asking.ask(stage, questions, decoding, read, samples, look)
+    return [mean(votes) for votes in answers]
 
 
 def _vote(answer: StageAnswer) -> float | None:
@@ -131,8 +133,8 @@ def _vote(answer: StageAnswer) -> float | None:
 def _by_tokens(answer: StageAnswer) -> float | None:
     if answer.outcome == "refused":  # "No, I will not" is not a no
         return None
-    found = yes_probability(answer.logprobs or ())
-    return found.probability if found else None
+    decision = yes_probability(answer.logprobs or ())
+    return decision.probability if decision else None
 
 
 def _refuse_unreadable(
@@ -142,7 +144,7 @@ def _refuse_unreadable(
     if not replies or any(read(answer) is not None for answer in replies):
         return
     texts = dict.fromkeys(repr(answer.text[:LONGEST]) for answer in replies)
-    without = read is _by_tokens and all(one.logprobs is None for one in replies)
+    without = read is _by_tokens and all(reply.logprobs is None for reply in replies)
     raise ConfigError(
         f"The stage {stage!r} was stopped because none of its first {len(replies)} replies can be "
         f"read: they say {', '.join(list(texts)[:QUOTED])}"
@@ -256,21 +258,21 @@ def decomposition(reply: str, prompt: str = "") -> Decomposition:
     header = rf"{begin}(task|context|constraints?)[ \t*]{{0,4}}:[ \t*]{{0,4}}"
     opened = _OPENED.search(prompt)
     parts = re.split(header, f"{opened[0] if opened else ''} {reply}", flags=re.I | re.M)
-    found: dict[str, str] = {}
+    texts_by_part: dict[str, str] = {}
     for name, text in zip(parts[1::2], parts[2::2], strict=True):
-        if "constraint" in found:
+        if "constraint" in texts_by_part:
             raise Unparseable("The constraints are not the last part of the reply.")
         kind = name.lower().removesuffix("s")
-        found[kind] = found.get(kind, "").strip() or text
-    if "constraint" not in found:
+        texts_by_part[kind] = texts_by_part.get(kind, "").strip() or text
+    if "constraint" not in texts_by_part:
         raise Unparseable("The reply has no constraints in it.")
     constraints: dict[str, str] = {}
-    for text in _items(found["constraint"]):
+    for text in _items(texts_by_part["constraint"]):
         if len(text) > LONGEST_CONSTRAINT:
             raise Unparseable(f"A constraint of more than {LONGEST_CONSTRAINT:,} characters.")
         if not _NOTHING.fullmatch(text):
             constraints.setdefault(sameness(text), text)
-    task, context = (_line(found.get(part, "")) for part in ("task", "context"))
+    task, context = (_line(texts_by_part.get(part, "")) for part in ("task", "context"))
     context = "" if _NOTHING.fullmatch(context) else context
     return Decomposition(task, context, tuple(constraints.values()))
 
@@ -284,7 +286,8 @@ def _items(listed: str) -> list[str]:
     """Return the items of a numbered or bulleted list, each as one line, without later remarks."""
     items: list[str] = []
     before: list[str] = []
-    numbered, text_from = False, 0
+    numbered = False
+    text_from = 0
     ended = remarked = False
     for line in listed.expandtabs(4).split("\n"):
         depth = len(line) - len(line.lstrip(" "))
@@ -295,7 +298,8 @@ def _items(listed: str) -> list[str]:
             if remarked:
                 raise Unparseable("The list of constraints continues after other text.")
             if not items:
-                numbered, text_from = mark[1] is not None, mark.end()
+                numbered = mark[1] is not None
+                text_from = mark.end()
             items.append(line[mark.end() :])
             ended = False
         elif items and not remarked and (not ended or depth >= text_from):
@@ -315,24 +319,24 @@ def _line(text: str) -> str:
 
 def numbered_names(reply: str) -> list[str]:
     """Return the distinct short names in a reply: list items or, without a list, lines of names."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     lines = [line for line in reply.splitlines() if line.strip()]
     plain = len(lines) > 1 and all(map(_PLAIN.fullmatch, lines))
     for item in _ITEM.findall(reply) or (lines if plain else []):
         name = _bare(_head(item))
         if name and len(name) <= LONGEST_NAME:
-            found.setdefault(name.casefold(), name)
-    return list(found.values())
+            names.setdefault(name.casefold(), name)
+    return list(names.values())
 
 
 def numbering(prompt: str, names: Iterable[str]) -> dict[int, str]:
     """Map the numbers in a prompt's list to the names listed, or to "" for an ambiguous number."""
-    of = {_letters(name): name for name in names}
-    found: dict[int, str] = {}
+    by_letters = {_letters(name): name for name in names}
+    numbers: dict[int, str] = {}
     for number, item in _LISTED.findall(prompt):
-        if name := of.get(_letters(_head(item))):
-            found[int(number)] = name if found.get(int(number), name) == name else ""
-    return found
+        if name := by_letters.get(_letters(_head(item))):
+            numbers[int(number)] = name if numbers.get(int(number), name) == name else ""
+    return numbers
 
 
 def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
@@ -340,8 +344,8 @@ def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
     line = first_line(reply)
     if number := _NUMBER.fullmatch(line):
         return numbers.get(int(number[1]), "")
-    wanted = _letters(_PREFIX.sub("", line, count=1))
-    return next((name for name in names if _letters(name) == wanted), "")
+    letters = _letters(_PREFIX.sub("", line, count=1))
+    return next((name for name in names if _letters(name) == letters), "")
 
 
 def category(reply: str, numbers: Mapping[int, str]) -> tuple[str, str] | None:
@@ -351,8 +355,8 @@ def category(reply: str, numbers: Mapping[int, str]) -> tuple[str, str] | None:
     """
     line = _PREFIX.sub("", first_line(reply), count=1)
     name = chosen(reply, list(CATEGORIES), numbers)
-    if not name and (other := _OTHER.fullmatch(line)):
-        return OTHER, _bare(other[1])[:LONGEST_NAME]
+    if not name and (match := _OTHER.fullmatch(line)):
+        return OTHER, _bare(match[1])[:LONGEST_NAME]
     name = name or named(_bare(line))
     return (name, "") if name in CATEGORIES else None
 

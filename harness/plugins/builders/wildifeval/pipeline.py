@@ -81,7 +81,8 @@ async def curated(
         HarnessError, Stopping: As in `Asking.ask`.
     """
     stages = _ModelStages(curation, prompts, asking)
-    chats, steps = screened.chats, [_not_empty(screened.step)]
+    chats = screened.chats
+    steps = [_not_empty(screened.step)]
     if curation.screen.toxicity == "model":
         chats, step = await stages.without_toxic(chats)
         steps.append(_not_empty(step))
@@ -96,7 +97,7 @@ async def curated(
     names = await stages.merged_domains(proposed)
     rows = []
     for task, domain in zip(tasks, await stages.domains(tasks, names), strict=True):
-        texts = [one.text for one in task.constraints]
+        texts = [constraint.text for constraint in task.constraints]
         constraints = tuple(RowConstraint(text, *kinds[sameness(text)]) for text in texts)
         rows.append(replace(task, constraints=constraints, domain=domain))
     return Curated(rows, steps, mark, dict(proposed), names, stages.unread)
@@ -104,20 +105,24 @@ async def curated(
 
 class _ModelStages:
     def __init__(self, curation: Curation, prompts: CurationPrompts, asking: Asking) -> None:
-        self._curation, self._prompts, self._asking = curation, prompts, asking
+        self._curation = curation
+        self._prompts = prompts
+        self._asking = asking
         self.unread: dict[str, dict[str, int]] = {}
 
     async def without_toxic(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step]:
-        found = await self._probabilities("toxicity", "toxic", chats)
-        least = self._curation.screen.toxic_from
-        plain = {name for name, toxic in found.items() if toxic is not None and toxic < least}
-        return _split(chats, found, plain, "toxicity", "toxic")
+        probabilities = await self._probabilities("toxicity", "toxic", chats)
+        limit = self._curation.screen.toxic_from
+        plain = {
+            name for name, toxic in probabilities.items() if toxic is not None and toxic < limit
+        }
+        return _split(chats, probabilities, plain, "toxicity", "toxic")
 
     async def constrained(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step, float]:
         """Return the chats likeliest to have constraints, the step, and the cut-off probability."""
-        found = await self._probabilities("filter", "constrained", chats)
-        top, mark = top_share(found, self._curation.filter.keep, self._curation.seed)
-        return *_split(chats, found, top, "filter", "not among the likeliest"), mark
+        probabilities = await self._probabilities("filter", "constrained", chats)
+        top, mark = top_share(probabilities, self._curation.filter.keep, self._curation.seed)
+        return *_split(chats, probabilities, top, "filter", "not among the likeliest"), mark
 
     async def decomposed(self, chats: Sequence[Chat]) -> tuple[list[CuratedRow], Step]:
         by = self._curation.decompose
@@ -132,31 +137,34 @@ class _ModelStages:
             except Unparseable as error:
                 return error.message
 
-        found = await self._ask("decompose", prompts, read, by.max_tokens, by.temperature)
-        tasks, step = list[CuratedRow](), Step("decompose", len(chats))
-        for chat, apart in zip(chats, found, strict=True):
+        replies = await self._ask("decompose", prompts, read, by.max_tokens, by.temperature)
+        tasks = list[CuratedRow]()
+        step = Step("decompose", len(chats))
+        for chat, apart in zip(chats, replies, strict=True):
             if isinstance(apart, str):
                 step.leave_out("not decomposed", chat.id, chat.text, apart)
             elif not apart.constraints:
                 step.leave_out("no constraints", chat.id, chat.text)
             else:
-                own = tuple(map(RowConstraint, apart.constraints))
-                tasks.append(CuratedRow(chat.id, chat.text, own, "", apart.task, apart.context))
+                constraints = tuple(map(RowConstraint, apart.constraints))
+                tasks.append(
+                    CuratedRow(chat.id, chat.text, constraints, "", apart.task, apart.context)
+                )
         return tasks, step
 
     async def categories(self, tasks: Sequence[CuratedRow]) -> dict[str, tuple[str, str]]:
         """Return each constraint's category and title, by the constraint's `sameness`."""
         texts: dict[str, str] = {}
-        for one in (one for task in tasks for one in task.constraints):
-            texts.setdefault(sameness(one.text), one.text)
+        for constraint in (constraint for task in tasks for constraint in task.constraints):
+            texts.setdefault(sameness(constraint.text), constraint.text)
         prompts = {
             f"constraint {number}": self._prompt("category", constraint=text)
             for number, text in enumerate(texts.values(), start=1)
         }
         numbers = asking.numbering(self._prompts.text("category", constraint=""), CATEGORIES)
         read = partial(asking.category, numbers=numbers)
-        found = await self._labels("categories", prompts, read)
-        return {text: of or ("", "") for text, of in zip(texts, found, strict=True)}
+        labels = await self._labels("categories", prompts, read)
+        return {text: label or ("", "") for text, label in zip(texts, labels, strict=True)}
 
     async def proposed_domains(self, tasks: Sequence[CuratedRow]) -> Counter[str]:
         """Return the domains that the model proposed, with their numbers of proposals."""
@@ -168,24 +176,24 @@ class _ModelStages:
             for n, batch in enumerate(batches, start=1)
         }
         written: dict[str, str] = {}
-        named = Counter[str]()
+        counts = Counter[str]()
         for names in await self._ask("domains", prompts, _names, NAME_TOKENS * by.proposed):
             for name in names[: by.proposed]:
-                named[written.setdefault(name.casefold(), name)] += 1
-        _refuse_no_domains(named)
-        return named
+                counts[written.setdefault(name.casefold(), name)] += 1
+        _refuse_no_domains(counts)
+        return counts
 
     async def merged_domains(self, proposed: Mapping[str, int]) -> list[str]:
         """Return the proposed domains, merged by the model if there are too many."""
-        most = self._curation.domains.merged
-        if len(proposed) <= most:
+        limit = self._curation.domains.merged
+        if len(proposed) <= limit:
             return list(proposed)
         order = sorted(proposed, key=lambda name: (-proposed[name], name))
         listed = "\n".join(f"{name}: {proposed[name]}" for name in order)
-        prompts = {"all batches": self._prompt("merge_domains", names=listed, n=most)}
-        [names] = await self._ask("domains", prompts, _names, NAME_TOKENS * most)
+        prompts = {"all batches": self._prompt("merge_domains", names=listed, n=limit)}
+        [names] = await self._ask("domains", prompts, _names, NAME_TOKENS * limit)
         _refuse_no_domains(names)
-        return names[:most]
+        return names[:limit]
 
     async def domains(self, tasks: Sequence[CuratedRow], names: Sequence[str]) -> list[str]:
         """Return the domain of each task ("" if the reply gives none of ``names``)."""
@@ -202,12 +210,12 @@ class _ModelStages:
         """Return the label in each reply, or None if it cannot be read."""
 
         def both(answer: StageAnswer) -> tuple[T | None, str]:
-            said = asking.first_line(answer.text)[: asking.LONGEST_NAME] or answer.outcome
-            return read(answer.text) if answer.outcome == "ok" else None, said
+            shown_reply = asking.first_line(answer.text)[: asking.LONGEST_NAME] or answer.outcome
+            return read(answer.text) if answer.outcome == "ok" else None, shown_reply
 
-        found = await self._ask(stage, prompts, both, NAME_TOKENS)
-        self.unread[stage] = dict(Counter(said for label, said in found if not label))
-        return [label for label, _ in found]
+        pairs = await self._ask(stage, prompts, both, NAME_TOKENS)
+        self.unread[stage] = dict(Counter(shown_reply for label, shown_reply in pairs if not label))
+        return [label for label, _ in pairs]
 
     def _prompt(self, name: PromptName, **fields: Any) -> Callable[[], str]:
         return partial(self._prompts.text, name, **fields)
@@ -220,35 +228,39 @@ class _ModelStages:
         max_tokens: int,
         temperature: float = 0.0,
     ) -> list[T]:
-        questions, decoding = list(prompts.items()), Decoding(temperature, max_tokens)
-        return [each[0] for each in await self._asking.ask(stage, questions, decoding, read)]
+        questions = list(prompts.items())
+        decoding = Decoding(temperature, max_tokens)
+        return [answers[0] for answers in await self._asking.ask(stage, questions, decoding, read)]
 
     async def _probabilities(
         self, stage: StageName, prompt: PromptName, chats: Sequence[Chat]
     ) -> dict[str, float | None]:
         questions = [(chat.id, self._prompt(prompt, message=chat.text)) for chat in chats]
-        found = await yes_probabilities(self._asking, stage, questions, self._curation.filter)
-        return dict(zip((chat.id for chat in chats), found, strict=True))
+        probabilities = await yes_probabilities(
+            self._asking, stage, questions, self._curation.filter
+        )
+        return dict(zip((chat.id for chat in chats), probabilities, strict=True))
 
 
 def _split(
     chats: Sequence[Chat],
     probabilities: Mapping[str, float | None],
-    wanted: set[str],
+    selected: set[str],
     name: str,
     reason: str,
 ) -> tuple[list[Chat], Step]:
-    """Return the ``wanted`` chats, and a step that records why the others were dropped."""
-    kept, step = list[Chat](), Step(name, len(chats))
+    """Return the ``selected`` chats, and a step that records why the others were dropped."""
+    remaining = list[Chat]()
+    step = Step(name, len(chats))
     for chat in chats:
         probability = probabilities[chat.id]
         if probability is None:
             step.leave_out("undecided", chat.id, chat.text)
-        elif chat.id in wanted:
-            kept.append(chat)
+        elif chat.id in selected:
+            remaining.append(chat)
         else:
             step.leave_out(reason, chat.id, chat.text, f"probability {probability:.2f}")
-    return kept, step
+    return remaining, step
 
 
 def not_repeated(
@@ -269,9 +281,10 @@ def not_repeated(
             step.leave_out("too many constraints", task.id, task.task, f"{n} constraints")
         else:
             few.append(task)
-    keys = {task.id: {sameness(one.text) for one in task.constraints} for task in few}
+    keys = {task.id: {sameness(constraint.text) for constraint in task.constraints} for task in few}
     frequent = Counter(chain.from_iterable(keys.values()))
-    kept_with, repeated = Counter[str](), dict[str, str]()
+    kept_with = Counter[str]()
+    repeated = dict[str, str]()
     for task in Draws(seed, "repetition").shuffled(few):
         if full := [key for key in keys[task.id] if kept_with[key] >= by.most_tasks]:
             repeated[task.id] = min(full)
@@ -338,7 +351,8 @@ def estimate(
         read = size(name, message=average)
         return calls(stage, samples * len(chats), read, decoding.max_tokens or 0)
 
-    most, constraint = curation.constraints.most_of_a_task, "x" * CONSTRAINT_BYTES
+    n_constraints = curation.constraints.most_of_a_task
+    constraint = "x" * CONSTRAINT_BYTES
     toxicity = [decided("toxicity", "toxic")] if curation.screen.toxicity == "model" else []
     batches = ceil(n / by.batch)
     listed = NAME_TOKENS * (by.proposed * batches + by.merged)
@@ -349,6 +363,8 @@ def estimate(
         *toxicity,
         decided("filter", "constrained"),
         calls("decompose", n, size("decompose", message=average), curation.decompose.max_tokens),
-        calls("categories", n * most, size("category", constraint=constraint), NAME_TOKENS),
+        calls(
+            "categories", n * n_constraints, size("category", constraint=constraint), NAME_TOKENS
+        ),
         StageEstimate("domains", batches + (batches * by.proposed > by.merged) + n, domains),
     ]

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.errors import ConfigError, DataInvalid, import_extra
-from harness.plugins.builders.loaders import (
+from harness.plugins.builders.corpora import (
     FORMATS,
     FileRows,
     JsonlRows,
@@ -83,8 +83,8 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
     """Return the chat in a row of a log. A row of type str says why it is unreadable."""
     if isinstance(row, str):
         return Chat(number, "", problem=row)
-    said = next((row[key] for key in IDS if isinstance(row.get(key), str | int)), number)
-    chat = Chat(str(said) or number, "", _language(row))
+    name = next((row[key] for key in IDS if isinstance(row.get(key), str | int)), number)
+    chat = Chat(str(name) or number, "", _language(row))
     match row:
         case {"toxic": True} | {"openai_moderation": [{"flagged": True}, *_]}:
             chat = replace(chat, toxic=True)
@@ -116,9 +116,9 @@ def _part(part: Any) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _language(of: Mapping[str, Any]) -> str:
-    said = of.get("language")
-    return said.strip() if isinstance(said, str) else ""
+def _language(row: Mapping[str, Any]) -> str:
+    label = row.get("language")
+    return label.strip() if isinstance(label, str) else ""
 
 
 class ScreeningExample(Struct, frozen=True):
@@ -140,9 +140,9 @@ class Step(Struct):
     def leave_out(self, reason: str, id: str, text: str, detail: str = "") -> None:
         """Count a dropped message, and keep the first few for each reason."""
         self.removed[reason] = self.removed.get(reason, 0) + 1
-        shown = self.examples.setdefault(reason, [])
-        if len(shown) < EXAMPLES:
-            shown.append(ScreeningExample(id, text[:LONGEST_EXAMPLE], detail))
+        examples = self.examples.setdefault(reason, [])
+        if len(examples) < EXAMPLES:
+            examples.append(ScreeningExample(id, text[:LONGEST_EXAMPLE], detail))
 
     @property
     def left(self) -> int:
@@ -176,14 +176,14 @@ def examine(chats: Iterable[Chat], by: ScreenSection) -> Iterator[Examined]:
         raise ConfigError(message, f"Choose one of {', '.join(LANGUAGES)}, or null to keep all.")
     left = iter(chats)
     while batch := [Examined(chat, *_reason(chat, by)) for chat in islice(left, BATCH)]:
-        texts = [one.chat.text[:LONGEST] for one in batch if not one.reason]
+        texts = [examined.chat.text[:LONGEST] for examined in batch if not examined.reason]
         classify = CLASSIFIERS.get(by.toxicity) if texts else None
         probabilities = iter(classify(texts) if classify else [])
-        for one in batch:
-            if classify and not one.reason and (p := next(probabilities)) >= by.toxic_from:
-                one = Examined(one.chat, "toxic", f"probability {p:.2f}")
-            cut = replace(one.chat, text=one.chat.text[:LONGEST_EXAMPLE])
-            yield replace(one, chat=cut) if one.reason else one
+        for examined in batch:
+            if classify and not examined.reason and (p := next(probabilities)) >= by.toxic_from:
+                examined = Examined(examined.chat, "toxic", f"probability {p:.2f}")
+            cut = replace(examined.chat, text=examined.chat.text[:LONGEST_EXAMPLE])
+            yield replace(examined, chat=cut) if examined.reason else examined
 
 
 def screen(examined: Iterable[Examined], sources: list[dict[str, str]]) -> Screened:
@@ -192,24 +192,28 @@ def screen(examined: Iterable[Examined], sources: list[dict[str, str]]) -> Scree
     Raises:
         DataInvalid: If there are chats, but none of them can be read.
     """
-    step, kept, texts, ids = Step("screen", 0), list[Chat](), set[bytes](), dict[str, int]()
-    for one in examined:
+    step = Step("screen", 0)
+    remaining = list[Chat]()
+    texts = set[bytes]()
+    ids = dict[str, int]()
+    for examined_chat in examined:
         step.before += 1
-        chat, name = one.chat, one.chat.id
+        chat = examined_chat.chat
+        name = examined_chat.chat.id
         while chat.id in ids:
             ids[name] += 1
             chat = replace(chat, id=f"{name}#{ids[name]}")
         ids[chat.id] = 1
         digest = hashlib.blake2b(" ".join(chat.text.split()).encode(), digest_size=16).digest()
-        if reason := one.reason or ("duplicate" if digest in texts else ""):
-            step.leave_out(reason, chat.id, chat.text, one.detail)
+        if reason := examined_chat.reason or ("duplicate" if digest in texts else ""):
+            step.leave_out(reason, chat.id, chat.text, examined_chat.detail)
         else:
             texts.add(digest)
-            kept.append(chat)
+            remaining.append(chat)
     if step.before and step.removed.get(UNREADABLE) == step.before:
         message = f"No chat can be read: {step.examples[UNREADABLE][0].detail}."
         raise DataInvalid(message, "'harness docs wildifeval_build' lists the supported formats.")
-    return Screened(kept, step, sources)
+    return Screened(remaining, step, sources)
 
 
 def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
@@ -220,8 +224,8 @@ def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
         return "empty", ""
     if by.language:
         label = chat.language if by.labels else ""
-        if other := other_language(chat.text, by.language, by.other_language, label):
-            return "language", other
+        if language := other_language(chat.text, by.language, by.other_language, label):
+            return "language", language
     if sign := code_sign(chat.text, by.code):
         return "code", f"by {sign}"
     if by.labels and chat.toxic and by.toxicity:
@@ -229,22 +233,22 @@ def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
     return "", ""
 
 
-def other_language(text: str, kept: str, least: float, label: str = "") -> str:
+def other_language(text: str, wanted_language: str, threshold: float, label: str = "") -> str:
     """Return the language of a message, or "" if the message is to be kept.
 
     The language is the one that ``label`` names, or else the classifier's, unless its probability
-    is below ``least``. A message in the language ``kept`` is kept.
+    is below ``threshold``. A message in ``wanted_language`` is kept.
     """
     if labelled := language_code(label):  # the log's label decides
-        return "" if labelled == kept else label
-    found, probability = _identifier().classify(text[:LONGEST_FOR_LANGUAGE])
-    return "" if found == kept or probability < least else str(found)
+        return "" if labelled == wanted_language else label
+    language, probability = _identifier().classify(text[:LONGEST_FOR_LANGUAGE])
+    return "" if language == wanted_language or probability < threshold else str(language)
 
 
 def language_code(label: str) -> str:
     """Return the code of the language that a label names, or "" if that is not in `LANGUAGES`."""
-    found = _LABEL.fullmatch(label.strip().lower())
-    return CODES.get(found[1], "") if found else ""
+    match = _LABEL.fullmatch(label.strip().lower())
+    return CODES.get(match[1], "") if match else ""
 
 
 @cache
@@ -255,16 +259,16 @@ def _identifier() -> Any:
     return identifier
 
 
-def code_sign(text: str, of: Collection[str]) -> str:
+def code_sign(text: str, signs: Collection[str]) -> str:
     """Return the sign of code that a text contains, or "" if it contains none.
 
-    ``of`` has the signs to look for: ``word`` is "code", even inside a word; ``shape`` is a code
+    ``signs`` has those to look for: ``word`` is "code", even inside a word; ``shape`` is a code
     fence or lines that look like code.
     """
     text = text[:LONGEST]
-    if "word" in of and "code" in text.lower():
+    if "word" in signs and "code" in text.lower():
         return "word"
-    if "shape" in of:
+    if "shape" in signs:
         lines = sum(_LINE.match(line) is not None for line in text.splitlines())
         return "shape" if _FENCE.search(text) or lines >= CODE_LINES else ""
     return ""
@@ -273,15 +277,15 @@ def code_sign(text: str, of: Collection[str]) -> str:
 def toxic_words(texts: Sequence[str]) -> list[float]:
     """Return the probability (0 to 1) that each text is toxic, based on the words in it."""
     predict = import_extra("profanity_check", "build").predict_prob
-    return [float(found) for found in predict(texts)]
+    return [float(probability) for probability in predict(texts)]
 
 
 def toxic_by_detoxify(texts: Sequence[str]) -> list[float]:
     """Return the toxicity (0 to 1) of each text according to Detoxify's model ``original``."""
     scores: list[float] = []
     for start in range(0, len(texts), DETOXIFY_BATCH):
-        found = _detoxify().predict(list(texts[start : start + DETOXIFY_BATCH]))
-        scores += map(float, found["toxicity"])
+        prediction = _detoxify().predict(list(texts[start : start + DETOXIFY_BATCH]))
+        scores += map(float, prediction["toxicity"])
     return scores
 
 

@@ -1,18 +1,20 @@
-"""All figures of a report."""
+"""All figures of a report, and those of outcomes, time and money."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from harness.analysis.run_comparison import RunComparison
 from harness.plugins.comparisons.pair_matrix import InducedRankings, PairMatrix
-from harness.plugins.report.figure import Figure, distinct
-from harness.plugins.report.figures import cost, rates
+from harness.plugins.report.figure import Figure, distinct, number, sample_sizes
+from harness.plugins.report.figures import plot, rates
 from harness.plugins.report.figures.constraints import constraint_figures
 from harness.plugins.report.figures.heat_map import heat_map_figures, pair_figure, ranking_figure
-from harness.plugins.report.figures.plot import Runs, alt
+from harness.plugins.report.figures.plot import Plan, Point, Runs, Sheet, alt
 from harness.plugins.report.runs import ReportedRun
+from harness.records import OUTCOMES
+from harness.report.text import usd
 
 
 @alt.utils.schemapi.debug_mode(False)  # validating takes most of the time
@@ -43,10 +45,109 @@ def figures(
         *([pair_figure(runs, matrix)] if matrix and len(reported) > 2 else ()),
         *([ranking_figure(runs, rankings)] if rankings else ()),
         *constraint_figures(runs, comparison),
-        *cost.outcome_figures(runs),
-        *cost.latency_figures(runs),
-        *cost.token_figures(runs),
-        *cost.cost_figures(runs),
+        *outcome_figures(runs),
+        *latency_figures(runs),
+        *cost_figures(runs),
     ]
     names = distinct((figure.name for figure in every), "{}_{}")  # labels may yield equal names
     return [replace(figure, name=name) for figure, name in zip(every, names, strict=True)]
+
+
+PERCENTILES = (0, 1, *range(5, 100, 5), 99, 100)  # percentiles of latency to draw
+
+
+def outcome_figures(runs: Runs) -> Iterator[Figure]:
+    """Draw the share of each run's attempts with each outcome."""
+    n = {runs.name_of(run): run.metrics.n_attempts for run in runs.every if run.metrics.n_attempts}
+    if not n:
+        return
+    sheet = Sheet(runs, "run", "outcome", "attempts", "share")
+    for run in runs.every:
+        name = runs.name_of(run)
+        for order, outcome in enumerate(OUTCOMES if name in n else ()):
+            count = run.metrics.outcomes.get(outcome, 0)
+            texts = [name, outcome, f"{count:,}", f"{count / n[name]:.1%}"]
+            sheet.add(name, texts, part=outcome, amount=count / n[name], order=order)
+    caption = (
+        "An error is an infrastructure failure and has no verdict; a refused, empty or unparseable "
+        f"answer fails. {sample_sizes(n, 'attempts')}"
+    )
+    axis = alt.Axis(title="share of attempts", format=".0%", tickCount=5)
+    colours = alt.Scale(domain=list(OUTCOMES), range="ordinal")
+    legend = alt.Legend(title=None, columns=3, symbolType="square")
+    bars = sheet.base().mark_bar(height={"band": 0.7})
+    chart = bars.encode(
+        x=alt.X("amount:Q", axis=axis),
+        y=alt.Y("key:N", sort=None, axis=plot.name_axis()),
+        color=alt.Color("part:N", scale=colours, legend=legend),
+        order=alt.Order("order:Q"),
+    )
+    drawn = plot.specification(sheet, chart, height=alt.Step(step=plot.STEP + 4))
+    yield sheet.figure("outcomes", "Outcomes of attempts", caption, drawn, "outcomes")
+
+
+def latency_figures(runs: Runs) -> Iterator[Figure]:
+    """Draw the distribution of each run's call latencies, in seconds."""
+    timed = {
+        runs.name_of(run): run.latencies for run in runs.every if run.latencies and not run.recorded
+    }
+    if not timed:
+        return
+    sheet = Sheet(runs, "run", "percentile", "seconds")
+    for run, latencies in timed.items():
+        for percentile in PERCENTILES:
+            seconds = latencies.quantiles[percentile]
+            texts = [run, f"{percentile}", number(seconds)]
+            sheet.add(run, texts, at=seconds, value=percentile / 100, low=None)
+    x = plot.number_x([point["at"] for point in sheet.data], "seconds")
+    base = sheet.base().encode(x=x, order=alt.Order("value:Q"))
+    upright = {"upright": True, "joined": True}
+    layers = plot.interval_layers(sheet, base, "share of calls", runs.rates, **upright)
+    n = {run: latencies.n for run, latencies in timed.items()}
+    caption = (
+        "Share of calls that took at most this long, excluding failed calls and those answered "
+        f"from the cache. {sample_sizes(n, 'calls')}"
+        f"{_recorded(runs, 'timed')}"
+    )
+    chart = plot.specification(sheet, *layers, height=plot.HEIGHT)
+    yield sheet.figure("latency", "How long calls took", caption, chart, "cost")
+
+
+def cost_figures(runs: Runs) -> Iterator[Figure]:
+    """Draw the primary metric against the cost of runs, if at least two were paid for."""
+    points = []
+    for run in runs.every:
+        part = runs.measured(run, last=True).get(())
+        own_calls = run.metrics.own_calls
+        cost = own_calls.cost_usd
+        if cost and not run.recorded and part is not None and part.mean is not None:
+            paid = usd(cost, computed=own_calls.computed_usd)
+            points.append(Point(paid, runs.name_of(run), part, cost))
+    if len(points) < 2:
+        return
+    value = runs.value(plot.LAST_ROUNDS)
+    plan = Plan(
+        name="cost_rate",
+        title=f"Cost against {value}",
+        caption="All calls of the run, each counted once. No run is both cheaper and better than "
+        f"one on the dashed line.{_others(runs)}{_recorded(runs, 'paid for')}",
+        section="cost",
+        heading="cost, US dollars",
+        value=value,
+        unit=runs.unit,
+        joined=False,
+        frontier=True,
+    )
+    yield plot.lines(points, plan, runs)
+
+
+def _others(runs: Runs) -> str:
+    others = any(run.metrics.model_calls for run in runs.every)
+    return " Without the calls of judges and of a model that plays the user." * others
+
+
+def _recorded(runs: Runs, action: str) -> str:
+    recorded = [runs.name_of(run) for run in runs.every if run.recorded]
+    return (
+        f" Without {', '.join(recorded)}: recorded answers were not {action}." if recorded else ""
+    )

@@ -114,10 +114,12 @@ class Bins:
         for misses in off_by.values():
             total.update(misses)
         values = sorted(total.elements())
-        low, high = values[0], values[-1]
+        low = values[0]
+        high = values[-1]
         if high - low >= BINS:
             tail = int(_TAIL * len(values))
-            low, high = values[tail], values[-1 - tail]
+            low = values[tail]
+            high = values[-1 - tail]
         low, high = min(low, 0.0), max(high, 0.0)  # always include 0, the wanted value
         whole = all(float(value).is_integer() for value in total)
         power = 0 if whole else floor(log10(max(high - low, 1e-9) / BINS))

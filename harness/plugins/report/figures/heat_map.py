@@ -97,20 +97,20 @@ def _figure(runs: Runs, by: Sequence[str], cells: Cells, only: str = "") -> Figu
         rows = [(group, run_names[run] if "run" in of_rows else "") for group, run in in_rows]
         return [", ".join(filter(None, row)) for row in rows]
 
-    whole = dict(zip(in_rows, texts({name: name for name in runs.short}), strict=True))
+    full_names = dict(zip(in_rows, texts({name: name for name in runs.short}), strict=True))
     rows = dict(zip(in_rows, on_axis(texts(runs.short)), strict=True))
     names = list(dict.fromkeys(name for *_, name in cells))
     columns = dict(zip(names, on_axis(names), strict=True))
     value = runs.value(plot.LAST_ROUNDS)
     sheet = Sheet(runs, ", ".join(of_rows), heading, value, "95% interval", "samples", "units")
     n: dict[str, int] = {}
-    for (group, run, column), found in cells.items():
-        part = found or SampleStatistic()
+    for (group, run, column), statistic in cells.items():
+        part = statistic or SampleStatistic()
         n[run] = n.get(run, 0) + part.n
         cell = [number(part.mean, unit=runs.unit), interval(part.ci95, unit=runs.unit)]
         cell += [f"{part.n:,}", f"{part.n_clusters:,}"]
         fields = {"row": rows[group, run], "column": columns[column], "value": part.mean}
-        sheet.add(run, [whole[group, run], column, *cell], **fields)
+        sheet.add(run, [full_names[group, run], column, *cell], **fields)
     across = len(columns) <= max(MOST_COLUMNS, len(rows))
     sides = [("column", list(columns.values())), ("row", list(rows.values()))]
     chart = _chart(sheet, value, *(sides if across else sides[::-1]), unit=runs.unit)
@@ -122,46 +122,55 @@ def _figure(runs: Runs, by: Sequence[str], cells: Cells, only: str = "") -> Figu
     return sheet.figure(f"heat_map_{'_'.join(map(slug, by))}", title, caption, chart)
 
 
-def pair_figure(runs: Runs, found: PairMatrix) -> Figure:
+def pair_figure(runs: Runs, matrix: PairMatrix) -> Figure:
     """Draw the difference between every two runs, as in WildIFEval's figures 7a, 13 and 14."""
-    names = [runs.names[row.run] for row in found.rows]
+    names = [runs.names[row.run] for row in matrix.rows]
     keys = [runs.short[name] for name in names]
     sheet = Sheet(runs, "run", "minus", "difference", "95% interval", "p", "p (Holm)")
-    unit = runs.rates if found.verdicts else runs.unit
-    scale, of = (100, "difference, points") if unit.percent else (1, "difference")
-    for pair in found.pairs:
+    unit = runs.rates if matrix.verdicts else runs.unit
+    scale, axis_title = (100, "difference, points") if unit.percent else (1, "difference")
+    for pair in matrix.pairs:
         for run, baseline in ((pair.second, pair.first), (pair.first, pair.second)):
-            own = found.pair(found.rows[baseline].run, found.rows[run].run)
-            texts = [names[run], names[baseline], number(own.difference, True, unit)]
-            texts += [interval(own.ci95, True, unit), p_value(own.p_value), p_value(own.p_adjusted)]
-            value = None if own.difference is None else scale * own.difference
+            comparison = matrix.pair(matrix.rows[baseline].run, matrix.rows[run].run)
+            texts = [names[run], names[baseline], number(comparison.difference, True, unit)]
+            texts += [
+                interval(comparison.ci95, True, unit),
+                p_value(comparison.p_value),
+                p_value(comparison.p_adjusted),
+            ]
+            value = None if comparison.difference is None else scale * comparison.difference
             sheet.add(names[run], texts, row=keys[run], column=keys[baseline], value=value)
     caption = (
         "Paired over the instances that both runs have; the tooltip and the table give the 95% "
         "interval, p, and p adjusted by Holm's method: against the baseline over the runs compared "
         "with it, of other pairs over all pairs."
     )
-    title = f"difference in {printable(score_name(found.score))}, row minus column"
-    chart = _chart(sheet, of, ("column", keys), ("row", keys))
+    title = f"difference in {printable(score_name(matrix.score))}, row minus column"
+    chart = _chart(sheet, axis_title, ("column", keys), ("row", keys))
     return sheet.figure("pairs", title, caption, chart, "comparison")
 
 
-def ranking_figure(runs: Runs, found: InducedRankings) -> Figure:
+def ranking_figure(runs: Runs, rankings: InducedRankings) -> Figure:
     """Draw tau-b for every pair of scorings of the runs, as in WildIFEval's figure 7b."""
-    names = [printable(score_name(one.name)) for one in found.scorings]
+    names = [printable(score_name(scoring.name)) for scoring in rankings.scorings]
     keys = on_axis(names)
     sheet = Sheet(runs, "ranked by", "and by", "tau-b", "p", "runs")
     sheet.present.update(runs.names.values())
-    for tau in found.taus:
-        for one, other in ((tau.second, tau.first), (tau.first, tau.second)):
-            texts = [names[one], names[other], number(tau.tau_b, sign=True), p_value(tau.p_value)]
+    for tau in rankings.taus:
+        for first, second in ((tau.second, tau.first), (tau.first, tau.second)):
+            texts = [
+                names[first],
+                names[second],
+                number(tau.tau_b, sign=True),
+                p_value(tau.p_value),
+            ]
             texts.append(f"{tau.n_runs:,}")
-            sheet.add("", texts, row=keys[one], column=keys[other], value=tau.tau_b)
+            sheet.add("", texts, row=keys[first], column=keys[second], value=tau.tau_b)
     caption = (
         "Kendall's tau-b: 1 if two scorings order the runs alike, -1 if in reverse. With few runs, "
         "values far from 0 arise by chance; p is in the tooltip and the table."
     )
-    title = f"similarity of the rankings of the {len(found.scorings[0].values)} runs"
+    title = f"similarity of the rankings of the {len(rankings.scorings[0].values)} runs"
     chart = _chart(sheet, "tau-b", ("column", keys), ("row", keys), domain=(-1.0, 1.0))
     return sheet.figure("rankings", title, caption, chart, "comparison")
 
@@ -175,7 +184,7 @@ def _chart(
     unit: ShownUnit = NUMBER,
     domain: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
-    values = [one["value"] for one in sheet.data if one["value"] is not None]
+    values = [point["value"] for point in sheet.data if point["value"] is not None]
     low, high = domain or (min(values, default=0.0), max(values, default=1.0))
     fractions = low >= 0 and high <= 1
     low, high = (0.0, 1.0) if fractions else (low, high)
@@ -191,7 +200,7 @@ def _chart(
         ),
         y=alt.Y(f"{y}:N", scale=alt.Scale(domain=of_y), axis=plot.name_axis(**bare)),
     )
-    known = base.transform_filter("isValid(datum.value)")
+    valued = base.transform_filter("isValid(datum.value)")
     unknown = base.transform_filter("!isValid(datum.value)")
     scale = alt.Scale(domain=[low, high], range=list(DIVERGING if diverging else RAMP))
     legend = alt.Legend(
@@ -203,7 +212,7 @@ def _chart(
     # An empty cell needs a mark to carry its tooltip.
     outline: dict[str, Any] = {"stroke": "#8a8f98", "strokeWidth": 0.5, "strokeOpacity": 0.6}
     layers: list[Any] = [
-        known.mark_rect().encode(color=alt.Color("value:Q", scale=scale, legend=legend)),
+        valued.mark_rect().encode(color=alt.Color("value:Q", scale=scale, legend=legend)),
         unknown.mark_rect(fillOpacity=0, **outline),
         unknown.mark_text(text="\u2013", opacity=0.7),
     ]
@@ -213,7 +222,7 @@ def _chart(
         pale = f"datum.value >= {low + LIGHT_INK_BELOW * (high - low)}"
         pale = f"abs(datum.value) <= {LIGHT_INK_BEYOND * high}" if diverging else pale
         layers.append(
-            known.mark_text(fontSize=8.5).encode(
+            valued.mark_text(fontSize=8.5).encode(
                 text=alt.Text("value:Q", format=form),
                 color=plot.either(pale, "#111111", "#ffffff", alt.ColorValue),
             )
@@ -224,7 +233,8 @@ def _chart(
 MIN_TEXTS = 5
 MAX_TEXTS = 5_000  # t-SNE of more takes minutes, and the points hide each other
 THREADS_FROM = 1_000  # texts
-PERPLEXITY, SEED = 30.0, 0
+PERPLEXITY = 30.0
+SEED = 0
 MAP_HEIGHT = 520  # pixels
 REMEDY = 'Write {"text": ..., "embedding": [numbers]} on each line.'
 
@@ -278,12 +288,12 @@ def _read(path: Path, texts: Sequence[str]) -> NDArray[np.float64]:
         lines = [msgspec.convert(row, _Line) for row in read_jsonl(path)]
     except msgspec.ValidationError as error:
         raise DataInvalid(f"{path}: not an embedding ({error}).", REMEDY) from None
-    found = {line.text: line.embedding for line in lines}
-    lacking = [text for text in texts if text not in found]
+    embeddings = {line.text: line.embedding for line in lines}
+    lacking = [text for text in texts if text not in embeddings]
     if lacking:
         problem = f"{path} has no embedding of {len(lacking):,} texts, such as {lacking[0]!r:.80}."
         raise DataInvalid(problem, REMEDY)
-    rows = [found[text] for text in texts]
+    rows = [embeddings[text] for text in texts]
     if not rows[0] or len({len(row) for row in rows}) > 1:
         raise DataInvalid(f"{path}: the embeddings are empty or differ in length.", REMEDY)
     return np.array(rows, np.float64)
@@ -302,8 +312,8 @@ def map_figure(
     bare = alt.Axis(title=None, labels=False, ticks=False, grid=False)
     scale = alt.Scale(zero=False, padding=plot.PADDING)
     legend = alt.Legend(title=printable(label), columns=2)
-    groups = sorted({one["group"] for one in sheet.data})
-    shapes = [SHAPES[at % len(SHAPES)] for at in range(len(groups))]
+    groups = sorted({point["group"] for point in sheet.data})
+    shapes = [SHAPES[position % len(SHAPES)] for position in range(len(groups))]
     chart = (
         sheet.base()
         .mark_point(filled=True, size=30, opacity=0.8)

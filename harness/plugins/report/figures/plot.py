@@ -66,7 +66,7 @@ class Runs:
         marks = {run.name: run.marks for run in runs}
         if comparison is not None:
             marks = {comparison.baseline: comparison.marks, **marks}
-            marks = {one.run: one.marks for one in comparison.others} | marks
+            marks = {against.run: against.marks for against in comparison.others} | marks
         names = display_names([*(run.name for run in runs), *marks])  # the report's own runs first
         start = len(common_start(names.values()))
         keys = in_legend(name[start:].strip() for name in names.values())
@@ -81,8 +81,8 @@ class Runs:
     @property
     def measure(self) -> str | None:
         """The primary metric of all runs; None for the pass rate, or if the runs differ in it."""
-        found = {run.metrics.measure for run in self.every}
-        return found.pop() if len(found) == 1 else None
+        measures = {run.metrics.measure for run in self.every}
+        return measures.pop() if len(measures) == 1 else None
 
     @property
     def rates(self) -> ShownUnit:
@@ -131,24 +131,27 @@ class Sheet:
             self.present.add(run)
             fields["key"] = self._runs.short[run]
         self.rows.append(tuple(texts))
-        self.data.append({**fields, **{f"t{at}": text for at, text in enumerate(texts)}})
+        self.data.append({**fields, **{f"t{column}": text for column, text in enumerate(texts)}})
 
     def base(self) -> alt.Chart:
         """Return a chart of the data with tooltips, to which marks can be added."""
-        tooltip = [alt.Tooltip(f"t{at}:N", title=title) for at, title in enumerate(self.headings)]
+        tooltip = [
+            alt.Tooltip(f"t{column}:N", title=title) for column, title in enumerate(self.headings)
+        ]
         return alt.Chart(alt.NamedData(name=_SHEET)).encode(tooltip=tooltip)
 
     def looks(self, *channels: str) -> dict[str, Any]:
         """Return the encodings that distinguish runs, if any, by channel (color, fill, shape)."""
         every = list(self._runs.short.values())
-        shapes = [SHAPES[at % len(SHAPES)] for at in range(len(every))]
+        shapes = [SHAPES[position % len(SHAPES)] for position in range(len(every))]
         legend = None
         if len(every) > 1:
             values = [key for name, key in self._runs.short.items() if name in self.present]
             # Two columns of long names would not fit on a small screen.
             columns = 1 if max(map(len, values), default=0) > _LONG_KEY else 2
             legend = alt.Legend(title=None, values=values, columns=columns, symbolOpacity=1)
-        colour, shape = alt.Scale(domain=every), alt.Scale(domain=every, range=shapes)
+        colour = alt.Scale(domain=every)
+        shape = alt.Scale(domain=every, range=shapes)
         classes: Mapping[str, Any] = {"color": alt.Color, "fill": alt.Fill, "shape": alt.Shape}
         return {
             name: classes[name]("key:N", scale=shape if name == "shape" else colour, legend=legend)
@@ -164,7 +167,7 @@ class Sheet:
             for mark in marks if run in self.present else ():
                 by_mark.setdefault(printable(mark), []).append(run)
         words = ", ".join(dict.fromkeys(mark.split(" ")[0] for mark in by_mark))
-        told = [
+        warnings = [
             f"{mark}: {', '.join(runs)}."
             for mark, runs in by_mark.items()
             if mark not in words or len(runs) < len(self.present)  # the title has the others
@@ -172,7 +175,7 @@ class Sheet:
         return Figure(
             name=name,
             title=title[:1].upper() + title[1:] + (f" ({words})" if words else ""),
-            caption=" ".join([*told, caption]),
+            caption=" ".join([*warnings, caption]),
             chart=chart,
             headings=self.headings,
             rows=tuple(self.rows),
@@ -223,9 +226,11 @@ def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
     order = {name: place for place, name in enumerate(runs.names.values())}
     # A dot's position in its row is not fixed per run: few of many runs may have a group.
     in_row: dict[str, list[str]] = {}
-    for one in sorted(points, key=lambda one: order[one.run]):
-        in_row.setdefault(one.row, []).append(one.run)
-    places = [{"row": axis[one.row], "slot": in_row[one.row].index(one.run)} for one in points]
+    for point in sorted(points, key=lambda point: order[point.run]):
+        in_row.setdefault(point.row, []).append(point.run)
+    places = [
+        {"row": axis[point.row], "slot": in_row[point.row].index(point.run)} for point in points
+    ]
     sheet = _sheet(points, plan, runs, places)
     domain: list[str] = []
     heads = []
@@ -256,8 +261,8 @@ def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
 
 def lines(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
     """Draw points along a numeric axis, with their intervals as bars."""
-    sheet = _sheet(points, plan, runs, [{"at": one.at} for one in points])
-    numbers = sorted({one.at for one in points})
+    sheet = _sheet(points, plan, runs, [{"at": point.at} for point in points])
+    numbers = sorted({point.at for point in points})
     ticks = numbers[:: ceil(len(numbers) / _MOST_TICKS)] if plan.joined else None
     x = number_x(numbers, plan.heading, ticks)
     base = sheet.base().encode(x=x)
@@ -273,10 +278,10 @@ def lines(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
 
 def _frontier(points: Sequence[Point]) -> Iterator[dict[str, Any]]:
     best = -inf
-    for one in sorted(points, key=lambda one: (one.at, -(one.of.mean or 0.0))):
-        if one.of.mean is not None and one.of.mean > best:
-            best = one.of.mean
-            yield {"at": one.at, "value": best, "told": "no run is cheaper and better"}
+    for point in sorted(points, key=lambda point: (point.at, -(point.of.mean or 0.0))):
+        if point.of.mean is not None and point.of.mean > best:
+            best = point.of.mean
+            yield {"at": point.at, "value": best, "told": "no run is cheaper and better"}
 
 
 def interval_layers(
@@ -294,7 +299,7 @@ def interval_layers(
     The values are on the x axis or, if ``upright``, on the y axis. If ``joined``, a line joins
     them, and an area covers their intervals. If ``signed``, they are differences, with a line at 0.
     """
-    values = [one["value"] for one in sheet.data if one["value"] is not None]
+    values = [point["value"] for point in sheet.data if point["value"] is not None]
     bounded = not signed and all(0 <= value <= 1 for value in values)
     scale = alt.Scale(zero=signed, padding=PADDING)
     if bounded:
@@ -342,25 +347,26 @@ def _fixed(channel: Any, value: float) -> Any:
 def _sheet(
     points: Sequence[Point], plan: Plan, runs: Runs, places: Sequence[Mapping[str, Any]]
 ) -> Sheet:
-    beside = list(points[0].beside) if points else []
-    headings = ("run", plan.value, "s.e.", "95% interval", plan.of, "units", *beside)
-    sheet, sign = Sheet(runs, plan.heading, *headings), plan.signed
+    further_headings = list(points[0].beside) if points else []
+    headings = ("run", plan.value, "s.e.", "95% interval", plan.of, "units", *further_headings)
+    sheet = Sheet(runs, plan.heading, *headings)
+    sign = plan.signed
     sheet.present |= {plan.baseline} - {""}
-    for one, place in zip(points, places, strict=True):
-        of = one.of
-        low, high = of.ci95 or (None, None)
-        texts = [number(of.mean, sign, plan.unit), number(of.stderr, unit=plan.unit)]
-        texts.append(interval(of.ci95, sign, plan.unit))
-        texts += [f"{of.n:,}", f"{of.n_clusters:,}", *one.beside.values()]
-        fields = {"name": one.row, "value": of.mean, "low": low, "high": high, **place}
-        sheet.add(one.run, [one.row, one.run, *texts], **fields)
+    for point, place in zip(points, places, strict=True):
+        statistic = point.of
+        low, high = statistic.ci95 or (None, None)
+        texts = [number(statistic.mean, sign, plan.unit), number(statistic.stderr, unit=plan.unit)]
+        texts.append(interval(statistic.ci95, sign, plan.unit))
+        texts += [f"{statistic.n:,}", f"{statistic.n_clusters:,}", *point.beside.values()]
+        fields = {"name": point.row, "value": statistic.mean, "low": low, "high": high, **place}
+        sheet.add(point.run, [point.row, point.run, *texts], **fields)
     return sheet
 
 
 def _figure(sheet: Sheet, points: Sequence[Point], plan: Plan, chart: Mapping[str, Any]) -> Figure:
     n = dict(plan.n or {})
-    for one in () if n else points:
-        n[one.run] = n.get(one.run, 0) + one.of.n
+    for point in () if n else points:
+        n[point.run] = n.get(point.run, 0) + point.of.n
     bars = "Bars: 95% intervals; a hollow dot has none."
     caption = " ".join(filter(None, [plan.caption, bars, sample_sizes(n, plan.of)]))
     return sheet.figure(plan.name, plan.title, caption, chart, plan.section)
@@ -370,10 +376,10 @@ def specification(sheet: Sheet, *layers: Any, height: Any) -> dict[str, Any]:
     """Return the Vega-Lite specification of a figure's layers and data, without the theme."""
     chart = layers[0] if len(layers) == 1 else alt.layer(*layers)
     sized = chart.properties(width="container", height=height)
-    found: dict[str, Any] = sized.to_dict(validate=False)  # the tests validate
+    tree: dict[str, Any] = sized.to_dict(validate=False)  # the tests validate
     # Added here, because Altair copies a chart's values whenever it changes the chart.
-    found["datasets"] = {**found.get("datasets", {}), _SHEET: sheet.data}
-    return {key: value for key, value in found.items() if key not in ("$schema", "config")}
+    tree["datasets"] = {**tree.get("datasets", {}), _SHEET: sheet.data}
+    return {key: value for key, value in tree.items() if key not in ("$schema", "config")}
 
 
 def name_axis(**options: Any) -> alt.Axis:
@@ -394,7 +400,8 @@ def number_x(values: Sequence[float], title: str, ticks: Sequence[float] | None 
 
     Without ``ticks``, the axis has grid lines and, unless logarithmic, includes 0.
     """
-    low, high = min(values, default=0.0), max(values, default=0.0)
+    low = min(values, default=0.0)
+    high = max(values, default=0.0)
     scale = alt.Scale(zero=ticks is None, nice=False, padding=PADDING)
     axis = alt.Axis(title=title, format="~g", grid=ticks is None)
     logarithmic = low > 0 and high / low > _WIDE

@@ -34,8 +34,12 @@ Measure = Callable[[ReportedRun, str], Mapping[Key, SampleStatistic]]  # of a ru
 
 def by_group(runs: Runs, label: str, measure: Measure | None = None) -> Measured:
     """Map each run with ``label`` to its primary metric (or ``measure``) by group of the label."""
-    found = {runs.name_of(run): (measure or runs.measured)(run, label) for run in runs.every}
-    return {run: {group: part for (group,), part in of.items()} for run, of in found.items() if of}
+    measured = {runs.name_of(run): (measure or runs.measured)(run, label) for run in runs.every}
+    return {
+        run: {group: part for (group,), part in groups.items()}
+        for run, groups in measured.items()
+        if groups
+    }
 
 
 def by_label(runs: Runs, measure: Measure | None = None) -> dict[str, Measured]:
@@ -44,8 +48,12 @@ def by_label(runs: Runs, measure: Measure | None = None) -> dict[str, Measured]:
     A label with one group is merely a setting of the run.
     """
     labels = dict.fromkeys(label for run in runs.every for label in run.attempts.labels())
-    found = {label: by_group(runs, label, measure) for label in labels}
-    return {label: of for label, of in found.items() if any(len(own) > 1 for own in of.values())}
+    by_label_name = {label: by_group(runs, label, measure) for label in labels}
+    return {
+        label: by_run
+        for label, by_run in by_label_name.items()
+        if any(len(run_groups) > 1 for run_groups in by_run.values())
+    }
 
 
 def largest(measured: Measured) -> tuple[list[str], str]:
@@ -59,9 +67,13 @@ def largest(measured: Measured) -> tuple[list[str], str]:
 
 def most(sizes: Mapping[str, int]) -> tuple[list[str], str]:
     """Return the `MOST_GROUPS` largest groups in natural order, and a note on the rest."""
-    kept = sorted(sizes, key=lambda name: (-sizes[name], natural(name)))[:MOST_GROUPS]
-    only = f"The {len(kept)} largest of {len(sizes):,} groups." if len(kept) < len(sizes) else ""
-    return sorted(kept, key=natural), only
+    largest_names = sorted(sizes, key=lambda name: (-sizes[name], natural(name)))[:MOST_GROUPS]
+    only = (
+        f"The {len(largest_names)} largest of {len(sizes):,} groups."
+        if len(largest_names) < len(sizes)
+        else ""
+    )
+    return sorted(largest_names, key=natural), only
 
 
 def rate_figures(runs: Runs) -> Iterator[Figure]:
@@ -95,8 +107,8 @@ def _by_label(
     points = [
         Point(names[group], run, part, numbers.get(group, 0.0), {"without": f"{part.missing:,}"})
         for group in names
-        for run, found in measured.items()
-        if (part := found.get(group))
+        for run, statistics in measured.items()
+        if (part := statistics.get(group))
     ]
     plan = Plan(
         name=f"{name}_by_{slug(label)}",
@@ -112,30 +124,30 @@ def _by_label(
 
 def _as_numbers(groups: list[str]) -> dict[str, float]:
     try:
-        found = {group: float(group) for group in groups}
+        numbers = {group: float(group) for group in groups}
     except ValueError:
         return {}
-    differ = len(set(found.values())) == len(groups)
-    return found if differ and all(map(isfinite, found.values())) else {}
+    differ = len(set(numbers.values())) == len(groups)
+    return numbers if differ and all(map(isfinite, numbers.values())) else {}
 
 
 def effect_figures(runs: Runs) -> Iterator[Figure]:
     """Draw the figures of a benchmark's paper that compare groups arranged in levels."""
     for effect in {effect.name: effect for run in runs.every for effect in run.effects}.values():
         measured = by_group(runs, effect.label)
-        known = {group for groups in measured.values() for group in groups}
+        present = {group for groups in measured.values() for group in groups}
         every = {
-            printable(level): [group for group in groups if group in known]
+            printable(level): [group for group in groups if group in present]
             for level, groups in effect.levels.items()
         }
         levels = {level: groups for level, groups in every.items() if groups}
         names = display_names(group for groups in levels.values() for group in groups)
         points = [
-            Point(names[group], run, found[group], beside={"level": level})
+            Point(names[group], run, statistics[group], beside={"level": level})
             for level, groups in levels.items()
             for group in groups
-            for run, found in measured.items()
-            if group in found
+            for run, statistics in measured.items()
+            if group in statistics
         ]
         plan = Plan(
             name=slug(effect.name),
@@ -153,22 +165,22 @@ def effect_figures(runs: Runs) -> Iterator[Figure]:
 def position_figures(runs: Runs) -> Iterator[Figure]:
     """Draw how much more often the option at each position is chosen than it is right."""
     every = {runs.name_of(run): run.metrics.positions for run in runs.every}
-    known = {run: found for run, found in every.items() if found is not None}
+    known_biases = {run: bias for run, bias in every.items() if bias is not None}
     points = [
         Point(
-            row=one.option,
+            row=option.option,
             run=run,
-            of=one.excess,
+            of=option.excess,
             beside={
-                "right": f"{one.n_right:,}",
-                "chosen": number(one.chosen.mean, unit=runs.rates),
-                "chosen if right": number(one.passed.mean, unit=runs.rates),
+                "right": f"{option.n_right:,}",
+                "chosen": number(option.chosen.mean, unit=runs.rates),
+                "chosen if right": number(option.passed.mean, unit=runs.rates),
             },
         )
-        for run, found in known.items()
-        for one in found.positions
+        for run, bias in known_biases.items()
+        for option in bias.positions
     ]
-    tests = [f"{runs.short[run]}: p {p_value(found.p_value)}" for run, found in known.items()]
+    tests = [f"{runs.short[run]}: p {p_value(bias.p_value)}" for run, bias in known_biases.items()]
     plan = Plan(
         name="position_bias",
         title="Chosen minus right, by position of the option",
@@ -180,7 +192,7 @@ def position_figures(runs: Runs) -> Iterator[Figure]:
         unit=runs.rates,
         of="answers",
         levels={"": sorted({point.row for point in points})},
-        n={run: found.n for run, found in known.items()},
+        n={run: bias.n for run, bias in known_biases.items()},
         differences=True,
     )
     if points:
@@ -192,18 +204,19 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
     if comparison is None or not comparison.others:
         return
     sizes: dict[str, int] = {}
-    for one in comparison.others:
-        for group, found in one.groups.items():
-            sizes[group] = max(found.n, sizes.get(group, 0))
-    kept, only = most(sizes)
-    names, unit = display_names([ALL, *kept]), runs.unit
+    for against in comparison.others:
+        for group, difference in against.groups.items():
+            sizes[group] = max(difference.n, sizes.get(group, 0))
+    shown_groups, only = most(sizes)
+    names = display_names([ALL, *shown_groups])
+    unit = runs.unit
     points = [
-        _difference(names[group], runs.names[one.run], of, unit)
+        _difference(names[group], runs.names[against.run], group_difference, unit)
         for group in names
-        for one in comparison.others
-        if (of := one.overall if group == ALL else one.groups.get(group))
+        for against in comparison.others
+        if (group_difference := against.overall if group == ALL else against.groups.get(group))
     ]
-    by = printable(comparison.asked.by) if kept else "instances"
+    by = printable(comparison.asked.by) if shown_groups else "instances"
     what = f"difference in {printable(score_name(comparison.asked.score))}"
     value = runs.of_answers(what, compared_rounds(comparison))
     baseline = runs.names[comparison.baseline]
@@ -217,10 +230,10 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
         value=value,
         unit=unit,
         of="instances",
-        levels={"Overall": [names[ALL]], f"By {by}": [names[group] for group in kept]}
-        if kept
+        levels={"Overall": [names[ALL]], f"By {by}": [names[group] for group in shown_groups]}
+        if shown_groups
         else {"": [names[ALL]]},
-        n={runs.names[one.run]: one.overall.n for one in comparison.others},
+        n={runs.names[against.run]: against.overall.n for against in comparison.others},
         baseline=baseline,
     )
     yield plot.dots(points, plan, runs)
@@ -231,10 +244,14 @@ def ablation_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[F
     if comparison is None or len(comparison.others) < 2 or comparison.asked.round is not None:
         return
     every = [(Variant(run.name, run.metrics, run.settings, {}), run.attempts) for run in runs.every]
-    asked = comparison.asked
-    options = AblationOptions(baseline=comparison.baseline, over=asked.by, cluster=asked.cluster)
+    options_of_comparison = comparison.asked
+    options = AblationOptions(
+        baseline=comparison.baseline,
+        over=options_of_comparison.by,
+        cluster=options_of_comparison.cluster,
+    )
     try:
-        found = ablate(every, options)
+        ablation = ablate(every, options)
     except UserError:  # no groups that all runs have
         return
     points = [
@@ -249,18 +266,19 @@ def ablation_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[F
                 "gain %": "" if row.gain.percent is None else f"{row.gain.percent:+.0f}",
             },
         )
-        for row in found.rows
+        for row in ablation.rows
         if not row.is_baseline and row.gain.n
     ]
     if len(points) < 2:
         return
-    over, baseline = printable(found.over), runs.names[comparison.baseline]
+    over = printable(ablation.over)
+    baseline = runs.names[comparison.baseline]
     plan = Plan(
         name="ablation",
         title=f"mean difference over {over} from {runs.short[baseline]}",
         caption=f"Each {over} has equal weight; differences are of the instances that both have. "
-        f"The statistical units are {units_shown(asked.cluster)}. Not adjusted for multiple "
-        "comparisons, and not tested here: the page's tests weigh instances equally.",
+        f"The statistical units are {units_shown(options_of_comparison.cluster)}. Not adjusted "
+        "for multiple comparisons, and not tested here: the page's tests weigh instances equally.",
         section="comparison",
         heading="run",
         value=f"mean difference over {over}",
@@ -279,18 +297,20 @@ def compared_rounds(comparison: RunComparison | None) -> str:
     return {None: LAST_ROUNDS, 1: "first answers"}.get(last, f"last rounds up to {last}")
 
 
-def _difference(row: str, run: str, found: Comparison, unit: ShownUnit) -> Point:
-    beside = {
-        "baseline": number(found.first, unit=unit),
-        "of the run": number(found.second, unit=unit),
-        "p": p_value(found.p_value),
-        "p, adjusted": p_value(found.p_adjusted),
-        "more": f"{found.better:,}",
-        "less": f"{found.worse:,}",
+def _difference(row: str, run: str, comparison: Comparison, unit: ShownUnit) -> Point:
+    further_texts = {
+        "baseline": number(comparison.first, unit=unit),
+        "of the run": number(comparison.second, unit=unit),
+        "p": p_value(comparison.p_value),
+        "p, adjusted": p_value(comparison.p_adjusted),
+        "more": f"{comparison.better:,}",
+        "less": f"{comparison.worse:,}",
     }
-    size = {"n": found.n, "n_clusters": found.n_clusters}
-    of = Statistic(mean=found.difference, stderr=found.stderr, ci95=found.ci95, **size)
-    return Point(row, run, of, beside=beside)
+    size = {"n": comparison.n, "n_clusters": comparison.n_clusters}
+    statistic = Statistic(
+        mean=comparison.difference, stderr=comparison.stderr, ci95=comparison.ci95, **size
+    )
+    return Point(row, run, statistic, beside=further_texts)
 
 
 def round_figures(runs: Runs) -> Iterator[Figure]:
@@ -309,10 +329,10 @@ def round_figures(runs: Runs) -> Iterator[Figure]:
     ]
     for name, rounds, caption, chosen in kinds:
         points = [
-            Point(f"{at:,}", runs.name_of(run), part, at)
+            Point(f"{number:,}", runs.name_of(run), part, number)
             for run in several
-            for at in range(1, run.last_round + 1)
-            if (part := value_of(chosen(run.attempts, at), PASS_RATE)).mean is not None
+            for number in range(1, run.last_round + 1)
+            if (part := value_of(chosen(run.attempts, number), PASS_RATE)).mean is not None
         ]
         plan = Plan(
             name=name,
@@ -364,11 +384,11 @@ def _over_k(run: ReportedRun, shown_name: str, series: str) -> Iterator[Point]:
     cluster = last.instances.cluster
     n_judged = np.bincount(last.instance[last.judged], minlength=len(cluster))
     for k, mean in getattr(metrics, series).items():
-        found = Statistic(
+        statistic = Statistic(
             mean=mean,
             stderr=stderrs.get(k),
             ci95=bounds.get(k),
             n=metrics.n_of_k(k),
             n_clusters=len(np.unique(cluster[n_judged >= k])),
         )
-        yield Point(f"{k:,}", shown_name, found, k)
+        yield Point(f"{k:,}", shown_name, statistic, k)

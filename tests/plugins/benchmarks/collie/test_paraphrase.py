@@ -78,7 +78,7 @@ async def test_a_paraphrase_that_loses_a_value_is_recorded_but_not_sent(tmp_path
     assert all(request.messages[0].content.startswith("What is") for request in first.requests)
     assert [a.polish[0].used for a in attempts] == [False] * 3
     _, calls = read_columns(tmp_path / "a.jsonl")
-    assert (calls.n, calls.known_cost_usd) == (6, 0.75)
+    assert (calls.n_calls, calls.known_cost_usd) == (6, 0.75)
 
 
 @pytest.mark.parametrize(

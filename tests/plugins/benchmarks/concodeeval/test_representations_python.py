@@ -6,8 +6,7 @@ import pydantic
 import pytest
 
 from harness.plugins.benchmarks.concodeeval.representations import render
-from harness.plugins.builders.concodeeval import draw_instances
-from harness.plugins.builders.concodeeval.schemas import generate
+from harness.plugins.builders.concodeeval import draw_instances, generate
 from tests.plugins.benchmarks.concodeeval.readers import read
 
 WITHOUT_A_WORD = {"format", "contains", "minContains", "maxContains", "uniqueItems"}

@@ -14,7 +14,7 @@ from harness.plugins.benchmarks.concodeeval.representations import (
     keywords,
     rendered,
 )
-from harness.plugins.builders.concodeeval.schemas import RANGES, ROOTS, drawn
+from harness.plugins.builders.concodeeval import RANGES, ROOTS, drawn
 from harness.plugins.builders.draws import Draws
 from harness.scoring.validators import Violation, validator
 

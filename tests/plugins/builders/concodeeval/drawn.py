@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from harness.plugins.builders.concodeeval.schemas import RANGES, ROOTS, drawn
+from harness.plugins.builders.concodeeval import RANGES, ROOTS, drawn
 from harness.plugins.builders.draws import Draws
 
 SEEDS = st.integers(0, 2**32)

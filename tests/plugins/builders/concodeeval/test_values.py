@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from harness.plugins.benchmarks.concodeeval.python import RESERVED
 from harness.plugins.benchmarks.concodeeval.schema import keywords
-from harness.plugins.builders.concodeeval import violating
-from harness.plugins.builders.concodeeval.schemas import drawn
+from harness.plugins.builders.concodeeval import drawn, violating
 from harness.plugins.builders.concodeeval.values import (
     FORMATS,
     INVALID,

@@ -14,8 +14,8 @@ from harness.config.sections import LimitsSection, ModelSection
 from harness.engine import models
 from harness.engine.session import Session
 from harness.plugin import Backend
+from harness.plugins.builders.wildifeval import StageCalls
 from harness.plugins.builders.wildifeval.asking import StageQuestion
-from harness.plugins.builders.wildifeval.curation import StageCalls
 from harness.plugins.builders.wildifeval.curation_file import StageName
 from harness.records import Reply, Request, Usage
 

@@ -15,6 +15,7 @@ from harness.datasets.folder import prompt_files
 from harness.engine.models import Resources
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugins.benchmarks.wildifeval.task import CATEGORIES
+from harness.plugins.builders.wildifeval import prepare_curation
 from harness.plugins.builders.wildifeval.asking import (
     CurationPrompts,
     category,
@@ -22,7 +23,6 @@ from harness.plugins.builders.wildifeval.asking import (
     decomposition,
     numbering,
 )
-from harness.plugins.builders.wildifeval.curation import prepare_curation
 from harness.plugins.builders.wildifeval.curation_file import PUBLISHED, load_curation
 from harness.plugins.data.fetch import fetch
 from harness.plugins.mock.answers import verdict

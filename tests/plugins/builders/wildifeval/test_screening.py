@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import ConfigError, DataInvalid
-from harness.plugins.builders.loaders import JsonlRows
+from harness.plugins.builders.corpora import JsonlRows
 from harness.plugins.builders.wildifeval.curation_file import ScreenSection
 from harness.plugins.builders.wildifeval.screening import (
     LANGUAGES,

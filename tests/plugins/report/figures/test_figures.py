@@ -11,14 +11,13 @@ from jsonschema_rs import validator_for
 
 from harness.analysis.comparable import Variant
 from harness.analysis.constraints import ConstraintKind
-from harness.analysis.metrics import CallFigures
 from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
 from harness.analysis.summary import latencies
 from harness.plugins.comparisons.pair_matrix import pair_matrix
 from harness.plugins.report.figure import Figure, config
 from harness.plugins.report.figures import figures
 from harness.plugins.report.runs import ReportedRun
-from harness.records import Score, Usage
+from harness.records import CallFigures, Score, Usage
 from tests.plugins.report.figures.conftest import EFFECTS, attempt
 from tests.plugins.report.figures.pictures import column, fields, strings, told, units
 
@@ -84,7 +83,7 @@ def test_there_is_a_picture_of_everything(every) -> None:
     assert {figure.name.removesuffix("_2") for figure in every} >= {
         *("rate_by_parity", "any_round_by_parity", "rounds_any", "rounds_each"),
         *("pass_at_k", "pass_hat_k", "position_effect"),
-        *("heat_map_parity", "comparison", "outcomes", "latency", "tokens", "cost_rate"),
+        *("heat_map_parity", "comparison", "outcomes", "latency", "cost_rate"),
         *("constraints", "off_by_with_exactly_n_words"),
     }
     names = [figure.name for figure in every]
@@ -498,7 +497,7 @@ def test_cost_is_drawn_against_the_rate_where_it_is_known(report) -> None:
     assert next(units(figure))[0]["encoding"]["x"]["scale"]["type"] == "log"
 
 
-def test_the_cost_and_tokens_of_judges_are_not_the_models(report) -> None:
+def test_the_cost_of_judges_is_not_the_models(report) -> None:
     calls = CallFigures(n_calls=2, usage=Usage(20, 2), cost_usd=0.5)
     metrics = {"cost_usd": 9.0, "usage": Usage(900, 90), "n_calls": 9}
     runs = [
@@ -507,10 +506,8 @@ def test_the_cost_and_tokens_of_judges_are_not_the_models(report) -> None:
     ]
     found = figures(runs, None)
     assert column(named(found, "cost_rate"), "cost, US dollars") == ["$0.5000", "$9.00"]
-    assert column(named(found, "tokens"), "count") == ["20", "2", "900", "90"]
-    for name in ("cost_rate", "tokens"):
-        assert "Without the calls of judges" in named(found, name).caption
-        assert "judges" not in named(figures([runs[1], runs[1]], None), name).caption
+    assert "Without the calls of judges" in named(found, "cost_rate").caption
+    assert "judges" not in named(figures([runs[1], runs[1]], None), "cost_rate").caption
 
 
 def test_a_line_joins_the_runs_that_none_beats_in_cost_and_rate(report) -> None:

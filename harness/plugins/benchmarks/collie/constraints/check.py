@@ -4,6 +4,9 @@ Punctuation alone is not a word. Units are stripped of white space and then of p
 character, a period therefore becomes an empty string, which still counts. Comparisons ignore case
 and surrounding punctuation ("Bird," equals "bird") unless a string is only punctuation. A missing
 value (the ninth of five words) satisfies only ``!=`` and ``not in``.
+
+`read` refuses constraints that no text satisfies, or that every text satisfies. They are mistakes:
+a word is never "New York", and a count is never below 0.
 """
 
 from __future__ import annotations
@@ -18,11 +21,28 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from harness.errors import DataInvalid
 from harness.plugin_interface import calling
 from harness.plugins.benchmarks.collie.constraints import grammar
-from harness.plugins.benchmarks.collie.constraints.grammar import Base, Specification, Target, Unit
+from harness.plugins.benchmarks.collie.constraints.grammar import (
+    Base,
+    Constraint,
+    Count,
+    ForEach,
+    Identity,
+    Max,
+    MeasureOp,
+    Min,
+    Position,
+    Reduction,
+    Relation,
+    Specification,
+    Target,
+    Transformation,
+    Unit,
+)
 from harness.scoring.text import has_other_scripts, sentences, words
 
 if TYPE_CHECKING:
@@ -38,7 +58,8 @@ class Splitter:
 
     def __init__(self, sentences: Punkt, word_tokens: Callable[[str], list[str]]) -> None:
         self.name = sentences.name
-        self._sentences, self._word_tokens = sentences, word_tokens
+        self._sentences = sentences
+        self._word_tokens = word_tokens
         self._cached = lru_cache(256)(self._split)  # several constraints split the same text
 
     def units(self, text: str, unit: Unit) -> tuple[str, ...]:
@@ -149,7 +170,7 @@ Observed: TypeAlias = "int | str | tuple[Observed, ...] | None"
 
 _MARKS = string.punctuation + " "
 _ORDERS = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
-_REDUCTIONS: dict[grammar.Reduction, Callable[[int, int, int], bool]] = {
+_REDUCTIONS: dict[Reduction, Callable[[int, int, int], bool]] = {
     "all": lambda held, of, n: held == of,
     "any": lambda held, of, n: held > 0,
     "none": lambda held, of, n: held == 0,
@@ -242,38 +263,38 @@ def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | Non
     return [holds(base.relation, *pair) for pair in zip(observed, targets, strict=True)]
 
 
-def _passed(constraint: grammar.Constraint, verdicts: Iterator[bool]) -> bool:
+def _passed(constraint: Constraint, verdicts: Iterator[bool]) -> bool:
     if isinstance(constraint, Base):
         return next(verdicts)
     parts = [_passed(part, verdicts) for part in constraint.constraints]
     return any(parts) if constraint.logic == "or" else all(parts)
 
 
-def _transformed(transformation: grammar.Transformation, units: Observed) -> Observed:
-    if isinstance(transformation, grammar.Identity) or units is None:
+def _transformed(transformation: Transformation, units: Observed) -> Observed:
+    if isinstance(transformation, Identity) or units is None:
         return units
     assert not isinstance(units, int)  # `grammar.read` refuses anything else
     match transformation:
-        case grammar.Count(of=None):
+        case Count(of=None):
             return len(units)
-        case grammar.Count(of=unit):
+        case Count(of=unit):
             wanted = bare(unit)
             return sum(one == wanted for one in map(bare, units))
-        case grammar.MeasureOp(name=name):
+        case MeasureOp(name=name):
             with calling(f"The measure {name!r}"):
                 texts = tuple(unit for unit in units if isinstance(unit, str))
                 return int(grammar.measure(name).number(texts))
-        case grammar.Position(index=index):
+        case Position(index=index):
             if isinstance(index, int):
                 return _at(units, index)
             return tuple([_at(units, one) for one in index])
-        case grammar.ForEach(do=do):
+        case ForEach(do=do):
             return tuple([_transformed(do, unit) for unit in units])
-        case grammar.Min(do=do) | grammar.Max(do=do):
+        case Min(do=do) | Max(do=do):
             numbers = _transformed(do, units)
             assert isinstance(numbers, tuple)
             known = [number for number in numbers if isinstance(number, int)]
-            extreme = min if isinstance(transformation, grammar.Min) else max
+            extreme = min if isinstance(transformation, Min) else max
             return extreme(known, default=None)
 
 
@@ -281,7 +302,7 @@ def _at(units: tuple[Observed, ...] | str, index: int) -> Observed:
     return units[index] if -len(units) <= index < len(units) else None
 
 
-def holds(relation: grammar.Relation, observed: Observed, target: Target) -> bool:
+def holds(relation: Relation, observed: Observed, target: Target) -> bool:
     """Return whether the relation holds between the observed value and the target.
 
     ``in`` requires that the value contains all targets, and ``not in`` that it contains none.
@@ -316,7 +337,8 @@ def _all_bare(values: tuple[Observed, ...]) -> tuple[Observed, ...]:
 
 
 def _contains(observed: Observed, target: Target) -> bool:
-    haystack, needle = bare(observed), bare(target)
+    haystack = bare(observed)
+    needle = bare(target)
     if isinstance(haystack, str):
         return isinstance(needle, str) and needle in haystack
     return isinstance(haystack, tuple) and needle in haystack
@@ -336,3 +358,143 @@ def _code_sha256(name: str) -> str:
     except (OSError, TypeError):  # no source file
         return "unknown"
     return hashlib.sha256(code.encode()).hexdigest()
+
+
+Element: TypeAlias = "Unit | Literal['letter', 'list']"
+"""An item of a list: a unit, a letter of a unit's text, or a list of units."""
+
+_LOWEST = {"==": 0, "!=": 0, ">=": 1, ">": 0, "<=": 0, "<": 1}
+"""The lowest target of each relation that some counts meet and other counts miss."""
+_ALWAYS = ("!=", ">=", ">")  # relations that any count meets if the target is lower than that
+
+
+def read(raw: object, where: str = "the constraint") -> Specification:
+    """Parse and check a specification like `grammar.read`, and refuse one that decides nothing.
+
+    Raises:
+        DataInvalid: If it is malformed, or if one of its base constraints is satisfied by no text,
+            or by every text. The message begins with ``where``.
+    """
+    specification = grammar.read(raw, where)
+    refuse_undecided(specification.constraint, specification.targets, where)
+    return specification
+
+
+def refuse_undecided(constraint: Constraint, targets: Target, where: str) -> None:
+    """Raise DataInvalid if no text satisfies a base constraint, or if every text does."""
+    if isinstance(constraint, Base):
+        if why := problem(constraint, targets):
+            raise DataInvalid(f"{where}: {why}.")
+        return
+    assert isinstance(targets, tuple)
+    parts = zip(constraint.constraints, targets, strict=True)
+    for number, (part, target) in enumerate(parts, start=1):
+        refuse_undecided(part, target, f"{where}, constraint {number}")
+
+
+def problem(base: Base, target: Target) -> str:
+    """Return why no text satisfies a base constraint, or why every text does, or ""."""
+    operation, depth = _innermost(base.transformation)
+    elements: list[Element] = [base.target_level, "letter"]
+    if base.input_level:
+        elements.insert(0, "list")
+    if depth >= len(elements) or (depth and elements[depth - 1] == "character"):
+        return "a character has no parts"
+    # What `operation` counts or finds. Lists have the units as items.
+    element = elements[depth + (elements[depth] == "list")]
+    for text in _texts(operation, target):
+        if why := _never(text, element):
+            return why
+    if isinstance(operation, Count):
+        counted = base.input_level if elements[depth] == "list" else element
+        fewest = 1 if counted == "paragraph" and operation.of is None else 0
+        if why := _count_problem(base, target, fewest):
+            return why
+    return _reduction_problem(base, target)
+
+
+def _innermost(transformation: Transformation) -> tuple[Transformation, int]:
+    """Return the operation that is not applied to results, and in how many lists its input is."""
+    depth = 0
+    while isinstance(transformation, ForEach | Max | Min):
+        if isinstance(transformation, ForEach) and not isinstance(transformation.do, Identity):
+            depth += 1
+        transformation = transformation.do
+    return transformation, depth
+
+
+def _texts(operation: Transformation, target: Target) -> Iterator[str]:
+    """Yield the texts that are compared with units."""
+    if isinstance(operation, Count):
+        if operation.of is not None:
+            yield operation.of
+        return
+    for value in _values(target):
+        if isinstance(value, str):
+            yield value
+
+
+def _values(target: Target) -> Iterator[int | str]:
+    if isinstance(target, tuple):
+        for part in target:
+            yield from _values(part)
+    else:
+        yield target
+
+
+def _never(text: str, element: Element) -> str:
+    """Return why no element equals a text (as `bare` compares them), or ""."""
+    compared = bare(text)
+    assert isinstance(compared, str)
+    if element in ("letter", "character") and len(compared) > 1:
+        return f"{text!r:.60} is not one character"
+    if element == "character" and compared and not compared.strip().strip("."):
+        return f"no character equals {text!r}: spaces and periods are removed before comparing"
+    if element == "word" and compared:
+        words = plain_words(compared)
+        if words is None:
+            # How NLTK splits other characters, such as dashes, depends on its version.
+            words = compared.split()
+        if len(words) != 1:
+            parts = " and ".join(map(repr, words[:4])) or "no words"
+            return f"no word equals {text!r:.60}, because it is split into {parts:.120}"
+    if element == "paragraph" and PARAGRAPH_BREAK in compared:
+        return "no paragraph equals the target, because it has a blank line"
+    return ""
+
+
+def _count_problem(base: Base, target: Target, fewest: int) -> str:
+    """Return why a count, which is at least ``fewest``, always or never meets its target."""
+    lowest = _LOWEST.get(base.relation)
+    if lowest is None:
+        return ""
+    always = base.relation in _ALWAYS
+    may_be_missing = base.within or isinstance(base.transformation, Max | Min)
+    if always and may_be_missing:
+        return ""
+    for number in _values(target):
+        if isinstance(number, int) and number < lowest + fewest:
+            holds = "always" if always else "never"
+            return f"a count is at least {fewest} here, so '{base.relation} {number}' {holds} holds"
+    return ""
+
+
+def _reduction_problem(base: Base, target: Target) -> str:
+    """Return why a reduction always or never holds, or ""."""
+    if base.reduction is None:
+        return ""
+    n_targets = len(target) if isinstance(target, tuple) else None
+    n_values = n_targets
+    if isinstance(base.transformation, Position) and isinstance(base.transformation.index, tuple):
+        n_values = len(base.transformation.index)
+        if n_targets not in (None, n_values):
+            return f"{n_values} positions need as many targets, not {n_targets}"
+        if base.reduction == "at most" and (base.reduction_value or 0) >= n_values:
+            return f"'at most {base.reduction_value}' always holds for {n_values} positions"
+    if base.reduction == "at least" and base.reduction_value == 0:
+        return "'at least 0' always holds"
+    if n_values is None or base.reduction not in ("at least", "exactly"):
+        return ""
+    if (base.reduction_value or 0) > n_values:
+        return f"'{base.reduction} {base.reduction_value}' never holds for {n_values} values"
+    return ""

@@ -281,7 +281,8 @@ def refuse_misfits(level: Level, constraint: Constraint, targets: Target, where:
     if constraint.logic != "all" and len(parts) < 2:
         raise DataInvalid(f"{where}: {constraint.logic!r} needs at least two constraints.")
     if not isinstance(targets, tuple) or len(targets) != len(parts):
-        n, given = len(parts), len(targets) if isinstance(targets, tuple) else "no list"
+        n = len(parts)
+        given = len(targets) if isinstance(targets, tuple) else "no list"
         raise DataInvalid(f"{where}: {n} constraints need a list of {n} targets, not {given}.")
     for number, (part, target) in enumerate(zip(parts, targets, strict=True), start=1):
         refuse_misfits(level, part, target, f"{where}, constraint {number}")
@@ -293,7 +294,8 @@ def _misfit(level: Level, base: Base, target: Target, where: str) -> str:
         if LEVELS.index(part.level) >= LEVELS.index(level):
             return f"a {level} is not made of {part.level}s"
         level = part.level
-    outer, inner = base.input_level or base.target_level, base.target_level
+    outer = base.input_level or base.target_level
+    inner = base.target_level
     if LEVELS.index(outer) > LEVELS.index(level):
         return f"a {level} is not made of {outer}s"
     if base.input_level and LEVELS.index(inner) >= LEVELS.index(outer):

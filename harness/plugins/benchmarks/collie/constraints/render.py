@@ -57,7 +57,8 @@ Nouns: TypeAlias = tuple[str, ...]
 
 def instruction(specification: grammar.Specification) -> str:
     """Return a prompt that asks for text that satisfies a specification."""
-    level, constraint = specification.level, specification.constraint
+    level = specification.level
+    constraint = specification.constraint
     start = f"Please generate a {level}"
     if isinstance(constraint, Base):
         asked = f"{start} {clause(constraint, specification.targets)}."
@@ -87,18 +88,21 @@ def place(base: Base) -> str:
 
 
 def _asked(base: Base, target: Target) -> str:
-    transformation, nouns = base.transformation, _unit_nouns(base)
+    transformation = base.transformation
+    nouns = _unit_nouns(base)
     if base.relation in ("in", "not in"):
         return _containing(base, target, nouns) or _whose(base, nouns, target)
     if base.reduction is None:
         if asked := _asked_phrase(base, transformation, nouns, target):
             return f"with {asked}"
-        each, scope = None, f"each {nouns[0]}"
+        each = None
+        scope = f"each {nouns[0]}"
         bounds = {grammar.Max: ("<=", "<"), grammar.Min: (">=", ">")}.get(type(transformation), ())
         if isinstance(transformation, grammar.Max | grammar.Min) and base.relation in bounds:
             each = transformation.do  # the maximum is at most n if each number is
     else:
-        each, scope = transformation, _scope(base, nouns[0], target)
+        each = transformation
+        scope = _scope(base, nouns[0], target)
     if isinstance(each, ForEach) and (asked := _asked_phrase(base, each.do, inside(nouns), target)):
         return f"with {scope} having {asked}"
     return _whose(base, nouns, target)
@@ -253,7 +257,8 @@ def ordinal(index: int) -> str:
 
 def feedback(specification: grammar.Specification, result: CheckResult) -> str:
     """Return feedback: that the text satisfies all constraints, or the task and what is wrong."""
-    level, constraint = specification.level, specification.constraint
+    level = specification.level
+    constraint = specification.constraint
     if result.passed:
         # Quirk: the recorded feedback on para01 calls the paragraph a sentence.
         noun = "sentence" if (level, constraint) == ("paragraph", _PARA01) else level
@@ -261,8 +266,8 @@ def feedback(specification: grammar.Specification, result: CheckResult) -> str:
     findings = result.findings
     clauses = [_missing(one) or _observed(one, specification) + place(one.base) for one in findings]
     joined = f" {clauses[0]}." if isinstance(constraint, Base) else f":\n{numbered(clauses)}"
-    asked = instruction(specification).removeprefix("Please ").removesuffix(".")
-    return f"Your task is to {asked}.\nHowever, you just generated a {level}{joined}"
+    request = instruction(specification).removeprefix("Please ").removesuffix(".")
+    return f"Your task is to {request}.\nHowever, you just generated a {level}{joined}"
 
 
 def _missing(finding: ConstraintFinding) -> str:
@@ -276,13 +281,17 @@ def _missing(finding: ConstraintFinding) -> str:
 
 
 def _observed(finding: ConstraintFinding, specification: grammar.Specification) -> str:
-    base, observed = finding.base, finding.observed
-    measured, nouns, having = base.transformation, _unit_nouns(base), ""
+    base = finding.base
+    observed = finding.observed
+    measured = base.transformation
+    nouns = _unit_nouns(base)
+    having = ""
     if base.input_level is None and measured in (ForEach(grammar.Identity()), grammar.Identity()):
         return f"containing the {nouns[0]} {quoted(observed)}"
     if base.reduction is not None and isinstance(measured, ForEach):
         having = f"{'some ' if base.reduction == 'all' else ''}{nouns[0]}s having "
-        measured, nouns = measured.do, inside(nouns)
+        measured = measured.do
+        nouns = inside(nouns)
     if base.reduction is None or having:
         if isinstance(measured, Count):
             worst = _worst(base, sole(observed))
@@ -319,8 +328,11 @@ def reason(finding: ConstraintFinding) -> str:
 
 
 def _reason(finding: ConstraintFinding) -> str:
-    base, observed, target = finding.base, finding.observed, finding.target
-    transformation, nouns = base.transformation, _unit_nouns(base)
+    base = finding.base
+    observed = finding.observed
+    target = finding.target
+    transformation = base.transformation
+    nouns = _unit_nouns(base)
     if base.reduction is not None and isinstance(observed, tuple):
         held = check.outcomes(base, observed, target)
         if held is None:
@@ -329,7 +341,8 @@ def _reason(finding: ConstraintFinding) -> str:
         met = f"{sum(held)} of {len(held)} {nouns[0]}s"
         if not isinstance(transformation, ForEach):
             return f"{met} as asked"
-        measured, phrase = (transformation.do, inside(nouns)), None
+        measured = (transformation.do, inside(nouns))
+        phrase = None
         if not isinstance(target, tuple):
             phrase = _asked_phrase(base, *measured, target)
         return f"{met} have {phrase or f'{described(*measured)} as asked'}"
@@ -380,8 +393,8 @@ def _compact(value: Observed) -> Any:
         return truncated(value, LONGEST_TEXT)
     if not isinstance(value, tuple):
         return value
-    kept = [_compact(part) for part in value[:MOST_VALUES]]
-    return [*kept, f"… {len(value) - MOST_VALUES} more"] if len(value) > MOST_VALUES else kept
+    parts = [_compact(part) for part in value[:MOST_VALUES]]
+    return [*parts, f"… {len(value) - MOST_VALUES} more"] if len(value) > MOST_VALUES else parts
 
 
 def _value_text(value: Observed) -> str:

@@ -78,5 +78,6 @@ def locate(
         return None
     if node is None or format != "xml":
         return (node.start, node.end) if node else None
-    source, head = text.strip().encode(), len(text) - len(text.lstrip())
-    return tuple(head + len(source[:at].decode()) for at in (node.start, node.end))  # type: ignore[return-value]
+    source = text.strip().encode()
+    head = len(text) - len(text.lstrip())
+    return tuple(head + len(source[:offset].decode()) for offset in (node.start, node.end))  # type: ignore[return-value]

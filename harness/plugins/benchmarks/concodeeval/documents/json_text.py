@@ -47,10 +47,10 @@ def type_of(value: Any) -> str:
 
 def root_type_violated(value: Any, schema: Any) -> bool:
     """Return whether a value violates the ``type`` of a schema, if any. Integers are numbers."""
-    named = schema.get("type") if isinstance(schema, dict) else None
-    if named is None:
+    allowed = schema.get("type") if isinstance(schema, dict) else None
+    if allowed is None:
         return False
-    names = named if isinstance(named, (list, tuple)) else [named]
+    names = allowed if isinstance(allowed, (list, tuple)) else [allowed]
     return type_of(value) not in {"number" if name == "integer" else name for name in names}
 
 
@@ -60,9 +60,9 @@ def json_number(text: str) -> Number | None:
     Raises:
         UnparseableDocument: As in `whole` and `exact`.
     """
-    if not (found := _JSON_NUMBER.fullmatch(text)):
+    if not (match := _JSON_NUMBER.fullmatch(text)):
         return None
-    return exact(text) if found[1] or found[2] else whole(text)
+    return exact(text) if match[1] or match[2] else whole(text)
 
 
 def written(number: Any) -> str:

@@ -79,7 +79,8 @@ def _parse(text: str, *, doctype: bool) -> _Element:
 
     def end(name: str) -> None:
         # expat's offset is the start of the end tag; for <a/>, the end of the element.
-        element, element.end = around[-1], parser.CurrentByteIndex
+        element = around[-1]
+        element.end = parser.CurrentByteIndex
         empty = source[element.end - 2 : element.end] == b"/>"
         if element.children or element.pieces or not empty:
             element.end = source.index(b">", element.end) + 1
@@ -132,7 +133,9 @@ def read_as_paper(text: str) -> Any:
 def _value(element: _Element, expected: Expected) -> Any:
     declared = _declared(element)
     kind = _undeclared(element, expected) if declared is None else declared
-    children, text, tag = element.children, element.text, f"<{element.name[:60]}>"
+    children = element.children
+    text = element.text
+    tag = f"<{element.name[:60]}>"
     if kind in ("object", "array") and (words := text.strip()):
         raise _wrong(element, f"{tag} has text ({words[:40]!r}) where only elements may be")
     if kind == "object":
@@ -146,7 +149,7 @@ def _value(element: _Element, expected: Expected) -> Any:
         for child in children:
             if child.name != "item":
                 raise _wrong(child, f"a list's member is <item>, not <{child.name[:60]}>")
-        return [_value(child, expected.item(at)) for at, child in enumerate(children)]
+        return [_value(child, expected.item(index)) for index, child in enumerate(children)]
     if children:
         raise _wrong(element, f"{tag} is of type {kind}, but contains elements")
     if declared is None:
@@ -161,8 +164,8 @@ def _declared(element: _Element) -> str | None:
             raise _wrong(element, f"the attribute {name[:60]!r} is not allowed in a value")
     if (kind := element.attributes.get("type")) is None or kind in _TYPES:
         return _TYPES.get(kind or "")
-    known = ", ".join(TYPES)
-    raise _wrong(element, f'type="{kind[:60]}" is not one of {known}')
+    names = ", ".join(TYPES)
+    raise _wrong(element, f'type="{kind[:60]}" is not one of {names}')
 
 
 def _undeclared(element: _Element, expected: Expected) -> str:
@@ -209,51 +212,59 @@ class Expected:
     """
 
     def __init__(self, schemas: list[Any], root: Any) -> None:
-        self.schemas, self.root = list(_flat(schemas, root)), root
+        self.schemas = list(_flat(schemas, root))
+        self.root = root
 
     @property
     def types(self) -> frozenset[str]:
         """The types that all subschemas allow or, if they have none in common, that any allows."""
-        named = [types for schema in self.schemas if (types := _types(schema))] or [ALL]
-        return frozenset.intersection(*named) or frozenset().union(*named)  # none common: all
+        type_sets = [types for schema in self.schemas if (types := _types(schema))] or [ALL]
+        common = frozenset.intersection(*type_sets)
+        return common or frozenset().union(*type_sets)
 
     def member(self, key: str) -> Expected:
         """Return the subschemas that apply to the object member with this key."""
-        found = []
+        schemas = []
         for schema in self.schemas:
             if key in _properties(schema):
-                found.append(_properties(schema)[key])
+                schemas.append(_properties(schema)[key])
             elif "additionalProperties" in schema and not schema.get("patternProperties"):
-                found.append(schema["additionalProperties"])
-        return Expected(found, self.root)
+                schemas.append(schema["additionalProperties"])
+        return Expected(schemas, self.root)
 
     def item(self, index: int) -> Expected:
         """Return the subschemas that apply to the list item at this index."""
-        found = []
+        schemas = []
         for schema in self.schemas:
-            first, rest = schema.get("prefixItems"), schema.get("items")
+            first = schema.get("prefixItems")
+            rest = schema.get("items")
             if isinstance(rest, list):  # the form of tuples before 2020-12
-                first, rest = rest, schema.get("additionalItems")
+                first = rest
+                rest = schema.get("additionalItems")
             if isinstance(first, list) and index < len(first):
-                found.append(first[index])
+                schemas.append(first[index])
             elif rest is not None or "contains" in schema:
-                found.append(schema["contains"] if rest is None else rest)
-        return Expected(found, self.root)
+                schemas.append(schema["contains"] if rest is None else rest)
+        return Expected(schemas, self.root)
 
 
 def scalar(text: str, expected: Expected) -> Any:
     """Return an element's text as a constant of the schema, an expected type, or else unchanged."""
     words = {"": None, "null": None, "true": True, "false": False}
     readings: list[Any] = [words[text]] if text in words else []
-    readings += [one for one in (json_number(text), text) if one is not None]
+    readings += [reading for reading in (json_number(text), text) if reading is not None]
     allowed = [value for value in readings if type_of(value) in expected.types] or [text]
-    named = [(type(one), one) for schema in expected.schemas for one in _constants(schema)]
-    return next((value for value in allowed if (type(value), value) in named), allowed[0])
+    constants = [
+        (type(constant), constant) for schema in expected.schemas for constant in _constants(schema)
+    ]
+    return next((value for value in allowed if (type(value), value) in constants), allowed[0])
 
 
 def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
     """Yield each schema that is an object, and those that it combines or refers to."""
-    waiting, seen, steps = schemas[::-1], set(), 0
+    waiting = schemas[::-1]
+    seen = set()
+    steps = 0
     while waiting and steps < MOST_STEPS:
         steps += 1
         schema = waiting.pop()
@@ -263,17 +274,17 @@ def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
         yield schema
         reference = schema.get("$ref")
         if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
-            found = resolve(reference[1:], root)
-            waiting.append(found and found[1])
+            target = resolve(reference[1:], root)
+            waiting.append(target and target[1])
         for keyword in ("oneOf", "anyOf", "allOf"):
             if isinstance(schema.get(keyword), list):
                 waiting.extend(reversed(schema[keyword]))
 
 
 def _types(schema: dict[str, Any]) -> frozenset[str]:
-    named = schema.get("type")
-    if isinstance(named, (str, list)):
-        names = [named] if isinstance(named, str) else named
+    declared = schema.get("type")
+    if isinstance(declared, (str, list)):
+        names = [declared] if isinstance(declared, str) else declared
         return ALL & {"number" if name == "integer" else str(name) for name in names}
     if "const" in schema:
         return frozenset({type_of(schema["const"])})
@@ -289,8 +300,8 @@ def _constants(schema: dict[str, Any]) -> list[Any]:
 
 
 def _properties(schema: dict[str, Any]) -> dict[str, Any]:
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
 
 
 def tree(text: str, *, paper: bool) -> Node:
@@ -311,9 +322,10 @@ def tree(text: str, *, paper: bool) -> Node:
 def _as_value(element: _Element) -> Node:
     """Return an element's node, with items of a possible list and members of a possible object."""
     children = [_as_value(child) for child in element.children]
-    node, kind = Node(element.start, element.end), _TYPES.get(element.attributes.get("type", ""))
+    node = Node(element.start, element.end)
+    kind = _TYPES.get(element.attributes.get("type", ""))
     # Element names cannot begin with a digit; an object has the key "0" as <key name="0">.
-    if kind != "object" and all(one.name == "item" for one in element.children):
+    if kind != "object" and all(child.name == "item" for child in element.children):
         node.items = children
     if kind != "array":
         times = Counter(child.key for child in element.children)
@@ -363,12 +375,13 @@ def _lines(name: str, attributes: str, value: Any, path: tuple[str | int, ...]) 
     opening = f"{indent}<{name}{attributes}"
     if isinstance(value, (dict, list, tuple)) and value:
         yield opening + ">"
-        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+        for key, member in value.items() if isinstance(value, dict) else enumerate(value):
             below = (*path, key)
-            tag, named = ("item", "") if isinstance(key, int) else (key, "")
+            tag, name_attribute = ("item", "") if isinstance(key, int) else (key, "")
             if isinstance(key, str) and not _NAME.fullmatch(key):
-                tag, named = "key", f' name="{_escaped(key, below)}"'
-            yield from _lines(tag, f'{named} type="{_type(one)}"', one, below)
+                tag = "key"
+                name_attribute = f' name="{_escaped(key, below)}"'
+            yield from _lines(tag, f'{name_attribute} type="{_type(member)}"', member, below)
         yield f"{indent}</{name}>"
         return
     text = ""
@@ -381,14 +394,14 @@ def _lines(name: str, attributes: str, value: Any, path: tuple[str | int, ...]) 
 
 def _type(value: Any) -> str:
     kinds = {dict: "dict", list: "list", tuple: "list", bool: "bool", str: "str", int: "int"}
-    found = (name for kind, name in kinds.items() if isinstance(value, kind))
-    return next(found, "null" if value is None else "float")
+    names = (name for kind, name in kinds.items() if isinstance(value, kind))
+    return next(names, "null" if value is None else "float")
 
 
 def _escaped(text: str, path: Sequence[str | int]) -> str:
-    if found := _FORBIDDEN.search(text):
+    if forbidden := _FORBIDDEN.search(text):
         raise UnparseableDocument(
             f"the value at {pointer(path)[:80] or 'the root'} has the character "
-            f"U+{ord(found[0]):04X}, which XML cannot contain: use JSON or YAML"
+            f"U+{ord(forbidden[0]):04X}, which XML cannot contain: use JSON or YAML"
         )
     return text.translate(_ESCAPES)

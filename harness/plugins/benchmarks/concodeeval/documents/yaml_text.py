@@ -98,7 +98,8 @@ class _Reader:
         if paper and len(text) > MOST_CHARACTERS_AS_PAPER:
             problem = f"more than {MOST_CHARACTERS_AS_PAPER:,} characters of YAML"
             raise UnparseableDocument(problem, "limit")
-        self.paper, loader = paper, yaml.SafeLoader if paper else _LOADER
+        self.paper = paper
+        loader = yaml.SafeLoader if paper else _LOADER
         self.events = _events(text, loader)
         # libyaml does not count a byte order mark.
         self.shift = int(text.startswith("\ufeff") and loader is not yaml.SafeLoader)
@@ -134,18 +135,20 @@ class _Reader:
             # In block style the parser sees the end only where the next value begins.
             in_block = children and not event.flow_style
             node.end = children[-1].end if in_block else end.end_mark.index + self.shift
-            node.nodes, node.characters = self.nodes - before[0], self.characters - before[1]
+            node.nodes = self.nodes - before[0]
+            node.characters = self.characters - before[1]
             node.height = 1 + max((child.height for child in children), default=0)
         if event.anchor is not None:
             self.anchors[event.anchor] = node
         return node
 
     def anchored(self, event: Any, depth: int) -> _Node | None:
-        node, known = self.anchors.get(event.anchor), event.anchor in self.anchors
+        node = self.anchors.get(event.anchor)
+        is_known = event.anchor in self.anchors
         if node is not None:
             self.grow(node.nodes, node.characters, depth + node.height)
-        elif not (known and self.paper):  # safe_load would create a value that contains itself
-            problem = "refers to itself" if known else "has no anchor"
+        elif not (is_known and self.paper):  # safe_load would create a value that contains itself
+            problem = "refers to itself" if is_known else "has no anchor"
             raise _wrong(f"the alias *{event.anchor[:60]} {problem}", event)
         return node
 
@@ -165,7 +168,8 @@ class _Reader:
         items = []
         while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
             items.append(self.node(event, depth))
-        node.items, node.value = [*items], [item.value for item in items]
+        node.items = [*items]
+        node.value = [item.value for item in items]
         return items, event
 
     def members(self, node: _Node, depth: int) -> tuple[list[_Node], Any]:
@@ -174,7 +178,8 @@ class _Reader:
         bases: deque[Node] = deque()  # of equal names, the later base's counts
         children = []
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
-            key, value = self.node(event, depth), self.node(next(self.events), depth)
+            key = self.node(event, depth)
+            value = self.node(next(self.events), depth)
             children += [key, value]
             is_scalar = isinstance(event, yaml.ScalarEvent)
             if is_scalar and (event.value, event.tag, event.implicit[0]) == ("<<", None, True):

@@ -12,8 +12,8 @@ from harness.plugins.benchmarks.ifbench.instructions import (
     training,
     words,
 )
-from harness.plugins.benchmarks.ifeval.checkers import InstructionChecker, instruction_plugin
-from harness.plugins.benchmarks.ifeval.instructions.table import Check, InstructionTable
+from harness.plugins.benchmarks.ifeval.instructions import InstructionChecker, instruction_plugin
+from harness.plugins.benchmarks.ifeval.instructions.texts import Check, InstructionTable
 
 IFBENCH: Mapping[str, Check] = custom.CHECKS | formats.CHECKS | words.CHECKS
 TRAINING: Mapping[str, Check] = training.CHECKS
@@ -44,14 +44,14 @@ count:count_unique count:unique_word_count count:word_count_range keywords:exclu
 
 def versions(ids: Collection[str]) -> dict[str, str]:
     """Return SyllaPy's version and hashes of NLTK's data, as far as instructions depend on them."""
-    found = {}
+    versions_by_name = {}
     if SYLLABLES in ids:
         language_data.syllable_counter()
-        found["syllapy"] = version("syllapy")
+        versions_by_name["syllapy"] = version("syllapy")
     for name, (data, file) in DATA.items():
         if name in ids:
-            found[f"{data}_sha256"] = language_data.sha256(file)
-    return found
+            versions_by_name[f"{data}_sha256"] = language_data.sha256(file)
+    return versions_by_name
 
 
 TABLE = InstructionTable(

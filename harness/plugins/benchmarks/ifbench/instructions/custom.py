@@ -11,9 +11,11 @@ from io import StringIO
 from itertools import dropwhile, pairwise
 
 from harness.plugins.benchmarks.ifbench.instructions.language_data import published_list
-from harness.plugins.benchmarks.ifeval.instructions.table import Check, NotFollowed, decides
 from harness.plugins.benchmarks.ifeval.instructions.texts import (
+    Check,
+    NotFollowed,
     bare,
+    decides,
     require,
     require_count,
     require_none,
@@ -32,7 +34,8 @@ CAPITALS = published_list("capitals")
 MULTIPLES = [str(n) for n in range(14, 51, 7)]
 N_COUNTRIES = 52
 NAPOLEON = (1769, 1821)
-N_QUESTIONS, N_OPTIONS = 4, 5
+N_QUESTIONS = 4
+N_OPTIONS = 5
 CITY_HEADER = ["ID", "Country", "City", "Year", "Count"]
 OPENING = (
     f"{string.whitespace}\"'`([{{*_\u00ab\u2039\u201c\u201e\u2018\u201a"  # marks before a sentence
@@ -56,8 +59,8 @@ _STUDENTS = _header("StudentID Subject Grade Semester Score", r"\t *")
 @decides(CHECKS, "custom:multiples")
 def multiples(text: str) -> None:
     """Check that the numbers in the text are the multiples of 7 from 14 to 49, in order."""
-    found = re.findall(r"\d+", text)
-    require(found == MULTIPLES, f"{quoted_list(found)} found, {', '.join(MULTIPLES)} wanted")
+    numbers = re.findall(r"\d+", text)
+    require(numbers == MULTIPLES, f"{quoted_list(numbers)} found, {', '.join(MULTIPLES)} wanted")
 
 
 @decides(CHECKS, "custom:mcq_count_length")
@@ -72,7 +75,7 @@ def mcq_count_length(text: str) -> None:
         marked = [bool(_OPTION.match(line)) for line in lines]
         require_count(sum(marked), N_OPTIONS, "options", where=f"question {place} has ")
         lengths.append(len(" ".join(lines[: marked.index(True)]).strip()))
-    grows = all(one < other for one, other in pairwise(lengths))
+    grows = all(length < next_length for length, next_length in pairwise(lengths))
     require(grows, f"the questions have {', '.join(map(str, lengths))} characters")
 
 
@@ -83,8 +86,11 @@ def reverse_newline(text: str) -> None:
     countries = [_plain(line) for line in dropwhile(lambda line: "Zimbabwe" not in line, lines)]
     require(countries, "no line has Zimbabwe")
     require_relation(len(countries), "at least", N_COUNTRIES, "lines from Zimbabwe on")
-    for one, other in pairwise(countries):
-        require(one >= other, f"{truncated(other, 40)!r} follows {truncated(one, 40)!r}")
+    for country, next_country in pairwise(countries):
+        require(
+            country >= next_country,
+            f"{truncated(next_country, 40)!r} follows {truncated(country, 40)!r}",
+        )
 
 
 def _plain(text: str) -> str:
@@ -96,8 +102,8 @@ def _plain(text: str) -> str:
 def word_reverse(text: str) -> None:
     """Check that the words, in reverse order, are one sentence that names the bald eagle."""
     reverse = " ".join(unpunctuated(text.lower().strip()).split()[::-1])
-    named = "bald eagle" in reverse
-    require(named, "the words in reverse order do not contain 'bald eagle'")
+    names_the_eagle = "bald eagle" in reverse
+    require(names_the_eagle, "the words in reverse order do not contain 'bald eagle'")
     require(reverse in sentences(reverse), "more than one sentence")
 
 
@@ -114,9 +120,9 @@ def sentence_alphabet(text: str, *, corrected: bool = False) -> None:
     A sentence that begins with a quotation mark or bracket fails; in the corrected check, these
     are ignored.
     """
-    found = sentences(text)
-    require_count(len(found), len(string.ascii_lowercase), "sentences")
-    for letter, sentence in zip(string.ascii_lowercase, found, strict=True):
+    parts = sentences(text)
+    require_count(len(parts), len(string.ascii_lowercase), "sentences")
+    for letter, sentence in zip(string.ascii_lowercase, parts, strict=True):
         first = sentence.lstrip(OPENING if corrected else None)
         begins = first.lower()[:1] == letter
         require(begins, f"{truncated(sentence, 40)!r} does not begin with {letter!r}")
@@ -125,10 +131,10 @@ def sentence_alphabet(text: str, *, corrected: bool = False) -> None:
 @decides(CHECKS, "custom:european_capitals_sort")
 def european_capitals_sort(text: str) -> None:
     """Check for the names in `CAPITALS`, in order and separated by commas, ignoring accents."""
-    found = [name.strip() for name in _plain(text).split(",") if name.strip()]
-    require_count(len(found), len(CAPITALS), "names between commas")
-    for one, wanted in zip(found, CAPITALS, strict=True):
-        require(one == wanted, f"{truncated(one, 40)!r}, {wanted!r} wanted")
+    names = [name.strip() for name in _plain(text).split(",") if name.strip()]
+    require_count(len(names), len(CAPITALS), "names between commas")
+    for city, capital in zip(names, CAPITALS, strict=True):
+        require(city == capital, f"{truncated(city, 40)!r}, {capital!r} wanted")
 
 
 @decides(CHECKS, "custom:csv_city")
@@ -167,8 +173,8 @@ def csv_quotes(text: str) -> None:
     """
     rows = _rows(text, "\t", _STUDENTS)
     _require_shape(rows, 3)
-    fields = [field.strip() for row in rows for field in row]
-    bare_fields = [one for one in fields if not one or {one[0], one[-1]} != {'"'}]
+    fields = [cell.strip() for row in rows for cell in row]
+    bare_fields = [cell for cell in fields if not cell or {cell[0], cell[-1]} != {'"'}]
     require_none(bare_fields, "{} not in quotes")
 
 
@@ -196,12 +202,12 @@ def date_format_list(text: str, *, corrected: bool = False) -> None:
 
     A month or day of 00 passes. In the corrected check, each date must exist in the calendar.
     """
-    for one in text.strip().split(","):
-        if not (found := _DATE.match(one.strip())):
-            raise NotFollowed(f"{truncated(one.strip(), 40)!r} is not a date YYYY-MM-DD")
-        year, month, day = map(int, found.groups())
+    for date in text.strip().split(","):
+        if not (match := _DATE.match(date.strip())):
+            raise NotFollowed(f"{truncated(date.strip(), 40)!r} is not a date YYYY-MM-DD")
+        year, month, day = map(int, match.groups())
         exists = month <= 12 and day <= LONGEST_MONTHS.get(month, 31)
         if corrected:
             exists = exists and month > 0 and 0 < day <= monthrange(year, month)[1]
         lived = NAPOLEON[0] <= year <= NAPOLEON[1]
-        require(exists and lived, f"{one.strip()} is not a date of Napoleon's life")
+        require(exists and lived, f"{date.strip()} is not a date of Napoleon's life")

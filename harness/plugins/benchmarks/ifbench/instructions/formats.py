@@ -10,10 +10,12 @@ from itertools import pairwise
 import regex
 
 from harness.plugins.benchmarks.ifbench.instructions.language_data import published_list
-from harness.plugins.benchmarks.ifeval.instructions.table import Check, NotFollowed, decides
 from harness.plugins.benchmarks.ifeval.instructions.texts import (
     CURLY_TO_STRAIGHT,
+    Check,
+    NotFollowed,
     bare,
+    decides,
     require,
     require_count,
     require_none,
@@ -53,7 +55,8 @@ def parentheses(text: str) -> None:
                 if deepest >= DEPTH:
                     return
             else:
-                still_open, deepest = [], 0
+                still_open = []
+                deepest = 0
     raise NotFollowed(f"no brackets nested {DEPTH} deep")
 
 
@@ -80,27 +83,29 @@ def options(text: str, options: str) -> None:
     Case and surrounding punctuation are ignored, except for options such as ``a), b), c)``.
     """
     separator = "/" if "/" in options else "or" if "or" in options else ","
-    known = [option.strip() for option in options.split(separator)]
-    found = text
+    allowed = [option.strip() for option in options.split(separator)]
+    answer = text
     if not _LETTERED.match(options):  # options like ``a), b), c)`` must be given exactly
-        known, found = [bare(option).lower() for option in known], bare(text).lower()
-    require(found in known, f"{truncated(text.strip(), 60)!r} is not one of the options")
+        allowed = [bare(option).lower() for option in allowed]
+        answer = bare(text).lower()
+    require(answer in allowed, f"{truncated(text.strip(), 60)!r} is not one of the options")
 
 
 @decides(CHECKS, "format:newline")
 def newline(text: str) -> None:
     """Check that each word is on a separate line."""
     text = unpunctuated(text).strip()
-    lines, count = sum(map(bool, text.split("\n"))), len(text.split())
+    lines = sum(map(bool, text.split("\n")))
+    count = len(text.split())
     require(lines == count, f"{count:,} words on {lines:,} lines")
 
 
 @decides(CHECKS, "format:emoji")
 def emoji(text: str) -> None:
     """Check that each sentence ends with an emoji, or that the next sentence begins with one."""
-    found = [unpunctuated(sentence).strip() for sentence in sentences(text)]
-    for place, sentence in enumerate(found):
-        following = found[place + 1] if place + 1 < len(found) else ""
+    parts = [unpunctuated(sentence).strip() for sentence in sentences(text)]
+    for place, sentence in enumerate(parts):
+        following = parts[place + 1] if place + 1 < len(parts) else ""
         require(sentence, f"sentence {place + 1} is only punctuation")
         holds = _EMOJI.search(sentence[-2:]) or _EMOJI.match(following)
         require(holds, f"sentence {place + 1} does not end with an emoji")
@@ -113,11 +118,11 @@ def line_indent(text: str, *, corrected: bool = False) -> None:
     Only some of the blank lines are ignored; in the corrected check, all of them are.
     """
     lines = text.split("\n")
-    kept = [line for line in lines if line.strip()] if corrected else _not_removed(lines)
-    indents = [len(line) - len(line.lstrip(" ")) for line in kept]
-    for place, (one, other) in enumerate(pairwise(indents), 2):
-        said = f"line {place} is indented by {other} spaces, more than {one} wanted"
-        require(other > one, said)
+    remaining = [line for line in lines if line.strip()] if corrected else _not_removed(lines)
+    indents = [len(line) - len(line.lstrip(" ")) for line in remaining]
+    for place, (indent, next_indent) in enumerate(pairwise(indents), 2):
+        problem = f"line {place} is indented by {next_indent} spaces, more than {indent} wanted"
+        require(next_indent > indent, problem)
 
 
 def _not_removed(lines: list[str]) -> list[str]:
@@ -131,13 +136,13 @@ def _not_removed(lines: list[str]) -> list[str]:
         blank = not lines[place].strip()
         removed[lines[place]] += blank
         place += 1 + blank
-    kept = []
+    remaining = []
     for line in lines:
         if removed[line]:
             removed[line] -= 1
         else:
-            kept.append(line)
-    return kept
+            remaining.append(line)
+    return remaining
 
 
 @decides(CHECKS, "format:quote_unquote")
@@ -148,9 +153,9 @@ def quote_unquote(text: str, *, corrected: bool = False) -> None:
     """
     if corrected:
         text = text.translate(CURLY_TO_STRAIGHT)
-    found = "".join(text.replace("'\"'", "").split())
-    require('""' not in found, "two quotes follow each other")
-    ends = found.strip(string.digits + string.punctuation.replace('"', ""))
+    compact = "".join(text.replace("'\"'", "").split())
+    require('""' not in compact, "two quotes follow each other")
+    ends = compact.strip(string.digits + string.punctuation.replace('"', ""))
     require(not ends.endswith('"'), "nothing follows the last quote")
 
 
@@ -178,11 +183,11 @@ def thesis(text: str, *, corrected: bool = False) -> None:
     ends = (begin.replace("<", "</"),) if corrected else ("</i>", "</em>")
     end = next((tag for tag in ends if tag in text), "")
     require(begin and end, "nothing in italics (<i> or <em>)")
-    at = text.find(end)
+    position = text.find(end)
     # The published code cuts off as many characters as <i> and </i> have, whatever the tag.
     start, rest = (len(begin), len(end)) if corrected else (len("<i>"), len("</i>"))
-    require(text[start:at].strip(), "the italics are empty")
-    require(text[at + rest :].strip(), "nothing follows the italics")
+    require(text[start:position].strip(), "the italics are empty")
+    require(text[position + rest :].strip(), "nothing follows the italics")
 
 
 @decides(CHECKS, "format:sub-bullets")
@@ -215,9 +220,9 @@ def no_bullets_bullets(text: str, *, corrected: bool = False) -> None:
             n_bullets += 1
         else:
             require(prose, f"{truncated(line, 40)!r} follows the bullets or a blank line")
-            found = sentences(line)
-            prose = bool(found)
-            n_sentences += len(found)
+            parts = sentences(line)
+            prose = bool(parts)
+            n_sentences += len(parts)
     require_relation(n_bullets, "at least", 2, "bullets")
 
 
@@ -288,8 +293,8 @@ def repeat_span(
     The part is from character ``n_start`` to ``n_end``, inclusive and counted from 0. The corrected
     check counts words instead of characters.
     """
-    wanted = prompt_to_repeat[n_start : n_end + 1]
+    span = prompt_to_repeat[n_start : n_end + 1]
     if corrected:
-        wanted = " ".join(prompt_to_repeat.split()[n_start : n_end + 1])
-    same = text.strip().lower() == wanted.strip().lower()
-    require(same, f"{truncated(text.strip(), 60)!r}, {truncated(wanted.strip(), 60)!r} wanted")
+        span = " ".join(prompt_to_repeat.split()[n_start : n_end + 1])
+    same = text.strip().lower() == span.strip().lower()
+    require(same, f"{truncated(text.strip(), 60)!r}, {truncated(span.strip(), 60)!r} wanted")

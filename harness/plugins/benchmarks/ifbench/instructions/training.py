@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from harness.plugins.benchmarks.ifeval.instructions import ifeval
-from harness.plugins.benchmarks.ifeval.instructions.table import Check, decides
 from harness.plugins.benchmarks.ifeval.instructions.texts import (
+    Check,
     Relation,
     bare,
     count_reason,
+    decides,
     expression,
     require,
     require_count,
@@ -66,8 +67,8 @@ def _sentences(text: str) -> list[str]:
     text = f" {text}  ".replace("\n", " ")
     for pattern, replacement in _STEPS:
         text = pattern.sub(replacement, text)
-    found = [part.strip() for part in text.replace(_DOT, ".").split(_END)]
-    return found if found[-1] else found[:-1]
+    parts = [part.strip() for part in text.replace(_DOT, ".").split(_END)]
+    return parts if parts[-1] else parts[:-1]
 
 
 @decides(CHECKS, "copy:repeat_phrase")
@@ -76,27 +77,29 @@ def repeat_phrase(text: str, phrase: str, small_n: int, *, corrected: bool = Fal
 
     The last copy must have exactly one changed word; in the corrected check, every copy must.
     """
-    changes = [_changed(found, phrase) for found in _repetitions(text, phrase)]
+    changes = [_changed(repetition, phrase) for repetition in _repetitions(text, phrase)]
     require_count(len(changes), small_n, "repetitions of the phrase")
     allowed = (1,) if corrected else (0, 1)
     for place, changed in enumerate(changes, 1):
-        said = f"repetition {place} does not change exactly one word"
-        require(changed in allowed, said)
+        problem = f"repetition {place} does not change exactly one word"
+        require(changed in allowed, problem)
     last_is_changed = not changes or changes[-1] == 1
     require(last_is_changed, "the last repetition of the phrase has no changed word")
 
 
-def _changed(found: str, phrase: str) -> int:
+def _changed(repetition: str, phrase: str) -> int:
     """Return how many words of two strings differ, or -1 if their numbers of words differ."""
-    one, other = found.split(), phrase.split()
-    if len(one) != len(other):
+    repetition_words = repetition.split()
+    phrase_words = phrase.split()
+    if len(repetition_words) != len(phrase_words):
         return -1
-    return sum(a != b for a, b in zip(one, other, strict=True))
+    return sum(a != b for a, b in zip(repetition_words, phrase_words, strict=True))
 
 
 def _repetitions(text: str, phrase: str) -> Iterator[str]:
     """Yield the parts of lines that begin with the phrase's first word and end with its last."""
-    first, last = phrase.split()[0], phrase.split()[-1]
+    first = phrase.split()[0]
+    last = phrase.split()[-1]
     if re.escape(first + last) != first + last:  # the published code takes words as patterns
         yield from Pattern(f"{first} .*? {last}", "The phrase").findall(text)
         return
@@ -152,25 +155,27 @@ def sentence_hyphens(text: str) -> None:
 def no_adjacent_consecutive(text: str) -> None:
     """Check that no two adjacent words begin with consecutive letters of the alphabet."""
     first = [word[0].lower() for word in text.split()]
-    for one, other in pairwise(first):
-        holds = len(one) == 1 and len(other) == 1 and ord(other) - ord(one) != 1
-        require(holds, f"a word beginning with {other!r} follows one beginning with {one!r}")
+    for letter, next_letter in pairwise(first):
+        holds = len(letter) == 1 and len(next_letter) == 1 and ord(next_letter) - ord(letter) != 1
+        require(
+            holds, f"a word beginning with {next_letter!r} follows one beginning with {letter!r}"
+        )
 
 
 @decides(CHECKS, "detectable_format:square_brackets")
 def square_brackets(text: str) -> None:
     """Check that each word is in square brackets."""
-    wrong = [one for one in text.split() if not (one.startswith("[") and one.endswith("]"))]
+    wrong = [word for word in text.split() if not (word.startswith("[") and word.endswith("]"))]
     require_none(wrong, "{} not in square brackets")
 
 
 @decides(CHECKS, "detectable_format:bigram_wrapping")
 def bigram_wrapping(text: str) -> None:
     """Check that each pair of words is enclosed in ``<<`` and ``>>``, except a single last word."""
-    found = text.split()
-    for one, other in zip(found[::2], found[1::2], strict=False):
-        wrapped = one.startswith("<<") and other.endswith(">>")
-        require(wrapped, f"{f'{one} {other}'!r:.60} is not in << and >>")
+    text_words = text.split()
+    for word, next_word in zip(text_words[::2], text_words[1::2], strict=False):
+        wrapped = word.startswith("<<") and next_word.endswith(">>")
+        require(wrapped, f"{f'{word} {next_word}'!r:.60} is not in << and >>")
 
 
 @decides(CHECKS, "keywords:word_count_different_numbers")
@@ -192,9 +197,9 @@ def count_increment_word(text: str, keyword1: str, keyword2: str) -> None:
     _require_times(text, keyword2, 2)
 
 
-def _require_times(text: str, keyword: str, wanted: int) -> None:
+def _require_times(text: str, keyword: str, times: int) -> None:
     count = len(expression(keyword.strip()).findall(text))
-    require_count(count, wanted, f"occurrences of {keyword.strip()!r:.60}", f"exactly {wanted}")
+    require_count(count, times, f"occurrences of {keyword.strip()!r:.60}", f"exactly {times}")
 
 
 @decides(CHECKS, "keywords:exclude_word_harder")
@@ -257,18 +262,18 @@ def last_word(text: str, last_word: str) -> None:
 
 
 def _require_word(text: str, place: int, word: str | list[str], what: str) -> None:
-    wanted = (word if isinstance(word, str) else word[0]).strip().lower()
-    found = text.split()[place] if text else ""
+    expected = (word if isinstance(word, str) else word[0]).strip().lower()
+    actual = text.split()[place] if text else ""
     if place == -1:
-        found = _NO_WORD.sub("", found)
-    require(found.lower() == wanted, f"{what} with {found!r:.60}, {wanted!r:.60} wanted")
+        actual = _NO_WORD.sub("", actual)
+    require(actual.lower() == expected, f"{what} with {actual!r:.60}, {expected!r:.60} wanted")
 
 
 @decides(CHECKS, "count:lowercase_counting")
 def lowercase_counting(text: str, N: int) -> None:
     """Check for at most ``N`` words of lower-case ASCII letters."""
-    found = len(re.findall(r"\b[a-z]+\b", text))
-    require(found <= N, count_reason(found, "words in lower case", f"at most {N}"))
+    count = len(re.findall(r"\b[a-z]+\b", text))
+    require(count <= N, count_reason(count, "words in lower case", f"at most {N}"))
 
 
 @decides(CHECKS, "letters:letter_counting")
@@ -287,9 +292,9 @@ def counting_composition(text: str, n_sent: int, n_words: int, *, corrected: boo
     split = words if corrected else tokens
     parts = _STARS.split(text)
     for number, part in enumerate(parts, 1):
-        found = _sentences(part)
-        require_count(len(found), n_sent, "sentences", where=f"paragraph {number} has ")
-        for sentence in found:
+        part_sentences = _sentences(part)
+        require_count(len(part_sentences), n_sent, "sentences", where=f"paragraph {number} has ")
+        for sentence in part_sentences:
             where = f"paragraph {number} has a sentence of "
             require_count(len(split(sentence)), n_words, "words", where=where)
     require_count(len(parts), 3, "paragraphs divided by ***")
@@ -302,10 +307,10 @@ def count_unique(text: str, *, corrected: bool = False) -> None:
     The official check counts words and punctuation marks, and distinguishes upper and lower case.
     The corrected check counts only words, and ignores case. ICU divides scripts without spaces.
     """
-    found = words(text.lower()) if corrected else tokens(text)
+    text_words = words(text.lower()) if corrected else tokens(text)
     if corrected and has_other_scripts(text):
-        found = words_in_any_script(folded(text))
-    repeated = [one for one, count in Counter(found).items() if count > 1]
+        text_words = words_in_any_script(folded(text))
+    repeated = [word for word, count in Counter(text_words).items() if count > 1]
     require_none(repeated, "{} more than once")
 
 
@@ -315,11 +320,13 @@ def palindrome(text: str, *, corrected: bool = False) -> None:
 
     In the corrected check, it must have three letters or more, and case is ignored.
     """
-    found = [word for word in text.split() if word == word[::-1]]
+    palindromes = [word for word in text.split() if word == word[::-1]]
     if corrected:
         bare_words = (bare(word).lower() for word in text.split())
-        found = [word for word in bare_words if len(word) > 2 and word == word[::-1]]
-    require(found, f"there is no palindrome{' of three letters or more' if corrected else ''}")
+        palindromes = [word for word in bare_words if len(word) > 2 and word == word[::-1]]
+    require(
+        palindromes, f"there is no palindrome{' of three letters or more' if corrected else ''}"
+    )
 
 
 @decides(CHECKS, "keywords:keyword_specific_position")
@@ -331,22 +338,22 @@ def keyword_specific_position(
     Punctuation marks count as words; in the corrected check, they do not. If ``keyword`` is a list,
     only its first item is used.
     """
-    found = _sentences(text)
-    require_relation(len(found), "at least", n, "sentences")
-    parts = (words if corrected else tokens)(found[n - 1])
+    all_sentences = _sentences(text)
+    require_relation(len(all_sentences), "at least", n, "sentences")
+    parts = (words if corrected else tokens)(all_sentences[n - 1])
     require_relation(len(parts), "at least", m, "words", f"sentence {n} has ")
-    wanted = (keyword if isinstance(keyword, str) else keyword[0]).strip()
-    said = f"word {m} of sentence {n} is {parts[m - 1]!r:.60}, {wanted!r:.60} wanted"
-    require(parts[m - 1] == wanted, said)
+    expected = (keyword if isinstance(keyword, str) else keyword[0]).strip()
+    problem = f"word {m} of sentence {n} is {parts[m - 1]!r:.60}, {expected!r:.60} wanted"
+    require(parts[m - 1] == expected, problem)
 
 
 @decides(CHECKS, "keywords:start_end")
 def start_end(text: str) -> None:
     """Check that the first and the last word or punctuation mark are equal, ignoring case."""
-    found = tokens(text)
-    require_relation(len(found), "at least", 2, "words")
-    same = found[0].lower() == found[-1].lower()
-    require(same, f"begins with {found[0]!r:.60} and ends with {found[-1]!r:.60}")
+    text_tokens = tokens(text)
+    require_relation(len(text_tokens), "at least", 2, "words")
+    same = text_tokens[0].lower() == text_tokens[-1].lower()
+    require(same, f"begins with {text_tokens[0]!r:.60} and ends with {text_tokens[-1]!r:.60}")
 
 
 @decides(CHECKS, "punctuation:punctuation_dot")

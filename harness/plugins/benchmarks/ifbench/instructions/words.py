@@ -14,10 +14,11 @@ from harness.plugins.benchmarks.ifbench.instructions.language_data import (
     stopwords,
     syllable_counter,
 )
-from harness.plugins.benchmarks.ifeval.instructions.table import Check, decides
 from harness.plugins.benchmarks.ifeval.instructions.texts import (
+    Check,
     bare,
     count_reason,
+    decides,
     require,
     require_count,
     require_none,
@@ -61,8 +62,8 @@ def word_count_range(text: str, min_words: int, max_words: int, *, corrected: bo
     count = len(words(text))
     if corrected and has_other_scripts(text):
         count = count_words(text)
-    wanted = f"{min_words:,} to {max_words:,}"
-    require(min_words <= count <= max_words, count_reason(count, "words", wanted))
+    bounds = f"{min_words:,} to {max_words:,}"
+    require(min_words <= count <= max_words, count_reason(count, "words", bounds))
 
 
 @decides(CHECKS, "count:unique_word_count")
@@ -72,10 +73,10 @@ def unique_word_count(text: str, N: int, *, corrected: bool = False) -> None:
     Lone punctuation marks count as one more word; in the corrected check, they do not, and ICU
     divides scripts without spaces into words.
     """
-    found = {bare(word) for word in text.lower().split()} - ({""} if corrected else set())
+    different = {bare(word) for word in text.lower().split()} - ({""} if corrected else set())
     if corrected and has_other_scripts(text):
-        found = set(words_in_any_script(folded(text)))
-    require_relation(len(found), "at least", N, "words (different)")
+        different = set(words_in_any_script(folded(text)))
+    require_relation(len(different), "at least", N, "words (different)")
 
 
 @decides(CHECKS, "count:conjunctions")
@@ -84,10 +85,10 @@ def conjunctions(text: str, small_n: int, *, corrected: bool = False) -> None:
 
     ``And``, ``and`` and ``and,`` are different; in the corrected check, they are the same.
     """
-    found = {word for word in text.split() if bare(word).lower() in CONJUNCTIONS}
+    different = {word for word in text.split() if bare(word).lower() in CONJUNCTIONS}
     if corrected:
-        found = {bare(word).lower() for word in found}
-    require_relation(len(found), "at least", small_n, "conjunctions (different)")
+        different = {bare(word).lower() for word in different}
+    require_relation(len(different), "at least", small_n, "conjunctions (different)")
 
 
 @decides(CHECKS, "count:person_names")
@@ -102,8 +103,8 @@ def numbers(text: str, N: int, *, corrected: bool = False) -> None:
 
     ``10-12`` counts as one number; in the corrected check, as two.
     """
-    found = _NUMBER.findall(text) if corrected else re.findall(r"\d+", unpunctuated(text))
-    require_count(len(found), N, "numbers")
+    matches = _NUMBER.findall(text) if corrected else re.findall(r"\d+", unpunctuated(text))
+    require_count(len(matches), N, "numbers")
 
 
 @decides(CHECKS, "count:pronouns")
@@ -132,8 +133,8 @@ def keywords_multiple(
 ) -> None:
     """Check that the keywords occur 1, 2, 3, 5 and 7 times, even within words, ignoring case."""
     keywords = (keyword1, keyword2, keyword3, keyword4, keyword5)
-    for keyword, wanted in zip(map(str.strip, keywords), TIMES, strict=True):
-        require_count(text.lower().count(keyword.lower()), wanted, f"occurrences of {keyword!r}")
+    for keyword, times in zip(map(str.strip, keywords), TIMES, strict=True):
+        require_count(text.lower().count(keyword.lower()), times, f"occurrences of {keyword!r}")
 
 
 @decides(CHECKS, "count:words_japanese")
@@ -148,9 +149,9 @@ def words_japanese(text: str, N: int) -> None:
 @decides(CHECKS, "ratio:stop_words")
 def stop_words(text: str, percentage: int) -> None:
     """Check that at most ``percentage`` percent of the words are stop words (NLTK's list)."""
-    found = words(text)
-    require(found, "there are no words")
-    share = sum(word.lower() in stopwords() for word in found) / len(found) * 100
+    all_words = words(text)
+    require(all_words, "there are no words")
+    share = sum(word.lower() in stopwords() for word in all_words) / len(all_words) * 100
     require(share <= percentage, f"{share:.1f}% stop words, at most {percentage}% wanted")
 
 
@@ -160,9 +161,9 @@ def sentence_type(text: str, *, corrected: bool = False) -> None:
 
     Text without either passes; in the corrected check, it fails.
     """
-    plain, asked, _ = _ends(text)
-    said = f"{plain} declarative and {asked} interrogative sentences, a ratio of 2:1 wanted"
-    require(plain == 2 * asked, said)
+    plain, questions, _ = _ends(text)
+    problem = f"{plain} declarative and {questions} interrogative sentences, a ratio of 2:1 wanted"
+    require(plain == 2 * questions, problem)
     require(plain or not corrected, "no sentence of either type")
 
 
@@ -173,8 +174,8 @@ def sentence_balance(text: str, *, corrected: bool = False) -> None:
     Text without any of them passes; in the corrected check, it fails.
     """
     ends = _ends(text)
-    said = "{} declarative, {} interrogative and {} exclamatory sentences".format(*ends)
-    require(len(set(ends)) == 1, f"{said}, as many of each wanted")
+    numbers_of_each = "{} declarative, {} interrogative and {} exclamatory sentences".format(*ends)
+    require(len(set(ends)) == 1, f"{numbers_of_each}, as many of each wanted")
     require(any(ends) or not corrected, "no sentence of any type")
 
 
@@ -192,8 +193,8 @@ def sentence_words(text: str, *, corrected: bool = False) -> None:
     """
     lengths = [len(sentence.strip()) for sentence in sentences(text)]
     require_count(len(lengths), 3, "sentences")
-    said = "{}, {} and {} characters, as many wanted".format(*lengths)
-    require(len(set(lengths)) == 1, said)
+    problem = "{}, {} and {} characters, as many wanted".format(*lengths)
+    require(len(set(lengths)) == 1, problem)
     if corrected:
         counts = Counter(unpunctuated(text).lower().split())
         require_none([word for word, n in counts.items() if n > 1], "{} repeated")
@@ -209,33 +210,35 @@ def overlap(text: str, reference_text: str, percentage: int, *, corrected: bool 
     both: list[Sequence[str]] = [text, reference_text]
     if corrected:
         both = [tokens(text), tokens(reference_text)]
-    found, known = (set(zip(one, one[1:], one[2:], strict=False)) for one in both)
-    share = len(found & known) / len(found) if found else -1.0
-    said = f"a trigram overlap of {share:.0%}" if found else "there are no trigrams"
+    trigrams, reference_trigrams = (
+        set(zip(sequence, sequence[1:], sequence[2:], strict=False)) for sequence in both
+    )
+    share = len(trigrams & reference_trigrams) / len(trigrams) if trigrams else -1.0
+    problem = f"a trigram overlap of {share:.0%}" if trigrams else "there are no trigrams"
     holds = percentage - 2 <= share * 100 <= percentage + 2
-    require(holds, f"{said}, {percentage}% wanted")
+    require(holds, f"{problem}, {percentage}% wanted")
 
 
 @decides(CHECKS, "words:alphabet")
 def alphabet(text: str) -> None:
     """Check that the words' first letters follow the alphabet, with ``a`` after ``z``."""
-    found = [word.lower() for word in unpunctuated(text).split()]
-    starts = found and found[0][0] in ALPHABET
+    all_words = [word.lower() for word in unpunctuated(text).split()]
+    starts = all_words and all_words[0][0] in ALPHABET
     require(starts, "the first word does not begin with a letter from a to z")
-    first = ALPHABET.index(found[0][0])
-    for place, word in enumerate(found):
-        wanted = ALPHABET[(first + place) % 26]
-        said = f"word {place + 1}, {truncated(word, 40)!r}, does not begin with {wanted!r}"
-        require(word[0] == wanted, said)
+    first = ALPHABET.index(all_words[0][0])
+    for place, word in enumerate(all_words):
+        letter = ALPHABET[(first + place) % 26]
+        problem = f"word {place + 1}, {truncated(word, 40)!r}, does not begin with {letter!r}"
+        require(word[0] == letter, problem)
 
 
 @decides(CHECKS, "words:vowel")
 def vowel(text: str) -> None:
     """Check for a single paragraph with at most three different vowels."""
     require("\n" not in text.strip(), "more than one paragraph")
-    found = [letter for letter in "aeiou" if letter in text.strip().lower()]
-    said = f"{len(found)} different vowels, at most {MOST_VOWELS} wanted"
-    require(len(found) <= MOST_VOWELS, said)
+    vowels = [letter for letter in "aeiou" if letter in text.strip().lower()]
+    problem = f"{len(vowels)} different vowels, at most {MOST_VOWELS} wanted"
+    require(len(vowels) <= MOST_VOWELS, problem)
 
 
 @decides(CHECKS, "words:consonants")
@@ -248,8 +251,8 @@ def consonants(text: str) -> None:
 @decides(CHECKS, "words:palindrome")
 def palindrome(text: str) -> None:
     """Check for at least ten palindromes of five letters or more."""
-    found = unpunctuated(text).lower().split()
-    count = sum(len(word) >= SHORTEST_PALINDROME and word == word[::-1] for word in found)
+    all_words = unpunctuated(text).lower().split()
+    count = sum(len(word) >= SHORTEST_PALINDROME and word == word[::-1] for word in all_words)
     what = f"palindromes of {SHORTEST_PALINDROME} letters or more"
     require_relation(count, "at least", N_PALINDROMES, what)
 
@@ -264,8 +267,8 @@ def prime_lengths(text: str) -> None:
 @decides(CHECKS, "words:start_verb")
 def start_verb(text: str) -> None:
     """Check that the first word is a verb according to NLTK's tagger."""
-    found = tokens(text)
-    tag = first_tag(found) if found else "nothing"
+    all_tokens = tokens(text)
+    tag = first_tag(all_tokens) if all_tokens else "nothing"
     require("VB" in tag, f"the first word is not a verb but tagged {tag}")
 
 
@@ -281,54 +284,57 @@ def repeats(text: str, small_n: int) -> None:
 def odd_even_syllables(text: str) -> None:
     """Check that words with odd and even numbers of syllables (by SyllaPy) alternate."""
     count = syllable_counter()
-    found = unpunctuated(text).lower().split()
-    known = {word: count(word) % 2 for word in set(found)}
-    for one, other in pairwise(found):
-        both = f"{truncated(one, 40)!r} and {truncated(other, 40)!r} both have"
-        parity = "an odd" if known[one] else "an even"
-        require(known[one] != known[other], f"{both} {parity} number of syllables")
+    all_words = unpunctuated(text).lower().split()
+    parities = {word: count(word) % 2 for word in set(all_words)}
+    for previous, next_word in pairwise(all_words):
+        both = f"{truncated(previous, 40)!r} and {truncated(next_word, 40)!r} both have"
+        parity = "an odd" if parities[previous] else "an even"
+        require(parities[previous] != parities[next_word], f"{both} {parity} number of syllables")
 
 
 @decides(CHECKS, "words:last_first")
 def last_first(text: str) -> None:
     """Check that each sentence begins with the previous sentence's last word, ignoring case."""
     marks = string.punctuation + " "
-    for one, other in pairwise(sentences(text)):
-        last, first = one.rstrip(marks).split()[-1:], other.lstrip(marks).split()[:1]
+    for sentence, next_sentence in pairwise(sentences(text)):
+        last = sentence.rstrip(marks).split()[-1:]
+        first = next_sentence.lstrip(marks).split()[:1]
         same = last and first and last[0].lower() == first[0].lower()
-        said = " and ".join(repr(truncated(" ".join(each), 40)) for each in (last, first))
-        require(same, f"{said} end and begin adjacent sentences, the same word wanted")
+        both = " and ".join(repr(truncated(" ".join(word), 40)) for word in (last, first))
+        require(same, f"{both} end and begin adjacent sentences, the same word wanted")
 
 
 @decides(CHECKS, "words:paragraph_last_first")
 def paragraph_last_first(text: str) -> None:
     """Check that each line begins and ends with the same word, ignoring case."""
     for line in text.split("\n"):
-        if found := bare(line.strip().lower()).split():
-            first, last = (repr(truncated(found[place], 40)) for place in (0, -1))
-            said = f"a paragraph begins with {first} and ends with {last}"
-            require(found[0] == found[-1], said)
+        if line_words := bare(line.strip().lower()).split():
+            first, last = (repr(truncated(line_words[place], 40)) for place in (0, -1))
+            problem = f"a paragraph begins with {first} and ends with {last}"
+            require(line_words[0] == line_words[-1], problem)
 
 
 @decides(CHECKS, "words:no_consecutive")
 def no_consecutive(text: str) -> None:
     """Check that no two adjacent words begin with the same letter, ignoring case."""
-    for one, other in pairwise(unpunctuated(text.lower()).split()):
-        said = f"{truncated(one, 40)!r} and {truncated(other, 40)!r} begin with the same letter"
-        require(one[0] != other[0], said)
+    for word, next_word in pairwise(unpunctuated(text.lower()).split()):
+        problem = (
+            f"{truncated(word, 40)!r} and {truncated(next_word, 40)!r} begin with the same letter"
+        )
+        require(word[0] != next_word[0], problem)
 
 
 @decides(CHECKS, "words:keywords_specific_position")
 def keywords_specific_position(text: str, keyword: str, n: int, m: int) -> None:
     """Check that the keyword is the ``m``-th word of the ``n``-th sentence, ignoring case."""
-    found = sentences(text)
-    require_relation(len(found), "at least", n, "sentences")
-    spoken = [word for word in tokens(found[n - 1]) if any(map(str.isalnum, word))]
+    all_sentences = sentences(text)
+    require_relation(len(all_sentences), "at least", n, "sentences")
+    spoken = [word for word in tokens(all_sentences[n - 1]) if any(map(str.isalnum, word))]
     require_relation(len(spoken), "at least", m, "words", f"sentence {n} has ")
-    said = (
+    problem = (
         f"word {m} of sentence {n} is {truncated(spoken[m - 1], 40)!r}, {keyword.strip()!r} wanted"
     )
-    require(spoken[m - 1].lower() == keyword.strip().lower(), said)
+    require(spoken[m - 1].lower() == keyword.strip().lower(), problem)
 
 
 @decides(CHECKS, "words:words_position")
@@ -337,16 +343,20 @@ def words_position(text: str, keyword: str, *, corrected: bool = False) -> None:
 
     Punctuation marks count as words, except for one at the end; in the corrected check, none does.
     """
-    found = tokens(text)
+    all_tokens = tokens(text)
     if corrected:
-        found = [token for token in found if any(map(str.isalnum, token))]
-    elif found and found[-1] in string.punctuation:
-        found.pop()
-    require(len(found) > 1, "fewer than two words")
-    second, last, wanted = found[1].lower(), found[-2].lower(), keyword.strip()
-    said = f"{truncated(second, 40)!r} and {truncated(last, 40)!r} are the second and the second "
-    said += "to last word"
-    require(second == last == wanted.lower(), f"{said}, {wanted!r} wanted")
+        all_tokens = [token for token in all_tokens if any(map(str.isalnum, token))]
+    elif all_tokens and all_tokens[-1] in string.punctuation:
+        all_tokens.pop()
+    require(len(all_tokens) > 1, "fewer than two words")
+    second = all_tokens[1].lower()
+    last = all_tokens[-2].lower()
+    expected = keyword.strip()
+    problem = (
+        f"{truncated(second, 40)!r} and {truncated(last, 40)!r} are the second and the second "
+    )
+    problem += "to last word"
+    require(second == last == expected.lower(), f"{problem}, {expected!r} wanted")
 
 
 @decides(CHECKS, "sentence:alliteration_increment")
@@ -358,13 +368,14 @@ def alliteration_increment(text: str) -> None:
     before = -1
     for place, sentence in enumerate(sentences(text), 1):
         stripped = (word.lstrip(string.punctuation + " ") for word in sentence.lower().split())
-        count, running = 0, False
-        for one, other in pairwise(filter(None, stripped)):
-            alike = one[0] == other[0]
-            count += alike * (1 if running else 2)
-            running = alike
-        said = f"sentence {place} has {count} alliterating words, more than {before} wanted"
-        require(count > before, said)
+        count = 0
+        running = False
+        for word, next_word in pairwise(filter(None, stripped)):
+            same_letter = word[0] == next_word[0]
+            count += same_letter * (1 if running else 2)
+            running = same_letter
+        problem = f"sentence {place} has {count} alliterating words, more than {before} wanted"
+        require(count > before, problem)
         before = count
 
 
@@ -372,14 +383,14 @@ def alliteration_increment(text: str) -> None:
 def increment(text: str, small_n: int) -> None:
     """Check that each sentence has exactly ``small_n`` more words than the previous one."""
     counts = [len(unpunctuated(sentence).split()) for sentence in sentences(text)]
-    for place, (one, other) in enumerate(pairwise(counts), 2):
-        require_count(other, one + small_n, "words", where=f"sentence {place} has ")
+    for place, (previous, next_count) in enumerate(pairwise(counts), 2):
+        require_count(next_count, previous + small_n, "words", where=f"sentence {place} has ")
 
 
 @decides(CHECKS, "sentence:keyword")
 def sentence_keyword(text: str, word: str, N: int) -> None:
     """Check that the ``N``-th sentence contains ``word`` as a whole word, ignoring case."""
-    found = sentences(text)
-    require_relation(len(found), "at least", N, "sentences")
-    holds = N > 0 and re.search(rf"\b{re.escape(word)}\b", found[N - 1], re.IGNORECASE)
+    all_sentences = sentences(text)
+    require_relation(len(all_sentences), "at least", N, "sentences")
+    holds = N > 0 and re.search(rf"\b{re.escape(word)}\b", all_sentences[N - 1], re.IGNORECASE)
     require(holds, f"sentence {N} does not contain {word!r}")

@@ -7,7 +7,8 @@ instruction.
 
 ``official`` verdicts agree with the published code; ``corrected`` verdicts avoid its known
 misreadings (docs/ifeval.md, docs/ifbench.md). A check's docstring describes the official verdict,
-and says where the corrected check differs.
+and says where the corrected check differs. The checker ``ifeval:length_constraints/number_words``
+applies the instruction ``length_constraints:number_words``, whose arguments are its options.
 
 >>> asked = instruction("length_constraints:number_words", {"num_words": 3, "relation": "at least"})
 >>> asked.check("Two words.")
@@ -19,7 +20,7 @@ True
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from typing import Any, Literal, cast
@@ -28,14 +29,16 @@ import msgspec
 from msgspec import Struct
 
 from harness.declarations import declared_members
-from harness.errors import DataInvalid, nearest
+from harness.errors import ConfigError, DataInvalid, nearest, raised_as
 from harness.plugins.benchmarks.ifeval.instructions import ifeval
-from harness.plugins.benchmarks.ifeval.instructions.table import (
+from harness.plugins.benchmarks.ifeval.instructions.texts import (
     Check,
     InstructionTable,
     NotFollowed,
 )
-from harness.scoring.text import Uncountable, comparable, has_other_scripts
+from harness.records import WARNING, Instance, Score
+from harness.scoring.patterns import PatternTooSlow
+from harness.scoring.text import MayCountWords, Uncountable, comparable, has_other_scripts
 
 Verdicts = Literal["official", "corrected"]
 
@@ -108,10 +111,10 @@ class VerifiableInstruction(Struct, frozen=True):
                 raise Uncountable(f"The check {self.id} is for text in English only.")
             if "n_start" not in arguments:  # an offset in the prompt
                 arguments = {name: _composed(value) for name, value in arguments.items()}
-        wanted = {"corrected": self.verdicts == "corrected", "multilingual": self.multilingual}
-        own = {name: True for name, on in wanted.items() if on and _accepts(check, name)}
+        options = {"corrected": self.verdicts == "corrected", "multilingual": self.multilingual}
+        accepted = {name: True for name, on in options.items() if on and _accepts(check, name)}
         try:
-            check(text, **arguments, **own)
+            check(text, **arguments, **accepted)
         except NotFollowed as error:
             return str(error)
         return ""
@@ -155,8 +158,8 @@ def _accepts(check: Check, name: str) -> bool:
 
 def parameters(check: Check) -> list[inspect.Parameter]:
     """Return the parameters of a check that are arguments of the instruction, with their types."""
-    _, *own = inspect.signature(check, eval_str=True).parameters.values()
-    return [one for one in own if one.kind is one.POSITIONAL_OR_KEYWORD]
+    _, *others = inspect.signature(check, eval_str=True).parameters.values()
+    return [parameter for parameter in others if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
 
 
 def instruction(
@@ -169,21 +172,21 @@ def instruction(
 
     Instructions without a corrected check always use the official one.
     """
-    known = table_of_each()
-    if name not in known:
-        raise DataInvalid(f"there is no instruction {name!r:.80}.", nearest(name, known))
-    wanted = _arguments(known[name].checks[name])
-    given = {  # in the published files, null means no argument, and numbers may be 3.0
+    tables_by_id = table_of_each()
+    if name not in tables_by_id:
+        raise DataInvalid(f"there is no instruction {name!r:.80}.", nearest(name, tables_by_id))
+    fields = _arguments(tables_by_id[name].checks[name])
+    values = {  # in the published files, null means no argument, and numbers may be 3.0
         key: int(value) if isinstance(value, float) and value.is_integer() else value
         for key, value in arguments.items()
         if value is not None
     }
-    for key in given:
-        if key not in wanted.__struct_fields__:
-            remedy = nearest(key, wanted.__struct_fields__)
+    for key in values:
+        if key not in fields.__struct_fields__:
+            remedy = nearest(key, fields.__struct_fields__)
             raise DataInvalid(f"{name}: there is no argument {key!r:.60}.", remedy)
     try:
-        checked = msgspec.convert(given, wanted)
+        checked = msgspec.convert(values, fields)
     except msgspec.ValidationError as error:
         raise DataInvalid(f"{name}: {error}.") from None
     return VerifiableInstruction(name, msgspec.structs.asdict(checked), verdicts, multilingual)
@@ -191,31 +194,31 @@ def instruction(
 
 @cache
 def _arguments(check: Check) -> type[Struct]:
-    fields = [(one.name, one.annotation) for one in parameters(check)]
+    fields = [(parameter.name, parameter.annotation) for parameter in parameters(check)]
     return msgspec.defstruct("Arguments", fields, kw_only=True)
 
 
 def versions(ids: Collection[str]) -> dict[str, str]:
     """Return the versions of packages and hashes of data on which instructions depend, by name."""
-    found: dict[str, str] = {}
+    versions_by_name: dict[str, str] = {}
     for table in tables():
-        found |= table.versions(ids)
-    return found
+        versions_by_name |= table.versions(ids)
+    return versions_by_name
 
 
-def judge(asked: Sequence[VerifiableInstruction], text: str) -> list[Verdict]:
+def judge(instructions: Sequence[VerifiableInstruction], text: str) -> list[Verdict]:
     """Return a verdict on the text for each of a prompt's instructions.
 
     Raises:
         PatternTooSlow, Uncountable, ConfigError, DataMissing: As in `VerifiableInstruction.check`.
     """
     loosened = list(variants(text))[1:]
-    found = []
-    for one in asked:
-        reason = one.check(text)
-        loose = not reason or any(not one.check(variant) for variant in loosened)
-        found.append(Verdict(one.id, not reason, loose, reason))
-    return found
+    verdicts = []
+    for each_instruction in instructions:
+        reason = each_instruction.check(text)
+        loose = not reason or any(not each_instruction.check(variant) for variant in loosened)
+        verdicts.append(Verdict(each_instruction.id, not reason, loose, reason))
+    return verdicts
 
 
 def variants(text: str) -> Iterator[str]:
@@ -225,5 +228,79 @@ def variants(text: str) -> Iterator[str]:
     """
     lines = text.split("\n")
     cut = ("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1]))
-    whole = [text, *cut]
-    yield from dict.fromkeys([*whole, *(one.replace("*", "") for one in whole)])
+    with_asterisks = [text, *cut]
+    yield from dict.fromkeys(
+        [*with_asterisks, *(variant.replace("*", "") for variant in with_asterisks)]
+    )
+
+
+class InstructionChecker(MayCountWords):
+    """Passes text that follows a verifiable instruction, given by its id and arguments.
+
+    ``verdicts`` is ``official`` to agree with the published code, or ``corrected`` to fix its known
+    misreadings. With ``loose``, it is enough that the text passes without its first line, last line
+    or asterisks.
+    """
+
+    def __init__(
+        self, name: str, arguments: Mapping[str, Any], verdicts: Verdicts, loose: bool
+    ) -> None:
+        with raised_as(ConfigError):
+            self._instruction = instruction(name, arguments, verdicts)
+        self._loose = loose
+
+    @property
+    def counts_words(self) -> bool:
+        """Whether the check divides text of any script into words."""
+        return self._instruction.counts_words
+
+    def check(self, text: str, instance: Instance[Any]) -> Score:
+        """Return a score of True or False. If False, its reason says what is wrong.
+
+        The score has no value if searching for a pattern takes too long, or if a corrected check
+        cannot divide the text into words or sentences. An official verdict on such a text has a
+        ``warning`` in its details.
+        """
+        try:
+            [verdict] = judge([self._instruction], text)
+        except PatternTooSlow as error:
+            return Score(None, None, error.message)
+        except Uncountable as error:
+            return error.score()
+        passed = verdict.loose if self._loose else verdict.strict
+        warning = self._instruction.warning(text)
+        details = {WARNING: warning} if warning else {}
+        return Score(passed, passed, "" if passed else verdict.reason, details)
+
+
+OPTIONS = """
+
+verdicts: Agree with the published code, or correct its known misreadings.
+loose: Also accept a text that passes without its first line, last line or asterisks.
+"""
+
+
+def instruction_plugin(name: str, check: Check) -> Callable[..., InstructionChecker]:
+    """Return a function that builds the checker of the instruction ``name``.
+
+    Its parameters are the instruction's arguments, ``verdicts`` and ``loose``. Its docstring is
+    that of the instruction's check, followed by `OPTIONS`.
+    """
+    keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = [
+        *parameters(check),
+        inspect.Parameter("verdicts", keyword, default="official", annotation=Verdicts),
+        inspect.Parameter("loose", keyword, default=False, annotation=bool),
+    ]
+
+    def build(verdicts: Verdicts, loose: bool, **arguments: Any) -> InstructionChecker:
+        return InstructionChecker(name, arguments, verdicts, loose)
+
+    build.__doc__ = (inspect.getdoc(check) or "") + OPTIONS
+    build.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
+    return build
+
+
+PLUGINS: Mapping[str, Callable[..., InstructionChecker]] = {
+    name.replace(":", "/"): instruction_plugin(name, check) for name, check in TABLE.checks.items()
+}

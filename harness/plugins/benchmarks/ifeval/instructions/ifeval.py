@@ -15,10 +15,12 @@ from importlib.metadata import version
 from threading import Lock
 from typing import Any
 
-from harness.plugins.benchmarks.ifeval.instructions.table import Check, NotFollowed, decides
 from harness.plugins.benchmarks.ifeval.instructions.texts import (
     CURLY_TO_STRAIGHT,
+    Check,
+    NotFollowed,
     Relation,
+    decides,
     expression,
     folding,
     require,
@@ -109,8 +111,8 @@ def existence(text: str, keywords: list[str], *, corrected: bool = False) -> Non
     Keywords are regular expressions; in the corrected check, they are taken literally.
     """
     if corrected:
-        shown = folded(text)
-        missing = [keyword for keyword in keywords if folded(keyword) not in shown]
+        folded_text = folded(text)
+        missing = [keyword for keyword in keywords if folded(keyword) not in folded_text]
     else:
         missing = [keyword for keyword in keywords if not expression(keyword).search(text)]
     require_none(missing, "{} missing")
@@ -140,8 +142,10 @@ def forbidden(text: str, forbidden_words: list[str], *, corrected: bool = False)
     Forbidden words are regular expressions; in the corrected check, they are taken literally.
     """
     if corrected:
-        shown = folded(text)
-        present = [word for word in forbidden_words if occurrences(folded(word), shown, apart=True)]
+        folded_text = folded(text)
+        present = [
+            word for word in forbidden_words if occurrences(folded(word), folded_text, apart=True)
+        ]
     else:
         present = [word for word in forbidden_words if expression(word, r"\b{}\b").search(text)]
     require_none(present, "contains {}")
@@ -184,8 +188,8 @@ def number_words(
     # In the corrected check, ``don't`` and words with combining marks are one word, too.
     count = count_words(text) if corrected else len(words(text))
     if multilingual and _language(text) in CHINESE_OR_JAPANESE:
-        kept = text.translate(_NO_WORDS)
-        count = len(_CHARACTER.findall(kept)) + len(_CHARACTER.sub(" ", kept).split())
+        characters = text.translate(_NO_WORDS)
+        count = len(_CHARACTER.findall(characters)) + len(_CHARACTER.sub(" ", characters).split())
     require_relation(count, relation, num_words, "words")
 
 
@@ -246,13 +250,13 @@ def nth_paragraph_first_word(
     require(paragraph, f"there is no paragraph {nth_paragraph}")
     word = paragraph[0].lstrip("'").lstrip('"')
     fold = folding(corrected)
-    found = fold(_ENDS_FIRST_WORD.split(word, maxsplit=1)[0])
-    wanted = fold(first_word)
-    if corrected and wanted and has_other_scripts(word):
-        begins = fold(word).startswith(wanted) and is_whole_word(wanted, fold(word), 0)
-        found = wanted if begins else found
-    said = f"paragraph {nth_paragraph} begins with {found!r:.60}, {wanted!r:.60} wanted"
-    require(found == wanted, said)
+    actual = fold(_ENDS_FIRST_WORD.split(word, maxsplit=1)[0])
+    expected = fold(first_word)
+    if corrected and expected and has_other_scripts(word):
+        begins = fold(word).startswith(expected) and is_whole_word(expected, fold(word), 0)
+        actual = expected if begins else actual
+    problem = f"paragraph {nth_paragraph} begins with {actual!r:.60}, {expected!r:.60} wanted"
+    require(actual == expected, problem)
 
 
 @decides(CHECKS, "combination:repeat_prompt")
@@ -267,10 +271,10 @@ def repeat_prompt(text: str, prompt_to_repeat: str) -> None:
 def two_responses(text: str) -> None:
     """Check for two different responses separated by six asterisks."""
     parts = [part.strip() for part in text.split(DIVIDER)]
-    found = [part for part in parts if part]
+    responses = [part for part in parts if part]
     require(all(parts[1:-1]), f"an empty response between two {DIVIDER}")
-    require_count(len(found), 2, f"responses divided by {DIVIDER}")
-    require(found[0] != found[1], "the two responses are equal")
+    require_count(len(responses), 2, f"responses divided by {DIVIDER}")
+    require(responses[0] != responses[1], "the two responses are equal")
 
 
 @decides(CHECKS, "startend:end_checker")
@@ -279,14 +283,15 @@ def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> None:
 
     In the corrected check, a closing curly quote is ignored as well.
     """
-    wanted, shown = end_phrase.strip(), text.strip()
-    ends = [shown.strip('"')]
+    phrase = end_phrase.strip()
+    stripped = text.strip()
+    ends = [stripped.strip('"')]
     if corrected:  # also finds a phrase that ends in a quote, or is in curly quotes
         curly = "\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
-        ends = [shown, shown.strip(f'"{curly}').strip()]
+        ends = [stripped, stripped.strip(f'"{curly}').strip()]
     fold = folding(corrected)
-    found = any(fold(end).endswith(fold(wanted)) for end in ends)
-    require(found, f"ends with {shown[-60:]!r}, {truncated(wanted, 80)!r} wanted")
+    holds = any(fold(end).endswith(fold(phrase)) for end in ends)
+    require(holds, f"ends with {stripped[-60:]!r}, {truncated(phrase, 80)!r} wanted")
 
 
 @decides(CHECKS, "startend:quotation")
@@ -333,11 +338,11 @@ def response_language(text: str, language: str, *, corrected: bool = False) -> N
     ``language`` is a code of langdetect's; in the corrected check, ``zh`` stands for both codes for
     Chinese.
     """
-    found = identified(text)
-    known = found in (None, language)
-    if corrected and found:
-        known = known or found.partition("-")[0] == language
-    require(known, f"its language is {found}, {language} wanted")
+    identified_code = identified(text)
+    matches = identified_code in (None, language)
+    if corrected and identified_code:
+        matches = matches or identified_code.partition("-")[0] == language
+    require(matches, f"its language is {identified_code}, {language} wanted")
 
 
 @decides(CHECKS, "detectable_content:number_placeholders")
@@ -346,13 +351,13 @@ def placeholders(text: str, num_placeholders: int, *, corrected: bool = False) -
 
     Empty brackets count; in the corrected check, they do not.
     """
-    found = [  # from each "[" to the next "]" on its line, without overlaps
+    matches = [  # from each "[" to the next "]" on its line, without overlaps
         piece.partition("[")[2]
         for line in text.split("\n")
         for piece in line.split("]")[:-1]
         if "[" in piece
     ]
-    count = sum(bool(one.strip()) for one in found) if corrected else len(found)
+    count = sum(bool(match.strip()) for match in matches) if corrected else len(matches)
     require_relation(count, "at least", num_placeholders, "placeholders")
 
 
@@ -365,10 +370,10 @@ def postscript(text: str, postscript_marker: str, *, corrected: bool = False) ->
     marker = postscript_marker.strip()
     if corrected:  # literal, and not part of a word or of ``P.P.S.``
         literal = r"\.\s?".join(map(re.escape, marker.split(".")))
-        found = re.search(rf"(?<![\w.]){literal}", text, re.IGNORECASE)
+        match = re.search(rf"(?<![\w.]){literal}", text, re.IGNORECASE)
     else:
-        found = (_POSTSCRIPTS.get(marker) or expression(marker.lower())).search(text.lower())
-    require(found, f"there is no {marker!r:.60}")
+        match = (_POSTSCRIPTS.get(marker) or expression(marker.lower())).search(text.lower())
+    require(match, f"there is no {marker!r:.60}")
 
 
 @decides(CHECKS, "detectable_format:number_bullet_lists")
@@ -393,7 +398,7 @@ def constrained_response(text: str, *, corrected: bool = False) -> None:
 
     At least one of these must occur; in the corrected check, exactly one.
     """
-    count = sum(one in text for one in ANSWERS)
+    count = sum(answer in text for answer in ANSWERS)
     if corrected:
         require_count(count, 1, "of the three answers", "one")
     require(count, "none of the three answers")
@@ -408,9 +413,9 @@ def highlights(text: str, num_highlights: int, *, corrected: bool = False) -> No
     if corrected:  # emphasis as in Markdown, each once, and no bullets
         count = len(_HIGHLIGHT.findall(text))
     else:
-        emphasised = [one.strip("*") for one in _EMPHASIS.findall(text)]
-        strong = [one.removeprefix("**").removesuffix("**") for one in _STRONG.findall(text)]
-        count = sum(bool(one.strip()) for one in (*emphasised, *strong))
+        emphasised = [span.strip("*") for span in _EMPHASIS.findall(text)]
+        strong = [span.removeprefix("**").removesuffix("**") for span in _STRONG.findall(text)]
+        count = sum(bool(span.strip()) for span in (*emphasised, *strong))
     require_relation(count, "at least", num_highlights, "highlights")
 
 
@@ -448,8 +453,11 @@ def json_format(text: str, *, corrected: bool = False) -> None:
 def title(text: str) -> None:
     """Check for a ``<<title>>`` that is not blank."""
     spans = ((line, line.find("<<"), line.rfind(">>")) for line in text.split("\n"))
-    found = (line[start : end + 2] for line, start, end in spans if 0 <= start < end - 2)
-    require(any(one.lstrip("<").rstrip(">").strip() for one in found), "there is no <<title>>")
+    titles = (line[start : end + 2] for line, start, end in spans if 0 <= start < end - 2)
+    require(
+        any(candidate.lstrip("<").rstrip(">").strip() for candidate in titles),
+        "there is no <<title>>",
+    )
 
 
 LANGUAGE = frozenset(

@@ -1,4 +1,4 @@
-"""Counts words, sentences and other parts of the text as the official checkers do.
+"""What instructions' checks share: their table, and words and sentences as the official ones.
 
 All functions take bounded time for any text. The official checkers count with NLTK 3.9. Its
 splitters have changed since, so the earlier ones are used here: words are ``\\w+`` of Python's
@@ -10,15 +10,58 @@ from __future__ import annotations
 import contextlib
 import re
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from harness.config.settings import Settings
-from harness.plugins.benchmarks.ifeval.instructions.table import NotFollowed
 from harness.scoring import quoted_list
 from harness.scoring.patterns import Pattern
 from harness.scoring.text import folded
+
+Check: TypeAlias = Callable[..., None]
+"""A function of the text and an instruction's arguments. It raises NotFollowed if the text does not
+follow the instruction.
+
+If the published code misreads some texts, the function has a keyword argument ``corrected``. If
+False (the default), the verdict is the published one; if True, it is the right one.
+"""
+
+
+class NotFollowed(Exception):
+    """The text does not follow an instruction. The message says why."""
+
+
+@dataclass(frozen=True)
+class InstructionTable:
+    """The kinds of instructions of a benchmark.
+
+    Attributes:
+        checks: Their checks, by id.
+        versions: Returns, for the ids of some instructions, the versions of packages and hashes of
+            data on which their verdicts depend, by name.
+        english: Ids of those that are only for text divided into words or sentences as in English.
+        english_officially: Ids of further ones of which this holds for the official check.
+        counts_words: Ids of those whose corrected checks count words in any script.
+    """
+
+    checks: Mapping[str, Check]
+    versions: Callable[[Collection[str]], dict[str, str]]
+    english: Collection[str] = ()
+    english_officially: Collection[str] = ()
+    counts_words: Collection[str] = ()
+
+
+def decides(checks: dict[str, Check], name: str) -> Callable[[Check], Check]:
+    """Return a decorator that enters a function in ``checks`` as the check of an instruction."""
+
+    def enter(check: Check) -> Check:
+        checks[name] = check
+        return check
+
+    return enter
+
 
 if TYPE_CHECKING:
     from harness.plugins.benchmarks.punkt import Punkt
@@ -62,13 +105,13 @@ def splitter() -> Punkt:
 
 def sentences(text: str) -> list[str]:
     """Return the sentences of the text, split by Punkt as in NLTK 3.9."""
-    found: list[str] = splitter().tokenize(text)
-    return found
+    parts: list[str] = splitter().tokenize(text)
+    return parts
 
 
 def tokens(text: str) -> list[str]:
     """Return the words and punctuation marks of the text, split as in NLTK 3.9."""
-    return [token for one in sentences(text) for token in _sentence_tokens(one)]
+    return [token for sentence in sentences(text) for token in _sentence_tokens(sentence)]
 
 
 @lru_cache(4_096)
@@ -84,39 +127,39 @@ def require(holds: object, reason: str) -> None:
         raise NotFollowed(reason)
 
 
-def require_none(found: Sequence[str], reason: str) -> None:
-    """Raise NotFollowed if ``found`` is not empty. Its items replace ``{}`` in the reason."""
-    if found:
-        raise NotFollowed(reason.format(quoted_list(found)))
+def require_none(items: Sequence[str], reason: str) -> None:
+    """Raise NotFollowed if ``items`` is not empty. Its items replace ``{}`` in the reason."""
+    if items:
+        raise NotFollowed(reason.format(quoted_list(items)))
 
 
 def require_count(
-    count: int, wanted: int, what: str, said: str | None = None, where: str = ""
+    count: int, expected: int, what: str, bound: str | None = None, where: str = ""
 ) -> None:
-    """Raise NotFollowed ("1 word, 3 wanted") unless ``count`` equals ``wanted``.
+    """Raise NotFollowed ("1 word, 3 wanted") unless ``count`` equals ``expected``.
 
-    ``what`` begins with a plural noun. In the reason, ``said`` replaces the required number, and
+    ``what`` begins with a plural noun. In the reason, ``bound`` replaces the required number, and
     ``where`` is put at the beginning.
     """
-    require(count == wanted, where + count_reason(count, what, said or wanted))
+    require(count == expected, where + count_reason(count, what, bound or expected))
 
 
 def require_relation(
-    count: int, relation: Relation, wanted: int, what: str, where: str = ""
+    count: int, relation: Relation, expected: int, what: str, where: str = ""
 ) -> None:
-    """Raise NotFollowed unless ``count`` is "less than" or "at least" ``wanted``.
+    """Raise NotFollowed unless ``count`` is "less than" or "at least" ``expected``.
 
     ``what`` and ``where`` are the same as in `require_count`.
     """
-    holds = count < wanted if relation == "less than" else count >= wanted
-    said = f"{relation.replace('less', 'fewer')} {wanted:,}"
-    require(holds, where + count_reason(count, what, said))
+    holds = count < expected if relation == "less than" else count >= expected
+    bound = f"{relation.replace('less', 'fewer')} {expected:,}"
+    require(holds, where + count_reason(count, what, bound))
 
 
-def count_reason(count: int, what: str, wanted: str | int) -> str:
+def count_reason(count: int, what: str, expected: str | int) -> str:
     """Return a reason such as "1 word, 3 wanted"; ``what`` begins with a plural noun."""
     noun, space, rest = what.partition(" ")
-    return f"{count:,} {noun[:-1] if count == 1 else noun}{space}{rest}, {wanted} wanted"
+    return f"{count:,} {noun[:-1] if count == 1 else noun}{space}{rest}, {expected} wanted"
 
 
 @lru_cache(4_096)
