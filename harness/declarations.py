@@ -123,7 +123,7 @@ def described(error: BaseException) -> str:
         if package not in ("harness", "importlib"):
             place = f"; {Path(step.tb_frame.f_code.co_filename).name}, line {step.tb_lineno}"
         step = step.tb_next
-    return f"{type(error).__name__}: {error}{place}"
+    return f"{type(error).__name__}: {str(error)[:200]}{place}"
 
 
 @functools.cache

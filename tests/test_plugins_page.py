@@ -223,3 +223,16 @@ def test_the_verb_of_the_package(package: dict[str, str], tmp_path: Path) -> Non
         {"length": "long", "answers": 1, "words": 8.0},
     ]
     assert "no label 'size'" in mistake(harness("lengths", "right", "--by", "size", env=package))
+
+
+def test_a_judge_that_no_simulated_model_can_be_is_refused_with_what_to_write(
+    tmp_path: Path,
+) -> None:
+    [code] = [block for block in blocks("python") if "class Politeness" in block]
+    (tmp_path / "politeness.py").write_text(code)
+    judge = {"name": "./politeness.py", "model": {"backend": "simulated"}}
+    tree = {"task": {"name": "collie"}, "model": {"backend": "simulated"}, "judges": [judge]}
+    (tmp_path / "run.yaml").write_text(json.dumps(tree))
+    said = mistake(harness("run", tmp_path / "run.yaml", "--limit", "1"))
+    assert "cannot be simulated" in said
+    assert "give its class the method 'simulated'" in said

@@ -223,9 +223,9 @@ def build_judge(
     if model.backend.cacheable and not section.model.name:
         raise ConfigError(f"{where}.model.name is missing.", "Name the model that judges.")
     if model.simulated and not overrides(judge, Judge.simulated):
-        raise ConfigError(
-            f"{where}: the judge {section.name!r} cannot be simulated.", "Give it a model."
-        )
+        problem = f"{where}: the judge {section.name!r} cannot be simulated."
+        remedy = "Give it a real model, or give its class the method 'simulated'."
+        raise ConfigError(problem, f"{remedy} 'harness docs plugins' describes it.")
     return JudgeModel(section, judge, model, task)
 
 

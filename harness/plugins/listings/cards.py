@@ -31,7 +31,7 @@ from harness.report.text import inert, inert_text
 from harness.scoring.checks import FROM_ROW
 from harness.terminal.console import output, say, show, show_listing
 
-_YAML = {"True": "true", "False": "false", "None": "null"}
+_YAML = {"True": "true", "False": "false", "None": "null", "''": '""'}
 
 
 @dataclass(frozen=True, slots=True)

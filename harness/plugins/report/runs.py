@@ -23,6 +23,7 @@ from harness.analysis.constraints import (
 from harness.analysis.metrics import PASS_RATE, Metrics, from_json
 from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
 from harness.analysis.summary import Latencies, latencies, measure
+from harness.config.settings import without_secrets
 from harness.declarations import DISTRIBUTION, PluginMember, declared_members, described
 from harness.errors import ExtraMissing, HarnessError
 from harness.plugins.comparisons.pair_matrix import (
@@ -111,8 +112,8 @@ class IsolatedSection(ReportSection):
         super().__init__(index, run, texts)
         self.problem = ""
         self._where = f"The section {name!r} of {member.package}"
-        section = self._call(lambda: member.load()(index, run, texts), None)
-        self._section: ReportSection = section or ReportSection(index, run, texts)
+        self._section = ReportSection(index, run, texts)
+        self._section = self._call(lambda: member.load()(index, run, texts), self._section)
 
     def _call(self, function: Callable[[], S], default: S) -> S:
         """Call a function of the section, and return ``default`` if it raises an exception."""
@@ -121,7 +122,8 @@ class IsolatedSection(ReportSection):
         except ExtraMissing:
             raise
         except Exception as error:  # a third party's code may raise anything
-            self.problem = self.problem or f"{self._where} failed ({described(error)})."
+            if not self.problem:  # pages are shared, and an exception may quote a key
+                self.problem = f"{self._where} failed ({without_secrets(described(error))})."
             return default
 
     def tables(self, run: str) -> Iterator[Table | Note]:

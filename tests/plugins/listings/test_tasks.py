@@ -47,7 +47,9 @@ def test_tasks_of_other_packages_are_shown_too(tmp_path: Path) -> None:
             and how.
         """
 
-        def __init__(self, kind: Literal["easy", "hard"], hint: bool | None = None, *, data):
+        def __init__(
+            self, kind: Literal["easy", "hard"], hint: bool | None = None, end: str = "", *, data
+        ):
             pass
     '''
     third_party(tmp_path / "1", code, "tasks", "riddles")
@@ -66,6 +68,7 @@ def test_tasks_of_other_packages_are_shown_too(tmp_path: Path) -> None:
         assert "riddles Riddles [bold]\\x1b[2J." in said
         assert "kind easy or hard; required what is asked, and how." in said
         assert "hint true or false or null; default null what is asked, and how." in said
+        assert 'end text; default ""' in said
         assert "no GPU" in words(harness("tasks", "broken", env=env).stdout)
         assert "\x1b" not in ended.stdout
         assert all(len(line) <= width for line in ended.stdout.splitlines())

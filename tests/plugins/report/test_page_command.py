@@ -285,3 +285,16 @@ def test_a_broken_declaration_is_reported_once(quick: Path, tmp_path: Path) -> N
     assert ended.stderr.count("The plug-in 'third' from third cannot be loaded (TypeError: ") == 1
     assert "report_section" in ended.stderr
     assert "third_declaration.py, line 2" in ended.stderr
+
+
+def test_a_failed_section_shows_no_key(quick: Path, tmp_path: Path) -> None:
+    statement = "import os; raise ValueError(os.environ['OPENAI_API_KEY'])"
+    code = SECTION.format(method="tables(self, run)", statement=statement)
+    install_plugin(tmp_path, code, {"report_sections": {"lengths": "Lengths"}})
+    page = tmp_path / "report.html"
+    environment = on(quick, PYTHONPATH=str(tmp_path), OPENAI_API_KEY="sk-canary-1234567890")
+    ended = harness("report", "weak", "-o", page, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    overview = json.dumps(data(page, "overview"))
+    assert "The section 'lengths' of third failed" in overview
+    assert "canary" not in overview + ended.stderr
