@@ -281,7 +281,8 @@ class Backend(ABC):
     def key_part(self, request: Request) -> str:
         """Return text to add to a request's cache key, or "" if the request has its usual form.
 
-        For a backend whose options may change what it sends for the same request.
+        For a backend whose options may change what it sends, or answers, for the same request. If
+        another package's backend does not define it, all its options are part of the key.
         """
         return ""
 

@@ -42,6 +42,16 @@ VerdictPair = tuple[bool | None, bool | None]  # (verdict before, verdict now)
 VerdictCounts = Counter[VerdictPair]
 
 
+_decode_scores = msgspec.json.Decoder(dict[str, Score]).decode
+
+
+def same_scores(recorded: Mapping[str, Score], scored: Mapping[str, Score]) -> bool:
+    """Return whether scores are the recorded ones, which the file has as floats."""
+    before = line(recorded)
+    now = line(scored)
+    return now == before or line(_decode_scores(now)) == before
+
+
 class VerdictChanges:
     """Counts of verdicts before and after re-scoring."""
 
@@ -71,8 +81,8 @@ class VerdictChanges:
                 groups[group] = Counter()  # only if missing: this takes longer than the rest
             groups[group][verdicts] += 1
         if verdicts[0] is verdicts[1]:
-            same_scores = line(attempt.scores) == line(scored.scores)
-            self.otherwise += not same_scores or attempt.outcome != scored.outcome
+            same = attempt.outcome == scored.outcome and same_scores(attempt.scores, scored.scores)
+            self.otherwise += not same
             return None
         failed = attempt if verdicts[1] else scored
         outcome = "" if failed.outcome == "ok" else failed.outcome

@@ -3,10 +3,13 @@
 import contextlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from html import unescape
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Literal
 
 from harness.errors import (
@@ -134,7 +137,11 @@ FILTER_WORDS = (
 UNKNOWN_MODEL = "Invalid model name passed in model="  # LiteLLM's proxy, with status 400
 ACCOUNT = "Check the account, and model.base_url in the run file."
 MASK = "[key]"  # replaces a key that a server sends back
-_ESCAPE = re.compile(r'(?:\\+u00|\\+x|%)([2-7][0-9a-fA-F])|\\+([/"])')  # of a key's character
+_ESCAPE = re.compile(  # of a key's character
+    r'(?:\\+u00|\\+x|%(?:25)*|=)([2-7][0-9a-fA-F])|\\+([/"])'
+)
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 LEAST_PART = 12  # characters; a shorter part of a key may be a word
 
 
@@ -155,27 +162,56 @@ class CallContext:
         return tuple(filter(None, (self.key, *self.secrets)))
 
     def without_key(self, text: str) -> str:
-        plain = _ESCAPE.sub(lambda escape: escape[2] or chr(int(escape[1], 16)), text)
-        if any(_shared(plain, secret, 0) >= 0 or secret in plain for secret in self.all_secrets):
-            text = plain
-        for secret in self.all_secrets:  # before cutting
+        """Return at most 500 characters of text, without the secrets, their parts and encodings."""
+        decoded = _decoded(text)
+        secrets = self.all_secrets
+        if any(_shared(decoded, secret, 0) >= 0 or secret in decoded for secret in secrets):
+            text = decoded
+        for secret in secrets:  # before cutting
             text = _without_parts(text.replace(secret, MASK), secret)
+            for encoded in _encodings(secret):
+                text = re.sub(re.escape(encoded), MASK, text, flags=re.IGNORECASE)
         return " ".join(text.split())[:500]
 
 
+def _decoded(text: str) -> str:
+    """Return text without escapes of several kinds and without invisible characters."""
+    text = _INVISIBLE.sub("", unescape(text))
+    for _ in range(2):  # a URL in a URL is escaped twice
+        text = _ESCAPE.sub(lambda escape: escape[2] or chr(int(escape[1], 16)), text)
+    return text
+
+
+def _encodings(secret: str) -> Iterator[str]:
+    """Yield a secret in hexadecimal and in Base64, wherever it lies in an encoded text."""
+    if len(secret) < LEAST_PART:  # too short to be told from other text
+        return
+    content = secret.encode()
+    yield content.hex()
+    for before in range(3):  # bytes
+        encoded = b64encode(bytes(before) + content).decode().rstrip("=")
+        start = (0, 2, 3)[before]  # the characters before depend on other bytes, too
+        end = len(encoded) - bool((before + len(content)) % 3)
+        yield encoded[start:end]
+        yield encoded[start:end].replace("+", "-").replace("/", "_")
+
+
 def _without_parts(text: str, secret: str) -> str:
-    """Replace the parts of a secret that have at least `LEAST_PART` characters."""
+    """Replace the parts of a secret that have at least `LEAST_PART` characters, in any case."""
     start = 0
+    lowered = secret.translate(_LOWER)
     while (start := _shared(text, secret, start)) >= 0:
         end = start + LEAST_PART
-        while end < len(text) and text[start : end + 1] in secret:
+        while end < len(text) and text[start : end + 1].translate(_LOWER) in lowered:
             end += 1
         text = f"{text[:start]}{MASK}{text[end:]}"
     return text
 
 
 def _shared(text: str, secret: str, start: int) -> int:
-    """Return where a part of a secret begins in text from ``start`` on, or -1."""
+    """Return where a part of a secret begins in text from ``start`` on, or -1; case is ignored."""
+    text = text.translate(_LOWER)
+    secret = secret.translate(_LOWER)
     parts = {secret[n : n + LEAST_PART] for n in range(len(secret) - LEAST_PART + 1)}
     places = [text.find(part, start) for part in parts]
     return min((place for place in places if place >= 0), default=-1)

@@ -66,14 +66,16 @@ def backend_key(
     by_instance: bool = False,
     version: str | None = None,
     run: str = "",
+    part: str = "",
 ) -> Callable[..., str]:
     """Return a function that computes `call_key` for requests to a backend.
 
     The function has a parameter ``by_instance``, whose default value is the one given here.
+    ``part`` is added to the keys of a backend without a `Backend.key_part` of its own.
     """
     plain_key = partial(call_key, name, backend.endpoint, version=version, run=run)
     if not overrides(backend, Backend.key_part):
-        return partial(plain_key, by_instance=by_instance)
+        return partial(plain_key, by_instance=by_instance, part=part)
 
     def key(request: Request, *, by_instance: bool = by_instance) -> str:
         return plain_key(request, by_instance=by_instance, part=backend.key_part(request))

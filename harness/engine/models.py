@@ -155,7 +155,18 @@ class Model:
             by_instance=by_instance,
             version=self.section.version,
             run=run_id if self.backend.cacheable and self.caching != "shared" else "",
+            part=self._options_hash(),
         )
+
+    def _options_hash(self) -> str:
+        """Return a hash of the options of another package's backend, or "" if it has none.
+
+        The options of the harness's own backends do not change the reply to a request, unless they
+        define `Backend.key_part`.
+        """
+        options = self.section.options
+        is_own = type(self.backend).__module__.partition(".")[0] == "harness"
+        return content_hash(options) if options and not is_own else ""
 
     @property
     def tier(self) -> str | None:

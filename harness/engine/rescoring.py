@@ -28,6 +28,7 @@ from harness.analysis.rescoring import (
     VerdictChanges,
     VerdictPair,
     line,
+    same_scores,
 )
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
@@ -440,8 +441,8 @@ def _sample(
             next_turn = user_turn(job.task, instance, answers) if number < turns else None
             goes_on = attempt.feedback in (None, next_turn)
         else:
-            same = now.outcome == attempt.outcome and line(now.scores) == line(attempt.scores)
-            goes_on = same or _same_feedback(job, instance, now)
+            is_same = now.outcome == attempt.outcome and same_scores(attempt.scores, now.scores)
+            goes_on = is_same or _same_feedback(job, instance, now)
         if not goes_on:
             return [*attempts, replace(now, feedback=None)]
         attempts.append(now)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import tracemalloc
-from collections.abc import AsyncIterator, Iterator
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 import pytest
@@ -143,6 +144,33 @@ async def test_a_key_that_is_escaped_in_a_message_is_masked(escape: str) -> None
         with pytest.raises(CallError, match=r"Not a key: \[key\]\."):
             await client.post("", {})
         await client.aclose()
+
+
+ENCODINGS: tuple[Callable[[str], str], ...] = (
+    lambda key: "".join(f"&#{ord(letter)};" for letter in key),
+    lambda key: "".join(f"&#x{ord(letter):x};" for letter in key),
+    lambda key: "".join(f"%25{ord(letter):02x}" for letter in key),
+    lambda key: "".join(f"={ord(letter):02X}" for letter in key),
+    lambda key: f"{key[:10]}\u200b{key[10:20]}\u200b{key[20:]}",
+    lambda key: b64encode(key.encode()).decode(),
+    lambda key: b64encode(f"Bearer {key}.".encode()).decode(),
+    lambda key: urlsafe_b64encode(f"k={key}".encode()).decode(),
+    lambda key: key.encode().hex(),
+    str.upper,
+)
+
+
+@pytest.mark.parametrize("encode", ENCODINGS)
+async def test_a_key_that_is_encoded_in_a_message_is_masked(encode: Callable[[str], str]) -> None:
+    key = "sk-test-SECRETKEY-1234567890abcdef"
+    encoded = encode(key)
+    with answering(json.dumps({"error": {"message": f"Bad: {encoded}"}}), status=403) as (url, _):
+        client = HttpClient(url, key=key)
+        with pytest.raises(CallError, match=r"Bad: .{0,12}\[key\]") as raised:
+            await client.post("", {})
+        await client.aclose()
+    for start in range(0, len(encoded) - 12, 4):
+        assert encoded[start : start + 12] not in str(raised.value).removeprefix("[key]")
 
 
 @pytest.mark.parametrize("part", [slice(0, 20), slice(5, 20), slice(-12, None)])
