@@ -17,7 +17,7 @@ from harness.records import Reply
 from tests.calls.processes import spent
 from tests.cli.command import begun, harness, mistake, words
 from tests.cli.test_completion import offered
-from tests.engine.test_call_layers import LAYER
+from tests.engine.test_infrastructure import LAYER
 from tests.installed import install_plugin
 
 DAY = 86_400

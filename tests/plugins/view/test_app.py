@@ -25,7 +25,7 @@ from harness.store.run_folder import RunFolder
 from harness.store.run_status import STATUS, STOP, RunStatus, write_status
 from tests.cli.command import harness
 from tests.cli.test_compare import QUICK, on
-from tests.engine.test_heartbeat import run_file, running, settings
+from tests.engine.test_progress_status import run_file, running, settings
 from tests.unsealed import unseal
 
 
