@@ -90,50 +90,52 @@ class FoundScore:
 
 
 def judged(
-    found: Sequence[tuple[Placed, Mapping[str, FoundScore]]],
+    rows: Sequence[tuple[Placed, Mapping[str, FoundScore]]],
     is_accuracy: Callable[[str], bool],
-    wanted: str,
+    requested: str,
     headline: str,
 ) -> tuple[list[Placed], str | None]:
     """Decide which scores are verdicts, and which score decides whether an answer passed.
 
     A score is a verdict if all its values are graded. If some are 0 or 1 instead, it is a verdict
-    if the user ``wanted`` it or ``is_accuracy`` is true of its name. The score ``wanted`` decides.
-    By default (""), it is the tool's ``headline`` or else the first score, of the verdicts or, if
-    there are none, of the scores with a value. Return the attempts with their scores, and the run's
-    primary metric (None for the pass rate).
+    if the user ``requested`` it or ``is_accuracy`` is true of its name. The score ``requested``
+    decides. By default (""), it is the tool's ``headline`` or else the first score, of the verdicts
+    or, if there are none, of the scores with a value. Return the attempts with their scores, and
+    the run's primary metric (None for the pass rate).
     """
     values: dict[str, list[FoundScore]] = {}
-    for _, scores in found:
-        for name, one in scores.items():
-            values.setdefault(name, []).extend([one] if one.value is not None else [])
-    if wanted and wanted not in values:
-        remedy = nearest(wanted, values) or "It has no scores at all."
-        raise ConfigError(f"--score: the file has no score {wanted!r}.", remedy)
+    for _, scores in rows:
+        for name, imported in scores.items():
+            values.setdefault(name, []).extend([imported] if imported.value is not None else [])
+    if requested and requested not in values:
+        remedy = nearest(requested, values) or "It has no scores at all."
+        raise ConfigError(f"--score: the file has no score {requested!r}.", remedy)
     measured = [name for name, some in values.items() if some]
-    binary = {name for name, some in values.items() if all(one.value in (0, 1) for one in some)}
-    graded = {name for name, some in values.items() if all(one.graded for one in some)}
+    binary = {
+        name for name, some in values.items() if all(imported.value in (0, 1) for imported in some)
+    }
+    graded = {name for name, some in values.items() if all(imported.graded for imported in some)}
     verdicts = [
         name
         for name in measured
-        if all(one.graded or one.value in (0, 1) for one in values[name])
-        and (name == wanted or name in graded or is_accuracy(name))
+        if all(imported.graded or imported.value in (0, 1) for imported in values[name])
+        and (name == requested or name in graded or is_accuracy(name))
     ]
     names = verdicts or measured
-    deciding = wanted or (headline if headline in names else next(iter(names), ""))
+    deciding = requested or (headline if headline in names else next(iter(names), ""))
 
-    def score(name: str, one: FoundScore) -> Score:
-        if one.value is None:
-            return Score(None, None, one.reason, one.details)
-        passed = one.value == 1 if name in verdicts else None
-        value = bool(one.value) if name in binary else one.value
-        return Score(value, passed, one.reason, one.details)
+    def score(name: str, imported: FoundScore) -> Score:
+        if imported.value is None:
+            return Score(None, None, imported.reason, imported.details)
+        passed = imported.value == 1 if name in verdicts else None
+        value = bool(imported.value) if name in binary else imported.value
+        return Score(value, passed, imported.reason, imported.details)
 
     attempts = []
-    for (where, attempt), given in found:
-        made = {name: score(name, one) for name, one in given.items()}
-        passed = made[deciding].passed if deciding in made else None
-        attempts.append((where, replace(attempt, scores=made, passed=passed)))
+    for (where, attempt), imported_scores in rows:
+        attempt_scores = {name: score(name, imported) for name, imported in imported_scores.items()}
+        passed = attempt_scores[deciding].passed if deciding in attempt_scores else None
+        attempts.append((where, replace(attempt, scores=attempt_scores, passed=passed)))
     rate = deciding not in values or (deciding in verdicts and deciding in binary)
     return attempts, None if rate else deciding
 
@@ -156,14 +158,14 @@ def manifest(
     ``data`` maps each instance to a hash of its data. ``measure`` is the primary metric (None for
     the pass rate). ``others`` are further entries, which may replace the manifest's own.
     """
-    whole = "\n".join(f"{name}={data[name]}" for name in sorted(data))
-    hashed = hashlib.sha256(whole.encode(errors="replace")).hexdigest()
+    listing = "\n".join(f"{name}={data[name]}" for name in sorted(data))
+    hashed = hashlib.sha256(listing.encode(errors="replace")).hexdigest()
     fingerprint = {"dataset_sha256": hashed}
     if len(data) <= MAX_PARTS:
         fingerprint |= {f"instance_sha256/{name}": value[:16] for name, value in data.items()}
-    found = {"task": task, "model": model, "backend": IMPORTED, "simulated": False}
-    found |= {"measure": measure, "variant": "", "fingerprint": fingerprint, "seed": None}
-    return found | others
+    entries = {"task": task, "model": model, "backend": IMPORTED, "simulated": False}
+    entries |= {"measure": measure, "variant": "", "fingerprint": fingerprint, "seed": None}
+    return entries | others
 
 
 def write_run(root: Path, name: str, source: Path, imported: Imported) -> RunFolder:
@@ -171,11 +173,11 @@ def write_run(root: Path, name: str, source: Path, imported: Imported) -> RunFol
 
     A failure leaves nothing behind. The manifest records the ``source`` and its hash.
     """
-    wanted = RunFolder(root, name)
-    refuse_existing(wanted)
+    target = RunFolder(root, name)
+    refuse_existing(target)
     # No run's name begins with a dot, so this folder is never mistaken for a run.
-    beside = root / f".import-{os.getpid()}"
-    folder = RunFolder(beside, name)
+    temporary = root / f".import-{os.getpid()}"
+    folder = RunFolder(temporary, name)
     try:
         folder.path.mkdir(parents=True)
         _fill(folder, source, imported)
@@ -187,15 +189,15 @@ def write_run(root: Path, name: str, source: Path, imported: Imported) -> RunFol
         except (ConfigError, DataInvalid, StoreFailed) as error:
             reason = error.message.replace(str(folder.path), "the run")
             raise invalid(str(source), f"cannot be read as a run ({reason})") from None
-        refuse_existing(wanted)
-        folder.path.rename(wanted.path)
+        refuse_existing(target)
+        folder.path.rename(target.path)
     except (OSError, StoreFailed) as error:
         reason = error.message if isinstance(error, StoreFailed) else f"{error.strerror}."
-        message = f"Cannot write {wanted.path}: {reason.replace(str(beside), str(root))}"
+        message = f"Cannot write {target.path}: {reason.replace(str(temporary), str(root))}"
         raise StoreFailed(message, RUN_REMEDY) from None
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
-    return wanted
+        shutil.rmtree(temporary, ignore_errors=True)
+    return target
 
 
 def refuse_existing(folder: RunFolder) -> None:

@@ -123,11 +123,11 @@ def _conversation(rounds: Sequence[Attempt]) -> list[dict[str, str]]:
 
 
 def _scores(attempt: Attempt) -> dict[str, dict[str, Any]]:
-    found = {name: score for name, score in attempt.scores.items() if score.value is not None}
+    exported = {name: score for name, score in attempt.scores.items() if score.value is not None}
     if attempt.passed is not None:
         reasons = (score.reason for score in attempt.scores.values() if score.reason)
         reason = attempt.error or "; ".join(reasons)
-        found[_verdict_name(attempt.scores)] = Score(attempt.passed, reason=reason)
+        exported[_verdict_name(attempt.scores)] = Score(attempt.passed, reason=reason)
     grade = {True: "C", False: "I"}
     return {
         name: {
@@ -136,7 +136,7 @@ def _scores(attempt: Attempt) -> dict[str, dict[str, Any]]:
             "explanation": score.reason or None,
             "metadata": dict(score.details) or None,
         }
-        for name, score in found.items()
+        for name, score in exported.items()
     }
 
 
@@ -150,17 +150,19 @@ def _header(run: ExportedRun) -> dict[str, Any]:
     model = f"{backend}/{name}" if name else backend
     started, ended = (_date(manifest.get(key)) for key in ("started_at", "ended_at"))
     measured: dict[str, Rate | Mean] = {_verdict_name(metrics.scores): metrics.overall}
-    scores = [_result(name, found, metrics) for name, found in (measured | metrics.scores).items()]
-    scores = [one for one in scores if one["metrics"]]
+    scores = [
+        _result(name, metric, metrics) for name, metric in (measured | metrics.scores).items()
+    ]
+    scores = [entry for entry in scores if entry["metrics"]]
     fingerprint = manifest.get("fingerprint", {})
-    given = config.decoding.given()
+    settings = config.decoding.given()
     names = {"temperature": "temperature", "max_tokens": "max_tokens", "top_p": "top_p"}
     names["stop"] = "stop_seqs"
-    decoding = {theirs: given[ours] for ours, theirs in names.items() if ours in given}
+    decoding = {theirs: settings[ours] for ours, theirs in names.items() if ours in settings}
     run_id = manifest.get("id", metrics.run)
     usage = _usage(metrics.usage, metrics.cost_usd) if metrics.usage else None
-    kept = {key: manifest[key] for key in MANIFEST_KEYS if key in manifest}
-    own = {"v": 1, "config": config.model_dump(mode="json"), "manifest": kept}
+    exported_manifest = {key: manifest[key] for key in MANIFEST_KEYS if key in manifest}
+    metadata = {"v": 1, "config": config.model_dump(mode="json"), "manifest": exported_manifest}
     return {
         "status": "success" if metrics.complete else "cancelled",
         "eval": {
@@ -183,8 +185,8 @@ def _header(run: ExportedRun) -> dict[str, Any]:
             "model_generate_config": decoding,
             "config": {"epochs": config.samples, "log_samples": True},
             "packages": {"harness": str(manifest.get("packages", {}).get("harness", ""))},
-            "metadata": {HARNESS: own},
-            "scorers": [{"name": one["name"]} for one in scores],
+            "metadata": {HARNESS: metadata},
+            "scorers": [{"name": entry["name"]} for entry in scores],
         },
         "plan": {"steps": [{"solver": "generate"}], "config": decoding},
         "results": {
@@ -200,18 +202,18 @@ def _header(run: ExportedRun) -> dict[str, Any]:
     }
 
 
-def _result(name: str, found: Rate | Mean, metrics: Metrics) -> dict[str, Any]:
-    values: dict[str, float | None] = {"mean": found.mean}
-    if isinstance(found, Rate):
-        values = {"pass_rate": found.mean}
+def _result(name: str, metric: Rate | Mean, metrics: Metrics) -> dict[str, Any]:
+    values: dict[str, float | None] = {"mean": metric.mean}
+    if isinstance(metric, Rate):
+        values = {"pass_rate": metric.mean}
         values |= {f"pass_at_{k}": value for k, value in metrics.pass_at_k.items()}
-    low, high = found.ci95 or (None, None)
-    values |= {"stderr": found.stderr, "ci95_low": low, "ci95_high": high}
+    low, high = metric.ci95 or (None, None)
+    values |= {"stderr": metric.stderr, "ci95_low": low, "ci95_high": high}
     return {
         "name": name,
         "scorer": name,
-        "scored_samples": found.n,
-        "unscored_samples": found.missing,
+        "scored_samples": metric.n,
+        "unscored_samples": metric.missing,
         "metrics": {k: {"name": k, "value": v} for k, v in values.items() if v is not None},
     }
 

@@ -92,7 +92,11 @@ def _read_log(path: Path) -> EvalLog:
 def _samples(path: Path, log: EvalLog) -> Iterator[tuple[str, EvalSample]]:
     place = {str(name): n for n, name in enumerate(log.eval.dataset.sample_ids or ())}
     samples = log.samples or ()  # sorted by epoch first
-    for sample in sorted(samples, key=lambda one: (place.get(str(one.id), len(place)), one.epoch)):
+
+    def position(sample: EvalSample) -> tuple[int, int]:
+        return place.get(str(sample.id), len(place)), sample.epoch
+
+    for sample in sorted(samples, key=position):
         where = f"{path}, sample {str(sample.id)[:200]!r}, epoch {sample.epoch}"
         if not 1 <= sample.epoch < 2**31 or not str(sample.id):
             raise invalid(where, "a sample needs an id, and an epoch from 1")
@@ -121,36 +125,36 @@ def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
     log = _read_log(path)
     spec = log.eval
     samples = _samples(path, log)
-    own = (spec.metadata or {}).get(HARNESS)
-    if isinstance(own, dict) and "config" in own and not score:
-        return _exported(path, samples, own, task)
+    exported = (spec.metadata or {}).get(HARNESS)
+    if isinstance(exported, dict) and "config" in exported and not score:
+        return _exported(path, samples, exported, task)
     task = task or encodable(spec.task) or "imported"
     model = encodable(spec.model)
     settings = log.plan.config.merge(spec.model_generate_config)
     decoding = settings.model_dump(include={"temperature", "max_tokens", "top_p"})
     stats = log.stats
     results = log.results
-    begun = _seconds(stats.started_at) or _seconds(spec.created) or 0.0
+    started = _seconds(stats.started_at) or _seconds(spec.created) or 0.0
     data: dict[str, str] = {}
-    found = []
+    scored = []
     for where, sample in samples:
-        attempt = _attempt(sample, where, model, begun)
-        asked = sample.target or sample.input
-        if not isinstance(asked, str) and asked is sample.input:
-            asked = msgspec.to_builtins(_conversation(sample.input))
-        hashed = hashlib.sha256(repr((asked, sample.choices)).encode(errors="replace"))
+        attempt = _attempt(sample, where, model, started)
+        prompt = sample.target or sample.input
+        if not isinstance(prompt, str) and prompt is sample.input:
+            prompt = msgspec.to_builtins(_conversation(sample.input))
+        hashed = hashlib.sha256(repr((prompt, sample.choices)).encode(errors="replace"))
         data[attempt.instance] = hashed.hexdigest()
         scores = {} if sample.error else dict(_grades(sample, where))
-        found.append(((where, attempt), scores))
+        scored.append(((where, attempt), scores))
     headline = results.headline.scorer if results and results.headline else ""
-    attempts, measure = imported_run.judged(found, _is_accuracy(log), score, headline or "")
+    attempts, measure = imported_run.judged(scored, _is_accuracy(log), score, headline or "")
     errors = sum(attempt.outcome == "error" for _, attempt in attempts)
     notes = [f"{errors:,} samples have an error: not judged."] if errors else []
     attempts = _with_groups(attempts)
     epochs = max([spec.config.epochs or 1, *(attempt.sample + 1 for _, attempt in attempts)])
-    if missing := _missing(path, log, attempts, epochs, model, begun):
+    if missing := _missing(path, log, attempts, epochs, model, started):
         notes.append(f"{len(missing):,} samples are named but missing: not judged.")
-    others: dict[str, Any] = {"simulated": model.startswith("mockllm/"), "started_at": begun}
+    others: dict[str, Any] = {"simulated": model.startswith("mockllm/"), "started_at": started}
     others["ended_at"] = _seconds(stats.completed_at)
     return Imported(
         format="inspect",
@@ -162,20 +166,22 @@ def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
 
 
 def _exported(
-    path: Path, samples: Iterator[tuple[str, EvalSample]], own: Mapping[str, Any], task: str
+    path: Path, samples: Iterator[tuple[str, EvalSample]], exported: Mapping[str, Any], task: str
 ) -> Imported:
     try:
-        run = RunFile.model_validate(own["config"])
+        run = RunFile.model_validate(exported["config"])
     except ValidationError as error:
         problem = f"its run file is not valid ({problems(error, RunFile)[0]})"
         raise invalid(str(path), problem) from None
-    kept = own.get("manifest")
-    found = {key: kept[key] for key in MANIFEST_KEYS if isinstance(kept, dict) and key in kept}
+    recorded = exported.get("manifest")
+    if not isinstance(recorded, dict):
+        recorded = {}
+    manifest = {key: recorded[key] for key in MANIFEST_KEYS if key in recorded}
     for key in ("started_at", "ended_at"):
-        found[key] = imported_run.number(found.get(key), str(path))
+        manifest[key] = imported_run.number(manifest.get(key), str(path))
     if task:
         run = run.model_copy(update={"task": run.task.model_copy(update={"name": task})})
-        found["task"] = task
+        manifest["task"] = task
 
     def attempts() -> Iterator[tuple[str, Attempt]]:
         for where, sample in samples:
@@ -186,7 +192,7 @@ def _exported(
                 problem = f"not a sample that the harness exported ({str(error)[:160]})"
                 raise invalid(where, problem) from None
 
-    return Imported(format="inspect", config=run, manifest=found, attempts=attempts())
+    return Imported(format="inspect", config=run, manifest=manifest, attempts=attempts())
 
 
 def _with_groups(attempts: list[Placed]) -> list[Placed]:
@@ -198,13 +204,13 @@ def _with_groups(attempts: list[Placed]) -> list[Placed]:
     few = {label for label, some in values.items() if len(some) <= MAX_GROUPS}
     groups = {label for label in few if NO_LABEL not in values[label]}
     return [
-        (where, replace(one, groups={k: v for k, v in one.groups.items() if k in groups}))
-        for where, one in attempts
+        (where, replace(attempt, groups={k: v for k, v in attempt.groups.items() if k in groups}))
+        for where, attempt in attempts
     ]
 
 
 def _missing(
-    path: Path, log: EvalLog, attempts: list[Placed], epochs: int, model: str, begun: float
+    path: Path, log: EvalLog, attempts: list[Placed], epochs: int, model: str, started: float
 ) -> list[Placed]:
     """Return an attempt with the outcome ``error`` for each sample that the log lacks."""
     clusters = {attempt.instance: attempt.cluster for _, attempt in reversed(attempts)}
@@ -224,29 +230,29 @@ def _missing(
             cluster=clusters.get(name) or messages_hash((Message("user", name),)),
             request={"model": model},
             outcome="error",
-            started_at=begun,
-            ended_at=begun,
+            started_at=started,
+            ended_at=started,
             error="the log names this sample but does not contain it",
         )
 
-    wanted = ((name, number) for name in listed for number in range(epochs))
-    return [(str(path), missing(*one)) for one in wanted if one not in seen]
+    expected = ((name, number) for name in listed for number in range(epochs))
+    return [(str(path), missing(*key)) for key in expected if key not in seen]
 
 
-def _attempt(sample: EvalSample, where: str, model: str, begun: float) -> Attempt:
+def _attempt(sample: EvalSample, where: str, model: str, log_started: float) -> Attempt:
     name = encodable(str(sample.id))
     choice = sample.output.choices[0] if sample.output.choices else None
     content = choice.message.content if choice else sample.output.completion
     answer = _text(content)
     turns = _conversation(sample.messages)
     answers = [place for place, turn in enumerate(turns) if turn.role == "assistant"]
-    given = _conversation(sample.input)
-    asked = (turns[: answers[-1]] if answers else turns) or given
+    opening = _conversation(sample.input)
+    prompt = (turns[: answers[-1]] if answers else turns) or opening
     stop = choice.stop_reason if choice else ""
     outcome = OUTCOMES.get(stop, "ok") if answer.strip() else "empty"
     error = sample.error
     usage, cost = _usage(sample, where)
-    started = _seconds(sample.started_at) or begun
+    started = _seconds(sample.started_at) or log_started
     call = f"{sample.uuid}/{name}/{sample.epoch}/{started}".encode(errors="replace")
     return Attempt(
         v=SCHEMA_VERSION,
@@ -254,8 +260,8 @@ def _attempt(sample: EvalSample, where: str, model: str, begun: float) -> Attemp
         sample=sample.epoch - 1,
         round=1,
         groups={label: _label(value) for label, value in sample.metadata.items()},
-        cluster=messages_hash(given),
-        request={"model": model, "messages_hash": messages_hash(asked), "messages": asked},
+        cluster=messages_hash(opening),
+        request={"model": model, "messages_hash": messages_hash(prompt), "messages": prompt},
         outcome="error" if error else outcome,
         started_at=started,
         ended_at=_seconds(sample.completed_at) or started,
@@ -282,14 +288,14 @@ def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
     for usage in sample.model_usage.values():
         read = usage.input_tokens_cache_read or 0
         written = usage.input_tokens_cache_write or 0
-        given = usage.input_tokens + read + written
+        input_tokens = usage.input_tokens + read + written
         reasoning = usage.reasoning_tokens or 0
-        counts = (given, usage.output_tokens, read, reasoning, written)
+        counts = (input_tokens, usage.output_tokens, read, reasoning, written)
         total += Usage(*[count if 0 <= count < 2**31 else 0 for count in counts])
         costs.append(imported_run.number(usage.total_cost, where))
-    known = [cost for cost in costs if cost is not None and cost >= 0]
-    complete = bool(costs) and len(known) == len(costs)
-    return (total if sample.model_usage else None), (sum(known) if complete else None)
+    valid_costs = [cost for cost in costs if cost is not None and cost >= 0]
+    complete = bool(costs) and len(valid_costs) == len(costs)
+    return (total if sample.model_usage else None), (sum(valid_costs) if complete else None)
 
 
 def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
@@ -305,8 +311,8 @@ def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
     for scorer, score in (sample.scores or {}).items():
         answer = encodable(score.answer or "")
         metadata = score.metadata
-        given = {"answer": answer, "metadata": metadata}
-        details = {name: value for name, value in given.items() if value}
+        candidates = {"answer": answer, "metadata": metadata}
+        details = {name: value for name, value in candidates.items() if value}
         values = score.value.items() if isinstance(score.value, Mapping) else [("", score.value)]
         for key, value in values:
             name = encodable(f"{scorer}.{key}" if key else scorer)
@@ -325,19 +331,23 @@ def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> Foun
         try:
             value = float(value)
         except ValueError:
-            value, details = None, details | {"value": encodable(value)}
+            details = details | {"value": encodable(value)}
+            value = None
     if isinstance(value, list | dict):
         details = details | {"value": value}
     return FoundScore(imported_run.number(value, where), False, reason, details)
 
 
-def _conversation(given: Any) -> tuple[Message, ...]:
+def _conversation(messages: Any) -> tuple[Message, ...]:
     """Convert Inspect's messages, or one string."""
-    if isinstance(given, str):
-        return (Message("user", encodable(given)),)
+    if isinstance(messages, str):
+        return (Message("user", encodable(messages)),)
     return tuple(
-        Message(one.role if one.role in ("system", "assistant") else "user", _text(one.content))
-        for one in given
+        Message(
+            message.role if message.role in ("system", "assistant") else "user",
+            _text(message.content),
+        )
+        for message in messages
     )
 
 
@@ -346,8 +356,8 @@ def _text(content: Any) -> str:
     if isinstance(content, str):
         return encodable(content)
     parts = [part for part in content if part.type != "reasoning"]
-    shown = (part.text if part.type == "text" else f"[{part.type}]" for part in parts)
-    return encodable("\n".join(shown))
+    texts = (part.text if part.type == "text" else f"[{part.type}]" for part in parts)
+    return encodable("\n".join(texts))
 
 
 def _reasoning(content: Any) -> str | None:
@@ -358,7 +368,7 @@ def _reasoning(content: Any) -> str | None:
 
 def _seconds(date: str | None) -> float | None:
     try:
-        found = datetime.fromisoformat(date or "").timestamp()
+        seconds = datetime.fromisoformat(date or "").timestamp()
     except (ValueError, OverflowError, OSError):
         return None
-    return found if math.isfinite(found) else None
+    return seconds if math.isfinite(seconds) else None

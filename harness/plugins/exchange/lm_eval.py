@@ -49,36 +49,39 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
     ``task`` is the task's name (default: the one in the file's name, or ``imported``). ``score``
     decides whether an answer passes.
     """
-    named = NAME.fullmatch(path.name)
-    task = task or (encodable(named[1]) if named else "imported")
+    match = NAME.fullmatch(path.name)
+    task = task or (encodable(match[1]) if match else "imported")
     results: Mapping[str, Any] = {}
-    if named:
-        beside = path.with_name(f"results_{named[2]}.json")
-        with contextlib.suppress(HarnessError), opened(beside) as file:  # it may be missing
-            results = _parsed(file.read(MAX_BYTES), str(beside))
+    if match:
+        results_path = path.with_name(f"results_{match[2]}.json")
+        with contextlib.suppress(HarnessError), opened(results_path) as file:  # it may be missing
+            results = _parsed(file.read(MAX_BYTES), str(results_path))
     model = encodable(_text(results.get("model_name")) or _text(results.get("model_source")))
     documents = _documents(path)
-    ids = Counter(doc_id for doc_id, _ in {(one.doc_id, one.doc_hash) for one in documents})
-    several = len({reading for one in documents for reading in one.readings}) > 1
+    distinct = {(document.doc_id, document.doc_hash) for document in documents}
+    ids = Counter(doc_id for doc_id, _ in distinct)
+    several = len({reading for document in documents for reading in document.readings}) > 1
     data: dict[str, str] = {}
-    found = []
-    for one in documents:
-        name = one.doc_id if ids[one.doc_id] == 1 else f"{one.doc_id}-{one.doc_hash[:8]}"
-        data[name] = one.doc_hash
+    scored = []
+    for document in documents:
+        name = document.doc_id
+        if ids[name] > 1:
+            name = f"{name}-{document.doc_hash[:8]}"
+        data[name] = document.doc_hash
         scores = {
             f"{metric},{reading or 'none'}" if several else metric: value
-            for reading, metrics in one.readings.items()
+            for reading, metrics in document.readings.items()
             for metric, value in metrics.items()
         }
-        found.append(((one.where, _attempt(path, name, one)), scores))
-    every = dict.fromkeys(name for _, scores in found for name in scores)
-    headlines = [name for wanted in HEADLINES for name in every if name.split(",")[0] == wanted]
+        scored.append(((document.where, _attempt(path, name, document)), scores))
+    every = dict.fromkeys(name for _, scores in scored for name in scores)
+    headlines = [name for headline in HEADLINES for name in every if name.split(",")[0] == headline]
     attempts, measure = imported_run.judged(
-        found, lambda name: bool(ACCURACY.fullmatch(name)), score, next(iter(headlines), "")
+        scored, lambda name: bool(ACCURACY.fullmatch(name)), score, next(iter(headlines), "")
     )
     first = documents[0] if documents else None
     simulated = bool(first and first.simulated) or results.get("model_source") == "dummy"
-    samples = 1 + max((one.sample for one in documents), default=0)
+    samples = 1 + max((document.sample for document in documents), default=0)
     return Imported(
         format="lm-eval",
         config=imported_run.config(task, model, samples, first.decoding() if first else {}),
@@ -108,7 +111,7 @@ def _documents(path: Path) -> list[_Line]:
 
 
 def _attempt(path: Path, name: str, line: _Line) -> Attempt:
-    asked = line.messages()
+    prompt = line.messages()
     answer = line.answer()
     written = path.stat().st_mtime
     call = hashlib.blake2b(f"{path.name}/{line.number}".encode(), digest_size=16)
@@ -118,8 +121,8 @@ def _attempt(path: Path, name: str, line: _Line) -> Attempt:
         sample=line.sample,
         round=1,
         groups={},
-        cluster=messages_hash(asked),
-        request={"messages_hash": messages_hash(asked), "messages": asked},
+        cluster=messages_hash(prompt),
+        request={"messages_hash": messages_hash(prompt), "messages": prompt},
         outcome="empty" if answer is not None and not answer.strip() else "ok",
         started_at=written,
         ended_at=written,
@@ -187,12 +190,12 @@ class _Line:
 
     def messages(self) -> tuple[Message, ...]:
         arguments = self._arguments()
-        asked = arguments[0][0] if arguments and arguments[0] else ""
-        if isinstance(asked, list) and len(asked) == 1:  # some versions wrap a chat
-            asked = asked[0]
-        turns = asked if isinstance(asked, list) else _chat(_text(asked))
+        prompt = arguments[0][0] if arguments and arguments[0] else ""
+        if isinstance(prompt, list) and len(prompt) == 1:  # some versions wrap a chat
+            prompt = prompt[0]
+        turns = prompt if isinstance(prompt, list) else _chat(_text(prompt))
         if turns is None:
-            return (Message("user", encodable(_text(asked))),)
+            return (Message("user", encodable(_text(prompt))),)
         return tuple(_message(turn if isinstance(turn, dict) else {}) for turn in turns)
 
     def answer(self) -> str | None:
@@ -216,17 +219,20 @@ class _Line:
         options = arguments[0][1] if arguments and len(arguments[0]) > 1 else None
         if not isinstance(options, dict):
             return {}
-        stop = [one for one in _list(options.get("until")) if isinstance(one, str)]
-        found = {ours: options[theirs] for ours, theirs in DECODING.items() if theirs in options}
-        return found | ({"stop": stop} if stop else {})
+        stop = [text for text in _list(options.get("until")) if isinstance(text, str)]
+        settings = {ours: options[theirs] for ours, theirs in DECODING.items() if theirs in options}
+        return settings | ({"stop": stop} if stop else {})
 
     def _arguments(self) -> list[list[Any]]:
         arguments = self._tree.get("arguments")
         if not isinstance(arguments, dict):
-            return [_list(one) for one in _list(arguments)]
+            return [_list(request) for request in _list(arguments)]
         names = sorted(arguments, key=lambda name: (len(name), name))  # gen_args_10 after _9
         requests = [arguments[name] for name in names]
-        return [[one[k] for k in sorted(one)] if isinstance(one, dict) else [] for one in requests]
+        return [
+            [request[k] for k in sorted(request)] if isinstance(request, dict) else []
+            for request in requests
+        ]
 
 
 def _text(value: Any) -> str:
@@ -237,10 +243,10 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _chat(asked: str) -> list[Any] | None:
+def _chat(prompt: str) -> list[Any] | None:
     """Return the messages in a prompt if it is a chat encoded as JSON, otherwise None."""
     with contextlib.suppress(ValueError, RecursionError):
-        turns = json.loads(asked) if asked.startswith('[{"') else []
+        turns = json.loads(prompt) if prompt.startswith('[{"') else []
         if turns and all(isinstance(turn, dict) and _text(turn.get("role")) for turn in turns):
             return list(turns)
     return None

@@ -24,31 +24,31 @@ from harness.store.files import output_file
 
 def figures(metrics: Metrics) -> dict[str, float]:
     """Return the known metrics of a run by name, such as ``pass_rate/stderr``."""
-    found: dict[str, float | None] = {}
-    for name, one in {**metrics.scores, PASS_RATE: metrics.overall}.items():
-        low, high = one.ci95 or (None, None)
-        found |= {name: one.mean, f"{name}/stderr": one.stderr, f"{name}/n": one.n}
-        found |= {f"{name}/ci95_low": low, f"{name}/ci95_high": high}
+    values: dict[str, float | None] = {}
+    for name, metric in {**metrics.scores, PASS_RATE: metrics.overall}.items():
+        low, high = metric.ci95 or (None, None)
+        values |= {name: metric.mean, f"{name}/stderr": metric.stderr, f"{name}/n": metric.n}
+        values |= {f"{name}/ci95_low": low, f"{name}/ci95_high": high}
     for k, rate in metrics.pass_at_k.items():
         low, high = metrics.pass_at_k_ci95.get(k) or (None, None)
-        found |= {f"pass@{k}": rate, f"pass@{k}/ci95_low": low, f"pass@{k}/ci95_high": high}
-    found |= {f"pass^{k}": rate for k, rate in metrics.pass_hat_k.items()}
-    found |= {f"any@{k}": rate for k, rate in metrics.rounds.any_of_first_k.items()}
-    found |= {f"outcomes/{outcome}": count for outcome, count in metrics.outcomes.items()}
+        values |= {f"pass@{k}": rate, f"pass@{k}/ci95_low": low, f"pass@{k}/ci95_high": high}
+    values |= {f"pass^{k}": rate for k, rate in metrics.pass_hat_k.items()}
+    values |= {f"any@{k}": rate for k, rate in metrics.rounds.any_of_first_k.items()}
+    values |= {f"outcomes/{outcome}": count for outcome, count in metrics.outcomes.items()}
     counted = ("n_instances", "n_samples", "n_attempts", "n_calls", "cost_usd")
-    found |= {name: getattr(metrics, name) for name in counted}
+    values |= {name: getattr(metrics, name) for name in counted}
     if metrics.usage is not None:
-        found |= {name: getattr(metrics.usage, name) for name in Usage.__struct_fields__}
-    return {name: float(value) for name, value in found.items() if value is not None}
+        values |= {name: getattr(metrics.usage, name) for name in Usage.__struct_fields__}
+    return {name: float(value) for name, value in values.items() if value is not None}
 
 
 def checked_fields(
-    form: str, fields: Mapping[str, str], known: Collection[str], required: Collection[str] = ()
+    form: str, fields: Mapping[str, str], allowed: Collection[str], required: Collection[str] = ()
 ) -> None:
     """Raise ConfigError if a field is not in ``known``, or a required one is missing or empty."""
     for name in fields:
-        if name not in known:
-            raise ConfigError(f"{form} has no field {name!r} to set.", nearest(name, known))
+        if name not in allowed:
+            raise ConfigError(f"{form} has no field {name!r} to set.", nearest(name, allowed))
     for name in required:
         if not fields.get(name):
             problem = f"{form} requires the field {name!r}, which a run does not record."
@@ -65,35 +65,35 @@ def write_hf_results(run: ExportedRun, path: Path, fields: Mapping[str, str]) ->
     ``task_id`` are required.
     """
     hub = import_extra("huggingface_hub", "exchange")
-    known = {field.name for field in fields_of(hub.EvalResultEntry)} - set(FROM_THE_RUN)
-    checked_fields("hf-eval-results", fields, known, ["dataset_id", "task_id"])
+    allowed = {field.name for field in fields_of(hub.EvalResultEntry)} - set(FROM_THE_RUN)
+    checked_fields("hf-eval-results", fields, allowed, ["dataset_id", "task_id"])
     metrics = run.metrics
     manifest = run.manifest
     if metrics.simulated:
         problem = f"The answers of the run {metrics.run!r} are simulated."
         raise ConfigError(problem, "A leaderboard accepts only results of real models.")
-    found = figures(metrics)
+    values = figures(metrics)
     measure = metrics.measure or PASS_RATE
-    if measure not in found:
+    if measure not in values:
         raise DataMissing(f"The run {metrics.run!r} has no value of its measure {measure!r}.")
     ended = manifest.get("ended_at") or manifest.get("started_at")
     date = datetime.fromtimestamp(ended, UTC).isoformat(timespec="seconds") if ended else None
-    given = {"date": date, "notes": _notes(metrics, measure, found), **fields}
+    entry_fields = {"date": date, "notes": _notes(metrics, measure, values), **fields}
     try:
-        entry = hub.EvalResultEntry(value=found[measure], **given)
+        entry = hub.EvalResultEntry(value=values[measure], **entry_fields)
     except ValueError as error:
         raise ConfigError(f"huggingface_hub refuses the entry: {error}") from None
     content = yaml.safe_dump(hub.eval_result_entries_to_yaml([entry]), sort_keys=False)
     with output_file(path) as new:
         new.write_text(content, encoding="utf-8")
-    return found[measure]
+    return values[measure]
 
 
-def _notes(metrics: Metrics, measure: str, found: Mapping[str, float]) -> str:
+def _notes(metrics: Metrics, measure: str, values: Mapping[str, float]) -> str:
     parts = [f"{measure} as a fraction"]
-    if f"{measure}/ci95_low" in found:
-        low = found[f"{measure}/ci95_low"]
-        high = found[f"{measure}/ci95_high"]
+    if f"{measure}/ci95_low" in values:
+        low = values[f"{measure}/ci95_low"]
+        high = values[f"{measure}/ci95_high"]
         parts.append(f"95% CI {low:.3f} to {high:.3f}")
     parts.append(f"{metrics.n_samples:,} samples")
     if not metrics.complete:
@@ -123,13 +123,15 @@ def log_mlflow(run: ExportedRun, rows: ExportedRows, experiment: str = "") -> st
     try:
         if experiment:
             mlflow.set_experiment(experiment)
-        found = mlflow.search_runs(
+        earlier_runs = mlflow.search_runs(
             filter_string=f"tags.`{EXPORT}` = '{key}'", output_format="list", max_results=1
         )
-        known = found[0].info.run_id if found else None
+        earlier_id = earlier_runs[0].info.run_id if earlier_runs else None
         with (
             tempfile.TemporaryDirectory() as folder,
-            mlflow.start_run(run_id=known, run_name=run.name, tags=tags, log_system_metrics=False),
+            mlflow.start_run(
+                run_id=earlier_id, run_name=run.name, tags=tags, log_system_metrics=False
+            ),
         ):
             mlflow.log_params(parameters)
             mlflow.log_metrics({_name(name): value for name, value in figures(run.metrics).items()})

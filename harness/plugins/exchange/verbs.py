@@ -68,7 +68,8 @@ def export(
     if form in TRACKERS:
         _log(form, exported, file, attempts)
         return
-    (first, *_), path = exported, Path(file)
+    first = exported[0]
+    path = Path(file)
     rows = ExportedRows(exported, attempts=attempts or form == "inspect")
     what = "attempts" if attempts or form == "inspect" else "samples"
     count = len(rows)
