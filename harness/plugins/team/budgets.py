@@ -69,20 +69,20 @@ class TeamBudget(Exchanger[BudgetGrant], SharedBudget):
 
     def _join(self, cursor: Cursor) -> Spent:
         self._lock(cursor)
-        own = {"budget": self._name, "run": self._run}
+        parameters = {"budget": self._name, "run": self._run}
         row = cursor.execute(
             "SELECT coalesce(sum(usd) FILTER (WHERE run = %(run)s), 0),"
             " coalesce(sum(usd) FILTER (WHERE run <> %(run)s), 0),"
             " coalesce(sum(usd - spent) FILTER (WHERE run = %(run)s), 0)"
             " FROM harness.budgets WHERE team = current_user AND budget = %(budget)s",
-            own,
+            parameters,
         ).fetchone()
         assert row is not None
         spent = Spent(*row)
         cursor.execute(
             "UPDATE harness.budgets SET usd = 0, spent = 0"
             " WHERE team = current_user AND budget = %(budget)s AND run = %(run)s",
-            own,
+            parameters,
         )
         self._save(cursor, spent.by_run, spent.by_run - spent.unsure, EXPIRES_S)
         self.granted = spent.by_run
@@ -100,12 +100,12 @@ class TeamBudget(Exchanger[BudgetGrant], SharedBudget):
         need = self.need()
         ahead = 0.0 if last else AHEAD * self._usd
         waits = need.first > need.reserved  # then no call is admitted until the answer
-        kept = need.reserved if waits else min(self.granted, need.reserved + ahead)
-        self.granted = max(kept, need.reserved)
+        reduced = need.reserved if waits else min(self.granted, need.reserved + ahead)
+        self.granted = max(reduced, need.reserved)
         return partial(self._exchange, need, self.granted, ahead, 0.0 if last else EXPIRES_S)
 
     def _exchange(
-        self, need: Need, kept: float, ahead: float, expires_s: float, cursor: Cursor
+        self, need: Need, current: float, ahead: float, expires_s: float, cursor: Cursor
     ) -> BudgetGrant:
         self._lock(cursor)
         row = cursor.execute(
@@ -117,9 +117,9 @@ class TeamBudget(Exchanger[BudgetGrant], SharedBudget):
         assert row is not None
         by_others, reserved_by_others = row
         left = self._usd - by_others
-        granted = kept
+        granted = current
         if left >= need.first - ROUNDING:
-            granted = max(kept, min(need.all + ahead, left))
+            granted = max(current, min(need.all + ahead, left))
         self._save(cursor, granted, need.spent, expires_s)
         return BudgetGrant(granted, by_others, reserved_by_others)
 

@@ -31,7 +31,8 @@ T = TypeVar("T")
 CONNECT_S = 5  # time limit for connecting; a silent peer is given up after three times this
 REFUSED_S = 1.0  # seconds after which a refused password is an error
 NOTICE_S = 2.0  # seconds without the database before the user is notified
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0  # between attempts to connect
+FIRST_PAUSE_S = 0.05  # between attempts to connect
+LONGEST_PAUSE_S = 1.0
 MIGRATION_LOCK = 0x6861726E65737331  # id of the advisory lock that migrations hold
 
 _OWN_ROWS = """
@@ -211,7 +212,8 @@ class TeamDatabase:
         return connection
 
     def _migrate(self, connection: Connection) -> None:
-        if (found := _version(connection)) < len(MIGRATIONS):
+        saved = _version(connection)
+        if saved < len(MIGRATIONS):
             try:
                 with connection.transaction():
                     connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
@@ -224,13 +226,13 @@ class TeamDatabase:
             except psycopg.errors.InsufficientPrivilege:
                 raise StoreFailed(
                     f"The team's database {self.name} lacks tables that this harness needs "
-                    f"(version {found}, here {len(MIGRATIONS)}), and its role may not create them.",
+                    f"(version {saved}, here {len(MIGRATIONS)}), and its role may not create them.",
                     "Run 'harness cache stats' once with the URL of the database's owner.",
                 ) from None
-        elif found > len(MIGRATIONS):
+        elif saved > len(MIGRATIONS):
             raise StoreFailed(
                 f"The tables of the team's database {self.name} were made by a newer harness "
-                f"(version {found}, here {len(MIGRATIONS)}).",
+                f"(version {saved}, here {len(MIGRATIONS)}).",
                 "Update the harness.",
             )
 

@@ -66,10 +66,10 @@ def join(cursor: Cursor, database: str, cipher: Cipher | None) -> None:
 def check_key(cursor: Cursor, database: str, cipher: Cipher | None) -> None:
     """Raise StoreFailed if the team's first process encrypted replies in a different way."""
     check = cipher.check if cipher else b""
-    found = cursor.execute(_KEY_CHECK).fetchone()
-    if found is None or found[1] == check:
+    row = cursor.execute(_KEY_CHECK).fetchone()
+    if row is None or row[1] == check:
         return
-    team, expected = found
+    team, expected = row
     remedy = "Set HARNESS_CACHE_KEY to the team's key."
     if not expected:
         state = "not encrypted"

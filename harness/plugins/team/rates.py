@@ -82,12 +82,13 @@ class Grant(NamedTuple):
 
 def exchange(record: SharedUse, process: str, order: Order, now: float) -> Grant:
     """Apply a process's order, and return its grant. A repeated order gets its grant again."""
-    (limits, heads, queued, margins), kept = order.demand, order.kept
+    limits, heads, queued, margins = order.demand
+    remaining = order.kept
     before = record.members.pop(process, None)
-    members = {id_: one for id_, one in record.members.items() if one.until > now}
+    members = {id_: member for id_, member in record.members.items() if member.until > now}
     if before is not None and before.number == order.number:
         record.members = members | {process: before}
-        more = {unit: held - kept.get(unit, 0.0) for unit, held in before.granted.items()}
+        more = {unit: amount - remaining.get(unit, 0.0) for unit, amount in before.granted.items()}
         return Grant(more, before.until - COUNTED_S + GRANT_S, LIMITED_S)
     windows: dict[Unit, SlidingWindow] = {}
     granting: dict[Unit, SlidingWindow] = {}  # in which the grants of others count as well
@@ -99,35 +100,35 @@ def exchange(record: SharedUse, process: str, order: Order, now: float) -> Grant
         for of_unit, change in order.changes:
             if of_unit == unit:
                 change(window)
-        window.spread(kept.get(unit, 0.0), now)
+        window.spread(remaining.get(unit, 0.0), now)
         window.used(now)  # removes what has left the window
         level, level_at, uses = window.saved()
         granting[unit] = SlidingWindow(limit)
         granting[unit].load(level, level_at, dict(uses))
-        held = sum(one.granted.get(unit, 0.0) for one in members.values())
-        granting[unit].add(held + kept.get(unit, 0.0), now + WINDOW_S)
+        by_others = sum(member.granted.get(unit, 0.0) for member in members.values())
+        granting[unit].add(by_others + remaining.get(unit, 0.0), now + WINDOW_S)
     spare = {
-        unit: hypot(margins[unit], *(one.margins.get(unit, 0.0) for one in members.values()))
+        unit: hypot(margins[unit], *(member.margins.get(unit, 0.0) for member in members.values()))
         for unit in limits
     }
-    waiting = 1 + sum(one.waits_until > now for one in members.values())
-    least = {unit: max(0.0, heads[unit] - kept.get(unit, 0.0)) for unit in limits}
-    wanted = {unit: max(0.0, queued[unit] - kept.get(unit, 0.0)) for unit in limits}
+    waiting = 1 + sum(member.waits_until > now for member in members.values())
+    needed = {unit: max(0.0, heads[unit] - remaining.get(unit, 0.0)) for unit in limits}
+    requested = {unit: max(0.0, queued[unit] - remaining.get(unit, 0.0)) for unit in limits}
     share = 1.0
     wait_s = 0.0
     more = dict.fromkeys(limits, 0.0)
-    for unit, window in granting.items() if any(wanted.values()) else ():
-        wait_s = max(wait_s, window.wait(least[unit], spare[unit], now))
+    for unit, window in granting.items() if any(requested.values()) else ():
+        wait_s = max(wait_s, window.wait(needed[unit], spare[unit], now))
         room = min(window.room(spare[unit], now) / waiting, window.limit * SHARE_S / WINDOW_S)
-        share = min(share, room / max(wanted[unit], ROUNDING))
+        share = min(share, room / max(requested[unit], ROUNDING))
     if not wait_s:
-        more = {unit: max(least[unit], share * wanted[unit]) for unit in limits}
+        more = {unit: max(needed[unit], share * requested[unit]) for unit in limits}
         wait_s = LIMITED_S if share < 1 else 0.0
     for unit, window in windows.items():
         window.spread(more[unit], now)
         record.uses[unit] = window.saved()
     waits_until = now + WAITS_S if wait_s else 0.0
-    granted = {unit: kept.get(unit, 0.0) + more[unit] for unit in limits}
+    granted = {unit: remaining.get(unit, 0.0) + more[unit] for unit in limits}
     member = Member(order.number, now + COUNTED_S, waits_until, granted, margins)
     record.members = members | {process: member}
     return Grant(more, now + GRANT_S, wait_s)
@@ -232,11 +233,13 @@ class TeamRates(Exchanger[tuple[Grant, float]], SharedRates):
                 demand.queued[unit] += AHEAD * self._sent.get(unit, 0.0)
         if self.clock() >= self._until:
             self._left = {}
-        kept = {unit: min(left, demand.queued.get(unit, 0.0)) for unit, left in self._left.items()}
-        order = Order(self._number, demand, kept, self._changes)
+        remaining = {
+            unit: min(left, demand.queued.get(unit, 0.0)) for unit, left in self._left.items()
+        }
+        order = Order(self._number, demand, remaining, self._changes)
         self._changes = []
         self._sent = {}
-        self._left = dict(kept)
+        self._left = dict(remaining)
         return partial(self._exchange, order)
 
     def _exchange(self, order: Order, cursor: Cursor) -> tuple[Grant, float]:

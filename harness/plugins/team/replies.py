@@ -198,10 +198,12 @@ class TeamReplies:
                 return
             self._claimed.remove(key)
             self._released.add(key)
-            for one in self._questions:
-                if one.claim and one.key == key:
-                    one.answer.cancel()
-            self._questions = [one for one in self._questions if not one.answer.cancelled()]
+            for question in self._questions:
+                if question.claim and question.key == key:
+                    question.answer.cancel()
+            self._questions = [
+                question for question in self._questions if not question.answer.cancelled()
+            ]
             self._changed.notify_all()
 
     async def hold(self, keys: list[bytes], holder: UUID) -> bool:
@@ -210,18 +212,18 @@ class TeamReplies:
         Return whether the batch now has all of them.
         """
         values = {**self._own, "keys": keys, "holder": holder, "held": HELD}
-        held = 0
+        claims_held = 0
 
         def work(cursor: Cursor) -> None:
-            nonlocal held
+            nonlocal claims_held
             cursor.execute(_HOLD, values)
             row = cursor.execute(_HELD_BY, values).fetchone()
-            held = int(row[0]) if row else 0
+            claims_held = int(row[0]) if row else 0
 
         await self._transact(work)
         with self._changed:
             self._claimed.difference_update(keys)
-        return held == len(set(keys))
+        return claims_held == len(set(keys))
 
     async def free(self, keys: list[bytes], holder: UUID) -> None:
         """Release a batch's claims on calls."""
@@ -344,37 +346,45 @@ class TeamReplies:
 
     def _answer(self, questions: list[_Question]) -> None:
         def work(cursor: Cursor) -> tuple[set[bytes], list[ReplyRow]]:
-            keys = list({one.key for one in questions if one.claim})
+            keys = list({question.key for question in questions if question.claim})
             claimed = cursor.execute(_CLAIM, {**self._own, "keys": keys}, binary=True).fetchall()
             # After the claims: whoever had claimed one of them may have saved its reply.
-            names = [one.key for one in questions]
-            found: list[Any] = cursor.execute(_FIND, [names], binary=True).fetchall()
-            return set(chain.from_iterable(claimed)), found
+            names = [question.key for question in questions]
+            rows: list[Any] = cursor.execute(_FIND, [names], binary=True).fetchall()
+            return set(chain.from_iterable(claimed)), rows
 
         claimed, rows = self._database.transact(work, 0)
         replies = {row[0]: self._cipher.decrypt(row) if self._cipher else row for row in rows}
         with self._changed:
             self._claimed.difference_update(
-                one.key for one in questions if one.claim and one.key not in claimed
+                question.key
+                for question in questions
+                if question.claim and question.key not in claimed
             )
-        for one in questions:
-            if one.answer.set_running_or_notify_cancel():
-                one.answer.set_result(ClaimAnswer(one.key in claimed, replies.get(one.key)))
+        for question in questions:
+            if question.answer.set_running_or_notify_cancel():
+                question.answer.set_result(
+                    ClaimAnswer(question.key in claimed, replies.get(question.key))
+                )
 
     def _failed(self, error: Exception, questions: list[_Question], released: set[bytes]) -> None:
         """Fail the calls that have waited too long (or all, if the error is lasting), and pause."""
         now = time.monotonic()
         lasting = not isinstance(error, TeamUnreachable) or bool(self._ends_at)
-        late = [one for one in questions if lasting or now >= one.since + self._patience_s]
+        late = [
+            question
+            for question in questions
+            if lasting or now >= question.since + self._patience_s
+        ]
         with self._changed:
-            self._questions[:0] = [one for one in questions if one not in late]
+            self._questions[:0] = [question for question in questions if question not in late]
             self._released |= released
             began = self._down_since
             self._down_since = self._down_since or now
             self._changed.notify_all()
-        for one in late:
-            if one.answer.set_running_or_notify_cancel():
-                one.answer.set_exception(error)
+        for question in late:
+            if question.answer.set_running_or_notify_cancel():
+                question.answer.set_exception(error)
         if began and now >= began + NOTICE_S and not (lasting or self._noticed):
             self._noticed = True
             self._notice(f"The team's database {self.name} does not answer; waiting.")

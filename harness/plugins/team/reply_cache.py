@@ -52,7 +52,7 @@ class TeamReplyCache(ReplyCache):
         *,
         patience_s: float = PATIENCE_S,
         lease_s: float = LEASE_S,
-        notice: Callable[[str], None] = lambda said: None,
+        notice: Callable[[str], None] = lambda message: None,
         restore: Restore = tuple,
     ) -> None:
         cipher = None if key is None else Cipher(key)
@@ -90,11 +90,11 @@ class TeamReplyCache(ReplyCache):
 
     def _read_unsent(self) -> dict[bytes, Unsent]:
         decode = msgspec.msgpack.Decoder(PaymentRow).decode
-        found = {}
+        unsent = {}
         for name, payment, *reply in self.read(_UNSENT):
             row: ReplyRow | None = tuple(reply) if reply[0] is not None else None
-            found[name] = Unsent(row, None if payment is None else decode(payment))
-        return found
+            unsent[name] = Unsent(row, None if payment is None else decode(payment))
+        return unsent
 
     async def fetch(self, key: str) -> Reply | None:
         """Return the team's reply for a key (None if there is none), and save it here too."""
@@ -169,7 +169,7 @@ def _machine(folder: Path) -> UUID:
     """Return an id shared by the processes that see each other's file locks in a folder."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
-        found = folder.stat()
+        status = folder.stat()
     except OSError:
         return uuid4()
-    return uuid5(_MACHINES, f"{socket.gethostname()} {boot} {found.st_dev} {found.st_ino}")
+    return uuid5(_MACHINES, f"{socket.gethostname()} {boot} {status.st_dev} {status.st_ino}")
