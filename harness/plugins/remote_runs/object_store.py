@@ -63,8 +63,8 @@ class _Copy(msgspec.Struct):
 
     def is_of(self, path: Path) -> bool:
         """Return whether a file is still the same as its copy."""
-        found = path.stat() if path.exists() else None
-        return found is not None and (found.st_size, found.st_mtime_ns) == (
+        status = path.stat() if path.exists() else None
+        return status is not None and (status.st_size, status.st_mtime_ns) == (
             self.size,
             self.mtime_ns,
         )
@@ -100,14 +100,14 @@ class RemoteRuns(RunCopies):
     def names(self) -> list[str]:
         """Return the names of all runs at the URL, sorted."""
         with self._asking("list the runs at"):
-            found = self._obstore.list_with_delimiter(self._store)["common_prefixes"]
-        return sorted(prefix.strip("/") for prefix in found)
+            prefixes = self._obstore.list_with_delimiter(self._store)["common_prefixes"]
+        return sorted(prefix.strip("/") for prefix in prefixes)
 
     def set_aside(self, name: str) -> None:
-        kept = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+        new_name = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
         for file in self._tags(name):
             with self._asking(f"rename {name}/{file} at"):
-                self._obstore.rename(self._store, f"{name}/{file}", f"{kept}/{file}")
+                self._obstore.rename(self._store, f"{name}/{file}", f"{new_name}/{file}")
 
     def pull(self, folder: RunFolder) -> str:
         remote = self._tags(folder.name)
@@ -135,9 +135,9 @@ class RemoteRuns(RunCopies):
         if not sides.conflict and (sides.is_ahead or MANIFEST not in copy):
             restored = restorable(folder.path, copy, missing)
         if sides.conflict:
-            kept = f"{folder.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-            folder.rename(kept)
-            aside = f" The folder on this machine {sides.conflict}: it is kept as {kept}."
+            new_name = f"{folder.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+            folder.rename(new_name)
+            aside = f" The folder on this machine {sides.conflict}: it is kept as {new_name}."
             rest = {name: tag for name, tag in remote.items() if name not in copy}
             copy |= self._downloaded(folder.name, rest, downloads)
             copies = {}
@@ -183,8 +183,8 @@ class RemoteRuns(RunCopies):
         if doubled:
             names = first_few(sorted(doubled), 3)
             messages.append(f"lines that were twice at {self.url} count once: {names}.")
-        if again := restored.difference(changed):
-            names = first_few(sorted(again), 3)
+        if downloaded_again := restored.difference(changed):
+            names = first_few(sorted(downloaded_again), 3)
             messages.append(f"missing on this machine, and downloaded again: {names}.")
         return "\n".join(f"{folder.name}: {message}" for message in messages)
 
@@ -255,7 +255,7 @@ class RemoteRuns(RunCopies):
         self._check(folder, remote, copies)
         lost = [name for name in changed if name in uploaded and name not in remote]
         # The manifest says how much is done: it is uploaded after the attempts.
-        for file in sorted(changed, key=lambda one: one == folder.manifest.name):
+        for file in sorted(changed, key=lambda name: name == folder.manifest.name):
             path = folder.path / file
             with self._asking(f"upload {folder.name}/{file} to"):
                 copy = _copy(path, None)
@@ -272,10 +272,10 @@ class RemoteRuns(RunCopies):
         paths = sorted(folder.path.rglob("*"))
         # A link may lead to any file of the user.
         files = [path for path in paths if path.is_file() and not path.is_symlink()]
-        named = {path.relative_to(folder.path): path for path in files}
+        by_name = {path.relative_to(folder.path): path for path in files}
         return [
             file.as_posix()
-            for file, path in named.items()
+            for file, path in by_name.items()
             if not any(part.startswith(".") or part in LOCAL for part in file.parts)
             if (copy := copies.get(file.as_posix())) is None or not copy.is_of(path)
         ]
@@ -283,8 +283,8 @@ class RemoteRuns(RunCopies):
     def _tags(self, name: str) -> dict[str, str | None]:
         with self._asking(f"list {name} at"):
             pages = self._obstore.list(self._store, f"{name}/")
-            found = [one for page in pages for one in page]
-        return {one["path"].removeprefix(f"{name}/"): one["e_tag"] for one in found}
+            objects = [entry for page in pages for entry in page]
+        return {entry["path"].removeprefix(f"{name}/"): entry["e_tag"] for entry in objects}
 
     @contextlib.contextmanager
     def _asking(self, what: str) -> Any:
@@ -374,8 +374,8 @@ def _write_copies(folder: RunFolder, copies: dict[str, _Copy]) -> None:
 
 
 def _copy(path: Path, tag: str | None) -> _Copy:
-    found = path.stat()
-    return _Copy(tag, found.st_size, found.st_mtime_ns)
+    status = path.stat()
+    return _Copy(tag, status.st_size, status.st_mtime_ns)
 
 
 def _said(error: Exception) -> str:

@@ -75,15 +75,17 @@ def compare_sides(folder: Path, copy: Mapping[str, Path], changed_here: Collecti
                 shorter.append(name)
         elif name in changed_here and name not in WRITTEN_AGAIN and not is_same(here, path):
             differing.append(name)
-    own = _manifest(folder / MANIFEST)
-    other = _manifest(copy.get(MANIFEST))
-    if own.id and other.id and own.id != other.id:
+    manifest = _manifest(folder / MANIFEST)
+    copied_manifest = _manifest(copy.get(MANIFEST))
+    if manifest.id and copied_manifest.id and manifest.id != copied_manifest.id:
         attempts = folder / ATTEMPTS
         has_attempts = attempts.exists() and attempts.stat().st_size > 0
         return Sides(False, "is of another run" if has_attempts else "")
     if longer and shorter:
         differing += longer
-    more_sessions = not shorter and MANIFEST in copy and len(own.sessions) > len(other.sessions)
+    more_sessions = (
+        not shorter and MANIFEST in copy and len(manifest.sessions) > len(copied_manifest.sessions)
+    )
     is_ahead = bool(longer) or more_sessions
     # The folder's settings are not replaced if it is ahead.
     differing += [name for name in damaged if not (is_ahead and name in STATED)]
@@ -180,14 +182,14 @@ def kept_states(
     return {name: states[name] for name in names if name in states and "/" in name}
 
 
-def is_same(one: Path, other: Path) -> bool:
+def is_same(first: Path, second: Path) -> bool:
     """Return whether two files have the same content."""
-    return one.stat().st_size == other.stat().st_size and _begin_alike(one, other)
+    return first.stat().st_size == second.stat().st_size and _begin_alike(first, second)
 
 
-def _begin_alike(one: Path, other: Path) -> bool:
+def _begin_alike(first_path: Path, second_path: Path) -> bool:
     """Return whether one of two files begins with the content of the other."""
-    for first, second in zip(_parts(one), _parts(other), strict=False):
+    for first, second in zip(_parts(first_path), _parts(second_path), strict=False):
         length = min(len(first), len(second))
         if first[:length] != second[:length]:
             return False
