@@ -55,24 +55,23 @@ def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
     Raises:
         DataMissing: If shards are missing, or their counts differ.
     """
-    found: dict[str, dict[Shard, RunFolder]] = {}
+    variants: dict[str, dict[Shard, RunFolder]] = {}
     for folder in all_runs(root):
         if not re.match(rf"{re.escape(base)}-\d+of\d+(\.|$)", folder.name):
             continue
         part = folder.read_config().part
         variant = folder.read_manifest().get("variant") or ""
         if part and folder.name == run_name(shard_base(base, part), variant):
-            found.setdefault(variant, {})[part] = folder
-    if not found:
+            variants.setdefault(variant, {})[part] = folder
+    if not variants:
         problem = f"There are no shards of {base!r} in {root}."
         remedy = f"Start each with --shard NUMBER/COUNT: its run is named {base}-NUMBERofCOUNT."
         raise DataMissing(problem, remedy)
-    for variant, shards in found.items():
+    for variant, shards in variants.items():
         counts = {part.of for part in shards}
-        of = max(counts)
-        missing = [
-            shard_base(base, one) for n in range(of) if (one := Shard(n + 1, of)) not in shards
-        ]
+        count = max(counts)
+        expected = [Shard(number, count) for number in range(1, count + 1)]
+        missing = [shard_base(base, shard) for shard in expected if shard not in shards]
         if len(counts) > 1 or missing:
             problem = (
                 f"These shards of {run_name(base, variant)!r} are missing: {', '.join(missing)}."
@@ -80,7 +79,7 @@ def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
             if len(counts) > 1:
                 problem = f"{base!r} has shards of several counts: {sorted(counts)}."
             raise DataMissing(problem, f"Run them, or copy their folders to {root}.")
-    return found
+    return variants
 
 
 def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
@@ -90,19 +89,19 @@ def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
         RunConflict: If the name is taken, or the shards are unfinished or not of one run.
     """
     target = RunFolder(settings.runs_dir, name)
-    folders = [shards[one] for one in sorted(shards)]
+    folders = [shards[shard] for shard in sorted(shards)]
     if target.exists():
         raise RunConflict(
             f"There is already a run {name!r}.", f"To rename it: harness mv {name} NEW"
         )
     # No run's name begins with a dot, so this folder is never mistaken for a run.
-    beside = settings.runs_dir / f".merge-{name}"
-    new = RunFolder(beside, name)
-    with contextlib.ExitStack() as held:
+    temporary = settings.runs_dir / f".merge-{name}"
+    new = RunFolder(temporary, name)
+    with contextlib.ExitStack() as holds:
         for folder in folders:
-            held.enter_context(folder.hold())
+            holds.enter_context(folder.hold())
         _check(folders)
-        shutil.rmtree(beside, ignore_errors=True)  # of a merge that was killed
+        shutil.rmtree(temporary, ignore_errors=True)  # of a merge that was killed
         try:
             _write(new, folders)
             _aggregate(new, settings)
@@ -117,7 +116,7 @@ def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
             problem = f"Cannot write {target.path}: {error.strerror}."
             raise StoreFailed(problem, RUN_REMEDY) from None
         finally:
-            shutil.rmtree(beside, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
     return target
 
 
@@ -148,8 +147,9 @@ def _check(folders: Sequence[RunFolder]) -> None:
             problem = f"The run {folder.name!r} is unfinished."
             raise RunConflict(problem, "Repeat its command, then merge again.")
         _refuse_overlap(verdicts, folder, attempts)
-        other = folder.read_config().model_copy(update={"shard": config.shard})
-        keys = {*conflicts(config, other), *conflicts(other, config)}  # both: some keys may grow
+        shard_config = folder.read_config().model_copy(update={"shard": config.shard})
+        # In both directions: some keys may grow.
+        keys = {*conflicts(config, shard_config), *conflicts(shard_config, config)}
         if folder.read_manifest().get("fingerprint") != fingerprint:
             keys.add("the task's data or checks")
         if read_register(folder.path) != register:
@@ -199,13 +199,13 @@ def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
     if (register := read_register(first.path)).judges:
         write_register(new.path, register)
     new.write_prices(
-        {key: one for folder in folders for key, one in read_prices(folder.path).items()}
+        {key: prices for folder in folders for key, prices in read_prices(folder.path).items()}
     )
     if paid := fsum(folder.read_spending().usd for folder in folders):
         new.write_spending(uuid4().hex, paid)
     new.write_config(first.read_config().model_copy(update={"shard": None}))
     unknown = sum(manifest.get("unanswerable") or 0 for manifest in manifests)
-    sessions = [one for manifest in manifests for one in manifest.get("sessions", [])]
+    sessions = [session for manifest in manifests for session in manifest.get("sessions", [])]
     write_json(
         new.manifest,
         {key: value for key, value in manifests[0].items() if key != KEY}
@@ -218,7 +218,7 @@ def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
             **({"unanswerable": unknown} if unknown else {}),
             "samples": sum(manifest["samples"] for manifest in manifests),
             "owed": sum(manifest["owed"] for manifest in manifests),
-            "sessions": sorted(sessions, key=lambda one: one.get("started_at") or 0.0),
+            "sessions": sorted(sessions, key=lambda session: session.get("started_at") or 0.0),
             "started_at": min(manifest.get("started_at") or 0.0 for manifest in manifests),
             "ended_at": max(manifest.get("ended_at") or 0.0 for manifest in manifests),
         },
@@ -236,8 +236,8 @@ def merge_all(base: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
     """
     settings = Settings()
     base = run_path(settings.runs_dir, base).name
-    found = find_shards(settings.runs_dir, base)
-    for variant, shards in found.items():
+    variants = find_shards(settings.runs_dir, base)
+    for variant, shards in variants.items():
         name = run_name(base, variant)
         merged = merge(shards, name, settings)
         if metrics := run_metrics(merged):
