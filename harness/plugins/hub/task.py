@@ -121,13 +121,13 @@ class HubDataset:
             ]
             return loaded.remove_columns(media)
 
-    def _check(self, key: str, given: str | None, names: list[str], default: str = "") -> None:
+    def _check(self, key: str, value: str | None, names: list[str], default: str = "") -> None:
         listed = ", ".join(map(str, names[:20]))
-        if given is None and (len(names) == 1 or default in names):
+        if value is None and (len(names) == 1 or default in names):
             return
-        if given is None or given.partition("[")[0] not in names:
-            problem = f"The data set {self.name} has no {key} {given!r}."
-            if given is None:
+        if value is None or value.partition("[")[0] not in names:
+            problem = f"The data set {self.name} has no {key} {value!r}."
+            if value is None:
                 problem = f"The data set {self.name} has several {key}s."
             raise ConfigError(problem, f"Set task.{key} to one of: {listed}.")
 
@@ -154,7 +154,9 @@ class HubDataset:
         """Yield (location, row) for each row, with JSON values, labels by name, and ``columns``."""
         loaded = self._loaded
         features = loaded.features or {}
-        names = {key: one.names for key, one in features.items() if hasattr(one, "names")}
+        names = {
+            key: feature.names for key, feature in features.items() if hasattr(feature, "names")
+        }
         number = 0
         with self._clear_errors():
             for number, values in enumerate(loaded, start=1):
