@@ -110,13 +110,13 @@ class OpenTelemetry(Observer):
         """Return an attempt's prompt and answer as attributes, or {} if texts must not be sent."""
         if not self._content:
             return {}
-        asked = [_message(one) for one in attempt.request.get("messages", ())]
-        found = {"gen_ai.input.messages": json.dumps(asked)} if asked else {}
+        prompt = [_message(message) for message in attempt.request.get("messages", ())]
+        attributes = {"gen_ai.input.messages": json.dumps(prompt)} if prompt else {}
         if attempt.text is not None:
             answer = {"role": "assistant", "content": attempt.text}
-            said = _message(answer) | {"finish_reason": attempt.finish_reason or ""}
-            found["gen_ai.output.messages"] = json.dumps([said])
-        return found
+            output = _message(answer) | {"finish_reason": attempt.finish_reason or ""}
+            attributes["gen_ai.output.messages"] = json.dumps([output])
+        return attributes
 
 
 def _message(message: Any) -> dict[str, Any]:
