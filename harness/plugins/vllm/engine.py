@@ -170,15 +170,15 @@ class VLLMEngineBackend(Backend):
         on_status(LOADING)
         failed = self._thread
         renew = self._servers.renew
-        found = await asyncio.to_thread(renew, self._lease, failed, self._launch)
+        thread = await asyncio.to_thread(renew, self._lease, failed, self._launch)
         try:
-            await found.loaded()
+            await thread.loaded()
         except HarnessError as error:
             raise FatalCallError(error.message, error.remedy) from None
         except Exception as error:  # whatever vLLM raises for a model that cannot be loaded
             message = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             raise self._failed(f"did not start ({message})") from None
-        self._thread = found
+        self._thread = thread
 
     def _launch(self) -> EngineThread:
         if self._loads > self._restarts:

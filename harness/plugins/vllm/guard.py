@@ -31,13 +31,13 @@ def kill(pids: Iterable[int]) -> None:
 
 def _children() -> dict[int, list[int]]:
     """Map the ids of processes to those of their children, from ``/proc``."""
-    found: dict[int, list[int]] = {}
+    children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             # Fields after the program's name, which may contain anything, even brackets.
             parent = stat.read_text(errors="replace").rpartition(")")[2].split()[1]
-            found.setdefault(int(parent), []).append(int(stat.parent.name))
-    return found
+            children.setdefault(int(parent), []).append(int(stat.parent.name))
+    return children
 
 
 if __name__ == "__main__":

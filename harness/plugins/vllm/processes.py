@@ -121,8 +121,8 @@ def errors_in(log: str) -> str:
     'error: unrecognized arguments: --x'
     """
     matches = map(ERROR.search, log.splitlines())
-    found = dict.fromkeys(match["said"][:500] for match in matches if match)
-    return "\n".join(list(found)[-10:]) or log
+    errors = dict.fromkeys(match["said"][:500] for match in matches if match)
+    return "\n".join(list(errors)[-10:]) or log
 
 
 def free_port() -> int:

@@ -59,7 +59,8 @@ if TYPE_CHECKING:
 COMMAND = "HARNESS_VLLM_COMMAND"  # starts a server; if empty, the installed vLLM is used
 START_S = 1800.0
 RESTARTS = 3
-STEP_S, LONGEST_STEP_S = 0.2, 2.0  # between checks whether a server has started: at first, at most
+STEP_S = 0.2  # at first, between checks whether a server has started
+LONGEST_STEP_S = 2.0  # the upper bound
 PATIENCE_S = 10.0  # time limit of a health check: an engine in a long step answers late
 ENTRY_POINT = ("-m", "vllm.entrypoints.openai.api_server")
 INSTALL = (
@@ -143,8 +144,8 @@ class VLLMServerBackend(Backend):
         self._lease: Lease | None = None
         if base_url is not None:
             times = {"start_s": start_s != START_S, "restarts": restarts != RESTARTS}
-            given = {"path": path, "lora": lora, "engine": engine, "gpus": gpus, **times}
-            _refuse(given, "model.base_url names a server that is already running")
+            options = {"path": path, "lora": lora, "engine": engine, "gpus": gpus, **times}
+            _refuse(options, "model.base_url names a server that is already running")
             self._clients.append(self._connect(base_url))
             self.endpoint = self._clients[0].endpoint
             return
@@ -362,9 +363,9 @@ def command_words() -> list[str]:
         raise ConfigError(problem, "Quote it as in a shell.") from None
 
 
-def _refuse(given: Mapping[str, Any], why: str) -> None:
+def _refuse(options: Mapping[str, Any], why: str) -> None:
     """Raise ConfigError if an option is set; ``why`` says why it has no effect."""
-    for name, value in given.items():
+    for name, value in options.items():
         if value:
             raise ConfigError(f"model.{name} has no effect: {why}.", "Remove one of the two.")
 
