@@ -101,9 +101,9 @@ class ChatTemplate:
         self, turns: Sequence[Mapping[str, str]], add_generation_prompt: bool = True
     ) -> str:
         """Return the text of a chat. Without a generation prompt, it ends with the last turn."""
-        given = {"messages": turns, "add_generation_prompt": add_generation_prompt}
+        context = {"messages": turns, "add_generation_prompt": add_generation_prompt}
         try:
-            text = self._template.render(given, bos_token="", eos_token="")
+            text = self._template.render(context, bos_token="", eos_token="")
         except TemplateError as error:
             raise ConfigError(f"The chat template {self._path} fails ({error}).") from None
         if add_generation_prompt:
@@ -126,7 +126,9 @@ class LmTasks:
 
     def group_of(self, task: str) -> str | None:
         """Return the name of a group that a task directly belongs to, if there is one."""
-        return next((name for name, one in self.groups.items() if task in one.child_names), None)
+        return next(
+            (name for name, group in self.groups.items() if task in group.child_names), None
+        )
 
 
 def load(
@@ -163,15 +165,15 @@ def _loaded(
     names: Sequence[str], include_path: Path | None, metadata: Mapping[str, Any]
 ) -> LmTasks:
     manager_of = importlib.import_module("lm_eval.tasks").TaskManager
-    given = {"include_path": include_path and str(include_path), "metadata": dict(metadata)}
+    options = {"include_path": include_path and str(include_path), "metadata": dict(metadata)}
     # Reading lm-eval's 14,000 tasks takes 8 s, which your own tasks rarely need.
-    own = manager_of(include_defaults=False, **given)
+    manager = manager_of(include_defaults=False, **options)
     try:
-        return _found(own, names)
+        return _found(manager, names)
     except ExtraMissing:
         raise
     except ConfigError:
-        return _found(manager_of(**given), names)
+        return _found(manager_of(**options), names)
 
 
 def _found(manager: Any, names: Sequence[str]) -> LmTasks:
@@ -180,14 +182,14 @@ def _found(manager: Any, names: Sequence[str]) -> LmTasks:
         matching = [name] if Path(name).suffix in (".yaml", ".yml") else []
         matching = matching or sorted(fnmatch.filter(manager.all_tasks, name))
         if not matching:
-            known = [one for one in manager.all_tasks if one[:2] == name[:2]]
-            remedy = f"{nearest(name, known)} For a task of your own, set task.include_path."
+            similar = [task for task in manager.all_tasks if task[:2] == name[:2]]
+            remedy = f"{nearest(name, similar)} For a task of your own, set task.include_path."
             raise ConfigError(f"lm-eval has no task named {name!r}.", remedy.strip())
-        chosen += [one for one in matching if one not in chosen]
+        chosen += [task for task in matching if task not in chosen]
     listed = ", ".join(chosen)
     try:
         with calling(f"Loading {listed} with lm-eval"), _importing(listed):
-            found = manager.load(chosen)
+            loaded = manager.load(chosen)
     except ConfigError as error:
         if not isinstance(cause := error.__cause__, OSError):
             raise
@@ -198,7 +200,7 @@ def _found(manager: Any, names: Sequence[str]) -> LmTasks:
             if local
             else "They are downloaded from the Hugging Face Hub at first use.",
         ) from None
-    return LmTasks(found["tasks"], found.get("groups", {}))
+    return LmTasks(loaded["tasks"], loaded.get("groups", {}))
 
 
 @contextlib.contextmanager
@@ -218,10 +220,10 @@ def _configure(name: str, task: Any, prompts: LmPrompts) -> None:
     for refused, why in (("UNSAFE_CODE", NO_CODE), ("MULTIMODAL", NO_PICTURES)):
         if getattr(task, refused, False):
             raise ConfigError(f"lm-eval's task {name!r} is not supported. {why}")
-    own = task.get_config("num_fewshot")
-    if prompts.num_fewshot is not None and own != 0:  # lm-eval keeps a 0 that the task sets
+    task_shots = task.get_config("num_fewshot")
+    if prompts.num_fewshot is not None and task_shots != 0:  # lm-eval keeps a 0 that the task sets
         task.set_config(key="num_fewshot", value=prompts.num_fewshot)
-    elif own is None:
+    elif task_shots is None:
         task.set_config(key="num_fewshot", value=0)
     task.set_fewshot_seed(seed=prompts.fewshot_seed)
 
@@ -242,9 +244,11 @@ def _documents(name: str, task: Any, prompts: LmPrompts) -> Iterator[LmDocument]
         problem = f"lm-eval's task {name!r} has {rows:,} rows for few-shot examples"
         remedy = "Set task.num_fewshot to a smaller number."
         raise ConfigError(f"{problem}, too few for num_fewshot: {shots:,}.", remedy) from None
-    for number, requests in groupby(task.instances, key=lambda one: one.doc_id):
-        document = LmDocument(name, number, tuple(sorted(requests, key=lambda one: one.idx)))
-        kinds = {one.request_type for one in document.requests}
+    for number, requests in groupby(task.instances, key=lambda request: request.doc_id):
+        document = LmDocument(
+            name, number, tuple(sorted(requests, key=lambda request: request.idx))
+        )
+        kinds = {request.request_type for request in document.requests}
         if len(kinds) > 1 or (document.generates and len(document.requests) > 1):
             why = "it makes several kinds of request."
             raise ConfigError(f"lm-eval's task {name!r} is not supported: {why}")

@@ -78,9 +78,9 @@ class LmEvalTask(Task[LmDocument]):
         *,
         data: DataFolder,
     ) -> None:
-        self._names = [data.own(one) for one in ([task] if isinstance(task, str) else task)]
-        own = Path(data.own(include_path)) if include_path else None
-        self._include = EXAMPLE if include_path == "builtin" else own
+        self._names = [data.own(name) for name in ([task] if isinstance(task, str) else task)]
+        folder = Path(data.own(include_path)) if include_path else None
+        self._include = EXAMPLE if include_path == "builtin" else folder
         chat = apply_chat_template
         chat = data.own(chat) if isinstance(chat, str) else chat
         self._prompts = LmPrompts(
@@ -123,12 +123,15 @@ class LmEvalTask(Task[LmDocument]):
         for name, task in self._loaded.tasks.items():
             add("checks", name, described(task))
         for instance in self.instances():
-            asked = instance.data.requests[0]
-            add("documents", instance.id, asked.doc)
-            add("prompt", [[one.role, one.content] for one in self.messages(instance, ())])
-            add("decoding", asked.args[1:] if instance.data.generates else None)
-        found = {f"{name}_sha256": one.hexdigest() for name, one in hashes.items()}
-        return {"lm_eval": version("lm_eval"), **found}
+            request = instance.data.requests[0]
+            add("documents", instance.id, request.doc)
+            add(
+                "prompt",
+                [[message.role, message.content] for message in self.messages(instance, ())],
+            )
+            add("decoding", request.args[1:] if instance.data.generates else None)
+        digests = {f"{name}_sha256": hashed.hexdigest() for name, hashed in hashes.items()}
+        return {"lm_eval": version("lm_eval"), **digests}
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return lm-eval's prompt or, if answers are given, the answers with their contexts.
@@ -141,22 +144,22 @@ class LmEvalTask(Task[LmDocument]):
             if self._prompts.apply_chat_template is True:
                 return msgspec.json.decode(prompt, type=tuple[Message, ...])
             return (Message("user", prompt),)
-        found: list[Message] = []
+        turns: list[Message] = []
         context: str | None = None
         for request in document.requests:
-            own, continuation = ("", *request.args)[-2:]
-            if own != context:
-                found.append(Message("user", own or self._prefix))
-            context = own
-            found.append(Message("assistant", continuation))
-        return tuple(found)
+            request_context, continuation = ("", *request.args)[-2:]
+            if request_context != context:
+                turns.append(Message("user", request_context or self._prefix))
+            context = request_context
+            turns.append(Message("assistant", continuation))
+        return tuple(turns)
 
     @cached_property  # read for each request
     @override
     def needed_features(self) -> frozenset[str]:
         """The feature ``loglikelihoods``, if answers are given."""
-        given = any(not document.generates for document in self._loaded.documents)
-        return frozenset({LOGLIKELIHOODS} if given else ())
+        scores_given = any(not document.generates for document in self._loaded.documents)
+        return frozenset({LOGLIKELIHOODS} if scores_given else ())
 
     @cached_property
     @override
@@ -203,8 +206,8 @@ class LmEvalTask(Task[LmDocument]):
     @override
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
         """Return lm-eval's metrics of an empty answer, or none if answers are given."""
-        found = self.score(instance, "") if instance.data.generates else {}
-        return {name: structs.replace(one, reason="") for name, one in found.items()}
+        scores = self.score(instance, "") if instance.data.generates else {}
+        return {name: structs.replace(score, reason="") for name, score in scores.items()}
 
     @override
     def check_shots(self) -> None:
@@ -225,8 +228,8 @@ class LmEvalTask(Task[LmDocument]):
         """
         if not instance.data.generates:
             return None
-        found = scoring.filtered(self._loaded.tasks[instance.data.task], instance.data, text)
-        return None if found == text else found
+        filtered = scoring.filtered(self._loaded.tasks[instance.data.task], instance.data, text)
+        return None if filtered == text else filtered
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Return a message that the answer is wrong."""
@@ -235,7 +238,7 @@ class LmEvalTask(Task[LmDocument]):
     def reference(self, instance: One) -> str | None:
         """Return the document's target if it is text that passes, else None."""
         target = self.expected_answer(instance)
-        passes = target and any(one.passed for one in self.score(instance, target).values())
+        passes = target and any(score.passed for score in self.score(instance, target).values())
         return target if passes else None
 
     @override
