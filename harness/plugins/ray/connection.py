@@ -113,22 +113,24 @@ def survey(address: str | None) -> list[Machine]:
     ray = connect(address)
     affinity = import_extra("ray.util.scheduling_strategies", "ray").NodeAffinitySchedulingStrategy
     nodes = [node for node in ray.nodes() if node["Alive"]]
-    asked = [
+    references = [
         ray.remote(versions)
         .options(num_cpus=0, scheduling_strategy=affinity(node["NodeID"], soft=False))
         .remote()
         for node in nodes
     ]
-    answered = ray.wait(asked, num_returns=len(asked), timeout=SURVEY_S)[0] if asked else []
+    answered = (
+        ray.wait(references, num_returns=len(references), timeout=SURVEY_S)[0] if references else []
+    )
     machines = []
-    for node, reference in zip(nodes, asked, strict=True):
-        found = None
+    for node, reference in zip(nodes, references, strict=True):
+        reported = None
         if reference in answered:
             try:
-                found = ray.get(reference)
+                reported = ray.get(reference)
             except ray.exceptions.RayError:  # the harness is not installed there
-                found = {}
-        machines.append(Machine(node["NodeManagerHostname"], node["Resources"], found))
+                reported = {}
+        machines.append(Machine(node["NodeManagerHostname"], node["Resources"], reported))
     return machines
 
 

@@ -97,34 +97,40 @@ class Copies:
         with self._lock, contextlib.suppress(Exception):  # the cluster may be gone
             self._over = True
             started = self.ray.wait(
-                [one.opened for one in self._copies], num_returns=len(self._copies), timeout=0
+                [copy.opened for copy in self._copies], num_returns=len(self._copies), timeout=0
             )[0]
-            closing = [one.actor.aclose.remote() for one in self._copies if one.opened in started]
+            closing = [
+                copy.actor.aclose.remote() for copy in self._copies if copy.opened in started
+            ]
             if closing:
                 self.ray.wait(closing, num_returns=len(closing), timeout=END_S)
             for copy in self._copies:
                 self.kill(copy)
 
     def _start(self, slot: int) -> Copy:
-        asked = self._placement
+        placement = self._placement
         group = None
         options: dict[str, Any] = {
-            "num_cpus": asked.cpus,
-            "num_gpus": asked.gpus,
-            "resources": dict(asked.resources),
+            "num_cpus": placement.cpus,
+            "num_gpus": placement.gpus,
+            "resources": dict(placement.resources),
             "max_restarts": 0,
             "max_concurrency": OPEN_CALLS,
             "scheduling_strategy": "SPREAD",
         }
-        if asked.memory_gb is not None:
-            options["memory"] = int(asked.memory_gb * 1e9)
-        if asked.bundles > 1:
+        if placement.memory_gb is not None:
+            options["memory"] = int(placement.memory_gb * 1e9)
+        if placement.bundles > 1:
             # The engine's own workers take the bundles' GPUs; the copy itself needs none.
-            bundle: dict[str, float] = {"CPU": asked.cpus, "GPU": asked.gpus, **asked.resources}
+            bundle: dict[str, float] = {
+                "CPU": placement.cpus,
+                "GPU": placement.gpus,
+                **placement.resources,
+            }
             bundle = {name: amount for name, amount in bundle.items() if amount}
             groups = import_extra("ray.util.placement_group", "ray")
             strategies = import_extra("ray.util.scheduling_strategies", "ray")
-            group = groups.placement_group([bundle] * asked.bundles, strategy="PACK")
+            group = groups.placement_group([bundle] * placement.bundles, strategy="PACK")
             options["scheduling_strategy"] = strategies.PlacementGroupSchedulingStrategy(
                 group, placement_group_bundle_index=0, placement_group_capture_child_tasks=True
             )
@@ -246,17 +252,19 @@ class CopyClient:
         """Serve calls from the copy's start until it is lost. Return the reason."""
         tasks: list[asyncio.Task[HarnessError]] = []
         try:
-            found = pickle.loads(await self._copy.opened)  # noqa: S301 (from our own actor)
-            if isinstance(found, HarnessError):
-                return found
-            self.facts = found
+            opened = pickle.loads(await self._copy.opened)  # noqa: S301 (from our own actor)
+            if isinstance(opened, HarnessError):
+                return opened
+            self.facts = opened
             self._set_ready(True)
-            tasks = [asyncio.create_task(one) for one in (self._sending(), self._receiving())]
+            tasks = [
+                asyncio.create_task(exchange) for exchange in (self._sending(), self._receiving())
+            ]
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             return done.pop().result()
         except self._ray.exceptions.RayError as error:
-            said = " ".join(str(error).split())[:300]
-            return CopyLost(f"A copy of the model has died: {said}", LOGS)
+            message = " ".join(str(error).split())[:300]
+            return CopyLost(f"A copy of the model has died: {message}", LOGS)
         finally:
             self._lost = True
             self._set_ready(False)
@@ -302,10 +310,10 @@ class CopyClient:
             if failure is not None:
                 return failure
             now = time.monotonic()
-            for one in answers:
-                future = self._calls.get(one.number)
+            for answer in answers:
+                future = self._calls.get(answer.number)
                 if future is not None and not future.done():
-                    future.set_result(one)
+                    future.set_result(answer)
                     self._progressed = self.answered = now
             self._set_ready(ready)
             if self._hangs(now):

@@ -115,8 +115,8 @@ class CopySpec:
         name = self.backend
         if self.plugin:
             plugin: Callable[..., Backend]
-            plugin, wanted = pickle.loads(self.plugin)  # noqa: S301 (from the client)
-            return plugin(**self.options, **{key: supplied[key] for key in wanted})
+            plugin, arguments = pickle.loads(self.plugin)  # noqa: S301 (from the client)
+            return plugin(**self.options, **{key: supplied[key] for key in arguments})
         for file, source in self.files.items():
             (logs / file).parent.mkdir(parents=True, exist_ok=True)
             (logs / file).write_text(source, encoding="utf-8")
@@ -165,20 +165,20 @@ class BackendActor:
             error.message = f"On {host}: {error.message}"
             return pickle.dumps(error)
         except Exception as error:
-            said = f"On {host}, the model cannot be started: {type(error).__name__}: {error}"
-            return pickle.dumps(FatalCallError(said))
+            message = f"On {host}, the model cannot be started: {type(error).__name__}: {error}"
+            return pickle.dumps(FatalCallError(message))
         return pickle.dumps(CopyFacts(self._backend.endpoint, node, host, os.getpid()))
 
     async def submit(self, client: str, submissions: bytes) -> None:
         """Begin to answer requests, or cancel calls. `collect` returns the answers."""
         box = self._boxes.setdefault(client, _Box())
-        for one in pickle.loads(submissions):  # noqa: S301 (from the client)
-            if one.request is None:
-                if (task := box.tasks.get(one.number)) is not None:
+        for submission in pickle.loads(submissions):  # noqa: S301 (from the client)
+            if submission.request is None:
+                if (task := box.tasks.get(submission.number)) is not None:
                     task.cancel()
-            elif one.number not in box.tasks:
-                task = asyncio.create_task(self._work(one, box))
-                box.tasks[one.number] = task
+            elif submission.number not in box.tasks:
+                task = asyncio.create_task(self._work(submission, box))
+                box.tasks[submission.number] = task
 
     async def collect(self, client: str, batch: int) -> bytes:
         """Return whether the backend is ready, why it cannot start, and new answers, pickled.
@@ -229,9 +229,9 @@ class BackendActor:
             self._starting = asyncio.create_task(self._backend.start(lambda _: None))
         await asyncio.shield(self._starting)
 
-    async def _work(self, asked: Submission, box: _Box) -> None:
-        _asked.set(asked)
-        assert asked.request is not None
+    async def _work(self, submission: Submission, box: _Box) -> None:
+        _asked.set(submission)
+        assert submission.request is not None
         assert self._backend is not None
         start: int | None = None
         reply: Reply | None = None
@@ -240,25 +240,25 @@ class BackendActor:
             await self._ready()
             began = self._starts
             try:
-                reply = await self._backend.generate(asked.request)
+                reply = await self._backend.generate(submission.request)
             except TransientError as lost:
                 if lost.kind in ("connection_lost", "unreachable") and not self._is_ready():
                     start = began
                     self._restart()
                 raise
         except asyncio.CancelledError:
-            box.tasks.pop(asked.number, None)
+            box.tasks.pop(submission.number, None)
             raise
         except Exception as raised:
             error = _portable(raised)
-        box.tasks.pop(asked.number, None)
-        box.done.append(Answered(asked.number, reply, error, start))
+        box.tasks.pop(submission.number, None)
+        box.done.append(Answered(submission.number, reply, error, start))
         box.filled.set()
 
     def _restart(self) -> None:
         if self._starting is None or self._starting.done():
             task = asyncio.create_task(self._ready())
-            task.add_done_callback(lambda one: one.cancelled() or one.exception())
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
 class _Box:
@@ -277,11 +277,11 @@ def _answer(name: str) -> Callable[..., str | None]:
     """Return the function ``name``, such as ``gold``, for the current request."""
 
     def answer(about: str | Request, *_: object) -> str | None:
-        asked = _asked.get()
-        own = asked.request.origin.instance if asked.request else ""
-        if about not in (own, asked.request):
+        submission = _asked.get()
+        instance = submission.request.origin.instance if submission.request else ""
+        if about not in (instance, submission.request):
             raise LookupError(f"{name} of {about!r}: a copy knows only that of the request's own")
-        return asked.answers[name]
+        return submission.answers[name]
 
     return answer
 

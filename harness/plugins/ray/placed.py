@@ -117,11 +117,11 @@ class PlacedBackend(Backend):
                 return Copies(self._spec, self._placement)
 
             renew = self._servers.renew
-            found = await asyncio.to_thread(renew, self._lease, self._copies, launch)
-            self._copies = found
+            copies = await asyncio.to_thread(renew, self._lease, self._copies, launch)
+            self._copies = copies
             slots = range(self._placement.replicas)
-            self._tending = [asyncio.create_task(self._tend(found, slot)) for slot in slots]
-            self._tending.append(asyncio.create_task(self._watch(found)))
+            self._tending = [asyncio.create_task(self._tend(copies, slot)) for slot in slots]
+            self._tending.append(asyncio.create_task(self._watch(copies)))
         self._update()
         while not self.ready:
             self._raise_failure()
@@ -199,13 +199,13 @@ class PlacedBackend(Backend):
         """Wake up calls that wait for a copy, and report how many copies work."""
         self._changed.set()
         self._changed = asyncio.Event()
-        working = sum(one.ready for one in self._clients)
-        wanted = self._placement.replicas
+        working = sum(client.ready for client in self._clients)
+        replicas = self._placement.replicas
         self._begun = self._begun or working > 0
-        said = f"{working} of {wanted} copies work" if working < wanted else ""
+        status = f"{working} of {replicas} copies work" if working < replicas else ""
         if self._given_up:
-            said += f"; {len(self._given_up)} given up: {self._given_up[-1].message}"
-        self._on_status(said)
+            status += f"; {len(self._given_up)} given up: {self._given_up[-1].message}"
+        self._on_status(status)
 
     async def _watch(self, copies: Copies) -> None:
         """End all calls if the cluster is gone. Ray would end this process, after a minute."""
@@ -226,8 +226,8 @@ class PlacedBackend(Backend):
         try:
             await self._tend_copies(copies, slot)
         except Exception as error:  # without this, calls would wait for the slot forever
-            said = f"{type(error).__name__}: {error}"
-            self._given_up.append(CopyLost(f"A copy of the model cannot be kept: {said}", LOGS))
+            message = f"{type(error).__name__}: {error}"
+            self._given_up.append(CopyLost(f"A copy of the model cannot be kept: {message}", LOGS))
             self._update()
 
     async def _tend_copies(self, copies: Copies, slot: int) -> None:
@@ -238,15 +238,15 @@ class PlacedBackend(Backend):
                 copies.ray, copy, self._name, self._placement.hang_s, self._clients, self._update
             )
             self._clients.append(client)
-            gone = False  # with its machine: no call is to blame
+            machine_lost = False  # with its machine: no call is to blame
             try:
                 problem = await client.work()
                 if client.facts is not None:
-                    gone = not await asyncio.to_thread(copies.node_lives, client.facts.node)
+                    machine_lost = not await asyncio.to_thread(copies.node_lives, client.facts.node)
             finally:
                 self._clients.remove(client)
-                client.dismiss(blamed=not gone)
-            in_vain = 0 if client.answered or gone else in_vain + 1
+                client.dismiss(blamed=not machine_lost)
+            in_vain = 0 if client.answered or machine_lost else in_vain + 1
             hopeless = not self._begun and not isinstance(problem, CopyLost)
             if in_vain > RESTARTS or hopeless:
                 self._given_up.append(problem)
@@ -264,8 +264,8 @@ def placed(
     if importlib.util.find_spec("ray") is None:
         import_extra("ray", "ray")
     backends = kind("backends")
-    wanted = parameters(backends.load(name), given=True)
-    if {"read", "on_allowances"} & wanted.keys() or options.get("base_url"):
+    accepted = parameters(backends.load(name), given=True)
+    if {"read", "on_allowances"} & accepted.keys() or options.get("base_url"):
         raise ConfigError(
             f"model.placement is for models that compute; {name!r} asks a server or a recording.",
             "Remove it: set model.base_url to the address of a server that is there already.",
@@ -277,18 +277,21 @@ def placed(
         return secrets[variable]
 
     inner: Backend = backends.build(name, options, **{**supplied, "secret": secret})
-    known = [one for one in ANSWERS if one in wanted and supplied[one] is not None]
+    answerable = [
+        argument for argument in ANSWERS if argument in accepted and supplied[argument] is not None
+    ]
     plugin = b""
     if name in backends.registered():  # in a program that the copies cannot import
         options = dict(backends.options(name, options))
         dumps = import_extra("ray.cloudpickle", "ray").dumps
-        plugin = dumps((backends.load(name), sorted(wanted)))
+        plugin = dumps((backends.load(name), sorted(accepted)))
     code = backends.files(name)
     spec = CopySpec(
         name,
         options,
-        {one: supplied[one] for one in PLAIN} | {one: None for one in ANSWERS if one not in known},
-        known,
+        {argument: supplied[argument] for argument in PLAIN}
+        | {argument: None for argument in ANSWERS if argument not in answerable},
+        answerable,
         folder=str(Path.cwd()),
         files={
             str(file.relative_to(code[0].parent)): file.read_text("utf-8")
@@ -302,9 +305,14 @@ def placed(
 
     def answers(request: Request) -> Mapping[str, str | None]:
         origin = request.origin
-        said = [one.content for one in request.messages if one.role == "assistant"]
-        about = (origin.instance, said) if origin.turns else (origin.instance,)
-        return {one: supplied[one](*(about if one != "reply" else (request,))) for one in known}
+        answers_before = [
+            message.content for message in request.messages if message.role == "assistant"
+        ]
+        about = (origin.instance, answers_before) if origin.turns else (origin.instance,)
+        return {
+            argument: supplied[argument](*(about if argument != "reply" else (request,)))
+            for argument in answerable
+        }
 
     return PlacedBackend(inner, spec, placement, answers, supplied["servers"])
 
