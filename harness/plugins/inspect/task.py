@@ -271,10 +271,10 @@ class InspectTask(Task[InspectSample]):
     on_truncated = "grade"
 
     def __init__(self, task: str, args: dict[str, Any] | None = None, *, data: DataFolder) -> None:
-        file, at, name = task.partition("@")
+        file, separator, name = task.partition("@")
         file = data.own(file)
         # Inspect looks for files below the current folder.
-        self._name = f"{os.path.relpath(file) if Path(file).is_file() else file}{at}{name}"
+        self._name = f"{os.path.relpath(file) if Path(file).is_file() else file}{separator}{name}"
         self._args = args or {}
 
     @cached_property
