@@ -172,12 +172,12 @@ class _Line:
         listed = self._tree.get("metrics")
         names = map(str, listed) if isinstance(listed, list) else self._tree
         return {
-            encodable(name): self._found(self._tree[name])
+            encodable(name): self._score(self._tree[name])
             for name in names
             if name in self._tree and name not in NOT_METRICS
         }
 
-    def _found(self, value: Any) -> FoundScore:
+    def _score(self, value: Any) -> FoundScore:
         if isinstance(value, str):  # a numpy value, written as text
             value = {"true": True, "false": False}.get(value.lower(), value)
             try:

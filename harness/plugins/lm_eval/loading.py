@@ -169,14 +169,14 @@ def _loaded(
     # Reading lm-eval's 14,000 tasks takes 8 s, which your own tasks rarely need.
     manager = manager_of(include_defaults=False, **options)
     try:
-        return _found(manager, names)
+        return _load_matching(manager, names)
     except ExtraMissing:
         raise
     except ConfigError:
-        return _found(manager_of(**options), names)
+        return _load_matching(manager_of(**options), names)
 
 
-def _found(manager: Any, names: Sequence[str]) -> LmTasks:
+def _load_matching(manager: Any, names: Sequence[str]) -> LmTasks:
     chosen: list[str] = []
     for name in names:
         matching = [name] if Path(name).suffix in (".yaml", ".yml") else []

@@ -37,7 +37,7 @@ from harness.records import Reply, Request
 
 POLL_S = 1.0  # maximum seconds until a collection returns, which is a sign of life
 
-_asked: ContextVar[Submission] = ContextVar("_asked")
+_submission: ContextVar[Submission] = ContextVar("_submission")
 
 
 class Submission(NamedTuple):
@@ -230,7 +230,7 @@ class BackendActor:
         await asyncio.shield(self._starting)
 
     async def _work(self, submission: Submission, box: _Box) -> None:
-        _asked.set(submission)
+        _submission.set(submission)
         assert submission.request is not None
         assert self._backend is not None
         start: int | None = None
@@ -277,7 +277,7 @@ def _answer(name: str) -> Callable[..., str | None]:
     """Return the function ``name``, such as ``gold``, for the current request."""
 
     def answer(about: str | Request, *_: object) -> str | None:
-        submission = _asked.get()
+        submission = _submission.get()
         instance = submission.request.origin.instance if submission.request else ""
         if about not in (instance, submission.request):
             raise LookupError(f"{name} of {about!r}: a copy knows only that of the request's own")

@@ -95,7 +95,9 @@ class RemoteRuns(RunCopies):
             self._store: Any = from_url(self.url, **options)
         except (self._error, ValueError) as error:
             remedy = "Write s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX."
-            raise ConfigError(f"HARNESS_RUNS_URL cannot be used: {_said(error)}.", remedy) from None
+            raise ConfigError(
+                f"HARNESS_RUNS_URL cannot be used: {_first_line(error)}.", remedy
+            ) from None
 
     def names(self) -> list[str]:
         """Return the names of all runs at the URL, sorted."""
@@ -294,7 +296,7 @@ class RemoteRuns(RunCopies):
             remedy = "Check HARNESS_RUNS_URL, the credentials and the network, then run again."
             if "invalid path" in str(error):  # of one object, which the listing cannot leave out
                 remedy = "Rename or delete this object, or name the runs: harness sync NAME."
-            raise StoreFailed(f"Cannot {what} {self.url}: {_said(error)}.", remedy) from None
+            raise StoreFailed(f"Cannot {what} {self.url}: {_first_line(error)}.", remedy) from None
 
 
 class Uploads:
@@ -378,7 +380,7 @@ def _copy(path: Path, tag: str | None) -> _Copy:
     return _Copy(tag, status.st_size, status.st_mtime_ns)
 
 
-def _said(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """Return the first line of an error's message."""
     return (str(error).splitlines() or [type(error).__name__])[0][:300].rstrip(".")
 

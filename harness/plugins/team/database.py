@@ -183,7 +183,7 @@ class TeamDatabase:
                     pause = min(2 * pause, LONGEST_PAUSE_S)
                 except psycopg.Error as error:
                     raise StoreFailed(
-                        f"The team's database {self.name} refuses this: {_said(error)}.",
+                        f"The team's database {self.name} refuses this: {_first_line(error)}.",
                         "Check the rights of its role (harness docs team).",
                     ) from None
 
@@ -193,7 +193,7 @@ class TeamDatabase:
         refused = error.pgconn is not None and error.pgconn.used_password and waited >= REFUSED_S
         if waited >= patience_s or refused or self._closing.wait(pause):
             raise TeamUnreachable(
-                f"The team's database {self.name} cannot be reached: {_said(error)}.",
+                f"The team's database {self.name} cannot be reached: {_first_line(error)}.",
                 "Check HARNESS_CACHE_URL and the server, or unset it to use this machine's cache "
                 "alone.",
             ) from None
@@ -258,7 +258,7 @@ def _version(connection: Connection) -> int:
     return int(row[0] or 0) if row else 0
 
 
-def _said(error: psycopg.Error) -> str:
+def _first_line(error: psycopg.Error) -> str:
     """Return the first line of an error's message, which contains no password."""
     text = error.diag.message_primary or str(error)
     return (text.splitlines() or [type(error).__name__])[0].rstrip(".")
