@@ -7,12 +7,12 @@ import json
 import os
 import tempfile
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from harness.analysis.exported_run import exported_run
 from harness.analysis.summary import measure
@@ -57,7 +57,7 @@ def test_a_run_that_is_exported_and_imported_is_equal(suffix: str, found: list[A
         for key in ("task", "model", "fingerprint", "started_at", "owed"):
             assert manifests[0][key] == manifests[1][key]
         calls = read_columns(before.attempts)[1]  # another tool has made those of the import
-        assert read_columns(after.attempts)[1] == replace(calls, n_cached=0)
+        assert read_columns(after.attempts)[1] == replace(calls, n_cached_calls=0)
         assert measure(after).overall == measure(before).overall
 
 
