@@ -278,8 +278,8 @@ async def execute_runs(
 
 @executing()
 def _only_variant(file: str | Path | Mapping[str, Any], options: RunOptions) -> str:
-    further = options.get("overrides", {})
-    _, runs = read_runs(file, model=options.get("model", ""), further=further)
+    overrides = options.get("overrides", {})
+    _, runs = read_runs(file, model=options.get("model", ""), further=overrides)
     variant = options.get("variant", "")
     if not variant and list(runs) != [""]:
         remedy = f"Name a variant, or use run_all, which returns all: {', '.join(runs)}."

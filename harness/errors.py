@@ -35,7 +35,8 @@ class HarnessError(Exception):
 
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message)
-        self.message, self.remedy = message, remedy
+        self.message = message
+        self.remedy = remedy
 
     def __str__(self) -> str:
         return f"{self.message} {self.remedy}".strip()
@@ -162,7 +163,8 @@ class TransientError(CallError):
         retry_after: float | None = None,
     ) -> None:
         super().__init__(message, remedy)
-        self.kind, self.retry_after = kind, retry_after
+        self.kind = kind
+        self.retry_after = retry_after
 
 
 class FatalCallError(CallError, UserError):
@@ -194,7 +196,7 @@ def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
     close = _close(name, choices)
     if not close:
         folded = {choice.lower(): choice for choice in choices}
-        close = [folded[one] for one in _close(name.lower(), folded)]
+        close = [folded[lowered] for lowered in _close(name.lower(), folded)]
     if close:
         return f"Did you mean {prefix + close[0]!r}?"
     return f"Valid names: {', '.join(choices)}." if choices else ""
@@ -202,9 +204,9 @@ def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
 
 def _close(name: str, choices: Iterable[str]) -> list[str]:
     """Return the closest choice, if any. Names with other first letters must be more similar."""
-    alike = [choice for choice in choices if choice[0] == name[:1]]
+    same_initial = [choice for choice in choices if choice[0] == name[:1]]
     return get_close_matches(name, [*choices], n=1, cutoff=0.7) or get_close_matches(
-        name, alike, n=1, cutoff=0.6
+        name, same_initial, n=1, cutoff=0.6
     )
 
 

@@ -322,7 +322,8 @@ def merged(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
     """Return n values' units, merged so that values that share a unit in either stay together."""
     if len(first) == 0:
         return first
-    unit, before = first.copy(), second
+    unit = first.copy()
+    before = second
     while (unit != before).any():
         before = unit
         for units in (second, first):  # all values in a unit get the lowest number among them

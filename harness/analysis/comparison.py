@@ -387,7 +387,8 @@ def _paired_interval(better: int, worse: int, n: int, p: float) -> Interval:
     difference = (better - worse) / size
     error = sqrt(((better + worse + 2) / size - difference**2) / size)
     reach = normal_quantile(1 - ALPHA / 2) * error
-    low, high = max(-1.0, difference - reach), min(1.0, difference + reach)
+    low = max(-1.0, difference - reach)
+    high = min(1.0, difference + reach)
     return (min(low, 0.0), max(high, 0.0)) if p >= ALPHA else (low, high)
 
 

@@ -97,18 +97,20 @@ class Misses:
     off_by: Counter[float] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
 
-    def add(self, found: ListedConstraint) -> None:
+    def add(self, constraint: ListedConstraint) -> None:
         """Count a failure's reason and, if both are numbers, observed minus target."""
-        numbers = [found.observed, found.target]
-        if all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers):
+        numbers = [constraint.observed, constraint.target]
+        if all(
+            isinstance(number, int | float) and not isinstance(number, bool) for number in numbers
+        ):
             try:
-                difference = float(found.observed) - float(found.target)
+                difference = float(constraint.observed) - float(constraint.target)
             except OverflowError:  # numbers of hundreds of digits
                 difference = inf
             if abs(difference) <= LARGEST:
                 _count(self.off_by, difference)
-        if found.reason:
-            _count(self.reasons, found.reason[:LONGEST])
+        if constraint.reason:
+            _count(self.reasons, constraint.reason[:LONGEST])
 
 
 def _count(counter: Counter[Any], value: float | str) -> None:
@@ -146,28 +148,30 @@ NO_FINDINGS = ConstraintFindings(TableBuilder().table()[0], {}, frozenset(), 0)
 
 def read_findings(index: AttemptIndex, round_: int | None = None) -> ConstraintFindings:
     """Read the constraints in each sample's last round up to ``round_`` (None: its last round)."""
-    builder, misses, of = TableBuilder(), dict[str, Misses](), set[tuple[str, int]]()
+    builder = TableBuilder()
+    misses = dict[str, Misses]()
+    positions = set[tuple[str, int]]()
     without = 0
     for line in index.read(_Scored, index.last_rounds(round_)):
         constraints = [
-            (name, place, found)
+            (name, place, constraint)
             for name, score in line.scores.items()
-            for place, found in enumerate(score.constraints())
+            for place, constraint in enumerate(score.constraints())
         ]
         without += not constraints
-        for name, place, found in constraints:
+        for name, place, constraint in constraints:
             # A rule and a judge may list the same constraint; their verdicts are kept apart.
-            kind = f"{name}: " * (index.judgements is not None) + constraint_kind(found)
+            kind = f"{name}: " * (index.judgements is not None) + constraint_kind(constraint)
             if kind not in misses and len(misses) >= MOST_KINDS:
                 kind = OTHERS
             missed = misses.setdefault(kind, Misses())
-            if found.passed is False:
-                missed.add(found)
-            of.add((name, place))
+            if constraint.passed is False:
+                missed.add(constraint)
+            positions.add((name, place))
             row = _row_name(line.instance, name, place)
-            groups = {**line.groups, **found.labels, LABEL: kind}
-            builder.add(table_line(row, line.sample, line.cluster, groups, found.passed))
-    return ConstraintFindings(builder.table()[0], misses, frozenset(of), without)
+            groups = {**line.groups, **constraint.labels, LABEL: kind}
+            builder.add(table_line(row, line.sample, line.cluster, groups, constraint.passed))
+    return ConstraintFindings(builder.table()[0], misses, frozenset(positions), without)
 
 
 def _row_name(instance: str, score: str, place: int) -> str:
@@ -182,11 +186,11 @@ def table_line(
     return TableLine(SCHEMA_VERSION, name, sample, 1, raw, cluster, "ok", passed)
 
 
-def constraint_kind(found: ListedConstraint) -> str:
+def constraint_kind(constraint: ListedConstraint) -> str:
     """Return a constraint's kind, or else its text with placeholders for quotations and numbers."""
-    if found.kind:
-        return found.kind[:LONGEST]
-    without_texts = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", found.constraint[:LONGEST])
+    if constraint.kind:
+        return constraint.kind[:LONGEST]
+    without_texts = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", constraint.constraint[:LONGEST])
     return re.sub(r"\d+", "N", without_texts)
 
 
@@ -206,14 +210,14 @@ class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
 
 def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKind]:
     """Return statistics of the groups of ``label`` that have verdicts, most failures first."""
-    found = []
+    rows = []
     for (group,), met in values_by(findings.table, PASS_RATE, label).items():
         if met.mean is not None:
             misses = findings.misses[group] if label == LABEL else Misses()
             off_by = dict(sorted(misses.off_by.most_common(MAX_REASONS)))
             reasons = dict(misses.reasons.most_common(MAX_REASONS))
-            found.append(ConstraintKind(kind=group, **asdict(met), off_by=off_by, reasons=reasons))
-    return sorted(found, key=lambda one: (-one.n_failed, one.kind))
+            rows.append(ConstraintKind(kind=group, **asdict(met), off_by=off_by, reasons=reasons))
+    return sorted(rows, key=lambda row: (-row.n_failed, row.kind))
 
 
 class KindChange(Struct, frozen=True):
@@ -243,10 +247,12 @@ def compare_kinds(
     parts = {kind: pairs.take(rows) for kind, rows in pairs.group(LABEL).items()}
     compared = adjusted([compare(part) for part in parts.values()], planned=False)
     changes = []
-    for (kind, part), found in zip(parts.items(), compared, strict=True):
+    for (kind, part), comparison in zip(parts.items(), compared, strict=True):
         fixed, broken = (
             sorted({instances[digest] for digest in digests if digest in instances})
             for digests in part.moved()
         )
-        changes.append((-found.better - found.worse, kind, KindChange(found, fixed, broken)))
+        changes.append(
+            (-comparison.better - comparison.worse, kind, KindChange(comparison, fixed, broken))
+        )
     return {kind: change for _, kind, change in sorted(changes, key=itemgetter(0, 1))}

@@ -116,12 +116,13 @@ class ExportedRows:
     """The table of one or more runs, with a row per sample (its last attempt) or attempt."""
 
     def __init__(self, runs: Sequence[ExportedRun], *, attempts: bool = False) -> None:
-        self.runs, self._attempts = runs, attempts
+        self.runs = runs
+        self._attempts = attempts
         self._labels = dict.fromkeys(label for run in runs for label in run.index.attempts.labels())
         self._scores = dict.fromkeys(name for run in runs for name in run.index.attempts.scores)
         kinds = _field_kinds(row for run in runs for row in run.rows.values())
         self._fields = {name: kind for name, kind in kinds.items() if name not in self._labels}
-        wanted: list[tuple[str, Kind]] = [
+        columns: list[tuple[str, Kind]] = [
             *(("run", "VARCHAR"), ("task", "VARCHAR"), ("model", "VARCHAR")),
             ("simulated", "BOOLEAN"),  # simulated answers must not be mistaken for real ones
             *(("instance", "VARCHAR"), ("sample", "BIGINT"), ("round", "BIGINT")),
@@ -131,10 +132,10 @@ class ExportedRows:
             *(("cluster", "VARCHAR"), ("outcome", "VARCHAR"), ("passed", "BOOLEAN")),
         ]
         for name in self._scores:
-            wanted += [(f"score_{name}", "DOUBLE"), (f"reason_{name}", "VARCHAR")]
-        wanted += [("details", "VARCHAR"), ("prompt", "VARCHAR"), *SCALARS.items()]
+            columns += [(f"score_{name}", "DOUBLE"), (f"reason_{name}", "VARCHAR")]
+        columns += [("details", "VARCHAR"), ("prompt", "VARCHAR"), *SCALARS.items()]
         self.columns: dict[str, Kind] = {}  # each column's SQL type, in order
-        for name, kind in wanted:
+        for name, kind in columns:
             self.columns[_unused(name, self.columns)] = kind
 
     def __len__(self) -> int:
@@ -149,8 +150,8 @@ class ExportedRows:
                 *before, last = rounds
                 for line in before if self._attempts else ():
                     yield [*facts, *self._cells(run, line, line.request, False)]
-                asked = last if self._attempts else rounds[0]
-                yield [*facts, *self._cells(run, last, asked.request, True)]
+                prompted = last if self._attempts else rounds[0]
+                yield [*facts, *self._cells(run, last, prompted.request, True)]
 
     def _cells(
         self, run: ExportedRun, line: _Row, request: _Request, is_last: bool
@@ -174,10 +175,10 @@ class ExportedRows:
 
 def _field_kinds(rows: Iterable[Mapping[str, object]]) -> dict[str, Kind]:
     """Return the SQL type of each field of the rows."""
-    found: dict[str, set[Kind]] = {}
+    kinds_by_field: dict[str, set[Kind]] = {}
     for row in rows:
         for name, value in row.items():
-            kinds = found.setdefault(name, set())
+            kinds = kinds_by_field.setdefault(name, set())
             if isinstance(value, bool):
                 kinds.add("BOOLEAN")
             elif isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
@@ -186,11 +187,14 @@ def _field_kinds(rows: Iterable[Mapping[str, object]]) -> dict[str, Kind]:
                 kinds.add("DOUBLE")
             elif value is not None:
                 kinds.add("VARCHAR")
-    numbers: set[Kind] = {"BIGINT", "DOUBLE"}
-    return {
-        name: kinds.pop() if len(kinds) == 1 else "DOUBLE" if kinds == numbers else "VARCHAR"
-        for name, kinds in found.items()
-    }
+    return {name: _common_kind(kinds) for name, kinds in kinds_by_field.items()}
+
+
+def _common_kind(kinds: set[Kind]) -> Kind:
+    """Return the SQL type that holds values of all ``kinds``."""
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    return "DOUBLE" if kinds == {"BIGINT", "DOUBLE"} else "VARCHAR"
 
 
 def _field_cell(value: object, kind: Kind) -> Cell:
@@ -201,11 +205,12 @@ def _field_cell(value: object, kind: Kind) -> Cell:
     return float(value) if kind == "DOUBLE" else value  # type: ignore[arg-type, return-value]
 
 
-def _unused(name: str, taken: Mapping[str, Kind]) -> str:
+def _unused(name: str, used_names: Mapping[str, Kind]) -> str:
     """Return the name, or a variant such as ``name_2`` if it is taken."""
     name = name.replace("\0", "\ufffd")
-    lowered = {other.lower() for other in taken}
-    number, unused = 1, name
+    lowered = {used.lower() for used in used_names}
+    number = 1
+    unused = name
     while unused.lower() in lowered:
         number += 1
         unused = f"{name}_{number}"

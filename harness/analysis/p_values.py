@@ -97,7 +97,8 @@ def t_tail(degrees: float, t: float) -> float:
     if t < 0:
         return 1 - t_tail(degrees, -t)
     # The integral's upper end is x, and y is 1 - x without the rounding error.
-    x, y = degrees / (degrees + t * t), t * t / (degrees + t * t)
+    x = degrees / (degrees + t * t)
+    y = t * t / (degrees + t * t)
     return _incomplete_beta(degrees / 2, 0.5, x, y) / 2
 
 
@@ -166,7 +167,8 @@ def chi_squared_tail(degrees: int, q: float) -> float:
     """
     if q <= 0:
         return 1.0
-    x, a = q / 2, (degrees % 2 or 2) / 2
+    x = q / 2
+    a = (degrees % 2 or 2) / 2
     tail = erfc(sqrt(x)) if degrees % 2 else exp(-x)
     while a < degrees / 2:
         tail += exp(a * log(x) - x - lgamma(a + 1))
@@ -180,14 +182,16 @@ def _incomplete_beta(a: float, b: float, x: float, y: float) -> float:
         return 1 - _incomplete_beta(b, a, y, x)
     if x == 0:
         return 0.0
-    c, d = 1.0, 1 / (1 - (a + b) / (a + 1) * x or _TINY)
+    c = 1.0
+    d = 1 / (1 - (a + b) / (a + 1) * x or _TINY)
     fraction = d
     for m in range(1, _STEPS):
         for term in (
             m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
             -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
         ):
-            c, d = 1 + term / c or _TINY, 1 / (1 + term * d or _TINY)
+            c = 1 + term / c or _TINY
+            d = 1 / (1 + term * d or _TINY)
             fraction *= c * d
         if abs(c * d - 1) < 1e-15:
             break

@@ -40,30 +40,31 @@ def read_positions(index: AttemptIndex) -> PositionBias | None:
     Answers without a choice, and those to prompts that do not show the options, are ``missing``.
     """
     rows = index.last_rounds(1)
-    found: list[_Places] = []
+    answers: list[_Places] = []
     clusters: list[int] = []
     numbers: dict[str, int] = {}
     for line in index.read(_Line, rows, judged=False):
         places = next(filter(None, map(_places, line.scores.values())), None)
         if places is not None:
-            found.append(places)
+            answers.append(places)
             clusters.append(numbers.setdefault(line.cluster, len(numbers)))
-    if not found:
+    if not answers:
         return None
     chosen, right = (
-        np.array([getattr(one, name) for one in found], np.intp) for name in ("chosen", "right")
+        np.array([getattr(answer, name) for answer in answers], np.intp)
+        for name in ("chosen", "right")
     )
-    n_options = max(one.of for one in found)
+    n_options = max(answer.of for answer in answers)
     return position_bias(chosen, right, np.array(clusters, np.intp), n_options, len(rows))
 
 
 def _places(score: ScoreDetails) -> _Places | None:
     try:
-        found = _decode(score.details).positions
+        places = _decode(score.details).positions
     except (msgspec.MsgspecError, RecursionError):
         return None
-    low, high = sorted((found.chosen, found.right))
-    return found if low >= 0 and high < found.of <= len(ascii_uppercase) else None
+    low, high = sorted((places.chosen, places.right))
+    return places if low >= 0 and high < places.of <= len(ascii_uppercase) else None
 
 
 def position_bias(
@@ -91,12 +92,14 @@ def position_bias(
     excess = (chosen[:, None] == places).astype(float) - (right[:, None] == places)
     totals = np.zeros((int(clusters.max()) + 1, n_options))
     np.add.at(totals, clusters, excess)
-    covariance, total = totals.T @ totals, totals.sum(axis=0)
+    covariance = totals.T @ totals
+    total = totals.sum(axis=0)
     degrees = int(np.linalg.matrix_rank(covariance))
     squared = float(total @ np.linalg.pinv(covariance, hermitian=True) @ total)
     rates = []
     for place in places.tolist():
-        picked, correct = (chosen == place).astype(float), right == place
+        picked = (chosen == place).astype(float)
+        correct = right == place
         over = clustered_mean(excess[:, place], clusters)
         passed = rate(picked[correct], clusters[correct]) if correct.any() else Statistic()
         rates.append(PositionRates(

@@ -188,7 +188,8 @@ def refuse_unlike_verdicts(baseline: Variant, variant: Variant) -> None:
 
 def confounded(baseline: Variant, variant: Variant) -> bool:
     """Return whether the prompts are known to differ in more than the answer's form."""
-    ours, theirs = baseline.fingerprint.get(CONTENT), variant.fingerprint.get(CONTENT)
+    ours = baseline.fingerprint.get(CONTENT)
+    theirs = variant.fingerprint.get(CONTENT)
     return None not in (ours, theirs) and ours != theirs
 
 

@@ -86,7 +86,8 @@ def recorded_display(run: RunFile, instances: Iterable[Instance[Any]]) -> dict[s
     These are the display of a task, and the keys that may change because a backend says so.
     """
     recorded: dict[str, Any] = {}
-    tasks, name = kind("tasks"), run.task.name
+    tasks = kind("tasks")
+    name = run.task.name
     if tasks.is_own_code(name):
         with calling(f"The display of the task {name!r}"):
             task = class_of(tasks.load(name), Task)  # type: ignore[type-abstract]

@@ -22,37 +22,41 @@ MARK = "†"  # appended to names of scores given by a judge of the model's own 
 def marked(metrics: Metrics, score: str) -> bool:
     """Return whether a run's score comes from a judge of the model's own family."""
     judge, _, name = score.partition(".")
-    found = metrics.judges.get(judge)
-    return bool(name) and found is not None and found.family is not None
+    judge_metrics = metrics.judges.get(judge)
+    return bool(name) and judge_metrics is not None and judge_metrics.family is not None
 
 
 def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
     """Return a warning for each of ``judges`` (default: all) that is of the model's own family."""
-    found = []
+    warnings = []
     for name, judge in metrics.judges.items():
         if judge.family is None or (judges is not None and name not in judges):
             continue
-        said = f"the judge {name!r} asks {judge.model}"
+        finding = f"the judge {name!r} asks {judge.model}"
         if judge.of:
-            members = [(one, metrics.judges[one]) for one in judge.of if one in metrics.judges]
-            own = [f"{one!r}, which asks {it.model}" for one, it in members if it.family]
-            said = f"the panel {name!r} has the judge {' and '.join(own)}"
-        found.append(f"self-preference: {said}, of the model's own family ({judge.family})")
-    return found
+            members = [name for name in judge.of if name in metrics.judges]
+            related = []
+            for member in members:
+                if metrics.judges[member].family:
+                    related.append(f"{member!r}, which asks {metrics.judges[member].model}")
+            finding = f"the panel {name!r} has the judge {' and '.join(related)}"
+        warnings.append(f"self-preference: {finding}, of the model's own family ({judge.family})")
+    return warnings
 
 
 def unequal(runs: Sequence[tuple[str, Metrics]]) -> Iterator[str]:
     """Yield a warning for each judge that shares a family with some but not all judged models."""
     for judge in dict.fromkeys(name for _, metrics in runs for name in metrics.judges):
-        judged = [(run, one.judges[judge]) for run, one in runs if judge in one.judges]
-        own = {run: found.family for run, found in judged if found.family is not None}
-        others = [run for run, found in judged if found.family is None]
-        if own and others:
+        judged = [(run, metrics.judges[judge]) for run, metrics in runs if judge in metrics.judges]
+        related = {run: member.family for run, member in judged if member.family is not None}
+        others = [run for run, member in judged if member.family is None]
+        if related and others:
             what = "panel" if judged[0][1].of else "judge"
+            shared = ", ".join(dict.fromkeys(related.values()))
             yield (
-                f"The {what} {judge!r} shares a family ({', '.join(dict.fromkeys(own.values()))}) "
-                f"with the model of {', '.join(own)} but not with that of {', '.join(others)}: it "
-                "may prefer its own kind."
+                f"The {what} {judge!r} shares a family ({shared}) with the model of "
+                f"{', '.join(related)} but not with that of {', '.join(others)}: it may prefer its "
+                "own kind."
             )
 
 
@@ -63,8 +67,8 @@ _FAMILIES = {family: re.compile(rf"(?<![a-z0-9])(?:{names})") for family, names 
 @lru_cache(maxsize=1024)
 def families(name: str) -> frozenset[str]:
     """Return the model families, such as Llama, that can be recognised in a model's name."""
-    own = _own(name)
-    return frozenset(family for family, names in _FAMILIES.items() if names.search(own))
+    base_name = _own(name)
+    return frozenset(family for family, names in _FAMILIES.items() if names.search(base_name))
 
 
 def common_family(judge: str, model: str) -> str | None:
@@ -81,5 +85,5 @@ def common_family(judge: str, model: str) -> str | None:
 def _own(name: str) -> str:
     """Return a model's name in lower case, without provider, tag (``:free``) and fine-tuning."""
     last = name.strip().lower().rstrip("/").rpartition("/")[2]
-    base, *further = last.split(":")
-    return further[0] if base == "ft" and further else base
+    base, *tags = last.split(":")
+    return tags[0] if base == "ft" and tags else base

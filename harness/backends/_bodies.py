@@ -276,10 +276,10 @@ def _pairs(position: object) -> Pairs:
     return [(token.get("token"), token.get("logprob")) for token in top if isinstance(token, dict)]
 
 
-async def json_lines(chunks: AsyncIterator[bytes], most: float) -> AsyncIterator[bytes]:
+async def json_lines(chunks: AsyncIterator[bytes], longest: float) -> AsyncIterator[bytes]:
     """Yield the non-empty lines of a JSON Lines file. Only a line feed ends a line.
 
-    Of a line with more than ``most`` bytes, only a beginning with more than ``most`` bytes is
+    Of a line with more than ``longest`` bytes, only a beginning with more than ``longest`` bytes is
     yielded, so that no line needs much memory.
     """
     parts: list[bytes] = []
@@ -287,12 +287,13 @@ async def json_lines(chunks: AsyncIterator[bytes], most: float) -> AsyncIterator
     async for chunk in chunks:
         *ends, rest = chunk.split(b"\n")
         for end in ends:
-            if size <= most:
+            if size <= longest:
                 parts.append(end)
             if line := b"".join(parts):
                 yield line
-            parts, size = [], 0
-        if size <= most:
+            parts = []
+            size = 0
+        if size <= longest:
             parts.append(rest)
             size += len(rest)
     if (line := b"".join(parts)).strip():

@@ -128,8 +128,8 @@ class HttpClient:
         """Return keyword arguments for an httpx2 client."""
         from httpx2 import Limits, Timeout
 
-        most = self._concurrency
-        limits = Limits(max_connections=most, max_keepalive_connections=most)
+        connections = self._concurrency
+        limits = Limits(max_connections=connections, max_keepalive_connections=connections)
         # Without a time limit for reading: if the process was suspended, that would fire before the
         # answers that arrived meanwhile are read.
         timeout = Timeout(None, connect=min(self._timeout_s / 2, 10.0))
@@ -301,7 +301,9 @@ class HttpClient:
     def masked(self, reply: Reply) -> Reply:
         """Return a reply with the API key masked, even where JSON escapes hid it."""
         if reply.others:
-            others = {number: self.masked(other) for number, other in reply.others.items()}
+            others = {
+                number: self.masked(joint_reply) for number, joint_reply in reply.others.items()
+            }
             return structs.replace(self.masked(structs.replace(reply, others={})), others=others)
         masked: dict[str, str] = {}
         for name in TEXTS:

@@ -60,7 +60,7 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
             running = self._running.get(lease.name)
             if running is not None and running is not failed and not running.ended():
                 return cast("R", running)
-            in_use = {other.name for other in self._leases if other.used} - {lease.name}
+            in_use = {remaining.name for remaining in self._leases if remaining.used} - {lease.name}
             self._end(self._running.keys() - in_use)
             self._running[lease.name] = launched = launch()
             return launched
@@ -70,7 +70,7 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
         with self._lock:
             if lease in self._leases:
                 self._leases.remove(lease)
-                self._end({lease.name} - {other.name for other in self._leases})
+                self._end({lease.name} - {remaining.name for remaining in self._leases})
 
     def _end(self, names: Collection[str]) -> None:
         for name in list(names):

@@ -133,7 +133,8 @@ class MessagesBackend(HttpBackend):
         """
         if (request.decoding.max_tokens or 0) <= LONGEST_UNSTREAMED:
             return await super().generate(request)
-        body, path = {**self.body(request), "stream": True}, self.path_for(request, stream=True)
+        body = {**self.body(request), "stream": True}
+        path = self.path_for(request, stream=True)
         stream = await self.client.post(path, body, request.model, text_so_far)
         if stream.lstrip().startswith(b"{"):  # a gateway has ignored ``stream``
             return self.decoded(stream, request)
@@ -303,7 +304,8 @@ def streamed(stream: bytes) -> tuple[dict[str, Any], str]:
             case "content_block_start":
                 message["content"].append(event["content_block"])
             case "content_block_delta":
-                delta, block = event["delta"], message["content"][event["index"]]
+                delta = event["delta"]
+                block = message["content"][event["index"]]
                 if field := _DELTAS.get(delta["type"]):
                     block[field] = block.get(field, "") + delta[field]
             case "message_delta":

@@ -103,8 +103,8 @@ class ReplayBackend(Backend):
                 raise DataInvalid(f"{place} has no {self._match!r} to match on.", remedy)
             if recorded.setdefault((name, row.sample), row.rounds) != row.rounds:
                 same = f"the same {self._match} {name[:80]!r} and sample {row.sample}"
-                other = ", or set model.match to instance" if self._match == "prompt" else ""
-                remedy = f"Number the rows by 'sample'{other}."
+                alternative = ", or set model.match to instance" if self._match == "prompt" else ""
+                remedy = f"Number the rows by 'sample'{alternative}."
                 raise DataInvalid(f"{place} contradicts an earlier row with {same}.", remedy)
         for name in self._where:
             if name not in columns:

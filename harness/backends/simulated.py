@@ -44,9 +44,14 @@ class SimulatedBackend(Backend):
         wrong: Callable[..., str | None] = lambda *_: None,
         reply: Callable[[Request], str] | None = None,
     ) -> None:
-        self._accuracy, self._gain, self._latency_s = accuracy, gain, latency_s
-        self._habit, self._habit_share = habit, habit_share
-        self._gold, self._wrong, self._reply = gold, wrong, reply
+        self._accuracy = accuracy
+        self._gain = gain
+        self._latency_s = latency_s
+        self._habit = habit
+        self._habit_share = habit_share
+        self._gold = gold
+        self._wrong = wrong
+        self._reply = reply
 
     async def generate(self, request: Request) -> Reply:
         origin = request.origin

@@ -97,7 +97,9 @@ class Timed:
             raise
         latency_s = self.clock() - sent
         if reply.others:
-            others = {n: _finished(other, latency_s) for n, other in reply.others.items()}
+            others = {
+                n: _finished(joint_reply, latency_s) for n, joint_reply in reply.others.items()
+            }
             reply = replace(reply, others=others)
         return _finished(reply, latency_s)
 

@@ -45,8 +45,8 @@ NOT_WORKED_ON: frozenset[FailureKind] = frozenset({"rate_limited", "crowded", "u
 class AdaptiveLimit:
     """An adaptive limit on the calls in flight, initially ``start`` and never above ``most``."""
 
-    def __init__(self, most: int, start: int = START) -> None:
-        self._most = most
+    def __init__(self, ceiling: int, start: int = START) -> None:
+        self._most = ceiling
         self._start = start
         self.restart()
 
@@ -197,7 +197,8 @@ class ConcurrencyLimiter(Queue):
     @property
     def load(self) -> Load:
         """The current load of the model."""
-        waiting, reason = len(self._waiting), ""
+        waiting = len(self._waiting)
+        reason = ""
         if self._probing is not None:
             reason = "failing calls, one of which is retried"
         elif waiting and self._room() <= self.in_flight < self.limit.now:

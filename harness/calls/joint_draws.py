@@ -48,8 +48,8 @@ class JointDraws:
         """Return a request's reply, which may come from a call for several samples."""
         if request.seed is not None or request.loglikelihoods:
             return await self.ask(request)
-        given = request.decoding.given()
-        prompt = content_hash((request.model, request.messages, given, request.redraw))
+        parameters = request.decoding.given()
+        prompt = content_hash((request.model, request.messages, parameters, request.redraw))
         while True:
             group = self._open.get(prompt)
             if group is None or request.sample in group.waiting:
@@ -88,7 +88,7 @@ class JointDraws:
             return drawn
         shares = divided(drawn.usage, 1 + len(drawn.others))
         others = zip(drawn.others.items(), shares[1:], strict=True)
-        _answer(group, {number: replace(one, usage=usage) for (number, one), usage in others})
+        _answer(group, {number: replace(reply, usage=usage) for (number, reply), usage in others})
         await asyncio.sleep(0)  # so that all of them are committed in one transaction
         return replace(drawn, usage=shares[0], others={})
 

@@ -321,7 +321,8 @@ class RateLimits:
         """Return the minimum number of seconds until a request may be sent."""
         if not self._windows:
             return 0.0
-        now, margins = self._clock(), self._margins()
+        now = self._clock()
+        margins = self._margins()
         amounts = _amounts(*self._estimate.of(request))
         longest = 0.0
         for unit, window in self._windows.items():
@@ -493,7 +494,8 @@ class TokenEstimate:
 
     def of(self, request: Request) -> tuple[float, float]:
         """Return the expected input and output tokens of a request."""
-        size, answers = characters(request), 1 + len(request.others)
+        size = characters(request)
+        answers = 1 + len(request.others)
         written: float = request.decoding.max_tokens or BOUND_OUTPUT
         if self._output.seen < LEARNED:
             if self._output.seen:  # max_tokens of 8,192 says little if answers have 20
@@ -504,7 +506,8 @@ class TokenEstimate:
 
     def learn(self, request: Request, usage: Usage) -> None:
         """Update the estimates with the token usage of a finished call."""
-        size, output = max(1, characters(request)), usage.output_tokens / (1 + len(request.others))
+        size = max(1, characters(request))
+        output = usage.output_tokens / (1 + len(request.others))
         self._per_character.learn(usage.input_tokens / size, size)
         self._output.learn(output, 1.0)
         self._longest = max(self._longest, output)

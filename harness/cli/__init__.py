@@ -185,13 +185,16 @@ def main() -> None:
         app()
         return
     except HarnessError as error:
-        message, code = "\n  ".join(filter(None, (error.message, error.remedy))), 1
+        message = "\n  ".join(filter(None, (error.message, error.remedy)))
+        code = 1
     except KeyboardInterrupt:
-        message, code = "", 130
+        message = ""
+        code = 130
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        message, code = f"Cannot write the output: {error.strerror}.", 1
+        message = f"Cannot write the output: {error.strerror}."
+        code = 1
     except Exception as error:
         from harness.plugin_loader import external
 

@@ -77,7 +77,7 @@ def all_verbs() -> Mapping[str, Verb]:
 def _all_verbs(path: tuple[str, ...]) -> Mapping[str, Verb]:
     verbs = dict(CORE)
     # Another package's verb never replaces a built-in one, whichever is found first.
-    for declaration in sorted(declarations(), key=lambda found: found.package != DISTRIBUTION):
+    for declaration in sorted(declarations(), key=lambda entry: entry.package != DISTRIBUTION):
         for name, verb in declaration.plugin.verbs.items():
             verbs.setdefault(name, declaration.absolute_verb(verb))
     headings = list(dict.fromkeys(verb.heading for verb in verbs.values()))

@@ -88,28 +88,28 @@ class CallEstimate:
         max_tokens: int | None,
         *,
         certain: bool,
-        further: float = 0,
+        growth: float = 0,
         answer: int = 1,
         joint: bool = False,
     ) -> None:
         """Add a call, which raises only the upper bounds if it is not ``certain``.
 
-        The prompt ``messages`` may grow by ``further`` tokens. The reply has ``answer`` to
+        The prompt ``messages`` may grow by ``growth`` tokens. The reply has ``answer`` to
         ``max_tokens`` tokens. A ``joint`` call may be combined with the previous one.
         """
         characters = sum(len(message.content) for message in messages)
         fewest = 0.0 if joint else characters / CHARACTERS_PER_TOKEN[0]
-        most = characters / CHARACTERS_PER_TOKEN[1] + further
-        most += PER_CALL + PER_MESSAGE * len(messages)
+        longest_prompt = characters / CHARACTERS_PER_TOKEN[1] + growth
+        longest_prompt += PER_CALL + PER_MESSAGE * len(messages)
         longest = _limit(max_tokens)
         self.calls += EstimateRange(certain and not joint, 1)
-        self.input_tokens += EstimateRange(fewest * certain, most)
+        self.input_tokens += EstimateRange(fewest * certain, longest_prompt)
         self.output_tokens += EstimateRange(answer * certain, longest)
         if self._price is None:
             return
         cost = self._price.cost
-        if max(most, longest) < inf:
-            high = cost(Usage(round(most), round(longest)))
+        if max(longest_prompt, longest) < inf:
+            high = cost(Usage(round(longest_prompt), round(longest)))
         else:
             high = inf if cost(Usage(10**6, 10**6)) else 0.0
         low = cost(Usage(round(fewest), answer)) if certain else 0.0
@@ -135,15 +135,13 @@ class CallEstimate:
             bounds.append(self._price.cost(Usage(n)) - self._price.cost(Usage(n, 0, n)))
         return EstimateRange(*bounds)
 
-    def add_questions(
-        self, questions: Sequence[Question], *, certain: bool, further: float
-    ) -> None:
+    def add_questions(self, questions: Sequence[Question], *, certain: bool, growth: float) -> None:
         """Add a judge's calls for a future answer, with arguments as in `add`."""
         self.at_most |= bool(questions)
         for question in questions:
             longest = question.decoding.max_tokens
             for _ in range(question.samples):
-                self.add(question.messages, longest, certain=certain, further=further)
+                self.add(question.messages, longest, certain=certain, growth=growth)
 
 
 def _limit(max_tokens: int | None) -> float:
@@ -273,8 +271,10 @@ def estimate_waves(job: Job) -> EstimateRange | None:
     turns = 1
     if overrides(job.task, Task.turns):
         turns = max((most_turns(job.task, instance) for instance in job.instances), default=1)
-    most = max(turns, rounds.max)
-    return EstimateRange(waves * (turns if rounds.stop_on_pass else most), waves * most)
+    most_rounds = max(turns, rounds.max)
+    return EstimateRange(
+        waves * (turns if rounds.stop_on_pass else most_rounds), waves * most_rounds
+    )
 
 
 def wave_hours(job: Job) -> int:
@@ -321,9 +321,9 @@ def _add_judge_calls(
                             judge.add(judge.judge.about(instance, answer.text, sample.sample), seen)
                     continue
                 certain = number == sample.round or not rounds.stop_on_pass or sample.turns > 1
-                further = longest * min(number, sample.turns)
+                growth = longest * min(number, sample.turns)
                 for judge, prompts in of_turn:
-                    judge.total.add_questions(prompts, certain=certain, further=further)
+                    judge.total.add_questions(prompts, certain=certain, growth=growth)
     by_name = {judge.judge.name: judge for judge in judges}
     late = OwedJudgements(job.folder.attempts, list(by_name), job.model.reasoning)
     for work in late.work(job.task, job.data):
@@ -359,15 +359,15 @@ def _add_later_calls(
     longest = _limit(max_tokens)
     for number in range(max(2, sample.round), rounds.max + 1):
         certain = number == sample.round or not rounds.stop_on_pass
-        further = (number - 1) * (FEEDBACK_TOKENS + longest)
-        total.add(messages, max_tokens, certain=certain, further=further)
+        growth = (number - 1) * (FEEDBACK_TOKENS + longest)
+        total.add(messages, max_tokens, certain=certain, growth=growth)
     user = plan.run.user if user_role(plan.task, sample.instance) else None
     per_turn = longest + (user.max_tokens if user else 0)
     for number in range(max(2, sample.round), sample.turns + 1):
         turn = as_of(plan.task, sample.instance, [""] * (number - 1))
         certain = user is None or number == sample.round
-        further = (number - 1) * per_turn
-        total.add(plan.task.messages(turn, ()), max_tokens, certain=certain, further=further)
+        growth = (number - 1) * per_turn
+        total.add(plan.task.messages(turn, ()), max_tokens, certain=certain, growth=growth)
 
 
 def count_work(
@@ -407,12 +407,12 @@ def count_work(
                 elif name not in calls:
                     reference = plan.task.reference(instance) or ""
                     tokens = round(len(reference) / CHARACTERS_PER_TOKEN[0])
-                    most = request.decoding.max_tokens
+                    max_tokens = request.decoding.max_tokens
                     total.add(
                         request.sent,
-                        most,
+                        max_tokens,
                         certain=True,
-                        answer=max(1, min(tokens, most or tokens)),
+                        answer=max(1, min(tokens, max_tokens or tokens)),
                         joint=drawn % per_call > 0,
                     )
                     drawn += 1
@@ -456,9 +456,9 @@ def _user_calls(job: Job, plan: RunPlan) -> CallEstimate | None:
         request = user.request(role, opening, Origin(instance.id, 0, 1))
         for sample in unfinished:
             for n in range(sample.round, sample.turns):
-                further = n * longest + (n - 1) * max_tokens
+                growth = n * longest + (n - 1) * max_tokens
                 certain = n == sample.round
-                total.add(request.messages, max_tokens, certain=certain, further=further)
+                total.add(request.messages, max_tokens, certain=certain, growth=growth)
     return total
 
 

@@ -85,7 +85,8 @@ class JudgeModel:
         The list may be empty. ``calls`` are the judge's calls about the attempt so far. ``redraw``
         is the number of earlier judgements of the attempt, whose replies are not reused.
         """
-        text, model = attempt.text or "", self.model
+        text = attempt.text or ""
+        model = self.model
         questions: Sequence[Question] = ()
         if not calls and self.scores(instance):
             questions = self.judge.questions(instance, text)
@@ -213,7 +214,8 @@ def build_judge(
 
     simulates = overrides(kind("judges").load(section.name), Judge.simulated)
     model = builder.build(section.model, f"{where}.model", reply if simulates else None)
-    settings, features = builder.resources.settings, model.backend.features
+    settings = builder.resources.settings
+    features = model.backend.features
     data = DataFolder(settings.data_dir, builder.beside)
     try:
         judge = _plugin(section, task, settings, data, features, simulated=model.simulated)

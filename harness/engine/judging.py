@@ -405,10 +405,10 @@ class Judging:
             earlier: The judgements so far.
         """
         models = [model for model in self._judges if model.name in judges]
-        asked = (self._ask(model, instance, answer, judges[model.name]) for model in models)
+        pending = (self._ask(model, instance, answer, judges[model.name]) for model in models)
         attempt_hash = text_hash(recorded.text or "")
         judgements: list[Judgement] = []
-        for result in await asyncio.gather(*asked, return_exceptions=True):
+        for result in await asyncio.gather(*pending, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
             judgements.append(replace(result, attempt=attempt_hash))

@@ -100,7 +100,8 @@ def _prompt(request: Request, evaluated: bool) -> Prompt:
     # Each later round adds a turn of the user, after an answer. Earlier ones are shots.
     turns = [place for place, message in enumerate(messages) if message.role == "user"]
     last = turns[-request.origin.round] if len(turns) >= request.origin.round else len(messages)
-    opening, later = messages[: last + 1], messages[last + 1 :]
+    opening = messages[: last + 1]
+    later = messages[last + 1 :]
     return Prompt(
         [message.content for message in opening if message.role != "assistant"],
         request.decoding.given(),

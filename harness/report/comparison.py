@@ -78,7 +78,8 @@ def comparison_document(comparison: RunComparison, *, brief: bool = False) -> Ta
 
 def tables_within(against: Against, comparison: RunComparison) -> Iterator[Table]:
     """Yield the tables of a run's comparison by group and by constraint, if there are any."""
-    by, round_ = comparison.asked.by, comparison.asked.round
+    by = comparison.asked.by
+    round_ = comparison.asked.round
     title = f"{against.run} against {comparison.baseline}, by"
     if against.groups:
         cells = [
@@ -124,7 +125,8 @@ _NUMBER = ShownUnit(percent=False)
 
 def bounds_line(not_judged: int, n: int, bounds: Interval, unit: ShownUnit = _NUMBER) -> str:
     """Return a sentence on how far pairs that were not judged could change a difference."""
-    points, signed = " points" * unit.percent, Column("", sign=True, rate=True)
+    points = " points" * unit.percent
+    signed = Column("", sign=True, rate=True)
     low, high = (unit.show(end, signed) + points for end in bounds)
     return (
         f"{not_judged:,} of {not_judged + n:,} pairs are not judged, which may bias the difference:"
@@ -136,7 +138,8 @@ def details(
     against: Against, comparison: RunComparison, unit: ShownUnit = _NUMBER
 ) -> Iterator[str]:
     """Yield sentences on a comparison's exclusions, uncertainty, effect, power and rankings."""
-    overall, ranking = against.overall, against.ranking
+    overall = against.overall
+    ranking = against.ranking
 
     def size(value: float) -> str:
         return f"{100 * value:.2f} points" if unit.percent else f"{value:.4f}"

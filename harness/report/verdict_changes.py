@@ -32,8 +32,8 @@ def change_line(change: VerdictChange) -> RenderableType:
     if not change.reason:
         return title
     reason = inert_text(change.reason[:_LONGEST_REASON])
-    told = Text.assemble("was: " if change.after else "", reason)
-    return Group(title, Padding(told, (0, 0, 0, 2)))
+    cause = Text.assemble("was: " if change.after else "", reason)
+    return Group(title, Padding(cause, (0, 0, 0, 2)))
 
 
 def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> TableDocument:
@@ -84,5 +84,6 @@ def _passed(verdicts: VerdictCounts) -> str:
         passed = sum(n for turn, n in judged.items() if turn[place])
         return f"{passed:,} of {sum(judged.values()):,}"
 
-    before, after = share(0), share(1)
+    before = share(0)
+    after = share(1)
     return before if before == after else f"{before}, now {after}"

@@ -84,7 +84,8 @@ class AttemptLines:
     """
 
     def __init__(self, path: Path, kind: Literal["", "judged", "followed"]) -> None:
-        self.path, self._kind = path, kind
+        self.path = path
+        self._kind = kind
         self.size = self.number = 0  # bytes and lines that were read
         self.builder = TableBuilder()
         self.rows = Rows(**_BY_KIND[kind][1])

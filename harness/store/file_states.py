@@ -72,7 +72,8 @@ def count_copied_lines(path: Path, state: FileState) -> int:
 
 @lru_cache(maxsize=64)
 def _count_copies(path: Path, size: int, digest: str, _modified_ns: int) -> int:
-    content, unique = blake2b(digest_size=16), 0
+    content = blake2b(digest_size=16)
+    unique = 0
     for line in _unique_lines(path):
         content.update(line)
         size -= len(line)

@@ -124,7 +124,8 @@ class AttemptIndex:
         self._digests = table.instances.digest.data
         starts = np.searchsorted(table.instance, np.arange(len(self._digests) + 1))
         self._starts = starts.data
-        self._sample, self._round = table.sample.data, table.round.data
+        self._sample = table.sample.data
+        self._round = table.round.data
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -162,7 +163,8 @@ class AttemptIndex:
         return self._with_judges(judges)[0]
 
     def _with_judges(self, ignored: Collection[str] = ()) -> tuple[AttemptTable, NDArray[np.bool_]]:
-        table, neutral = self._by_rules, self._neutral_by_rules
+        table = self._by_rules
+        neutral = self._neutral_by_rules
         if self.judgements is not None:
             table, neutral = self.judgements.with_scores(table, self._keys, neutral, ignored)
         return of_conversations(table, self._turns, neutral), neutral
@@ -233,7 +235,8 @@ class AttemptIndex:
 
     def rows_by_name(self, first: Iterable[str] = ()) -> NDArray[np.intp]:
         """Return all rows, sorted by name (``first``, then in natural order), sample and round."""
-        names, digests = read_names(self.path), self.attempts.instances.digest.tolist()
+        names = read_names(self.path)
+        digests = self.attempts.instances.digest.tolist()
         place = {name: number for number, name in enumerate(first)}
 
         def key(digest: int) -> tuple[object, ...]:

@@ -169,7 +169,8 @@ class JsonLinesWriter:
     """
 
     def __init__(self, path: Path, seal: Callable[[bytes], bytes] = bytes) -> None:
-        self.path, self._seal = path, seal
+        self.path = path
+        self._seal = seal
         self._was_changed = False  # by another program
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_LINK, 0o644)

@@ -242,7 +242,8 @@ def refuse_changed(folder: RunFolder, *, attempts: bool = False) -> set[str]:
         problem = f"{folder.attempts} lacks attempts that an earlier session has not repeated."
         raise RunConflict(problem, f"To repeat them, {_REPEAT}")
     for name in (CONFIG, *GROWING):
-        path, state = folder.path / name, states.get(name)
+        path = folder.path / name
+        state = states.get(name)
         if state is None or state.is_current(path) or (not ended and state.begins(path)):
             continue
         if name == ATTEMPTS and RESCORING in manifest and state.begins(path):

@@ -64,7 +64,8 @@ class Manifest:
         run_id: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._folder, self._clock = folder, clock
+        self._folder = folder
+        self._clock = clock
         self._content = folder.read_manifest()
         self._sessions: list[dict[str, Any]] = self._content.setdefault("sessions", [])
         self.finished_before = (self._content.get("samples") or 0) - (folder.owed() or 0)

@@ -260,7 +260,8 @@ class RunFolder:
         hashes and versions by name. ``resolve`` fills in plug-ins' defaults, which older versions
         did not record.
         """
-        old, before = self.read_config(), self.read_manifest().get("fingerprint", {})
+        old = self.read_config()
+        before = self.read_manifest().get("fingerprint", {})
         # A run's code is not executed. Present versions record the defaults of its options.
         with executing("refused"), contextlib.suppress(ExecutionRefused):
             old = resolve(old)

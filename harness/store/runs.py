@@ -112,7 +112,8 @@ def in_run_name(text: str) -> str:
 
 def fresh_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
     """Return the first of BASE, BASE-2, … that no run of the ``variants`` has."""
-    number, free = 1, base
+    number = 1
+    free = base
     while any(RunFolder(root, run_name(free, variant)).path.exists() for variant in variants):
         number += 1
         free = f"{base}-{number}"

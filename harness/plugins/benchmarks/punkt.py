@@ -110,7 +110,7 @@ def english(folder: Path | None = None) -> Punkt | None:
 
     NLTK's paths and ``folder`` are searched.
     """
-    known = list(data.path)
+    search_path = list(data.path)
     data.path += [str(folder)] if folder else []  # NLTK opens no files elsewhere
     try:
         parameters = load_punkt_params(data.find("tokenizers/punkt_tab/english/"))
@@ -122,7 +122,7 @@ def english(folder: Path | None = None) -> Punkt | None:
             "Fix the folder that NLTK_DATA names, or unset it.",
         ) from None
     finally:
-        data.path[:] = known
+        data.path[:] = search_path
     return Punkt(parameters, f"nltk {version('nltk')} punkt_tab english")
 
 
@@ -147,5 +147,5 @@ earlier_word_tokens: Callable[[str], list[str]] = EarlierWordTokenizer().tokeniz
 @cache
 def earlier(folder: Path | None = None) -> Punkt:
     """Return the same sentence splitter as `best`, with the settings of NLTK 3.9."""
-    found = best(folder)
-    return Punkt(found._params, f"{found.name}, as in nltk 3.9", EarlierVariables)
+    splitter = best(folder)
+    return Punkt(splitter._params, f"{splitter.name}, as in nltk 3.9", EarlierVariables)

@@ -60,17 +60,17 @@ def stats(form: JsonFormat = "table") -> None:
         show_listing("", shared, form) if form == "json" else show_facts(shared)
         return
     with _opened("ro") as (path, file):
-        kept = _kept(file, {"until": None, "backend": None, "model": None})
+        rows = _kept(file, {"until": None, "backend": None, "model": None})
         runs = 0
         usd = 0.0
         if file.execute("SELECT 1 FROM sqlite_master WHERE name = 'payments'").fetchone():
             paid = file.execute("SELECT count(DISTINCT run), total(usd) FROM payments")
             runs, usd = paid.fetchone()
-    replies = f"{sum(row.replies for row in kept):,}"
+    replies = f"{sum(row.replies for row in rows):,}"
     facts = {"file": str(path), "size": size_text(_size(path)), "replies": replies}
-    if kept:
-        oldest = min(row.oldest for row in kept)
-        newest = max(row.newest for row in kept)
+    if rows:
+        oldest = min(row.oldest for row in rows)
+        newest = max(row.newest for row in rows)
         facts["from"] = f"{date_text(oldest)} to {date_text(newest)}"
     if runs:
         # An upper bound: sessions that were killed leave what they had reserved.
@@ -78,12 +78,12 @@ def stats(form: JsonFormat = "table") -> None:
         facts["paid"] = f"at most ${usd:,.2f} by {by}"
     facts |= shared
     if form == "json":
-        show_listing("", facts | {"of": [one._asdict() for one in kept]}, form)
+        show_listing("", facts | {"of": [row._asdict() for row in rows]}, form)
         return
     show_facts(facts)
-    if kept:
+    if rows:
         output.print()
-        show(cache_table(kept))
+        show(cache_table(rows))
 
 
 @cache.verb("prune")
@@ -114,15 +114,15 @@ def prune(
     until = time.time() - (0 if older_than is None else _seconds(older_than))
     chosen = {"until": until, "backend": backend, "model": model}
     with _opened("ro") as (path, file):
-        kept = _kept(file, chosen)
-        if not kept:
+        matching = _kept(file, chosen)
+        if not matching:
             say("No cached reply matches; 'harness cache stats' lists backends and models.")
             return
-    show(cache_table(kept))
+    show(cache_table(matching))
     if dry_run:
         say("Nothing was deleted (--dry-run).")
         return
-    number = sum(row.replies for row in kept)
+    number = sum(row.replies for row in matching)
     if not (yes or agreed(f"Delete these {number:,} paid replies?")):
         raise UserError("Nothing was deleted.", "Answer y, or use --yes.")
     before = _size(path)
@@ -199,20 +199,20 @@ def _size(path: Path) -> int:
 
 
 def _seconds(age: str) -> float:
-    if found := re.fullmatch(r"(\d{1,6})([hdwy])", age):
-        return float(found[1]) * _UNITS[found[2]]
+    if match := re.fullmatch(r"(\d{1,6})([hdwy])", age):
+        return float(match[1]) * _UNITS[match[2]]
     raise ConfigError(f"--older-than {age!r} is not an age.", "Write it like 12h, 30d, 8w or 1y.")
 
 
-def cache_table(kept: Sequence[CachedReplies]) -> Table:
+def cache_table(replies: Sequence[CachedReplies]) -> Table:
     """Build a table of replies by backend and model, with a total if there are several rows."""
     rows: list[list[object]] = [
-        [one.backend, one.model, one.replies, size_text(one.size),
-         date_text(one.oldest), date_text(one.newest)]
-        for one in kept
+        [row.backend, row.model, row.replies, size_text(row.size),
+         date_text(row.oldest), date_text(row.newest)]
+        for row in replies
     ]  # fmt: skip
-    size = size_text(sum(one.size for one in kept))
-    total = Row(["all", "", sum(one.replies for one in kept), size, "", ""])
+    size = size_text(sum(row.size for row in replies))
+    total = Row(["all", "", sum(row.replies for row in replies), size, "", ""])
     days = (Column("oldest", hide=1), Column("newest", hide=1))
     headings = ("backend", Column("model", text=True), "replies", "size", *days)
-    return table(headings, rows, footer=total if len(kept) > 1 else None)
+    return table(headings, rows, footer=total if len(replies) > 1 else None)

@@ -236,8 +236,8 @@ class ChoiceExtraction(OptionNames):
         """Return the letters that a reply chooses, "" if it decides for none, or None."""
         if letter := self._texts.get(bare_text(text)):
             return letter
-        own = _about_this_question(text, self._announced(text), self._first(text))
-        announced = [*self._last_line(text), *own]
+        about_question = _about_this_question(text, self._announced(text), self._first(text))
+        announced = [*self._last_line(text), *about_question]
         decisive = announced or [*self._labelled(text)]
         start = 0
         if decisive:
@@ -343,8 +343,8 @@ class ChoiceExtraction(OptionNames):
         bare = match[0].rstrip()[-1] == match[1]
         may_be_word = match[1].islower() or letter in "AI" or not loose
         if bare and may_be_word and not _ENDS.match(text, end):
-            own, _ = self._spelt(text, end + 1)
-            return (letter, end) if own == letter else ("", start)
+            spelt_letter, _ = self._spelt(text, end + 1)
+            return (letter, end) if spelt_letter == letter else ("", start)
         return letter, end
 
     def _last_line(self, text: str) -> Iterator[tuple[int, str]]:
@@ -418,8 +418,12 @@ class ChoiceExtraction(OptionNames):
         if self._named(first):
             lines = lines[:1]  # more than one line makes a list of the options
         for line in lines:
-            other = _LETTER.match(line)
-            if other and other[1] != match[1] and _DELIMITER.match(line, other.end(1)):
+            later_match = _LETTER.match(line)
+            if (
+                later_match
+                and later_match[1] != match[1]
+                and _DELIMITER.match(line, later_match.end(1))
+            ):
                 return ""
         return self._at(text, 0, loose=True)[0]
 

@@ -34,7 +34,9 @@ _extraction = lru_cache(maxsize=1024)(ChoiceExtraction)
 
 def choice_texts(raw: object) -> tuple[str, ...]:
     """Return the texts of a row's options, given as a list."""
-    if not isinstance(raw, list) or not all(isinstance(one, str | int | float) for one in raw):
+    if not isinstance(raw, list) or not all(
+        isinstance(choice, str | int | float) for choice in raw
+    ):
         remedy = 'Write "choices": ["…", "…"], or in a table the JSON list ["…", "…"].'
         raise DataInvalid("'choices' must be a list of texts.", remedy)
     texts = tuple(map(_text, raw))
@@ -63,22 +65,23 @@ def right_choice(target: object, choices: Sequence[str], kind: TargetKind | None
         raise DataInvalid("'target' must be the index, the letter or the text of one of 'choices'.")
     text = _text(target)
     meanings: dict[TargetKind, list[str]] = {
-        "index": [] if isinstance(target, bool) else [str(at) for at in range(len(choices))],
+        "index": [] if isinstance(target, bool) else [str(index) for index in range(len(choices))],
         "letter": [*LETTERS[: len(choices)]],
         "text": [*choices],
     }
-    found = {
-        known.index(one)
-        for meaning, known in meanings.items()
-        if kind in (None, meaning)
-        for one in (text, text.upper() if meaning == "letter" else text)
-        if one in known
-    }
-    if len(found) == 1:
-        return found.pop()
-    which = "could mean several" if found else "is none"
+    places = set[int]()
+    for meaning, names in meanings.items():
+        if kind not in (None, meaning):
+            continue
+        if text in names:
+            places.add(names.index(text))
+        if meaning == "letter" and text.upper() in names:
+            places.add(names.index(text.upper()))
+    if len(places) == 1:
+        return places.pop()
+    which = "could mean several" if places else "is none"
     remedy = "Set task.choices.target to index, letter or text."
-    if not found:
+    if not places:
         last = LETTERS[len(choices) - 1]
         remedy = f"Write the index 0 to {len(choices) - 1}, a letter from A to {last}, or the text."
     raise DataInvalid(f"the target {text[:MOST_SHOWN]!r} {which} of the 'choices'.", remedy)
@@ -254,9 +257,9 @@ class MultipleChoice(QuestionForm):
             return scores
         sums = self._sums(options, text)
         lengths: dict[str, list[int | None]] = {
-            "acc_norm": [len(one) for one in options.texts],
-            "acc_bytes": [len(one.encode("utf-8", "replace")) for one in options.texts],
-            "acc_tokens": [one.tokens for one in sums],
+            "acc_norm": [len(answer) for answer in options.texts],
+            "acc_bytes": [len(answer.encode("utf-8", "replace")) for answer in options.texts],
+            "acc_tokens": [likelihood.tokens for likelihood in sums],
         }
         for name, divisors in lengths.items():
             if all(divisors):
@@ -291,6 +294,6 @@ def _likeliest(
     sums: Sequence[AnswerLikelihood], divisors: Sequence[int | None] | None = None
 ) -> int:
     """Return the first index of the largest log-likelihood, divided by ``divisors``."""
-    each = zip(sums, divisors or [1] * len(sums), strict=True)
-    values = [one.total / (by or 1) for one, by in each]
+    pairs = zip(sums, divisors or [1] * len(sums), strict=True)
+    values = [likelihood.total / (divisor or 1) for likelihood, divisor in pairs]
     return values.index(max(values))

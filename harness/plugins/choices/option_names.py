@@ -259,17 +259,17 @@ def _is_contradicted(text: str, start: int, letter: str, mentions: Sequence[Ment
     by_sentence: dict[int, list[Mention]] = defaultdict(list)
     for mention in later:
         by_sentence[bisect_right(ends, mention.start)].append(mention)
-    for number, named in by_sentence.items():
+    for number, in_sentence in by_sentence.items():
         sentence_end = ends[number] if number < len(ends) else len(text)
-        if {mention.letter for mention in named} != others:
+        if {mention.letter for mention in in_sentence} != others:
             continue
-        introduction = text[max(0, ends[number - 1] - LONGEST_STATEMENT) : named[0].start]
-        if _BELIEVED.match(text, named[0].end):
+        introduction = text[max(0, ends[number - 1] - LONGEST_STATEMENT) : in_sentence[0].start]
+        if _BELIEVED.match(text, in_sentence[0].end):
             return True
         is_explained = (
             ASIDE.search(introduction.rstrip(" :\n-•*"))
             or _EXPLAINS.search(text, ends[number - 1], sentence_end)
-            or _DENIES.search(text, named[0].end, sentence_end)
+            or _DENIES.search(text, in_sentence[0].end, sentence_end)
         )
         if not is_explained:
             return True

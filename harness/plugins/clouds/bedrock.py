@@ -213,15 +213,15 @@ class BedrockBackend(HttpBackend):
         return {k: value for k, value in body.items() if value} | dict(decoding.extra)
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        found = bodies.read(content, _Response)
-        blocks = found.output.message.content
+        response = bodies.read(content, _Response)
+        blocks = response.output.message.content
         thoughts = [
             block.reasoning_content.reasoning_text for block in blocks if block.reasoning_content
         ]
         text = "".join(bodies.text_of(block.text) for block in blocks)
         used = [block.tool_use for block in blocks if block.tool_use]
-        usage = bodies.usage_of(found.usage, _Usage)
-        reason = FINISH_REASONS.get(found.stop_reason, found.stop_reason)
+        usage = bodies.usage_of(response.usage, _Usage)
+        reason = FINISH_REASONS.get(response.stop_reason, response.stop_reason)
         text, reason = bodies.with_tool_calls(
             text, reason, ((call.name, call.input) for call in used)
         )
@@ -229,8 +229,9 @@ class BedrockBackend(HttpBackend):
             text,
             reason,
             usage.record() if usage else None,
-            tier=bodies.tier(found.service_tier.get("type")),
-            reasoning="".join(bodies.text_of(one.text) for one in thoughts if one) or None,
+            tier=bodies.tier(response.service_tier.get("type")),
+            reasoning="".join(bodies.text_of(thought.text) for thought in thoughts if thought)
+            or None,
             reasoning_state=bodies.state_in(content, SIGNED, "output", "message", "content"),
         )
 
@@ -239,16 +240,16 @@ def _end(number: int, cut: PromptCut | None) -> int | None:
     """Return where the shared beginning ends in message ``number`` (-1: at its end), or None."""
     if cut is None:
         return None
-    place, at = cut if cut.characters else (cut.message - 1, -1)
-    return at if number == place else None
+    place, end = cut if cut.characters else (cut.message - 1, -1)
+    return end if number == place else None
 
 
 def _parts(message: Message, end: int | None) -> list[dict[str, Any]]:
     """Return a message's content, with a cache point at ``end``, if any."""
     text = message.content
     if message.reasoning_state is not None:
-        found: list[dict[str, Any]] = json.loads(message.reasoning_state)
-        return found
+        parts: list[dict[str, Any]] = json.loads(message.reasoning_state)
+        return parts
     if end is None:
         return [{"text": text}]
     point = {"cachePoint": {"type": "default"}}

@@ -191,33 +191,35 @@ class GeminiBackend(HttpBackend):
         system = [m for m in request.messages if m.role == "system"]
         turns = [m for m in request.messages if m.role != "system"]
         extra = dict(decoding.extra)
-        given = {k: value for k, value in config.items() if value is not None}
+        generation = {k: value for k, value in config.items() if value is not None}
         body: dict[str, Any] = {"contents": [_content(turn) for turn in turns]}
         if system:
             body["systemInstruction"] = {"parts": [{"text": m.content} for m in system]}
-        if given := given | extra.pop("generationConfig", {}):
-            body["generationConfig"] = given
+        if generation := generation | extra.pop("generationConfig", {}):
+            body["generationConfig"] = generation
         if self.service_tier:
             body["serviceTier"] = self.service_tier
         return body | extra
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        found = bodies.read(content, _Response)
-        if not found.candidates:
-            if (feedback := found.prompt_feedback) and feedback.block_reason:
+        response = bodies.read(content, _Response)
+        if not response.candidates:
+            if (feedback := response.prompt_feedback) and feedback.block_reason:
                 why = feedback.block_reason_message or feedback.block_reason
                 raise PromptRefused(f"{self.endpoint} blocked the prompt: {why}")
             raise ValueError("a response has no candidates")
-        usage = bodies.usage_of(found.usage_metadata, _Usage)
-        replies = [_reply(content, found, place, request) for place in range(len(found.candidates))]
+        usage = bodies.usage_of(response.usage_metadata, _Usage)
+        replies = [
+            _reply(content, response, place, request) for place in range(len(response.candidates))
+        ]
         tier = bodies.tier(usage.service_tier) if usage else None
         first = structs.replace(replies[0], usage=usage.record() if usage else None, tier=tier)
         return bodies.with_others(first, replies[1:], request)
 
 
-def _reply(content: bytes, found: _Response, place: int, request: Request) -> Reply:
+def _reply(content: bytes, response: _Response, place: int, request: Request) -> Reply:
     """Return the reply of a candidate in a response, without the usage."""
-    candidate = (found.candidates or [])[place]
+    candidate = (response.candidates or [])[place]
     parts = (candidate.content.parts if candidate.content else None) or []
     thoughts = [bodies.text_of(part.text) for part in parts if part.thought]
     reason = candidate.finish_reason or "STOP"
@@ -232,7 +234,7 @@ def _reply(content: bytes, found: _Response, place: int, request: Request) -> Re
     return Reply(
         text,
         reason,
-        model=found.model_version,
+        model=response.model_version,
         reasoning="".join(thoughts) or None,
         logprobs=_logprobs(candidate.logprobs_result) if request.decoding.logprobs else None,
         reasoning_state=state,
@@ -261,5 +263,9 @@ def _logprobs(result: object) -> Logprobs | None:
 
 def _pairs(position: object) -> bodies.Pairs:
     top = position.get("candidates") if isinstance(position, dict) else None
-    found = top if isinstance(top, list) else []
-    return [(one.get("token"), one.get("logProbability")) for one in found if isinstance(one, dict)]
+    candidates = top if isinstance(top, list) else []
+    return [
+        (candidate.get("token"), candidate.get("logProbability"))
+        for candidate in candidates
+        if isinstance(candidate, dict)
+    ]

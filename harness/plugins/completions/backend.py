@@ -82,14 +82,16 @@ class OpenAICompletionsBackend(OpenAIBackend):
 
     def dialect(self, preset: ProviderPreset) -> ProviderPreset:
         """Return the preset for the Completions API, which rejects newer parameters."""
-        kept = {k: d for k, d in preset.constraints.items() if not d.startswith("response_format")}
-        return replace(preset, max_tokens="max_tokens", constraints=kept)
+        constraints = {
+            k: d for k, d in preset.constraints.items() if not d.startswith("response_format")
+        }
+        return replace(preset, max_tokens="max_tokens", constraints=constraints)
 
     def body(self, request: Request) -> Mapping[str, Any]:
         if request.loglikelihoods:
             return {**self.parameters(request), **loglikelihoods.body(request)}
-        wanted = request.decoding.logprobs
-        likeliest = {} if wanted is None else {"logprobs": wanted}
+        n_logprobs = request.decoding.logprobs
+        likeliest = {} if n_logprobs is None else {"logprobs": n_logprobs}
         return {"prompt": _prompt(request), **likeliest, **self.parameters(request)}
 
     def answer(
@@ -97,8 +99,10 @@ class OpenAICompletionsBackend(OpenAIBackend):
     ) -> tuple[str, str, str | None]:
         if not request.loglikelihoods:
             return super().answer(choices, request)
-        ordered = sorted(choices, key=lambda one: one.index if isinstance(one.index, int) else 0)
-        echoes = [one.logprobs for one in ordered]
+        ordered = sorted(
+            choices, key=lambda choice: choice.index if isinstance(choice.index, int) else 0
+        )
+        echoes = [choice.logprobs for choice in ordered]
         if request.window:
             return loglikelihoods.logprobs(echoes), "stop", None
         return loglikelihoods.read(request, echoes), "stop", None
@@ -116,8 +120,8 @@ class OpenAICompletionsBackend(OpenAIBackend):
         windows = loglikelihoods.windows(before, tokens, request.window)
         body = {**self.body(request), "prompt": [window for window, _ in windows]}
         reply = self.decoded(await self.client.post(self.path, body, request.model), request)
-        found = loglikelihoods.total(reply.text, [count for _, count in windows])
-        return structs.replace(reply, text=found)
+        log_likelihood = loglikelihoods.total(reply.text, [count for _, count in windows])
+        return structs.replace(reply, text=log_likelihood)
 
     async def _scored(self, request: Request) -> Reply:
         """Score texts with one HTTP request or, if the server takes no list, with one for each.
@@ -160,13 +164,16 @@ class OpenAICompletionsBackend(OpenAIBackend):
             CallError: If the request fails, or the response is malformed.
         """
         first = requests[0]
-        body = {"prompt": [_prompt(one) for one in requests], **self._shared(first)}
+        body = {"prompt": [_prompt(request) for request in requests], **self._shared(first)}
         content = await self.client.post(self.path, body, first.model)
         try:
             replies = self.replies(content, requests)
         except UNREADABLE as error:
             raise self.client.malformed(content, error) from None
-        return [one if isinstance(one, CallError) else self.client.masked(one) for one in replies]
+        return [
+            reply if isinstance(reply, CallError) else self.client.masked(reply)
+            for reply in replies
+        ]
 
     async def _tokens(self, text: str, model: str) -> list[int]:
         """Return the ids of a text's tokens, from vLLM's endpoint ``/tokenize``."""
@@ -232,25 +239,25 @@ class JointPrompts:
 
     async def __call__(self, kind: Hashable, request: Request) -> Reply:
         call = request.messages, request.sample, request.redraw
-        most = self._fewer.get(call, self.most)
-        if most == 1:
+        group_size = self._fewer.get(call, self.most)
+        if group_size == 1:
             reply = await self.alone(request)
         else:
             try:
-                reply = await self._answer((kind, most), request, most)
+                reply = await self._answer((kind, group_size), request, group_size)
             except asyncio.CancelledError:
                 self._fewer[call] = 1
                 raise
             except CallError as error:
                 if error.shared:
-                    self._fewer[call] = most // 2
+                    self._fewer[call] = group_size // 2
                 raise
         self._fewer.pop(call, None)
         return reply
 
-    async def _answer(self, kind: Hashable, request: Request, most: int) -> Reply:
+    async def _answer(self, kind: Hashable, request: Request, group_size: int) -> Reply:
         if (group := self._open.get(kind)) is None:
-            outcome = await self._lead(kind, request, most)
+            outcome = await self._lead(kind, request, group_size)
         else:
             group.requests.append(request)
             answer: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
@@ -265,9 +272,9 @@ class JointPrompts:
             raise outcome
         return outcome
 
-    async def _lead(self, kind: Hashable, request: Request, most: int) -> Outcome | None:
+    async def _lead(self, kind: Hashable, request: Request, group_size: int) -> Outcome | None:
         """Gather and send calls. Return this call's outcome, or None if it must be sent alone."""
-        group = self._open[kind] = _Group([request], most)
+        group = self._open[kind] = _Group([request], group_size)
         outcomes: Sequence[Outcome | None] = [None]
         try:
             try:

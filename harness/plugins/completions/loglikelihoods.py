@@ -155,7 +155,9 @@ def total(text: str, counts: Sequence[int]) -> str:
     logprobs_ = msgspec.json.decode(text, type=list[list[float | None]])
     scored = [window[-n:] for window, n in zip(logprobs_, counts, strict=False)]
     sums = [sum(logprob for logprob in window if logprob is not None) for window in scored]
-    if [len(window) for window in scored] != list(counts) or any(None in one for one in scored):
+    if [len(window) for window in scored] != list(counts) or any(
+        None in window for window in scored
+    ):
         raise RequestRejected("The server does not return a log-probability for each token.")
     return msgspec.json.encode([(sum(sums), False)]).decode()
 

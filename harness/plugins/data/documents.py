@@ -217,7 +217,7 @@ def criteria_document(task: str, description: CriteriaDescription) -> TableDocum
 
 def _together(description: CriteriaDescription) -> Table:
     groups = sorted(description.tasks_by_group)
-    pairs = {(one.first, one.second): one for one in description.together}
+    pairs = {(pair.first, pair.second): pair for pair in description.together}
     rows = []
     for place, name in enumerate(groups):
         pmi = [pairs[other_name, name].pmi for other_name in groups[:place]]

@@ -33,7 +33,9 @@ def summary(dataset: DataSet, root: Path) -> str:
     present = [_is_there(product, root) for product in dataset.products]
     if None in present:
         return "other content"
-    return "yes" if all(present) else "in part" if any(present) else "no"
+    if all(present):
+        return "yes"
+    return "in part" if any(present) else "no"
 
 
 def in_nltk_folder(dataset: DataSet) -> Path | None:

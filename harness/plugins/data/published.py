@@ -28,27 +28,29 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
     must keep its verdicts. Nothing is downloaded if HARNESS_FETCH is false.
     """
     settings = resources.settings
-    asked = {(run.task.name, run.task.options.get("dataset", "builtin")) for run in runs.values()}
-    named = {pair for pair in asked if pair[1] != "builtin"}
+    task_datasets = {
+        (run.task.name, run.task.options.get("dataset", "builtin")) for run in runs.values()
+    }
+    published = {pair for pair in task_datasets if pair[1] != "builtin"}
     if judges := [judge for run in runs.values() for judge in run.judges]:
         from harness.engine.judges import published_prompts  # not imported for a run without judges
 
         fetch_prompts(published_prompts(judges), settings)
-    if not named or not settings.fetch:
+    if not published or not settings.fetch:
         return
     from harness.datasets.catalogue import CATALOGUE  # reading it takes 30 ms
     from harness.plugins.data.fetch import in_nltk_folder, summary
 
-    begun = any(RunFolder(settings.runs_dir, run_name(base, name)).begun() for name in runs)
+    has_begun = any(RunFolder(settings.runs_dir, run_name(base, name)).begun() for name in runs)
     missing: dict[str, tuple[DataSet, bool]] = {}  # by name; True if a task cannot run without it
-    for task, dataset in sorted(named):
+    for task, dataset in sorted(published):
         data_set = CATALOGUE.get(task)
         if data_set is None or not data_set.option or data_set.option != dataset:
             continue
         absent = summary(data_set, settings.data_dir) == "no"
         if absent:
             missing[data_set.name] = data_set, True
-        for name in data_set.needs if absent or not begun else ():
+        for name in data_set.needs if absent or not has_begun else ():
             needed = CATALOGUE[name]
             if summary(needed, settings.data_dir) == "no" and not in_nltk_folder(needed):
                 missing[needed.name] = needed, False
@@ -56,16 +58,16 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
         for name, run in runs.items():
             logs = RunFolder(settings.runs_dir, run_name(base, name)).servers
             build_models(run, ModelBuilder(resources, run.limits, logs, beside=run.folder))
-    for found, required in missing.values():
-        say(f"Fetching {found.name} ({found.licence}) from {found.home}")
+    for to_install, required in missing.values():
+        say(f"Fetching {to_install.name} ({to_install.licence}) from {to_install.home}")
         try:
-            install(found, settings.data_dir)
+            install(to_install, settings.data_dir)
         except HarnessError as error:
             if required:
                 own_data = "Or use our own instances: -o task.dataset=builtin."
                 remedy = f"{error.remedy} {own_data}".strip()
                 raise DataMissing(error.message, remedy) from None
-            say(f"{error.message} To try again: harness data fetch {found.name}", "yellow")
+            say(f"{error.message} To try again: harness data fetch {to_install.name}", "yellow")
 
 
 def fetch_prompts(names: Iterable[str], settings: Settings) -> None:
@@ -75,17 +77,17 @@ def fetch_prompts(names: Iterable[str], settings: Settings) -> None:
     from harness.datasets.catalogue import data_set
     from harness.plugins.data.fetch import summary
 
-    for found in map(data_set, names):
-        if summary(found, settings.data_dir) != "yes":
-            say(f"Fetching {found.name} ({found.licence}) from {found.home}")
+    for dataset in map(data_set, names):
+        if summary(dataset, settings.data_dir) != "yes":
+            say(f"Fetching {dataset.name} ({dataset.licence}) from {dataset.home}")
             try:
-                install(found, settings.data_dir)
+                install(dataset, settings.data_dir)
             except DataMissing as error:
-                command = f"Or, when there is a network: harness data fetch {found.name}."
+                command = f"Or, when there is a network: harness data fetch {dataset.name}."
                 raise DataMissing(error.message, f"{error.remedy} {command}") from None
 
 
-def install(found: DataSet, root: Path, mirror: str | None = None) -> list[str]:
+def install(dataset: DataSet, root: Path, mirror: str | None = None) -> list[str]:
     """Fetch a data set into the data folder ``root``, and show a progress bar for each file.
 
     ``mirror`` is the URL of a folder with the original files as NAME/FILE (default: their own
@@ -107,4 +109,4 @@ def install(found: DataSet, root: Path, mirror: str | None = None) -> list[str]:
             bar = bars.add_task(original.name, total=original.size)
             return lambda there, total: bars.update(bar, completed=there, total=total)
 
-        return fetch.fetch(found, root, mirror, progress_bar)
+        return fetch.fetch(dataset, root, mirror, progress_bar)

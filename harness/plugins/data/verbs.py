@@ -41,10 +41,10 @@ def fetch_one(
         mirror: Download the original files from URL/NAME/FILE.
     """
     root = Settings().data_dir
-    found = data_set(name)
-    if not install(found, root, mirror):
+    dataset = data_set(name)
+    if not install(dataset, root, mirror):
         say(f"{name} is already installed.")
-    for product in found.products:
+    for product in dataset.products:
         write(str(installed(root, product.path)))
 
 
@@ -55,20 +55,20 @@ def list_all(form: JsonFormat = "table") -> None:
     data = []
     lines: list[RenderableType] = []
     table = Table("name", "installed", "download", "about, licence, home", box=SIMPLE)
-    for found in CATALOGUE.values():
-        sizes = [original.size for original in found.originals]
+    for dataset in CATALOGUE.values():
+        sizes = [original.size for original in dataset.originals]
         bytes_ = None if None in sizes else sum(filter(None, sizes))
         size = "" if bytes_ is None else f"{bytes_ / 1e6:.1f} MB"
-        about = f"{found.about}\n{found.licence}\n{found.home}"
-        state = summary(found, root)
-        table.add_row(*map(Text, (found.name, state, size, about)))
+        about = f"{dataset.about}\n{dataset.licence}\n{dataset.home}"
+        state = summary(dataset, root)
+        table.add_row(*map(Text, (dataset.name, state, size, about)))
         lines += [
-            Text(found.name, "bold"),
+            Text(dataset.name, "bold"),
             Padding(Text(f"{state}  {size}\n{about}"), (0, 0, 0, 2)),
         ]
         keys = ("name", "about", "licence", "home")
-        own = {key: getattr(found, key) for key in keys}
-        data.append(own | {"installed": state, "bytes": bytes_})
+        facts = {key: getattr(dataset, key) for key in keys}
+        data.append(facts | {"installed": state, "bytes": bytes_})
     show_listing(table if output.width >= WIDE else Group(*lines), data, form)
     say(f"The data folder is {root}.")
 
@@ -82,12 +82,12 @@ def print_path(name: Annotated[str | None, typer.Argument()] = None) -> None:
     """
     folder = Settings().data_dir
     if name is not None:
-        found = data_set(name)
-        if (state := summary(found, folder)) != "yes":
+        dataset = data_set(name)
+        if (state := summary(dataset, folder)) != "yes":
             problem = f"The data set {name!r} is incomplete in {folder} (installed: {state})."
             remedy = f"Run 'harness data fetch {name}', or set HARNESS_DATA_DIR to where it is."
             raise DataMissing(problem, remedy)
-        folder /= found.folder
+        folder /= dataset.folder
     write(str(folder))
 
 
@@ -116,8 +116,8 @@ def describe(
             TF-IDF).
     """
     check_picture("--map", picture)
-    given = map(parse_override, option or [])
-    options = {key.removeprefix("task."): value for key, value in given}
+    overridden = map(parse_override, option or [])
+    options = {key.removeprefix("task."): value for key, value in overridden}
     built: Task[Any] = kind("tasks").build(task, options, data=DataFolder(Settings().data_dir))
     instances = built.instances()
     if overrides(built, Task.describe):
@@ -126,11 +126,15 @@ def describe(
             raise ConfigError(problem, "Omit --by, --verbs, --map and --embeddings.")
         show(data_document(task, list(built.describe())), form)
     elif overrides(built, Task.criteria):
-        tasks = [(one.groups, built.criteria(one)) for one in instances]
-        found = documents.describe(tasks, by, documents.verbs if verbs else None)
-        show(criteria_document(task, found), form)
+        tasks = [(instance.groups, built.criteria(instance)) for instance in instances]
+        description = documents.describe(tasks, by, documents.verbs if verbs else None)
+        show(criteria_document(task, description), form)
         if picture is not None:
-            texts = {one.text: one.groups.get(by, "") for _, own in tasks for one in own}
+            texts = {
+                criterion.text: criterion.groups.get(by, "")
+                for _, criteria in tasks
+                for criterion in criteria
+            }
             Kind("figures").load("text_map")(picture, task, texts, by, embeddings)
             say(f"Map in {picture}")
     else:

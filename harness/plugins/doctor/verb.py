@@ -84,8 +84,10 @@ def doctor(
     if not no_network:
         sections["Folders"].extend(_call_layers(settings))
         answers = ask_all(list(_endpoints(keys)))
-        absent = ", ".join(f"{one.name} ({one.said})" for one in answers if one.remedy == START)
-        sections["Endpoints"] = [one for one in answers if one.remedy != START]
+        absent = ", ".join(
+            f"{finding.name} ({finding.said})" for finding in answers if finding.remedy == START
+        )
+        sections["Endpoints"] = [finding for finding in answers if finding.remedy != START]
         if absent:
             sections["Endpoints"].append(Finding("lack", "not running", absent, START))
     _show(sections, form)
@@ -93,7 +95,9 @@ def doctor(
 
 def _show(sections: Mapping[str, Sequence[Finding]], form: JsonFormat) -> NoReturn:
     show_listing(_rendered(sections), sections, form)
-    broken = any(one.state == "broken" for findings in sections.values() for one in findings)
+    broken = any(
+        finding.state == "broken" for findings in sections.values() for finding in findings
+    )
     raise typer.Exit(1 if broken else 0)
 
 
@@ -105,11 +109,11 @@ def _rendered(sections: Mapping[str, Sequence[Finding]]) -> RenderableType:
         table.add_column(no_wrap=True, min_width=2)
         table.add_column(overflow="fold")
         for finding in findings:
-            said = inert_text(f"{finding.name}  {finding.said}".strip())
-            said.stylize("bold", 0, len(finding.name))
+            line = inert_text(f"{finding.name}  {finding.said}".strip())
+            line.stylize("bold", 0, len(finding.name))
             if finding.remedy:
-                said = Text.assemble(said, "\n", (inert_text(finding.remedy).plain, "dim"))
-            table.add_row(_MARKS[finding.state], said)
+                line = Text.assemble(line, "\n", (inert_text(finding.remedy).plain, "dim"))
+            table.add_row(_MARKS[finding.state], line)
         parts += [Text(title, style="bold underline"), table, ""]
     return Group(*parts[:-1])
 
@@ -119,17 +123,21 @@ def _clusters(file: Path | None) -> Iterator[Finding]:
 
     runs = [] if file is None else load(file).values()
     models = [(run.model, run.polish, *(j.model for j in run.judges)) for run in runs]
-    sections = [one for several in models for one in several if one is not None]
-    placed = {one.name or one.backend: one.placement for one in sections if one.placement}
+    sections = [section for several in models for section in several if section is not None]
+    placed = {
+        section.name or section.backend: section.placement
+        for section in sections
+        if section.placement
+    }
     if not declared_members("clusters"):
         yield Finding("broken", "clusters", "no plug-in brings one")
     for name in declared_members("clusters"):
-        own = {label: place for label, place in placed.items() if place.engine == name}
-        yield from cluster_named(name).check(own)
+        of_engine = {label: place for label, place in placed.items() if place.engine == name}
+        yield from cluster_named(name).check(of_engine)
 
 
 def _plugins() -> Iterator[Finding]:
-    for declaration in sorted(declarations(), key=lambda one: one.name):
+    for declaration in sorted(declarations(), key=lambda declaration: declaration.name):
         remedy = f"Fix or uninstall {declaration.package}."
         faults = list(_faults(declaration))
         for fault in faults:
@@ -143,7 +151,7 @@ def _faults(declaration: Declaration) -> Iterator[str]:
     """Yield what is wrong with a plug-in. The harness's own are not imported: that takes long."""
     if declaration.problem:
         yield declaration.problem
-    names = {other.name for other in declarations()}
+    names = {declared.name for declared in declarations()}
     for name in declaration.plugin.requires:
         if name not in names:
             yield f"requires the plug-in {name!r}, which is not installed. {nearest(name, names)}"
@@ -205,13 +213,13 @@ def _extras() -> Iterator[Finding]:
 def _of_extra(package: str, extra: str) -> Iterator[str]:
     """Yield the packages that an extra installs."""
     for line in metadata.requires(package) or []:
-        found = re.match(r"([\w.-]+)(?:\[([\w,-]+)\])?[^;]*;.*extra == ['\"]([\w-]+)", line)
-        if found is None or found[3] != extra:
+        match = re.match(r"([\w.-]+)(?:\[([\w,-]+)\])?[^;]*;.*extra == ['\"]([\w-]+)", line)
+        if match is None or match[3] != extra:
             continue
-        if found[1] != package:
-            yield found[1]
-        for inner in (found[2] or "").split(",") if _is_installed(found[1]) else ():
-            yield from _of_extra(found[1], inner)
+        if match[1] != package:
+            yield match[1]
+        for inner in (match[2] or "").split(",") if _is_installed(match[1]) else ():
+            yield from _of_extra(match[1], inner)
 
 
 def _is_installed(package: str) -> bool:
@@ -263,11 +271,11 @@ def _keys(states: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _clouds() -> Iterator[Finding]:
-    found = cloud_credentials()
-    for cloud, source in found.items():
+    sources = cloud_credentials()
+    for cloud, source in sources.items():
         if source is not None:
             yield Finding("ok", f"{cloud} credentials", source)
-    if absent := [cloud for cloud, source in found.items() if source is None]:
+    if absent := [cloud for cloud, source in sources.items() if source is None]:
         remedy = "To log in: gcloud auth application-default login, aws sso login, or az login."
         yield Finding("lack", "no credentials", ", ".join(absent), remedy)
 
@@ -317,21 +325,24 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> list[Fin
         except httpx2.TimeoutException:
             pass  # reported below
         except Exception as error:  # from the transport, a proxy's address or a certificate
-            said = endpoint.url.removesuffix("/models")
+            problem = endpoint.url.removesuffix("/models")
             remedy = START
             if hosted:  # the error's message could quote a proxy's password
-                said = f"cannot be reached ({type(error).__name__})"
+                problem = f"cannot be reached ({type(error).__name__})"
                 remedy = "Check the network, a proxy and its certificates."
-            answers[endpoint.name] = Finding("lack", endpoint.name, said, remedy)
+            answers[endpoint.name] = Finding("lack", endpoint.name, problem, remedy)
 
-    threads = [threading.Thread(target=ask, args=[one], daemon=True) for one in endpoints]
+    threads = [threading.Thread(target=ask, args=[endpoint], daemon=True) for endpoint in endpoints]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
     late = f"no answer in {seconds:g} s:"
     remedy = "Check the network, or try again."
-    silent = {one.name: Finding("lack", one.name, f"{late} {one.url}", remedy) for one in endpoints}
+    silent = {
+        endpoint.name: Finding("lack", endpoint.name, f"{late} {endpoint.url}", remedy)
+        for endpoint in endpoints
+    }
     return list({**silent, **answers}.values())
 
 

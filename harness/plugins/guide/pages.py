@@ -42,13 +42,13 @@ def docs(
         return
     name = page.removeprefix("docs/").removesuffix(".md")
     if name not in pages:
-        found = _search(pages, page.lower().split())
-        if not found:
+        matches = _search(pages, page.lower().split())
+        if not matches:
             problem = f"There is no page {page!r}, and no section that contains it."
             raise ConfigError(problem, nearest(name, pages))
         if form == "json":
-            return show_listing("", found, form)
-        show_facts(dict(list(found.items())[:MOST_FOUND]))
+            return show_listing("", matches, form)
+        show_facts(dict(list(matches.items())[:MOST_FOUND]))
         say("To read one: harness docs PAGE")
         return None
     text = printable(_text(name, pages[name]), "\n\t")
@@ -64,7 +64,7 @@ def _text(name: str, path: Path) -> str:
 
 def _search(pages: Mapping[str, Path], words: Sequence[str]) -> dict[str, str]:
     """Map the sections that contain all words to their first matching lines, best first."""
-    found: dict[str, tuple[bool, int, str]] = {}
+    matches: dict[str, tuple[bool, int, str]] = {}
     for name, path in pages.items():
         for heading, lines in _sections(_text(name, path)):
             text = "\n".join([heading, *lines]).lower()
@@ -72,9 +72,9 @@ def _search(pages: Mapping[str, Path], words: Sequence[str]) -> dict[str, str]:
                 there = (line for line in lines if any(word in line.lower() for word in words))
                 in_heading = all(word in heading.lower() for word in words)
                 n = sum(text.count(word) for word in words)
-                found[f"{name}: {heading}"] = in_heading, n, next(there, "").strip()
-    order = sorted(found, key=lambda place: found[place][:2], reverse=True)
-    return {place: found[place][2] for place in order}
+                matches[f"{name}: {heading}"] = in_heading, n, next(there, "").strip()
+    order = sorted(matches, key=lambda place: matches[place][:2], reverse=True)
+    return {place: matches[place][2] for place in order}
 
 
 def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -85,7 +85,8 @@ def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
         code ^= line.startswith("```")
         if line.startswith("#") and not code:
             yield heading, lines
-            heading, lines = line.lstrip("# "), []
+            heading = line.lstrip("# ")
+            lines = []
         else:
             lines.append(line)
     yield heading, lines
@@ -93,11 +94,11 @@ def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
 
 def _pages() -> dict[str, Path]:
     """Return the pages' paths by name, such as "tutorials/study". Of reference/, one is shown."""
-    found = {}
+    paths = {}
     for root in (root / "docs" for root in ROOTS):
         for path in sorted(root.rglob("*.md")):
-            found[path.relative_to(root).with_suffix("").as_posix()] = path
-    pages = {name: path for name, path in found.items() if not name.startswith("reference/")}
+            paths[path.relative_to(root).with_suffix("").as_posix()] = path
+    pages = {name: path for name, path in paths.items() if not name.startswith("reference/")}
     return {**pages, INTERFACES: Path(ports.__file__)}
 
 
@@ -123,8 +124,8 @@ def init(folder: Annotated[Path, typer.Argument(metavar="FOLDER")] = Path()) -> 
     slurm = folder == Path(SLURM)
     source, folder = (STARTER / SLURM, Path()) if slurm else (STARTER, folder)
     files = sorted(path for path in source.iterdir() if path.name.startswith("my_"))
-    if taken := [path.name for path in files if (folder / path.name).exists()]:
-        problem = f"{folder / taken[0]} exists, and would be replaced."
+    if existing := [path.name for path in files if (folder / path.name).exists()]:
+        problem = f"{folder / existing[0]} exists, and would be replaced."
         raise ConfigError(problem, "Remove it, or name another folder: harness init FOLDER.")
     make_folder(folder)
     for path in files:

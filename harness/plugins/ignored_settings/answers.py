@@ -51,7 +51,7 @@ def ignored_settings(index: AttemptIndex) -> list[str]:
     rows = index.last_rounds(1)
     instance = index.attempts.instance[rows]
     first = np.isin(instance, np.unique(instance)[:FIRST])
-    answers = [one for one in index.read(_Line, rows[first], judged=False) if one.is_whole]
+    answers = [answer for answer in index.read(_Line, rows[first], judged=False) if answer.is_whole]
     return [*_unsampled(answers), *_unconstrained(answers), *_unlogged(answers)]
 
 
@@ -61,8 +61,8 @@ def _unsampled(answers: Iterable[_Line]) -> Iterator[str]:
     for answer in answers:
         if answer.parameter("temperature") != 0 and answer.text is not None:
             texts.setdefault(answer.instance, []).append(answer.text)
-    drawn = [of for of in texts.values() if len(of) > 1 and len(of[0]) >= LONG]
-    if len(drawn) >= _FEWEST and all(len(set(of)) == 1 for of in drawn):
+    drawn = [samples for samples in texts.values() if len(samples) > 1 and len(samples[0]) >= LONG]
+    if len(drawn) >= _FEWEST and all(len(set(samples)) == 1 for samples in drawn):
         yield (
             f"All samples of an instance are the same text, for each of {len(drawn):,} instances "
             "with long answers, although the temperature is not 0. The server seems to draw no "
@@ -72,18 +72,18 @@ def _unsampled(answers: Iterable[_Line]) -> Iterator[str]:
 
 def _unconstrained(answers: Iterable[_Line]) -> Iterator[str]:
     """Yield a sentence if complete answers break the JSON schema that was sent with them."""
-    kept = [_keeps_schema(one) for one in answers if _schema(one) is not None]
-    if broken := kept.count(False):
+    valid = [_keeps_schema(answer) for answer in answers if _schema(answer) is not None]
+    if broken := valid.count(False):
         yield (
-            f"{broken:,} of {len(kept):,} complete answers are not valid against the JSON schema "
+            f"{broken:,} of {len(valid):,} complete answers are not valid against the JSON schema "
             "that was sent (decoding.constraint): the server does not enforce it, or not all of it."
         )
 
 
 def _unlogged(answers: Iterable[_Line]) -> Iterator[str]:
     """Yield a sentence if complete answers lack the log-probabilities that were requested."""
-    requested = [one for one in answers if one.parameter("logprobs") is not None]
-    if missing := sum(one.without_logprobs for one in requested):
+    requested = [answer for answer in answers if answer.parameter("logprobs") is not None]
+    if missing := sum(answer.without_logprobs for answer in requested):
         yield (
             f"{missing:,} of {len(requested):,} complete answers came without log-probabilities "
             "(decoding.logprobs): the server does not return them."

@@ -108,7 +108,9 @@ def _votes(score: Score) -> Iterator[tuple[bool | None, dict[str, bool | None]]]
 
 def _verdict(vote: Any) -> bool | None:
     """Return a judge's vote as a verdict: yes for a probability of 0.5 or more."""
-    return vote >= 0.5 if isinstance(vote, float) else vote if isinstance(vote, bool) else None
+    if isinstance(vote, float):
+        return vote >= 0.5
+    return vote if isinstance(vote, bool) else None
 
 
 class JudgeFindings(ReportSection):

@@ -54,17 +54,21 @@ class Panel:
         Raises:
             Unparseable: If no score gets a value and the judges do not decide on the same criteria.
         """
-        asked = sum(scores is None or bool(scores) for scores in judged.values())
-        given = {judge: scores for judge, scores in judged.items() if scores}
-        if not asked:
+        n_asked = sum(scores is None or bool(scores) for scores in judged.values())
+        scores_by_judge = {judge: scores for judge, scores in judged.items() if scores}
+        if not n_asked:
             return {}
-        quorum = min(asked, self.quorum or asked // 2 + 1)
-        if criteria := _same_criteria(given):
-            found = [self._criterion(several, quorum) for several in criteria]
-            return criteria_scores(found, undecided=f"{_NO_VERDICT} on: ")
+        quorum = min(n_asked, self.quorum or n_asked // 2 + 1)
+        if criteria := _same_criteria(scores_by_judge):
+            criteria_results = [self._criterion(several, quorum) for several in criteria]
+            return criteria_scores(criteria_results, undecided=f"{_NO_VERDICT} on: ")
         votes = {
-            name: {judge: own[name] for judge, own in given.items() if name in own}
-            for name in chain.from_iterable(given.values())
+            name: {
+                judge: judge_scores[name]
+                for judge, judge_scores in scores_by_judge.items()
+                if name in judge_scores
+            }
+            for name in chain.from_iterable(scores_by_judge.values())
         }
         decisive = {
             name
@@ -83,7 +87,8 @@ class Panel:
 
     def _mean(self, votes: Mapping[str, Score], quorum: int, has_mark: bool) -> Score:
         values = [None if s.value is None else float(s.value) for s in votes.values()]
-        value, mark = _mean(values, quorum), self.passes_from if has_mark else None
+        value = _mean(values, quorum)
+        mark = self.passes_from if has_mark else None
         reason = f"The panel's mean is {value or 0:g}, below {mark or 0:g}."
         share = all(
             isinstance(s.value, bool) or s.share is True
@@ -94,19 +99,21 @@ class Panel:
 
     def _criterion(self, judged: Mapping[str, Mapping[str, Any]], quorum: int) -> dict[str, Any]:
         first = next(iter(judged.values()))
-        kept = {key: first[key] for key in ("constraint", "kind", "groups", "rule") if key in first}
+        shared = {
+            key: first[key] for key in ("constraint", "kind", "groups", "rule") if key in first
+        }
         votes: dict[str, Any]
         if self.by == "mean":
-            votes = {judge: _probability(one) for judge, one in judged.items()}
+            votes = {judge: _probability(entry) for judge, entry in judged.items()}
             share = _mean(list(votes.values()), quorum)
             mark = SATISFIED if self.passes_from is None else self.passes_from
             passed = None if share is None else share >= mark
         else:
-            votes = {judge: one.get("passed") for judge, one in judged.items()}
+            votes = {judge: entry.get("passed") for judge, entry in judged.items()}
             passed = _majority(list(votes.values()), quorum)
             decided = len(votes) - list(votes.values()).count(None)
             share = mean(list(votes.values())) if decided >= quorum else None
-        return {**kept, "passed": passed, "probability": share, "panel": votes}
+        return {**shared, "passed": passed, "probability": share, "panel": votes}
 
 
 def build_panel(section: PanelSection) -> Panel:
@@ -142,38 +149,41 @@ def _details(votes: Mapping[str, Score]) -> dict[str, Any]:
 
 
 def _same_criteria(
-    given: Mapping[str, Mapping[str, Score]],
+    scores_by_judge: Mapping[str, Mapping[str, Score]],
 ) -> list[dict[str, Mapping[str, Any]]]:
     """Return every judge's entry for each criterion, or [] if the criteria differ."""
-    entries = [_criteria(scores) for scores in given.values()]
-    if len({tuple(one["constraint"] for one in criteria) for criteria in entries}) != 1:
+    entries = [_criteria(scores) for scores in scores_by_judge.values()]
+    if len({tuple(entry["constraint"] for entry in criteria) for criteria in entries}) != 1:
         return []
-    return [dict(zip(given, several, strict=True)) for several in zip(*entries, strict=True)]
+    return [
+        dict(zip(scores_by_judge, several, strict=True)) for several in zip(*entries, strict=True)
+    ]
 
 
 def _criteria(scores: Mapping[str, Score]) -> Sequence[Mapping[str, Any]]:
     """Return a judge's entries on criteria, or [] if there are none."""
     for score in scores.values():
-        found = score.details.get("constraints")
-        if isinstance(found, Sequence) and found and all(map(_is_criterion, found)):
-            return found
+        entries = score.details.get("constraints")
+        if isinstance(entries, Sequence) and entries and all(map(_is_criterion, entries)):
+            return entries
     return []
 
 
-def _is_criterion(found: object) -> bool:
-    if not isinstance(found, Mapping) or not isinstance(found.get("constraint"), str):
+def _is_criterion(entry: object) -> bool:
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("constraint"), str):
         return False
-    return found.get("passed") in (True, False, None)
+    return entry.get("passed") in (True, False, None)
 
 
 def _verdict(score: Score) -> bool | None:
-    own = score.value if isinstance(score.value, bool) else None
-    return own if score.passed is None else score.passed
+    value_verdict = score.value if isinstance(score.value, bool) else None
+    return value_verdict if score.passed is None else score.passed
 
 
 def _probability(criterion: Mapping[str, Any]) -> float | None:
     """Return the probability of yes, or else the verdict as a number (None if undecided)."""
-    found, passed = criterion.get("probability"), criterion.get("passed")
-    if isinstance(found, int | float):
-        return float(found)
+    probability = criterion.get("probability")
+    passed = criterion.get("passed")
+    if isinstance(probability, int | float):
+        return float(probability)
     return None if passed is None else float(passed)

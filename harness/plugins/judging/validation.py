@@ -321,7 +321,10 @@ def calibration(
 
 
 def covariance(
-    one: NDArray[np.float64], other: NDArray[Any], cluster: NDArray[np.integer], most: float = 0.25
+    first: NDArray[np.float64],
+    second: NDArray[Any],
+    cluster: NDArray[np.integer],
+    most: float = 0.25,
 ) -> Statistic:
     """Return the covariance of two variables, the mean of (x - mean x)(y - mean y).
 
@@ -334,23 +337,28 @@ def covariance(
       that verdict is right, else 0. Yates (1982), "External Correspondence", uses the covariance of
       a forecast and its outcome to decompose the Brier score.
     """
-    if not len(one):
+    if not len(first):
         return Statistic()
-    products = (one - one.mean()) * (other - other.mean())
+    products = (first - first.mean()) * (second - second.mean())
     value = float(products.mean())
     return linearised(value, products - value, cluster, low=-most, high=most)
 
 
 def correlation(
-    one: NDArray[np.float64], other: NDArray[np.float64], cluster: NDArray[np.integer]
+    first_values: NDArray[np.float64],
+    second_values: NDArray[np.float64],
+    cluster: NDArray[np.integer],
 ) -> Statistic:
     """Return Pearson's r with a linearised standard error.
 
     The mean is None if there are no values, or if a variable is constant.
     """
-    if not len(one) or not np.ptp(one) or not np.ptp(other):  # std() of equal values may not be 0
-        return Statistic(n=len(one), n_clusters=len(np.unique(cluster)))
-    first, second = ((values - values.mean()) / values.std() for values in (one, other))
+    # Not std(), which may not be 0 for equal values.
+    if not len(first_values) or not np.ptp(first_values) or not np.ptp(second_values):
+        return Statistic(n=len(first_values), n_clusters=len(np.unique(cluster)))
+    first, second = (
+        (values - values.mean()) / values.std() for values in (first_values, second_values)
+    )
     value = float((first * second).mean())
     influence = first * second - value * (first**2 + second**2) / 2
     return linearised(value, influence, cluster, low=-1.0, high=1.0)

@@ -206,22 +206,26 @@ def _sides(
     folders: Sequence[RunFolder], judge: str, against: str
 ) -> tuple[list[str], str | list[Label]]:
     """Return the judge to validate, and the reference: a judge, ``RULES`` or human labels."""
-    known = {one.name: judges_with_verdicts(one.attempts) for one in folders}
-    common = [one for one in known[folders[0].name] if all(one in own for own in known.values())]
+    judges_by_run = {folder.name: judges_with_verdicts(folder.attempts) for folder in folders}
+    common = [
+        name
+        for name in judges_by_run[folders[0].name]
+        if all(name in judges for judges in judges_by_run.values())
+    ]
 
-    def chosen(option: str, name: str, other: str, question: str) -> str:
-        """Return the named judge, or else the only judge of all runs besides ``other``."""
-        candidates = [one for one in common if one != other]
+    def chosen(option: str, name: str, excluded: str, question: str) -> str:
+        """Return the named judge, or else the only judge of all runs besides ``excluded``."""
+        candidates = [candidate for candidate in common if candidate != excluded]
         if not name and len(candidates) != 1:
             listed = f"Judges with verdicts: {', '.join(candidates)}."
             none = "The runs have no verdicts of such a judge."
             raise ConfigError(f"{option}: {question}", listed if candidates else none)
         name = name or candidates[0]
-        for run, own in known.items():
-            if name not in own:
+        for run, judges in judges_by_run.items():
+            if name not in judges:
                 problem = f"{option}: the run {run!r} has no verdicts of a judge {name!r}."
                 judge_it = "Judge the run first: harness judge RUN --judge FILE.yaml."
-                raise ConfigError(problem, nearest(name, own) or judge_it)
+                raise ConfigError(problem, nearest(name, judges) or judge_it)
         return name
 
     judge = chosen("--judge", judge, against, "which judge should be validated?")

@@ -255,12 +255,12 @@ def tasks(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "table
     Args:
         name: Show this task only.
     """
-    prefix, _, own = name.partition(":")
-    prefixed = own != "" and prefix in named_tasks()
+    prefix, _, task_part = name.partition(":")
+    prefixed = task_part != "" and prefix in named_tasks()
     names = _names("tasks", prefix if prefixed else name)
     if prefixed:
         say(
-            f"These are the options of {prefix}. Whether {own} exists was not checked. Its "
+            f"These are the options of {prefix}. Whether {task_part} exists was not checked. Its "
             f"instances and first prompt: harness eval {name} --model MODEL --dry-run"
         )
     if form == "table" and not name:
@@ -346,35 +346,37 @@ def backends(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "ta
     Args:
         name: Show this backend or preset only.
     """
-    known = kind("backends").names()
-    if name and name not in (*known, *PRESETS):
+    names = kind("backends").names()
+    if name and name not in (*names, *PRESETS):
         raise ConfigError(
-            f"There is no backend or preset {name!r}.", nearest(name, {*known, *PRESETS})
+            f"There is no backend or preset {name!r}.", nearest(name, {*names, *PRESETS})
         )
-    wanted = known if not name else [name] if name in known else []
-    cards = {one: _card("backends", one) for one in wanted}
-    for one, card in cards.items():
-        cards[one] = replace(card, facts=_features(one, card.options))
+    shown_names = names
+    if name:
+        shown_names = [name] if name in names else []
+    cards = {backend: _card("backends", backend) for backend in shown_names}
+    for backend, card in cards.items():
+        cards[backend] = replace(card, facts=_features(backend, card.options))
     presets = []
-    for one, preset in PRESETS.items():
-        if name not in ("", one):
+    for preset_name, preset in PRESETS.items():
+        if name not in ("", preset_name):
             continue
         unkeyed = "Microsoft Entra ID" if preset.entra else "takes no key"
         key = f"{preset.key} {key_state(preset.key)}" if preset.key else unkeyed
-        presets.append((one, preset.title, preset.url or f"yours, like {preset.hint}", key))
+        presets.append((preset_name, preset.title, preset.url or f"yours, like {preset.hint}", key))
     title = Text("Presets of openai, openai_responses and openai_completions", style="bold")
     keys = ("name", "title", "url", "key")
-    data = {"backends": cards, "presets": [dict(zip(keys, one, strict=True)) for one in presets]}
+    data = {"backends": cards, "presets": [dict(zip(keys, row, strict=True)) for row in presets]}
     listed = [title, preset_list(presets)] if presets else []
     show_listing(Group(*([plugin_list(cards)] if cards else []), *listed), data, form)
 
 
 def _features(name: str, options: tuple[Option, ...]) -> tuple[tuple[str, str], ...]:
     needed = {option.name: option.name for option in options if option.default is None}
-    given: dict[str, Any] = {"secret": str, "read": lambda path: iter(()), "timeout_s": 1.0}
-    given |= {"gold": lambda instance: None, "concurrency": 1}
+    supplied: dict[str, Any] = {"secret": str, "read": lambda path: iter(()), "timeout_s": 1.0}
+    supplied |= {"gold": lambda instance: None, "concurrency": 1}
     try:
-        features: frozenset[str] = kind("backends").build(name, needed, **given).features
+        features: frozenset[str] = kind("backends").build(name, needed, **supplied).features
     except Exception:  # whatever a third party's constructor does
         return (("features", "depend on its options"),)
     return (
@@ -385,27 +387,30 @@ def _features(name: str, options: tuple[Option, ...]) -> tuple[tuple[str, str], 
 
 
 def prices(
-    wanted: Annotated[str, typer.Argument(metavar="FILTER")] = "", form: JsonFormat = "table"
+    search: Annotated[str, typer.Argument(metavar="FILTER")] = "", form: JsonFormat = "table"
 ) -> None:
     """List model prices, each with its date and source.
 
     Args:
-        wanted: Show only hosts and models whose name contains this text.
+        search: Show only hosts and models whose name contains this text.
     """
     path = Settings().prices
-    text = wanted.casefold()
+    text = search.casefold()
     entries = load_prices(path)
-    found = [one for one in entries if text in one.host or text in one.model.casefold()]
-    if found:
-        hosts = list(dict.fromkeys(entry.host for entry in found))  # in the order of the files
-        found.sort(key=lambda entry: hosts.index(entry.host))
+    matches = [entry for entry in entries if text in entry.host or text in entry.model.casefold()]
+    if matches:
+        hosts = list(dict.fromkeys(entry.host for entry in matches))  # in the order of the files
+        matches.sort(key=lambda entry: hosts.index(entry.host))
         width = None if output.is_terminal else max(output.width, PIPE_WIDTH)
-        document = price_document(found, None if path is None else str(path))
+        document = price_document(matches, None if path is None else str(path))
         if form == "table":
             output.print(terminal(document), width=width)
         else:
             show(document, form)
     else:
-        say(f"No host or model with a price matches {wanted!r}.")
-    own = f"HARNESS_PRICES ({'not set' if path is None else f'now {path}'})"
-    say(f"Your own prices: model.price in the run file, or the file {own} (harness docs prices).")
+        say(f"No host or model with a price matches {search!r}.")
+    state = "not set" if path is None else f"now {path}"
+    say(
+        f"Your own prices: model.price in the run file, or the file HARNESS_PRICES ({state}) "
+        "(harness docs prices)."
+    )

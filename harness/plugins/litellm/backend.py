@@ -58,22 +58,24 @@ class LiteLLMBackend(ChatReplies, Backend):
             "stop": list(decoding.stop) or None,
             **self._options,
         }
-        given = {name: value for name, value in sent.items() if value is not None}
-        own = {"num_retries": 0, "max_retries": 0, "caching": False, "drop_params": False}
+        parameters = {name: value for name, value in sent.items() if value is not None}
+        fixed = {"num_retries": 0, "max_retries": 0, "caching": False, "drop_params": False}
         try:
-            answer = await self._litellm.acompletion(**given, **own, **decoding.extra)
+            answer = await self._litellm.acompletion(**parameters, **fixed, **decoding.extra)
         except Exception as error:
-            if (found := responses.from_sdk(_lost_connection(error) or error, self._asked)) is None:
+            if (
+                call_error := responses.from_sdk(_lost_connection(error) or error, self._asked)
+            ) is None:
                 raise
-            raise found from None
+            raise call_error from None
         content: str = answer.model_dump_json()
         if self._asked.key:
             content = content.replace(self._asked.key, responses.MASK)
         try:
             return self.reply(content.encode(), request)
         except UNREADABLE as error:
-            said = f"LiteLLM's answer is malformed: {error}"
-            raise TransientError(said, kind="malformed") from None
+            problem = f"LiteLLM's answer is malformed: {error}"
+            raise TransientError(problem, kind="malformed") from None
 
 
 def _lost_connection(error: Exception) -> Exception | None:

@@ -81,7 +81,7 @@ class RunFileCollector(pytest.File):
         option = self.config.getoption
         too_few = option("harness_too_few")
         try:
-            given = {
+            bounds = {
                 "min": read_bounds("--harness-min", option("harness_min")),
                 "max": read_bounds("--harness-max", option("harness_max")),
                 "baseline": option("harness_baseline"),
@@ -91,12 +91,12 @@ class RunFileCollector(pytest.File):
             }
             base, runs = read_runs(self.path)
             for run in runs.values():
-                check_section(run, given, "--harness-min pass_rate=0.9")
+                check_section(run, bounds, "--harness-min pass_rate=0.9")
         except HarnessError as error:
             raise self.CollectError(str(error)) from None
         for variant, run in runs.items():
             name = variant or base
-            options = {"variant": variant, "given": given}
+            options = {"variant": variant, "given": bounds}
             yield RunItem.from_parent(self, name=name, base=base, run=run, **options)
 
 
@@ -121,15 +121,15 @@ class RunItem(pytest.Item):
         with for_command(f"harness run {shlex.quote(path)}"):  # pytest has no such options
             self._check_given_bounds()
             ended = run(self.path, variant=self.variant, progress=False)
-        found = ended.check(**self.given)
-        if not found:
+        checked = ended.check(**self.given)
+        if not checked:
             failed = f"\nWhat fails: harness show {ended.name} --failed"
-            raise Broken(repr(found) + failed * (found.outcome == "failed"))
+            raise Broken(repr(checked) + failed * (checked.outcome == "failed"))
         if (
-            found.outcome == "too few to tell"
+            checked.outcome == "too few to tell"
             and self.config.getoption("harness_too_few") == "skip"
         ):
-            pytest.skip(repr(found))
+            pytest.skip(repr(checked))
 
     def _check_given_bounds(self) -> None:
         """Refuse unknown scores in pytest's options, which the run file's checks do not cover."""
@@ -140,13 +140,13 @@ class RunItem(pytest.Item):
         from harness.engine.run_files import check_section
         from harness.execution import executing
 
-        asked = check_section(self.run, self.given)
-        if asked == self.run.check:
+        section = check_section(self.run, self.given)
+        if section == self.run.check:
             return
         with executing(), Resources(Settings()) as resources:
             prepare_data({self.variant: self.run}, self.base, resources)
             run = resolved(self.run)
-            check_bounds(run, asked, build_task(run, resources.settings))
+            check_bounds(run, section, build_task(run, resources.settings))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Describe a failure, without a traceback for broken bounds and the user's mistakes."""

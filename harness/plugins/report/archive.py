@@ -188,11 +188,14 @@ def _scores(runs: Sequence[ReportedRun], rows: NDArray[np.intp]) -> Iterator[dic
             "kind": score_kind(runs[having[0]], name),
             "verdict": all(is_verdict(runs[number].attempts, name) for number in having),
             # Whole numbers as integers, and others with 6 significant digits, to save space.
-            "values": [
-                None if v != v else int(v) if v.is_integer() else float(f"{v:.6g}")
-                for v in values.tolist()
-            ],
+            "values": list(map(_compact, values.tolist())),
         }
+
+
+def _compact(number: float) -> float | None:
+    if number != number:
+        return None
+    return int(number) if number.is_integer() else float(f"{number:.6g}")
 
 
 def _reasons(

@@ -37,8 +37,8 @@ def constraint_document(
     """
     of_kinds = label == LABEL
     # If only failed constraints have the label, rates would be 0: show counts only.
-    rated = any(one.n_failed < one.n for one in kinds)
-    n_failed = sum(one.n_failed for one in kinds)
+    rated = any(kind.n_failed < kind.n for kind in kinds)
+    n_failed = sum(kind.n_failed for kind in kinds)
     columns = [
         *(label, "n" if rated else None, "failed", "share"),
         _MET if rated else None,
@@ -46,16 +46,16 @@ def constraint_document(
         Column("failures", text=True) if of_kinds else None,
     ]
     rows = [
-        [one.kind, *_cells(one, n_failed), one.ci95, Cell(_failures(one), style="dim")]
-        for one in kinds
+        [kind.kind, *_cells(kind, n_failed), kind.ci95, Cell(_failures(kind), style="dim")]
+        for kind in kinds
     ]
-    told = (
+    legend = (
         "Each sample's last round. n: checked constraints, by text without its values, "
         f"including every alternative of an or. {_SHARE}"
     )
     if of_kinds:
-        told += " failures: observed minus wanted, or the most frequent reason."
-    parts: list[Table | Note] = [table(columns, rows), Note(told)]
+        legend += " failures: observed minus wanted, or the most frequent reason."
+    parts: list[Table | Note] = [table(columns, rows), Note(legend)]
     if without:
         lacking = "without a checked constraint (refused, empty, failed)"
         parts.append(Note(f"Excluded: {without:,} samples {lacking}.", "yellow"))
@@ -68,29 +68,34 @@ def constraint_shares(
     runs: Mapping[str, Sequence[ConstraintKind]], label: str = LABEL
 ) -> TableDocument:
     """Build a document that compares runs' failed constraints, by kind or by another label."""
-    totals = {name: sum(one.n_failed for one in own) for name, own in runs.items()}
+    totals = {name: sum(kind.n_failed for kind in run_kinds) for name, run_kinds in runs.items()}
     failed = Counter[str]()
-    for own in runs.values():
-        failed.update({one.kind: one.n_failed for one in own})
+    for run_kinds in runs.values():
+        failed.update({kind.kind: kind.n_failed for kind in run_kinds})
     rows = []
     for kind, _ in failed.most_common():
-        for name, own in runs.items():
-            rows += [[kind, name, *_cells(one, totals[name])] for one in own if one.kind == kind]
+        for name, run_kinds in runs.items():
+            rows += [
+                [kind, name, *_cells(row_kind, totals[name])]
+                for row_kind in run_kinds
+                if row_kind.kind == kind
+            ]
     columns = label, Column("run", text=True), "n", "failed", "share", _MET
-    told = f"Each sample's last round. n: checked constraints. {_SHARE}"
-    return TableDocument(parts=[table(columns, rows), Note(told)])
+    legend = f"Each sample's last round. n: checked constraints. {_SHARE}"
+    return TableDocument(parts=[table(columns, rows), Note(legend)])
 
 
-def _cells(one: ConstraintKind, n_failed: int) -> list[object]:
-    return [one.n, one.n_failed, percent(one.n_failed, n_failed), one]
+def _cells(kind: ConstraintKind, n_failed: int) -> list[object]:
+    return [kind.n, kind.n_failed, percent(kind.n_failed, n_failed), kind]
 
 
-def _failures(one: ConstraintKind) -> str:
-    if one.off_by:
-        low, high = min(one.off_by), max(one.off_by)
-        median = median_low(Counter(one.off_by).elements())
+def _failures(kind: ConstraintKind) -> str:
+    if kind.off_by:
+        low = min(kind.off_by)
+        high = max(kind.off_by)
+        median = median_low(Counter(kind.off_by).elements())
         return f"median {median:+g}" + (f", {low:+g} to {high:+g}" * (low < high))
-    for reason, count in one.reasons.items():
+    for reason, count in kind.reasons.items():
         return f"{count:,} x {reason}" if count > 1 else ""
     return ""
 
@@ -102,9 +107,9 @@ def show_constraints(folders: Sequence[RunFolder], label: str) -> TableDocument:
         return _shares(folders, label)
     [folder] = folders
     findings = _findings(folder, label)
-    shown = kinds(findings, label)
-    unlabelled = int(findings.table.judged.sum()) - sum(kind.n for kind in shown)
-    document = constraint_document(shown, findings.without, label, unlabelled)
+    listed = kinds(findings, label)
+    unlabelled = int(findings.table.judged.sum()) - sum(kind.n for kind in listed)
+    document = constraint_document(listed, findings.without, label, unlabelled)
     return headed(document, measure(folder))
 
 

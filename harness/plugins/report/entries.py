@@ -206,7 +206,9 @@ def _votes(constraint: Mapping[str, Any]) -> str:
 def _vote(vote: object) -> str:
     if isinstance(vote, bool):
         return "yes" if vote else "no"
-    return f"{vote:.2f}" if isinstance(vote, float) else "no vote" if vote is None else str(vote)
+    if vote is None:
+        return "no vote"
+    return f"{vote:.2f}" if isinstance(vote, float) else str(vote)
 
 
 def judges_of(index: AttemptIndex) -> dict[str, str]:

@@ -219,8 +219,8 @@ def interval(ci95: tuple[float, float] | None, sign: bool = False, unit: ShownUn
     return UNKNOWN if ci95 is None else " to ".join(number(end, sign, unit) for end in ci95)
 
 
-def sample_sizes(n: Mapping[str, int], of: str) -> str:
+def sample_sizes(n: Mapping[str, int], noun: str) -> str:
     """Return the range of the runs' n as a sentence, such as ``n = 10 to 12 samples per run.``"""
     low = min(n.values())
     high = max(n.values())
-    return f"n = {low:,}" + (f" to {high:,}" if low < high else "") + f" {of} per run."
+    return f"n = {low:,}" + (f" to {high:,}" if low < high else "") + f" {noun} per run."

@@ -22,25 +22,25 @@ class RecordedTask:
     @cached_property
     def _instances(self) -> dict[str, Instance[Any]]:
         try:
-            return {one.id: one for one in islice(self._task.instances(), MOST_KEPT)}
+            return {instance.id: instance for instance in islice(self._task.instances(), MOST_KEPT)}
         except HarnessError:  # the data cannot be read any more
             return {}
 
     def reference(self, instance: str, turn: int = 1) -> str | None:
         """Return the reference answer to an instance's turn, or None if none is known."""
-        known = self._asked(instance, turn)
-        return None if known is None else self._task.expected_answer(known)
+        as_asked = self._asked(instance, turn)
+        return None if as_asked is None else self._task.expected_answer(as_asked)
 
     def _asked(self, instance: str, turn: int) -> Instance[Any] | None:
-        known = self._instances.get(instance)
-        return None if known is None else as_of(self._task, known, [""] * (turn - 1))
+        recorded = self._instances.get(instance)
+        return None if recorded is None else as_of(self._task, recorded, [""] * (turn - 1))
 
     def extracted(self, instance: str, text: str, turn: int = 1) -> str | None:
         """Return the scored part of a reply, or None if it is the whole reply or is unknown."""
-        known = self._asked(instance, turn)
-        if known is None:
+        as_asked = self._asked(instance, turn)
+        if as_asked is None:
             return None
-        part = self._task.extracted(known, text)
+        part = self._task.extracted(as_asked, text)
         return None if part is None or part.strip() == text.strip() else part
 
 

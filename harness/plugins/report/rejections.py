@@ -84,51 +84,57 @@ def read_asked(
             yield kind, value, line.problem
 
 
-def rejections(asked: Iterable[tuple[str, Any, str | None]]) -> Rejections:
+def rejections(requests: Iterable[tuple[str, Any, str | None]]) -> Rejections:
     """Count the constraints from `read_asked`, and the rejected ones, in total and by feature."""
-    having, rejected, messages = Counter[str](), Counter[str](), Counter[str]()
+    having = Counter[str]()
+    rejected = Counter[str]()
+    messages = Counter[str]()
     n = n_failed = 0
-    for kind, value, error in asked:
+    for kind, value, error in requests:
         if error is not None and not error.startswith(REJECTED):
             n_failed += 1
             continue
         n += 1
-        found = features(value) if kind == "json_schema" else (kind,)
-        having.update(found)
+        names = features(value) if kind == "json_schema" else (kind,)
+        having.update(names)
         if error is not None:
-            rejected.update(found)
+            rejected.update(names)
             messages[error.removeprefix(REJECTED)[:MAX_MESSAGE_LENGTH]] += 1
     listed = [Feature(name, count, rejected[name]) for name, count in having.items()]
     return Rejections(
         n=n,
         n_rejected=messages.total(),
         n_failed=n_failed,
-        features=sorted(listed, key=lambda one: (-one.n_rejected / one.n, -one.n, one.name)),
+        features=sorted(
+            listed, key=lambda feature: (-feature.n_rejected / feature.n, -feature.n, feature.name)
+        ),
         messages=dict(messages.most_common()),
     )
 
 
-def rejection_document(found: Rejections) -> TableDocument:
+def rejection_document(rejected: Rejections) -> TableDocument:
     """Build the document on rejected schemas: counts by keyword, and the provider's messages."""
-    told = f"{found.n_rejected:,} of {found.n:,} constraints were rejected by the provider."
-    parts: list[Table | Note] = [Note(told, "")]
+    note = f"{rejected.n_rejected:,} of {rejected.n:,} constraints were rejected by the provider."
+    parts: list[Table | Note] = [Note(note, "")]
     rows = [
-        [one.name, one.n, one.n_rejected, percent(one.n_rejected, one.n, 0)]
-        for one in found.features
-        if one.n_rejected
+        [feature.name, feature.n, feature.n_rejected, percent(feature.n_rejected, feature.n, 0)]
+        for feature in rejected.features
+        if feature.n_rejected
     ]
     if rows:
         parts.append(table(("has", "n", "rejected", "share"), rows))
-        if never := ", ".join(one.name for one in found.features if not one.n_rejected):
+        if never := ", ".join(
+            feature.name for feature in rejected.features if not feature.n_rejected
+        ):
             parts.append(Note(f"Never rejected: {never}"))
         parts.append(Note("The provider's messages:", ""))
-        for message, count in list(found.messages.items())[:MOST_MESSAGES]:
+        for message, count in list(rejected.messages.items())[:MOST_MESSAGES]:
             parts.append(Note(f"  {count:,} x {message}", ""))
-        if len(found.messages) > MOST_MESSAGES:
-            parts.append(Note(f"  and {len(found.messages) - MOST_MESSAGES:,} others"))
-    if found.n_failed:
-        told = f"{found.n_failed:,} requests failed for other reasons and are not counted."
-        parts.append(Note(told, "yellow"))
+        if len(rejected.messages) > MOST_MESSAGES:
+            parts.append(Note(f"  and {len(rejected.messages) - MOST_MESSAGES:,} others"))
+    if rejected.n_failed:
+        note = f"{rejected.n_failed:,} requests failed for other reasons and are not counted."
+        parts.append(Note(note, "yellow"))
     return TableDocument(parts=parts)
 
 

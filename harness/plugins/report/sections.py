@@ -224,9 +224,9 @@ def sections(reported: Reported, unit: ShownUnit, figures: Sequence[Figure]) -> 
         parts["results"].append(_part(by_model, unit))
     for figure in figures:
         parts.setdefault(figure.section, []).append(figure_part(figure))
-    for name, shown in _tables(reported):
+    for name, tabled in _tables(reported):
         folded = bool(figures) and name not in ("scores", "cost")
-        part = _part(shown, unit, folded)
+        part = _part(tabled, unit, folded)
         section_parts = parts.setdefault(name, [])
         if (
             folded

@@ -62,14 +62,18 @@ def _attempt(attempt: Attempt) -> Iterator[RenderableType]:
     if attempt.text is not None:
         yield from _block("answer", attempt.text)
     for name, score in attempt.scores.items():
-        said = f"{score.value}" + (f": {score.reason}" if score.reason else "")
-        yield Text.assemble((f"{inert(name).plain}: ", "dim"), inert_text(said))
+        line = f"{score.value}" + (f": {score.reason}" if score.reason else "")
+        yield Text.assemble((f"{inert(name).plain}: ", "dim"), inert_text(line))
     if attempt.error:
         yield Text.assemble(("error: ", "red"), inert_text(attempt.error))
     for judgement in getattr(attempt, "judgements", ()):
         yield from _judgement(judgement)
     if attempt.feedback is not None:
-        title = "user (played)" if attempt.user else "user" if attempt.turns else "feedback"
+        title = "feedback"
+        if attempt.user:
+            title = "user (played)"
+        elif attempt.turns:
+            title = "user"
         yield from _block(title, attempt.feedback)
     for turn in attempt.user or ():
         if turn.ends is not None:
@@ -79,8 +83,8 @@ def _attempt(attempt: Attempt) -> Iterator[RenderableType]:
 
 def _place(attempt: Attempt) -> str:
     if attempt.turns:
-        known = attempt.turns if attempt.round == attempt.turns or not attempt.user else None
-        return f"turn {attempt.round}" + (f" of {known}" if known else "")
+        n_turns = attempt.turns if attempt.round == attempt.turns or not attempt.user else None
+        return f"turn {attempt.round}" + (f" of {n_turns}" if n_turns else "")
     return f"round {attempt.round}"
 
 
@@ -90,13 +94,19 @@ def _judgement(judgement: Judgement) -> Iterator[RenderableType]:
         problem = f": {judgement.error}" if judgement.error else ""
         title = f"judge {judge}: {judgement.outcome}, no verdict"
         yield Text.assemble((title, "yellow"), inert_text(problem))
-    found = [
-        one for score in judgement.scores.values() for one in score.details.get("constraints", ())
+    criteria = [
+        criterion
+        for score in judgement.scores.values()
+        for criterion in score.details.get("constraints", ())
     ]
-    asked = [inert(str(one["constraint"])).plain for one in found for _ in one.get("votes", ())]
-    if len(asked) != len(judgement.replies):  # not one reply per vote on a criterion
-        asked = [""] * len(judgement.replies)
-    for criterion, reply in zip(asked, judgement.replies, strict=True):
+    questions = [
+        inert(str(criterion["constraint"])).plain
+        for criterion in criteria
+        for _ in criterion.get("votes", ())
+    ]
+    if len(questions) != len(judgement.replies):  # not one reply per vote on a criterion
+        questions = [""] * len(judgement.replies)
+    for criterion, reply in zip(questions, judgement.replies, strict=True):
         yield from _block(f"judge {judge}" + (f", {criterion}" if criterion else ""), reply)
 
 
@@ -106,14 +116,14 @@ def _block(title: str, text: str) -> Iterator[RenderableType]:
 
 
 def _facts(attempt: Attempt) -> str:
-    found: Mapping[str, object] = {
+    facts: Mapping[str, object] = {
         "call": attempt.call_id,
         "finish": attempt.finish_reason and one_line(attempt.finish_reason, 80),
         "tokens": attempt.usage and f"{attempt.usage.input_tokens}+{attempt.usage.output_tokens}",
         "seconds": None if attempt.latency_s is None else f"{attempt.latency_s:.2f}",
         "cached": attempt.cached or None,
     }
-    return "  ".join(f"{name} {value}" for name, value in found.items() if value is not None)
+    return "  ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
 
 
 Rows = Mapping[str, Mapping[str, object]]  # the fields of the user's rows, by instance
@@ -134,20 +144,21 @@ def failed_document(
     """
     rows = [
         [
-            one.instance,
-            one.sample,
-            one.round,
-            one.outcome,
-            one_line(one.reason),
-            one_line(one.answer or ""),
+            attempt.instance,
+            attempt.sample,
+            attempt.round,
+            attempt.outcome,
+            one_line(attempt.reason),
+            one_line(attempt.answer or ""),
         ]
-        for one in failed
+        for attempt in failed
     ]
-    why, answer = Column("why", text=True), Column("answer", text=True, hide=2)
+    why = Column("why", text=True)
+    answer = Column("answer", text=True, hide=2)
     place = "turn" if turns else "round"
     columns = ("instance", "sample", place, Column("outcome", text=True, hide=1), why, answer)
     parts: list[Table | Note] = [table(columns, rows)] if rows else []
-    n_errors = sum(one.outcome == "error" for one in failed)
+    n_errors = sum(attempt.outcome == "error" for attempt in failed)
     also = f", and the calls of {n_errors:,} failed" if n_errors else ""
     parts.append(Note(f"{len(failed) - n_errors:,} of {n:,} attempts failed{also}."))
     kinds = by_reason(failed)
@@ -161,7 +172,8 @@ def failed_document(
         in_full = f"harness show {run} --failed --instance {quote(failed[0].instance)}"
         parts.append(Note(f"One of them in full: {in_full}"))
     records = [
-        {"run": run, **_fields(own, one.instance), **msgspec.structs.asdict(one)} for one in failed
+        {"run": run, **_fields(own, attempt.instance), **msgspec.structs.asdict(attempt)}
+        for attempt in failed
     ]
     return TableDocument(parts=parts, records=records, data=failed)
 
@@ -175,58 +187,59 @@ def answers_document(
     run, the first that failed (or else the first) is shown. With ``failed``, only instances that
     failed in some run are listed. The CSV has a row per sample, with the user's row (``own``).
     """
-    of: dict[str, dict[str, list[AnswerLine]]] = {}
+    answers: dict[str, dict[str, list[AnswerLine]]] = {}
     for run, attempts in runs.items():
-        for one in attempts:
-            of.setdefault(one.instance, {}).setdefault(run, []).append(one)
+        for answer in attempts:
+            answers.setdefault(answer.instance, {}).setdefault(run, []).append(answer)
     if failed:
-        of = {
-            instance: found
-            for instance, found in of.items()
-            if any(one.passed is False for own in found.values() for one in own)
+        answers = {
+            instance: by_run
+            for instance, by_run in answers.items()
+            if any(answer.passed is False for own in by_run.values() for answer in own)
         }
     start = common_start(runs)
     rows = [
-        Row([_prompted(instance, found), *(_answer(found.get(run, ())) for run in runs)])
-        for instance, found in islice(of.items(), _MOST_ROWS)
+        Row([_prompted(instance, by_run), *(_answer(by_run.get(run, ())) for run in runs)])
+        for instance, by_run in islice(answers.items(), _MOST_ROWS)
     ]
     passed = (f"{_passes(own):,} of {len(own):,}" for own in runs.values())
     heads = (Column(run.removeprefix(start), text=True) for run in runs)
     notes = ["✓ passed, ✗ failed, ? not judged."]
-    if len(of) > len(rows):
-        notes.append(f"{len(of) - len(rows):,} more instances are in harness report.")
-    shown = table(["instance", *heads], rows, footer=Row(["passed", *passed]), notes=notes)
+    if len(answers) > len(rows):
+        notes.append(f"{len(answers) - len(rows):,} more instances are in harness report.")
+    summary = table(["instance", *heads], rows, footer=Row(["passed", *passed]), notes=notes)
     data = [
-        {"instance": one.instance, "run": run, "sample": one.sample, "passed": one.passed,
-         "answer": one.text, "reason": one.reason}
-        for instance, found in of.items() for run, own in found.items() for one in own
+        {"instance": answer.instance, "run": run, "sample": answer.sample, "passed": answer.passed,
+         "answer": answer.text, "reason": answer.reason}
+        for instance, by_run in answers.items()
+        for run, samples in by_run.items() for answer in samples
     ]  # fmt: skip
-    return TableDocument(parts=[shown], records=list(_side_by_side(of, own)), data=data)
+    return TableDocument(parts=[summary], records=list(_side_by_side(answers, own)), data=data)
 
 
 def _side_by_side(
-    of: Mapping[str, Mapping[str, Sequence[AnswerLine]]], own: Rows
+    answers: Mapping[str, Mapping[str, Sequence[AnswerLine]]], rows: Rows
 ) -> Iterator[dict[str, object]]:
-    for instance, found in of.items():
-        prompt = _last_message(next(iter(found.values()))[0])
+    for instance, by_run in answers.items():
+        prompt = _last_message(next(iter(by_run.values()))[0])
         samples: dict[int, dict[str, object]] = {}
-        for run, attempts in found.items():
-            for one in attempts:
-                record = samples.setdefault(one.sample, {})
-                record |= {f"passed_{run}": one.passed, f"answer_{run}": one.text}
-                record |= {f"reason_{run}": "" if one.passed else one.reason}
-        known = {"prompt": prompt, **_fields(own, instance)}
+        for run, attempts in by_run.items():
+            for answer in attempts:
+                record = samples.setdefault(answer.sample, {})
+                record |= {f"passed_{run}": answer.passed, f"answer_{run}": answer.text}
+                record |= {f"reason_{run}": "" if answer.passed else answer.reason}
+        shared = {"prompt": prompt, **_fields(rows, instance)}
         for sample, record in samples.items():
-            yield {"instance": instance, "sample": sample, **known, **record}
+            yield {"instance": instance, "sample": sample, **shared, **record}
 
 
-def _fields(own: Rows, instance: str) -> dict[str, object]:
+def _fields(rows: Rows, instance: str) -> dict[str, object]:
     """Return the fields of an instance's row as CSV cells."""
     return {
         f"field_{name}": value
         if isinstance(value, str | int | float | None)
         else json.dumps(value, ensure_ascii=False, default=str)
-        for name, value in own.get(instance, {}).items()
+        for name, value in rows.get(instance, {}).items()
     }
 
 
@@ -235,9 +248,9 @@ def _last_message(attempt: AnswerLine) -> str:
     return messages[-1]["content"] if messages else ""
 
 
-def _prompted(instance: str, found: Mapping[str, Sequence[AnswerLine]]) -> str:
+def _prompted(instance: str, by_run: Mapping[str, Sequence[AnswerLine]]) -> str:
     """Return an instance's name and its shortened prompt."""
-    prompt = " ".join(_last_message(next(iter(found.values()))[0]).split())
+    prompt = " ".join(_last_message(next(iter(by_run.values()))[0]).split())
     if len(prompt) > _LONGEST_PROMPT:  # rows may differ at the beginning or at the end
         prompt = f"{prompt[: _LONGEST_PROMPT // 2]}…{prompt[-_LONGEST_PROMPT // 2 :]}"
     return f"{instance}: {prompt}" if prompt else instance
@@ -246,11 +259,11 @@ def _prompted(instance: str, found: Mapping[str, Sequence[AnswerLine]]) -> str:
 def _answer(samples: Sequence[AnswerLine]) -> Cell:
     if not samples:
         return Cell(None, "")
-    one = next((one for one in samples if one.passed is False), samples[0])
-    sign, style = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}[one.passed]
+    answer = next((answer for answer in samples if answer.passed is False), samples[0])
+    sign, style = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}[answer.passed]
     several = f"{_passes(samples):,} of {len(samples):,} " if len(samples) > 1 else ""
-    why = "" if one.passed else one.reason
-    text = one_line(one.text or one.outcome, _LONGEST_ANSWER)
+    why = "" if answer.passed else answer.reason
+    text = one_line(answer.text or answer.outcome, _LONGEST_ANSWER)
     return Cell(
         text,
         f"{several}{sign} {text}" + (f" ({one_line(why)})" if why else ""),
@@ -259,4 +272,4 @@ def _answer(samples: Sequence[AnswerLine]) -> Cell:
 
 
 def _passes(attempts: Sequence[AnswerLine]) -> int:
-    return sum(one.passed is True for one in attempts)
+    return sum(attempt.passed is True for attempt in attempts)

@@ -86,8 +86,8 @@ def check_backend(
     """
     check = PlugInCheck("backends", backend)
     check.optional("fingerprint")
-    if found := check.sentences():
-        return found
+    if problems := check.sentences():
+        return problems
     for name in sorted(backend.features - FEATURES):
         check.add("features", f"names {name!r}, which the harness does not know.")
     if not backend.cacheable and not backend.features & {"free", "recorded", "simulated"}:
@@ -96,15 +96,15 @@ def check_backend(
     decoding = Decoding(max_tokens=16 if "max_tokens" in backend.features else None)
     requests = []
     for number in range(4):
-        asked = f"{prompt} ({number + 1})"
+        question = f"{prompt} ({number + 1})"
         origin = Origin("harness.plugins.testing", number, 1)
-        requests.append(Request(model, (Message("user", asked),), decoding, 0, origin))
+        requests.append(Request(model, (Message("user", question),), decoding, 0, origin))
     if isinstance(backend, HttpBackend):
         _body(check, backend, requests[0])
         for empty in (b"{}", b"[]", b"null", b"<html>"):
             with contextlib.suppress(Exception):
-                said = backend.reply(empty, requests[0]).text
-                problem = f"finds the text {said!r:.60} in {empty.decode()}"
+                text = backend.reply(empty, requests[0]).text
+                problem = f"finds the text {text!r:.60} in {empty.decode()}"
                 check.add("reply", f"{problem}: raise an error instead.")
     if at is not None:
         with refusing() as server:
@@ -153,78 +153,82 @@ async def _backend(
 def _variants(backend: ports.Backend, request: Request) -> Iterator[tuple[str, Request, Request]]:
     """Yield each part of a request that must be sent, with two requests that differ in it."""
     first = Message("user", "Hello.")
-    other = Message("assistant", "Hello.")
+    answer = Message("assistant", "Hello.")
     variants: dict[str, list[dict[str, Any]]] = {
         "message texts": [{"messages": (Message("user", text),)} for text in ("a", "b")]
     }
     if "model" not in inspect.signature(type(backend)).parameters:
         variants["model"] = [{"model": "a"}, {"model": "b"}]
     if "conversation" in backend.features:
-        longer = [(first, one, *request.messages) for one in (first, other)]
-        variants["message roles"] = [{"messages": one} for one in longer]
+        longer = [(first, message, *request.messages) for message in (first, answer)]
+        variants["message roles"] = [{"messages": messages} for messages in longer]
     if "seed" in backend.features:
         variants["seed"] = [{"seed": 1}, {"seed": 2}]
     for name, values in DECODINGS.items():
         if name in backend.features:
-            set_to = [dataclasses.replace(request.decoding, **{name: one}) for one in values]
-            variants[name] = [{"decoding": one} for one in set_to]
+            set_to = [dataclasses.replace(request.decoding, **{name: value}) for value in values]
+            variants[name] = [{"decoding": first_change} for first_change in set_to]
     if "seed" in backend.features:
         variants["seed of 0"] = [{"seed": 0}, {"seed": None}]
     if "temperature" in backend.features:
-        set_to = [dataclasses.replace(request.decoding, temperature=one) for one in (0.0, None)]
-        variants["temperature of 0"] = [{"decoding": one} for one in set_to]
-    for name, (one, two) in variants.items():
-        yield name, replace(request, **one), replace(request, **two)
+        set_to = [dataclasses.replace(request.decoding, temperature=value) for value in (0.0, None)]
+        variants["temperature of 0"] = [{"decoding": decoding} for decoding in set_to]
+    for name, (first_change, second_change) in variants.items():
+        yield name, replace(request, **first_change), replace(request, **second_change)
 
 
 def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
     """Add a problem for each part of a request that does not affect the body to send."""
-    for name, one, two in _variants(backend, request):
+    for name, first, second in _variants(backend, request):
         with check.calling("body", f" when the {name} changes"), contextlib.suppress(CallError):
-            if backend.body(one) == backend.body(two):
+            if backend.body(first) == backend.body(second):
                 check.add("body", f"does not change with the request's {name}: send it.")
 
 
 async def _refused(
     check: PlugInCheck,
     server: Refusing,
-    at: Callable[[str], ports.Backend],
+    build: Callable[[str], ports.Backend],
     request: Request,
     timeout_s: float,
 ) -> None:
     """Check a backend on a refusing server: what it sends, and its errors."""
-    backend = at(server.url)
-    again = at(server.url)
-    elsewhere = at("http://127.0.0.1:9")
-    if again.endpoint != backend.endpoint:
+    backend = build(server.url)
+    rebuilt = build(server.url)
+    elsewhere = build("http://127.0.0.1:9")
+    if rebuilt.endpoint != backend.endpoint:
         check.add("endpoint", "changes between sessions, so no cached reply is found again.")
     elif backend.cacheable and elsewhere.endpoint == backend.endpoint:
         check.add("endpoint", "is the same for two servers, which would share cached replies.")
-    shown = {"endpoint": backend.endpoint, "generate": ""}
-    shown["fingerprint"] = str(backend.fingerprint())
+    visible_texts = {"endpoint": backend.endpoint, "generate": ""}
+    visible_texts["fingerprint"] = str(backend.fingerprint())
     try:
         async with asyncio.timeout(timeout_s):
-            for status, body in (*((one, b"{}") for one in ERRORS), (200, b"{}"), (200, b"<html>")):
+            for status, body in (
+                *((status, b"{}") for status in ERRORS),
+                (200, b"{}"),
+                (200, b"<html>"),
+            ):
                 server.status = status
                 server.body = body
                 server.sent = []
                 result = await _result(backend, request)
-                shown["generate"] += str(result)
+                visible_texts["generate"] += str(result)
                 if problem := _refusal_problem(backend, status, result):
-                    said = f"the body {body.decode()}" if status == 200 else f"status {status}"
-                    check.add("generate", f"{problem}, when the server answers with {said}.")
+                    when = f"the body {body.decode()}" if status == 200 else f"status {status}"
+                    check.add("generate", f"{problem}, when the server answers with {when}.")
                 if len(server.sent) > len({*server.sent}):
                     problem = f"sends {len(server.sent)} requests for one call with status {status}"
                     check.add("generate", f"{problem}: switch the library's own retries off.")
-            for member, text in shown.items():
+            for member, text in visible_texts.items():
                 if any(key in text for key in server.keys):
                     where = " in an error" if member == "generate" else ""
                     problem = f"shows the key{where}: mask it, as HttpClient does with key=."
                     check.add(member, problem)
             server.status = 429
-            for name, one, two in _variants(backend, request):
+            for name, first, second in _variants(backend, request):
                 sent = []
-                for changed in (one, two):
+                for changed in (first, second):
                     server.sent = []
                     await _result(backend, changed)
                     sent.append(server.sent)
@@ -236,8 +240,8 @@ async def _refused(
             await asyncio.gather(_result(backend, request), _result(backend, another))
             if server.sent and server.together.broken:
                 problem = "sends a second call only when the first has ended: run blocking code"
-                said = f"{problem} with asyncio.to_thread (and let concurrency be 2)."
-                check.add("generate", said)
+                advice = f"{problem} with asyncio.to_thread (and let concurrency be 2)."
+                check.add("generate", advice)
             server.together = None
             server.shutdown()
             server.server_close()
@@ -246,19 +250,19 @@ async def _refused(
     except TimeoutError:
         check.add("generate", f"had not ended refused calls after {timeout_s:g} s.")
     finally:
-        for built in (backend, again, elsewhere):
+        for built in (backend, rebuilt, elsewhere):
             await built.aclose()
 
 
 def _refusal_problem(backend: ports.Backend, status: int, result: object) -> str:
     if not isinstance(result, BaseException):
-        said = f"the text {result.text!r:.60}" if isinstance(result, Reply) else repr(result)
-        return f"returns {said:.80} instead of raising an error"
+        returned = f"the text {result.text!r:.60}" if isinstance(result, Reply) else repr(result)
+        return f"returns {returned:.80} instead of raising an error"
     if problem := _reply_problem(backend, result):
         return problem.rstrip(".")
     must = ERRORS.get(status, CallError if status else TransientError)
-    other = status == 400 and not isinstance(result, TransientError | FatalCallError)
-    if not isinstance(result, must) and not other:
+    is_other_error = status == 400 and not isinstance(result, TransientError | FatalCallError)
+    if not isinstance(result, must) and not is_other_error:
         return f"raises {type(result).__name__} instead of a {must.__name__}"
     if status == 429 and isinstance(result, TransientError):
         if result.kind != "rate_limited":
@@ -277,19 +281,19 @@ async def _concurrent(
     await asyncio.sleep(0)
     at_once = all(call.done() for call in calls)
     results = await asyncio.gather(*calls, return_exceptions=True)
-    for asked, result in zip(prompts, results, strict=True):
-        others = (one for one in prompts if one != asked)
+    for prompt, result in zip(prompts, results, strict=True):
+        others = (another for another in prompts if another != prompt)
         if problem := _reply_problem(backend, result):
             check.add("generate", problem)
         elif not isinstance(result, Reply):
             continue
         elif expected:
             text = result.text
-            right = expected(asked)
+            right = expected(prompt)
             cut = result.finish_reason == "length"
             if not (right.startswith(text) if cut else text == right):
-                check.add("generate", f"answers {asked!r} with {text!r:.60}, not {right!r}.")
-        elif asked not in result.text and any(other in result.text for other in others):
+                check.add("generate", f"answers {prompt!r} with {text!r:.60}, not {right!r}.")
+        elif prompt not in result.text and any(another in result.text for another in others):
             problem = "answers one of several concurrent calls with the text of another."
             check.add("generate", problem)
     if requests != before:
@@ -297,8 +301,8 @@ async def _concurrent(
     if all(isinstance(result, BaseException) for result in results):
         first = f"{type(results[0]).__name__}: {results[0]}"
         check.add("generate", f"answers no call. The first error is {first[:300]}")
-    said = {isinstance(r, Reply) and (r.text, r.reasoning, r.finish_reason) for r in results}
-    if not expected and said <= {("", None, "stop"), ("", "", "stop")}:  # no reasoning either
+    seen = {isinstance(r, Reply) and (r.text, r.reasoning, r.finish_reason) for r in results}
+    if not expected and seen <= {("", None, "stop"), ("", "", "stop")}:  # no reasoning either
         check.add("generate", "returns only empty texts.")
     if at_once and backend.cacheable:
         check.add("generate", "never awaits, so calls block each other. Or set cacheable to False.")
@@ -310,20 +314,21 @@ async def _result(backend: ports.Backend, request: Request) -> Reply | BaseExcep
 
 
 async def _parameters(
-    check: PlugInCheck, backend: ports.Backend, request: Request, whole: Reply
+    check: PlugInCheck, backend: ports.Backend, request: Request, short_reply: Reply
 ) -> None:
     """Check a call with several messages and all parameters that the backend supports.
 
-    ``whole`` is the reply to ``request``, which has one short message.
+    ``short_reply`` is the reply to ``request``, which has one short message.
     """
     every = {"temperature": 0.5, "top_p": 0.9, "stop": ("\n\n\n",), "max_tokens": 16}
-    given: Any = {name: value for name, value in every.items() if name in backend.features}
+    parameters: Any = {name: value for name, value in every.items() if name in backend.features}
     seed = 1 if "seed" in backend.features else None
     roles: list[Role] = ["system", "user"]
     roles += ["assistant", "user"] if "conversation" in backend.features else []
     longer = tuple(Message(role, "word " * 40 + request.messages[0].content) for role in roles)
-    full = replace(request, messages=longer, decoding=Decoding(**given), seed=seed)
-    result, before = await _result(backend, full), (whole.usage or Usage()).input_tokens
+    full = replace(request, messages=longer, decoding=Decoding(**parameters), seed=seed)
+    result = await _result(backend, full)
+    before = (short_reply.usage or Usage()).input_tokens
     if problem := _reply_problem(backend, result):
         problem = f"{problem.rstrip('.')}, when all parameters in its features are set."
         check.add("generate", problem)
@@ -337,10 +342,10 @@ async def _parameters(
 
 async def _cut_off(check: PlugInCheck, backend: ports.Backend, request: Request) -> None:
     """Check a call with a longer answer, then the same call with a limit of one token."""
-    asked = f"{request.messages[0].content} {LONGER}"
-    request = replace(request, messages=(Message("user", asked),))
-    whole = await _result(backend, request)
-    usage = (isinstance(whole, Reply) and whole.usage) or Usage()
+    question = f"{request.messages[0].content} {LONGER}"
+    request = replace(request, messages=(Message("user", question),))
+    full_reply = await _result(backend, request)
+    usage = (isinstance(full_reply, Reply) and full_reply.usage) or Usage()
     cut = await _result(backend, replace(request, decoding=Decoding(max_tokens=1)))
     if isinstance(cut, Reply) and cut.usage:
         tokens = cut.usage.output_tokens

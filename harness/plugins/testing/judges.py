@@ -47,8 +47,8 @@ def check_judge(
     for number, question in enumerate(questions, 1):
         if not any(text in message.content for message in question.messages):
             check.add("questions", f"does not show the judged answer in question {number}.")
-    for other in map(encodable, HOSTILE_TEXTS):
-        check.call("questions", instance, other, where=f" for the text {other[:20]!r}")
+    for hostile in map(encodable, HOSTILE_TEXTS):
+        check.call("questions", instance, hostile, where=f" for the text {hostile[:20]!r}")
     # The last call must not affect parse.
     for number, question in enumerate(check.call("questions", instance, LONG) or (), 1):
         if not any(WRONG in message.content for message in question.messages):
@@ -61,38 +61,44 @@ def check_judge(
                 check.add("questions", f"{problem} harness.scoring.judges.fenced does.")
     more = {"text": text} if "text" in inspect.signature(judge.parse).parameters else {}
 
-    def parsed(said: str | Sequence[str]) -> Mapping[str, Score]:
-        each = [said] * len(questions) if isinstance(said, str) else said
+    def parsed(reply: str | Sequence[str]) -> Mapping[str, Score]:
+        replies_in_order = [reply] * len(questions) if isinstance(reply, str) else reply
         sent = [
             Reply(text, "stop")
-            for text, question in zip(each, questions, strict=True)
+            for text, question in zip(replies_in_order, questions, strict=True)
             for _ in range(question.samples)
         ]
         with contextlib.suppress(Unparseable):
-            where = f" for the reply {said!r:.40}"
+            where = f" for the reply {reply!r:.40}"
             return check.call("parse", instance, sent, where=where, **more) or {}
         return {}
 
     for reply in ("I cannot say.", *HOSTILE_TEXTS):
         if any(score.value is not None for score in parsed(reply).values()) and not reply.strip():
             check.add("parse", "scores an empty reply: raise Unparseable or return Score(None).")
-    for said, value in (replies or {}).items():
-        if not isinstance(said, str) and len(said) != len(questions):
-            problem = f"asks {len(questions)} questions, unlike the key {said!r:.60} of replies=."
+    for replied, value in (replies or {}).items():
+        if not isinstance(replied, str) and len(replied) != len(questions):
+            problem = (
+                f"asks {len(questions)} questions, unlike the key {replied!r:.60} of replies=."
+            )
             check.add("questions", problem)
             continue
-        scores = parsed(said)
+        scores = parsed(replied)
         values = {name: score.value for name, score in scores.items()}
         if value is None:
             if values and None not in values.values():
-                check.add("parse", f"scores {said!r:.60}: raise Unparseable or return Score(None).")
+                check.add(
+                    "parse", f"scores {replied!r:.60}: raise Unparseable or return Score(None)."
+                )
         elif isinstance(value, Mapping) and values != value:
-            problem = f"gives {values or 'no scores'} for the reply {said!r:.60}"
+            problem = f"gives {values or 'no scores'} for the reply {replied!r:.60}"
             check.add("parse", f"{problem}, not {dict(value)}.")
         elif not isinstance(value, Mapping) and value not in values.values():
-            check.add("parse", f"gives no score of {value!r} for the reply {said!r:.60}.")
+            check.add("parse", f"gives no score of {value!r} for the reply {replied!r:.60}.")
         elif isinstance(value, bool) and verdict(scores) is (not value):
-            problem = f"gives the value {value} the verdict {not value} for the reply {said!r:.60}"
+            problem = (
+                f"gives the value {value} the verdict {not value} for the reply {replied!r:.60}"
+            )
             check.add("parse", f"{problem}. If that is right, give replies= the values by name.")
     tried: list[str | Sequence[str]] = [*(replies or GUESSES)]
     if check.has("simulated"):
@@ -118,10 +124,10 @@ def check_judge(
     }
     if not read:
         check.add("parse", "gives no score for any reply that was tried: pass some as replies=.")
-    for said, before in [*read.items()][:1]:
-        for other in ("", text):
-            check.call("questions", instance, other)
-            if parsed(said) != before:
+    for replied, before in [*read.items()][:1]:
+        for shown_text in ("", text):
+            check.call("questions", instance, shown_text)
+            if parsed(replied) != before:
                 problem = "depends on the last text that questions was called with: keep no state."
                 check.add("parse", problem)
     if "questions" not in check.found:
@@ -148,17 +154,23 @@ def _abstentions(
     A judge that averages over the answered questions is not reported.
     """
     for place in range(len(read[0]) if read else 0):
-        others = dict.fromkeys((one[:place], one[place + 1 :]) for one in read)
+        others = dict.fromkeys((replies[:place], replies[place + 1 :]) for replies in read)
 
-        def scores(said: str, others: Any = others) -> list[Mapping[str, Score]]:
-            return [parsed((*before, said, *after)) for before, after in others]
+        def scores(reply: str, others: Any = others) -> list[Mapping[str, Score]]:
+            return [parsed((*before, reply, *after)) for before, after in others]
 
-        abstained, _ = scores(""), scores("I cannot say.")  # neither may raise
-        answers = {said: scores(said) for said in sorted({one[place] for one in read})}
-        found = list(answers.values())
-        if len(found) > 1 and all(one == found[0] for one in found):
+        # Neither may raise.
+        abstained = scores("")
+        scores("I cannot say.")
+        answers = {reply: scores(reply) for reply in sorted({replies[place] for replies in read})}
+        score_lists = list(answers.values())
+        if len(score_lists) > 1 and all(replies == score_lists[0] for replies in score_lists):
             check.add("parse", f"does not depend on the reply to question {place + 1}.")
         missing = any(score.value is None for scores in abstained for score in scores.values())
-        like = [said for said, given in answers.items() if given == abstained and not missing]
+        like = [
+            reply
+            for reply, reply_scores in answers.items()
+            if reply_scores == abstained and not missing
+        ]
         if all(abstained) and len(others) > 1 and like and len(like) < len(answers):
             check.add("parse", f"scores an empty reply to question {place + 1} like {like[0]!r}.")

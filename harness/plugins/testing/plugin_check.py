@@ -58,8 +58,8 @@ class PlugInCheck:
             for option in inspect.signature(type(plugin)).parameters.values():
                 untyped = option.annotation is option.empty
                 if untyped and option.kind is option.POSITIONAL_OR_KEYWORD:
-                    named = f"has an option {option.name!r} without a type"
-                    self.add("__init__", f"{named}, so any value is accepted.")
+                    problem = f"has an option {option.name!r} without a type"
+                    self.add("__init__", f"{problem}, so any value is accepted.")
         if self._unfit or not isinstance(base, type):
             return
         self._unfit += _misspelt(plugin, base)
@@ -79,13 +79,15 @@ class PlugInCheck:
     def _shape(self, name: str, declared: Any, member: Any) -> None:
         if not callable(member):
             return self.add(name, f"is {member!r:.40}, not a method.")
-        wanted = [one for one in inspect.signature(declared).parameters if one != "self"]
+        expected = [
+            parameter for parameter in inspect.signature(declared).parameters if parameter != "self"
+        ]
         with contextlib.suppress(ValueError):  # no signature, as in extension modules
-            optional = {"text"} & {*inspect.signature(member).parameters} - {*wanted}
+            optional = {"text"} & {*inspect.signature(member).parameters} - {*expected}
             try:
-                inspect.signature(member).bind(*wanted, **dict.fromkeys(optional))
+                inspect.signature(member).bind(*expected, **dict.fromkeys(optional))
             except TypeError:
-                self.add(name, f"must accept the arguments ({', '.join(wanted)}).")
+                self.add(name, f"must accept the arguments ({', '.join(expected)}).")
         if inspect.iscoroutinefunction(declared) != inspect.iscoroutinefunction(member):
             must = "must be" if inspect.iscoroutinefunction(declared) else "must not be"
             self.add(name, f"{must} an async function.")
@@ -117,7 +119,7 @@ class PlugInCheck:
                 raise
             self.add(member, f"raises {type(error).__name__}{where}: {str(error)[:200]}")
 
-    def call(self, member: str, *arguments: Any, where: str = "", **named: Any) -> Any:
+    def call(self, member: str, *arguments: Any, where: str = "", **keywords: Any) -> Any:
         """Call a method twice, add any problem found, and return the first result.
 
         The result is None if it is missing or invalid. Expected exceptions are raised. ``where``
@@ -127,12 +129,12 @@ class PlugInCheck:
             return None
         before = _copied(arguments)
         with self.calling(member, where), _time_limit():
-            result = getattr(self.plugin, member)(*arguments, **named)
+            result = getattr(self.plugin, member)(*arguments, **keywords)
             problem = misfit(result, self._types[member])
             if problem := problem or self._scores_problem(member, result, *arguments[:1]):
                 self.add(member, f"returns {result!r:.60}, {problem}")
                 return None
-            if getattr(self.plugin, member)(*arguments, **named) != result:
+            if getattr(self.plugin, member)(*arguments, **keywords) != result:
                 self.add(member, f"returns something else when called again{where}.")
             if before not in (None, arguments):
                 self.add(member, "modifies its arguments.")
@@ -147,10 +149,10 @@ class PlugInCheck:
         """Return whether the plug-in has this member, which may depend on its options."""
         return member in self._types
 
-    def elsewhere(self, of: Callable[..., dict[str, Any]], *given: Any) -> None:
+    def elsewhere(self, results_of: Callable[..., dict[str, Any]], *arguments: Any) -> None:
         """Add a problem for each member whose result differs in another process.
 
-        ``of`` returns the members' results for the arguments ``given``.
+        ``results_of`` returns the members' results for the arguments ``arguments``.
         """
         # Python orders sets of texts differently in each process, and hash() returns other numbers.
         code = (
@@ -162,10 +164,13 @@ class PlugInCheck:
             pickle.PicklingError, TypeError, AttributeError, subprocess.CalledProcessError
         ):
             done = subprocess.run(  # noqa: S603 (this Python)
-                command, input=pickle.dumps((of, given)), capture_output=True, check=True
+                command,
+                input=pickle.dumps((results_of, arguments)),
+                capture_output=True,
+                check=True,
             )
             there = json.loads(done.stdout.splitlines()[-1])
-            for member, seen in of(*given).items():
+            for member, seen in results_of(*arguments).items():
                 if there[member] != seen:
                     problem = "returns something else in another process: is a set iterated, or"
                     self.add(member, f"{problem} hash() called?")
@@ -203,7 +208,7 @@ class PlugInCheck:
 def _attributes(base: type) -> dict[str, Any]:
     """Return the types of a base class's attributes and properties, by name."""
     hints = {name: hint for name, hint in get_type_hints(base).items() if name[0] != "_"}
-    for name, declared in inspect.getmembers(base, lambda one: isinstance(one, property)):
+    for name, declared in inspect.getmembers(base, lambda member: isinstance(member, property)):
         hints[name] = get_type_hints(declared.fget)["return"]
     return hints
 
@@ -212,9 +217,9 @@ def _misspelt(plugin: object, base: type) -> Iterator[str]:
     """Yield a sentence for each public member that the base class does not know, but resembles."""
     kinds = [kind for kind in type(plugin).__mro__ if kind not in base.__mro__]
     names = {*getattr(plugin, "__dict__", {}), *(name for kind in kinds for name in vars(kind))}
-    known = {*dir(base), *_attributes(base)}
-    for name in sorted(names - known):
-        close = get_close_matches(name, known - names, n=1, cutoff=NEARLY)
+    members = {*dir(base), *_attributes(base)}
+    for name in sorted(names - members):
+        close = get_close_matches(name, members - names, n=1, cutoff=NEARLY)
         if close and name[0] != "_":
             yield f"Its member {name!r} is ignored: did you mean {close[0]!r}?"
 

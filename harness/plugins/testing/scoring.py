@@ -115,12 +115,17 @@ def check_task(
             task.messages(instance, instances[1:3])
     prompts = []
     without = []
-    secrets = {one.id: hidden(one) for one in instances} if hidden else {}
+    secrets = {instance.id: hidden(instance) for instance in instances} if hidden else {}
     for instance in instances:  # all prompts first, to detect a task that keeps only the last
         messages = check.call("messages", instance, (), where=f" for {instance.id!r}")
         prompts.append(messages)
         if messages is not None:
-            _no_leak(check, "messages", [one.content for one in messages], secrets.get(instance.id))
+            _no_leak(
+                check,
+                "messages",
+                [message.content for message in messages],
+                secrets.get(instance.id),
+            )
             last = messages[-1] if messages else None
             adapts = check.has("adapted_request")  # it may send an answer, or its beginning
             if not adapts and (last is None or last.role != "user" or not last.content.strip()):
@@ -130,12 +135,12 @@ def check_task(
         check.optional("leaks", instance, instance)
         if check.optional("criteria", instance) in ([], ()):
             without.append(instance)
-    turns = [*instances, *(turn for one in instances for turn in later_turns(check, one))]
+    turns = [*instances, *(turn for instance in instances for turn in later_turns(check, instance))]
     references = [_scoring(check, instance, secrets.get(instance.id)) for instance in turns]
     _failing_targets(check, turns, references)
     expected = answers or {}
-    _known_answers(check, {one.id: one for one in instances}, expected)
-    for name in (one.id for one in without if _scored(check, one, WRONG) == {}):
+    _known_answers(check, {instance.id: instance for instance in instances}, expected)
+    for name in (instance.id for instance in without if _scored(check, instance, WRONG) == {}):
         check.add("criteria", f"is empty for {name!r}, and so is score: nothing decides.")
     verdicts = [value for known_of_one in expected.values() for value in known_of_one.values()]
     if instances and False not in verdicts and all(_passes(check, i, WRONG) for i in turns):
@@ -180,7 +185,7 @@ def _known_answers(
             continue
         for text, expected_verdict in verdicts.items():
             scores = _scored(check, instances[name], text)
-            read = scores is not None and any(one.value is not None for one in scores.values())
+            read = scores is not None and any(score.value is not None for score in scores.values())
             actual = verdict(scores) if scores and read else "Unparseable"
             expected = "Unparseable" if expected_verdict is None else expected_verdict
             if scores != {} and actual != expected:
@@ -191,17 +196,17 @@ def _known_answers(
 def _instances(check: PlugInCheck, task: Task[Any], limit: int) -> list[Instance[Any]]:
     with check.calling("instances"):
         instances = list(islice(task.instances(), limit))
-        for one in instances:
-            plain = isinstance(one, Instance) and msgspec.structs.replace(one, data=None)
+        for instance in instances:
+            plain = isinstance(instance, Instance) and msgspec.structs.replace(instance, data=None)
             if problem := misfit(plain, Instance):
-                check.add("instances", f"yields {one!r:.60}, {problem}")
+                check.add("instances", f"yields {instance!r:.60}, {problem}")
                 return []
-        ids = [one.id for one in instances]
+        ids = [instance.id for instance in instances]
         if not ids:
             check.add("instances", "yields nothing.")
         if len(set(ids)) < len(ids):
             check.add("instances", "yields the same id twice.")
-        ids_again = [one.id for one in islice(task.instances(), limit)]
+        ids_again = [instance.id for instance in islice(task.instances(), limit)]
         if ids_again != ids:
             what = "other ids, or another order," if ids_again else "nothing"
             check.add("instances", f"yields {what} when called again.")
@@ -212,8 +217,10 @@ def _instances(check: PlugInCheck, task: Task[Any], limit: int) -> list[Instance
 def _of_task(task: Task[Any], limit: int) -> dict[str, Any]:
     """Return the results, by member, that must be the same in every process."""
     instances = [*islice(task.instances(), limit)]
-    prompts = [[one.content for one in task.messages(instance, ())] for instance in instances]
-    ids = [one.id for one in instances]
+    prompts = [
+        [message.content for message in task.messages(instance, ())] for instance in instances
+    ]
+    ids = [instance.id for instance in instances]
     return {"instances": ids, "messages": prompts, "fingerprint": dict(task.fingerprint())}
 
 
@@ -247,7 +254,7 @@ def _scoring(check: PlugInCheck, instance: Instance[Any], hidden: str | None) ->
             if reference is not None and pattern and not re.fullmatch(pattern, reference):
                 check.add("constraint", f"does not allow the reference {reference[:60]!r}.")
     wrong = check.optional("wrong_answer", instance)
-    extreme = [re.sub(r"\d+(?!.*\d)", one, reference or "") for one in ("nan", "1e999")]
+    extreme = [re.sub(r"\d+(?!.*\d)", number, reference or "") for number in ("nan", "1e999")]
     # A reference that was cut off, before its last character and before its last word.
     cut = [(reference or "")[:-1], re.sub(r"\S+\s*$", "", reference or "")]
     for text in dict.fromkeys((wrong or "", *extreme, *cut, *HOSTILE_TEXTS, WRONG)):
@@ -326,8 +333,8 @@ def check_checker(
         if text in (*passes, *fails) and score.passed != (text in passes):
             must = "pass" if text in passes else "fail"
             check.add("check", f"has passed={score.passed} for {text[:60]!r}, which must {must}.")
-    for wanted, given in ((True, "passes"), (False, "fails")):
-        unread = not wanted and len(scores) < len({*passes, *fails, *HOSTILE_TEXTS})
-        if scores and not unread and all(one.passed is not wanted for one in scores.values()):
-            check.add("check", f"{given} none of the texts tried: add one with {given}=[…].")
+    for expected, option in ((True, "passes"), (False, "fails")):
+        unread = not expected and len(scores) < len({*passes, *fails, *HOSTILE_TEXTS})
+        if scores and not unread and all(score.passed is not expected for score in scores.values()):
+            check.add("check", f"{option} none of the texts tried: add one with {option}=[…].")
     return check.sentences()

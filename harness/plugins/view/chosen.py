@@ -351,38 +351,41 @@ class Chosen:
 
 
 def _computed(runs: Sequence[_Run], title: str, figures: bool, quick: bool) -> _Computed:
-    begun = [at for at, run in enumerate(runs) if len(run.index)]
-    indexes = [runs[at].index for at in begun]
+    begun_places = [place for place, run in enumerate(runs) if len(run.index)]
+    indexes = [runs[number].index for number in begun_places]
     few = sum(map(len, indexes)) <= MOST_TEXTS
-    folders = [runs[at].folder for at in begun]
-    asked = ComparisonOptions(score="")
-    reported = report_on(folders, asked, indexes=indexes, texts=few, quick=quick)
+    folders = [runs[number].folder for number in begun_places]
+    options = ComparisonOptions(score="")
+    reported = report_on(folders, options, indexes=indexes, texts=few, quick=quick)
     pictures = _figures(reported) if figures else ()
-    told = overview(reported, title, datetime.now(UTC), figures=pictures)
+    page = overview(reported, title, datetime.now(UTC), figures=pictures)
     if not few:
         limit = f"With more than {MOST_TEXTS:,} attempts, this page leaves out reasons, "
-        told = replace(told, warnings=[*told.warnings, f"{limit}constraints, tokens and panels."])
+        page = replace(page, warnings=[*page.warnings, f"{limit}constraints, tokens and panels."])
     reasons: dict[str, list[list[int]]] = {}
-    for at, run in zip(begun, reported.runs, strict=True):
+    for number, run in zip(begun_places, reported.runs, strict=True):
         for row, places in run.failures.of.items():
             for reason in {run.failures.reasons[place] for place in places}:
-                of = reasons.setdefault(reason, [[] for _ in runs])
-                of[at].append(int(run.index.offset[row]))
-    place = {run.folder.name: at for at, run in enumerate(runs)}
+                offsets_by_run = reasons.setdefault(reason, [[] for _ in runs])
+                offsets_by_run[number].append(int(run.index.offset[row]))
+    place = {run.folder.name: number for number, run in enumerate(runs)}
     digests: dict[str, frozenset[int]] = {}
     changes: list[dict[str, object]] = []
     if (comparison := reported.comparison) is not None:
-        for one in comparison.others:
-            at = place[one.run]
-            better = frozenset(one.better_digests)
-            worse = frozenset(one.worse_digests)
-            digests |= {f"better:{runs[at].name}": better, f"worse:{runs[at].name}": worse}
+        for against in comparison.others:
+            number = place[against.run]
+            better = frozenset(against.better_digests)
+            worse = frozenset(against.worse_digests)
+            digests |= {f"better:{runs[number].name}": better, f"worse:{runs[number].name}": worse}
             sizes = {"better": len(better), "worse": len(worse)}
-            changes.append({"run": at, "baseline": place[comparison.baseline], **sizes})
-    offsets = {text: [np.array(own, np.int64) for own in of] for text, of in reasons.items()}
+            changes.append({"run": number, "baseline": place[comparison.baseline], **sizes})
+    offsets = {
+        text: [np.array(offsets_of_run, np.int64) for offsets_of_run in offsets_by_run]
+        for text, offsets_by_run in reasons.items()
+    }
     kinds = {name: score_kind(run, name) for run in reported.runs for name in run.attempts.scores}
     compared = comparison.asked.round if comparison else None
-    return _Computed(drawable(told), Findings(offsets, digests), kinds, compared, changes, quick)
+    return _Computed(drawable(page), Findings(offsets, digests), kinds, compared, changes, quick)
 
 
 def _figures(reported: Reported) -> Sequence[Any]:

@@ -33,8 +33,10 @@ class Paraphraser:
     """A second model that rewrites instructions and feedback."""
 
     def __init__(self, task: Task[Any], bound: BoundModel, prompt: str = "own") -> None:
-        self._task, self._prompt = task, read(f"polish/{prompt}")
-        self._bound, remedy = bound, "Choose another model."
+        self._task = task
+        self._prompt = read(f"polish/{prompt}")
+        self._bound = bound
+        remedy = "Choose another model."
         self._decoding = bound.model.supported(DECODING, "Paraphrasing", remedy)
 
     async def rewrite(

@@ -217,12 +217,12 @@ def _is_model(schema: Any) -> bool:
 def _identifier(name: str, used: set[str]) -> str:
     """Return an unused field name: the property's name if it is allowed, else ``field_…``."""
     identifier = name
-    taken = (
+    reserved = (
         identifier in RESERVED
         or keyword.iskeyword(identifier)
         or identifier.startswith(("_", "model_"))
     )
-    if not (identifier.isascii() and identifier.isidentifier()) or taken or identifier in used:
+    if not (identifier.isascii() and identifier.isidentifier()) or reserved or identifier in used:
         identifier = "field_" + re.sub(r"\W", "_", name, flags=re.ASCII)
     return _free(identifier, used, "_")
 

@@ -196,7 +196,9 @@ def official_verdicts(reply: str, level: int) -> list[bool] | None:
     """
     line = reply.strip("```").strip().split("\n")[-1]  # noqa: B005 (as the authors write it)
     if level == 1:
-        return [True] if "YES" in line else [False] if "NO" in line else None
+        if "YES" in line:
+            return [True]
+        return [False] if "NO" in line else None
     start = line.find("[")
     end = line.rfind("]") + 1
     if start < 0 or not start < end <= start + LONGEST_LINE:

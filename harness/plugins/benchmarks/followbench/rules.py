@@ -117,10 +117,10 @@ def _names_in(target: str) -> list[str]:
 
 def _last(pattern: str, what: str, target: str) -> Check:
     def check(text: str) -> str:
-        found = re.findall(pattern, text)[-1:]
-        if found == [target]:
+        matches = re.findall(pattern, text)[-1:]
+        if matches == [target]:
             return ""
-        return f"the last {what} is {_quote(found[0])}" if found else f"has no {what}"
+        return f"the last {what} is {_quote(matches[0])}" if matches else f"has no {what}"
 
     return check
 
@@ -168,32 +168,32 @@ _COUNTERS: Mapping[str, Callable[[str], int]] = {
 }
 
 
-def _exactly(wanted: int, what: str) -> Check:
+def _exactly(expected: int, what: str) -> Check:
     def check(text: str) -> str:
         n = _COUNTERS[what](text)
-        return "" if n == wanted else f"{n} {what}, exactly {wanted} wanted"
+        return "" if n == expected else f"{n} {what}, exactly {expected} wanted"
 
     return check
 
 
-def _words_at_most(most: int) -> Check:
+def _words_at_most(limit: int) -> Check:
     def check(text: str) -> str:
         n = _COUNTERS["words"](text)
-        return "" if n <= most else f"{n} words, at most {most} wanted"
+        return "" if n <= limit else f"{n} words, at most {limit} wanted"
 
     return check
 
 
 def _words_per_sentence(
-    least: int,
-    most: float,
+    lower: int,
+    upper: float,
     sentences: Callable[[str], list[str]] = _sentences,
-    wanted: str = "",
+    requirement: str = "",
 ) -> Check:
     def check(text: str) -> str:
         sizes = (len(sentence.split()) for sentence in sentences(text))
-        wrong = next((n for n in sizes if not least <= n <= most), None)
-        return "" if wrong is None else f"a sentence has {wrong} words{wanted}"
+        wrong = next((n for n in sizes if not lower <= n <= upper), None)
+        return "" if wrong is None else f"a sentence has {wrong} words{requirement}"
 
     return check
 
@@ -210,8 +210,8 @@ def _in_sentence(number: int, check: Check, *, if_missing: str = "") -> Check:
     """Return a check of one sentence (from 1), with a violation for its absence."""
 
     def checked(text: str) -> str:
-        found = _sentences(text)[number - 1 : number]
-        reason = check(found[0]) if found else if_missing
+        sentences = _sentences(text)[number - 1 : number]
+        reason = check(sentences[0]) if sentences else if_missing
         return f"sentence {number} {reason}" if reason else ""
 
     return checked
@@ -219,8 +219,8 @@ def _in_sentence(number: int, check: Check, *, if_missing: str = "") -> Check:
 
 def _short_paragraphs(text: str) -> str:
     """Check that the first three paragraphs have at most two sentences each."""
-    most = max(len(_sentences(part)) for part in text.split("\n\n")[:3])
-    return "" if most < 3 else f"a paragraph has {most} sentences"
+    longest = max(len(_sentences(part)) for part in text.split("\n\n")[:3])
+    return "" if longest < 3 else f"a paragraph has {longest} sentences"
 
 
 def _paragraphs_are_numbered(text: str) -> bool:

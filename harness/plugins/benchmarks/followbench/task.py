@@ -273,7 +273,8 @@ def consecutive(samples: AttemptTable, label: str) -> AttemptTable:
     codes, names = group_codes(samples.instances.groupings, (label,))
     order = sorted(range(len(names)), key=lambda n: (len(names[n][0]), names[n]))
     rank = np.empty(len(names) + 1, np.intp)
-    rank[order], rank[-1] = np.arange(len(names)), -1
+    rank[order] = np.arange(len(names))
+    rank[-1] = -1
     level = rank[codes[samples.instances.grouping[samples.instance]]]
     rows = np.lexsort((level, samples.sample, samples.cluster))
     rows = rows[level[rows] >= 0]

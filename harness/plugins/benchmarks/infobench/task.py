@@ -112,8 +112,8 @@ class InfoBenchTask(Task[InfoBenchItem]):
         questions = instance.data.decomposed_questions
         labels = instance.data.question_label or [[] for _ in questions]
         return [
-            Criterion(question, {"label": ", ".join(own)} if own else {})
-            for question, own in zip(questions, labels, strict=True)
+            Criterion(question, {"label": ", ".join(question_labels)} if question_labels else {})
+            for question, question_labels in zip(questions, labels, strict=True)
         ]
 
     def text_to_work_on(self, instance: One) -> str:
@@ -126,8 +126,8 @@ def _item(raw: Row, where: str) -> InfoBenchItem:
     n = len(item.decomposed_questions)
     labels = item.question_label
     if labels is not None and len(labels) != n:
-        said = f"{n} questions, but {len(labels)} lists in 'question_label'"
-        raise DataInvalid(f"{where}: {said}.", "Write one list of labels per question.")
+        problem = f"{n} questions, but {len(labels)} lists in 'question_label'"
+        raise DataInvalid(f"{where}: {problem}.", "Write one list of labels per question.")
     return replace(item, id=str(item.id or where.rpartition(" ")[2]))
 
 
@@ -169,8 +169,11 @@ class InfoBenchJudge(PublishedJudge):
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         """Return one question per requirement, or a conversation's first question."""
         criteria = self._task.criteria(instance)
-        asked = criteria[:1] if self._in_turn else criteria
-        return [Question((self._first(instance, text, one.text),), self.decoding) for one in asked]
+        criteria_to_ask = criteria[:1] if self._in_turn else criteria
+        return [
+            Question((self._first(instance, text, criterion.text),), self.decoding)
+            for criterion in criteria_to_ask
+        ]
 
     @override
     def next_questions(
@@ -183,8 +186,8 @@ class InfoBenchJudge(PublishedJudge):
             return []
         messages = [self._first(instance, text, criteria[0].text)]
         for reply, criterion in zip(replies, criteria[1:], strict=False):
-            asked = self.message("later_question", {"question": criterion.text})
-            messages += [Message("assistant", reply.text), asked]
+            question = self.message("later_question", {"question": criterion.text})
+            messages += [Message("assistant", reply.text), question]
         return [Question(tuple(messages), self.decoding)]
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:

@@ -144,19 +144,21 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
             if not self._copies:
                 yield Instance(item.id, item, groups)
                 continue
-            for number, asked in enumerate(item.instances):
-                own = SchemaItem(item.id, item.dataset, item.schema, item.instances, asked)
-                label = "valid" if asked.valid else "invalid"
-                yield Instance(f"{item.id}/{number}", own, groups | {"label": label}, item.id)
+            for number, labelled in enumerate(item.instances):
+                copy_item = SchemaItem(item.id, item.dataset, item.schema, item.instances, labelled)
+                label = "valid" if labelled.valid else "invalid"
+                yield Instance(f"{item.id}/{number}", copy_item, groups | {"label": label}, item.id)
 
     def _items(self) -> Iterator[SchemaItem]:
-        found = set()
+        datasets = set()
         for item in read_items(self.path):
-            found.add(item.dataset)
+            datasets.add(item.dataset)
             if not self._datasets or item.dataset in self._datasets:
                 yield item
-        for unknown in sorted({*self._datasets} - found):
-            raise ConfigError(f"task.datasets: there is no {unknown!r}.", nearest(unknown, found))
+        for unknown in sorted({*self._datasets} - datasets):
+            raise ConfigError(
+                f"task.datasets: there is no {unknown!r}.", nearest(unknown, datasets)
+            )
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the data set, the kind of verdicts, hashes, and the versions of the validators."""
@@ -197,7 +199,9 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
             UnparseableDocument: If the answer is not JSON. The error has the scores.
         """
         item = instance.data
-        deciding = COMPLIANT if item.asked is None else OVER if item.asked.valid else UNDER
+        deciding = COMPLIANT
+        if item.asked is not None:
+            deciding = OVER if item.asked.valid else UNDER
         try:
             value = self._read(text)
         except UnparseableDocument as error:
@@ -212,12 +216,12 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
             reason = "another value than the valid one to copy" if differs else ""
             return {**_accepted(json=True), deciding: Score(differs, not differs, reason)}
         try:
-            found = schemas.score(_validator(item.schema, self._verdicts).violations(value))
+            score = schemas.score(_validator(item.schema, self._verdicts).violations(value))
         except (Undecided, DataInvalid) as error:
-            found = Score(None, reason=str(error)[: schemas.LONGEST_REASON])
-        if item.asked is not None and found.value is not None:
-            found = Score(not found.value, found.passed, found.reason)
-        return {**_accepted(json=True), deciding: found}
+            score = Score(None, reason=str(error)[: schemas.LONGEST_REASON])
+        if item.asked is not None and score.value is not None:
+            score = Score(not score.value, score.passed, score.reason)
+        return {**_accepted(json=True), deciding: score}
 
     def _read(self, text: str) -> Any:
         if self._official:
@@ -238,27 +242,27 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
     @override
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
         """Return the scores of an answer that is not JSON."""
-        found = _accepted(json=False)
+        scores = _accepted(json=False)
         if instance.data.asked is None:
-            found[COMPLIANT] = Score(False, False, "not JSON")
-        return found
+            scores[COMPLIANT] = Score(False, False, "not JSON")
+        return scores
 
     @override
     def score_of_refused_constraint(self, instance: One) -> Mapping[str, Score]:
         """Return ``declared`` and, unless an instance is to be copied, ``compliant`` as False."""
-        found = {DECLARED: Score(False)}
+        scores = {DECLARED: Score(False)}
         if instance.data.asked is None:
-            found[COMPLIANT] = Score(False, False, "the provider refuses the schema")
-        return found
+            scores[COMPLIANT] = Score(False, False, "the provider refuses the schema")
+        return scores
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Return feedback that says whether the value is right and, if not, asks for another."""
-        found = next(score for name, score in scores.items() if name not in (DECLARED, JSON))
-        if found.value is None:
+        deciding = next(score for name, score in scores.items() if name not in (DECLARED, JSON))
+        if deciding.value is None:
             return "That value could not be checked. Please write a simpler one."
-        if found.passed:
+        if deciding.passed:
             return "That value is right."
-        return f"That value is not right: {found.reason}. Please write it again."
+        return f"That value is not right: {deciding.reason}. Please write it again."
 
     def reference(self, instance: One) -> str | None:
         """Return a JSON document that satisfies the schema, or None if none is known.
@@ -266,9 +270,9 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
         It is the document to copy, if that is labelled valid; otherwise the first that is labelled
         valid and that our validator accepts.
         """
-        asked = instance.data.asked
-        if asked is not None and asked.valid:
-            return json.dumps(asked.data, ensure_ascii=False)
+        to_copy = instance.data.asked
+        if to_copy is not None and to_copy.valid:
+            return json.dumps(to_copy.data, ensure_ascii=False)
         return self._first(instance.data, valid=True)
 
     @override
@@ -277,9 +281,9 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
         return self._first(instance.data, valid=False)
 
     def _first(self, item: SchemaItem, *, valid: bool) -> str | None:
-        for one in item.instances:
-            if one.valid is valid and self._accepts(item, one.data) is valid:
-                return json.dumps(one.data, ensure_ascii=False)
+        for labelled in item.instances:
+            if labelled.valid is valid and self._accepts(item, labelled.data) is valid:
+                return json.dumps(labelled.data, ensure_ascii=False)
         return None
 
     def _accepts(self, item: SchemaItem, value: Any) -> bool | None:
@@ -309,25 +313,30 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
         words: dict[str, Counter[str]] = defaultdict(Counter)
         doubtful: list[tuple[str, str, str, str]] = []
         for item in self._items():
-            found = schemas.features(item.schema)
+            features = schemas.features(item.schema)
             counts[item.dataset]["schemas"] += 1
-            for one in item.instances:
-                counts[item.dataset]["valid" if one.valid else "invalid"] += 1
-            refused = any(f"format: {name}" in found for name in ALWAYS_REFUSED)
+            for labelled in item.instances:
+                counts[item.dataset]["valid" if labelled.valid else "invalid"] += 1
+            refused = any(f"format: {name}" in features for name in ALWAYS_REFUSED)
             counts[item.dataset]["refused"] += refused
-            for word in found:
+            for word in features:
                 words[word][item.dataset] += 1
             doubtful += self._doubtful(item)
         names = ("schemas", "valid", "invalid", "refused")
         yield DataTable(
             ("data set", *names[:3], f"with {', '.join(sorted(ALWAYS_REFUSED))}"),
-            [(name, *(own[column] for column in names)) for name, own in sorted(counts.items())],
+            [
+                (name, *(by_column[column] for column in names))
+                for name, by_column in sorted(counts.items())
+            ],
         )
         yield DataTable(
             ("keyword", "all", *sorted(counts)),
             [
-                (word, own.total(), *(own[name] for name in sorted(counts)))
-                for word, own in sorted(words.items(), key=lambda pair: (-pair[1].total(), pair[0]))
+                (word, by_column.total(), *(by_column[name] for name in sorted(counts)))
+                for word, by_column in sorted(
+                    words.items(), key=lambda pair: (-pair[1].total(), pair[0])
+                )
             ],
         )
         yield DataTable(("instance", "label", f"{self._verdicts} verdict", "keyword"), doubtful)
@@ -335,11 +344,11 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
     def _doubtful(self, item: SchemaItem) -> Iterator[tuple[str, str, str, str]]:
         """Yield (id, label, verdict, deciding keyword) for each instance with a doubtful label."""
         names = {True: "valid", False: "invalid", None: "none"}
-        for number, one in enumerate(item.instances):
-            verdict = self._accepts(item, one.data)
-            if verdict is not one.valid:
-                keyword = deciding_keyword(item.schema, one.data, self._verdicts)
-                yield f"{item.id}/{number}", names[one.valid], names[verdict], keyword
+        for number, labelled in enumerate(item.instances):
+            verdict = self._accepts(item, labelled.data)
+            if verdict is not labelled.valid:
+                keyword = deciding_keyword(item.schema, labelled.data, self._verdicts)
+                yield f"{item.id}/{number}", names[labelled.valid], names[verdict], keyword
 
 
 def _validator(schema: Any, verdicts: Verdicts) -> Validator:
@@ -359,11 +368,11 @@ def deciding_keyword(schema: Any, value: Any, verdicts: Verdicts) -> str:
     others: Verdicts = "official" if verdicts == "strict" else "strict"
     for engine in (verdicts, others):
         try:
-            found = _validator(schema, engine).violations(value)
+            violations = _validator(schema, engine).violations(value)
         except (Undecided, DataInvalid):
             continue
-        if found:
-            return found[0].keyword
+        if violations:
+            return violations[0].keyword
     return ""
 
 
@@ -392,10 +401,10 @@ class _Row(Struct):
 
 def read_items(path: Path) -> Iterator[SchemaItem]:
     """Yield the schemas of a file in order."""
-    found = ((where, converted(row, _Row, where)) for where, row in rows(path))
+    located_rows = ((where, converted(row, _Row, where)) for where, row in rows(path))
     return unique(
         (where, SchemaItem(row.name, row.dataset or "none", row.schema, row.instances))
-        for where, row in found
+        for where, row in located_rows
     )
 
 
@@ -417,9 +426,9 @@ def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
     """Yield the lines of ``jsonschemabench/schemas.jsonl``, made from a folder in an archive."""
     suits = re.compile(rf"{re.escape(folder)}/[^/]+\.json").fullmatch
     for name, content in members(archive, suits):
-        found = decoded(content, _Schema, f"{archive}: {name} is not a file with a schema")
+        schema_file = decoded(content, _Schema, f"{archive}: {name} is not a file with a schema")
         stem = PurePosixPath(name).stem
         # ``DATASET---NAME.json`` or, in two data sets, ``DATASET_NAME.json``
         source = stem.split("---" if "---" in stem else "_")[0]
-        row = {"name": stem, "dataset": source, "schema": found.schema}
-        yield msgspec.json.encode(row | {"instances": found.tests}) + b"\n"
+        row = {"name": stem, "dataset": source, "schema": schema_file.schema}
+        yield msgspec.json.encode(row | {"instances": schema_file.tests}) + b"\n"

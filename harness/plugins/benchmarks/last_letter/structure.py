@@ -124,17 +124,17 @@ def _by_patterns(patterns: tuple[str, ...], remedy: str) -> Parser:
 
 
 def _read_json(text: str) -> Reading:
-    found = json_object(text)
+    document = json_object(text)
     try:
-        problems = [violation.message for violation in validator(SCHEMA).violations(found)]
+        problems = [violation.message for violation in validator(SCHEMA).violations(document)]
     except Undecided as error:  # nested without end, or a lone surrogate
         problems = [error.message]
-    if not problems and not is_encodable(found):
+    if not problems and not is_encodable(document):
         problems = [f"it has {HALF_PAIR}"]
     if problems:
         problem = f"The answer does not have the form asked for ({problems[0]:.200})."
         raise Unparseable(problem, f"Write {JSON.described}")
-    return Reading(found["answer"].lower())
+    return Reading(document["answer"].lower())
 
 
 JSON_PARSER = Parser((json.dumps(SCHEMA, sort_keys=True),), _read_json)
@@ -279,28 +279,28 @@ def errors(
     The parser must be able to read the answers in the examples, and constrained decoding to produce
     them. Examples must have as many words as most questions. Questions must have four words.
     """
-    found = []
+    problems = []
     if form is FREE:
         steps = reasoning(SHOTS[0].words).removesuffix(".")
         filled = re.sub(r"<[^<>]*>", lambda _: steps, described, count=1)
         filled = re.sub(r"<[^<>]*>", SHOTS[0].label, filled)
         if letters_in(parser, filled) != SHOTS[0].label:
-            found.append(f"The parser cannot read the prompt's form {described!r} filled in.")
+            problems.append(f"The parser cannot read the prompt's form {described!r} filled in.")
         if not form.holds(filled):
-            other = f"the one that constrained decoding writes, {form.described!r}."
-            found.append(f"The prompt's form {described!r} is not {other}")
+            constrained_form = f"the one that constrained decoding writes, {form.described!r}."
+            problems.append(f"The prompt's form {described!r} is not {constrained_form}")
     counts = Counter(len(question.words) for question in questions)
     usual = counts.most_common(1)[0][0] if counts else LETTERS
-    for shown, answer in examples:
-        name = f"The prompt's example ({' '.join(shown.words)})"
-        if len(shown.words) != usual:
-            found.append(f"{name} has {len(shown.words)} words; the questions have {usual}.")
-        if letters_in(parser, answer) != shown.label:
-            found.append(f"{name} answers {shown.label!r}, which the parser does not read.")
+    for shot, answer in examples:
+        name = f"The prompt's example ({' '.join(shot.words)})"
+        if len(shot.words) != usual:
+            problems.append(f"{name} has {len(shot.words)} words; the questions have {usual}.")
+        if letters_in(parser, answer) != shot.label:
+            problems.append(f"{name} answers {shot.label!r}, which the parser does not read.")
         if not form.holds(answer):
-            found.append(f"{name} is not what constrained decoding can write.")
+            problems.append(f"{name} is not what constrained decoding can write.")
     if others := [question.id for question in questions if len(question.words) != LETTERS]:
-        named = ", ".join(others[:MOST_NAMED]) + ("…" if len(others) > MOST_NAMED else "")
+        listed = ", ".join(others[:MOST_NAMED]) + ("…" if len(others) > MOST_NAMED else "")
         problem = f"questions do not have {LETTERS} words, and the parser reads {LETTERS} letters"
-        found.append(f"{len(others)} of {len(questions)} {problem}: {named}.")
-    return found
+        problems.append(f"{len(others)} of {len(questions)} {problem}: {listed}.")
+    return problems

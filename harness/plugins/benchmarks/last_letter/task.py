@@ -113,8 +113,10 @@ class LastLetterTask(Task[LetterQuestion]):
         self._readers = {name: structure.parser(name, form) for name in structure.READERS}
         self._published = None if prompt == "own" else prompts.read(f"last_letter/{prompt}")
         self._described = structure.PAPER_FORM if examples == "paper" else self.form.described
-        shown = (structure.PAPER_EXAMPLE.question,) if examples == "paper" else SHOTS[:examples]
-        worked = (f"{shot.text}={shot.label}" for shot in shown)
+        worked_shots = (
+            (structure.PAPER_EXAMPLE.question,) if examples == "paper" else SHOTS[:examples]
+        )
+        worked = (f"{shot.text}={shot.label}" for shot in worked_shots)
         self._content = _hash("\n".join([structure.TASK, *worked]))  # all except the form
         if self._published:
             self._described = ""
@@ -159,12 +161,16 @@ class LastLetterTask(Task[LetterQuestion]):
             if shots:
                 raise ConfigError("task.shots: a published prompt has no place for shots.")
             return prompts.conversation(self._published, {"question": question.text})
-        given = tuple(structure.written(shot.data, self.form) for shot in shots)
-        examples = given or self._examples(question)
-        shown = [f"Question: {one.question.text}\n{one.answer}\n" for one in examples]
-        before = structure.EXAMPLES if shown else "\n\n\n"
-        said = f"{structure.TASK}{self._described}{before}{''.join(shown)}Question: {question.text}"
-        return (Message("user", said),)
+        shot_examples = tuple(structure.written(shot.data, self.form) for shot in shots)
+        examples = shot_examples or self._examples(question)
+        example_texts = [
+            f"Question: {example.question.text}\n{example.answer}\n" for example in examples
+        ]
+        before = structure.EXAMPLES if example_texts else "\n\n\n"
+        shown_examples = "".join(example_texts)
+        start = f"{structure.TASK}{self._described}{before}{shown_examples}"
+        prompt = f"{start}Question: {question.text}"
+        return (Message("user", prompt),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Return the score ``correct``, which alone decides, and a score for each parser.
@@ -216,7 +222,9 @@ class LastLetterTask(Task[LetterQuestion]):
             raise Unparseable(f"{answer[:80]!r} is not an answer of letters.")
         read = "".join(words).lower()
         right = read == instance.data.label
-        reason = "" if right else f"read {read!r}, which is wrong" if read else "read no answer"
+        reason = ""
+        if not right:
+            reason = f"read {read!r}, which is wrong" if read else "read no answer"
         return {"correct": Score(right, None, reason, {"read": read})}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:

@@ -85,9 +85,9 @@ class MultiIFTask(IFEvalTask):
     def instances(self) -> Iterator[One]:
         """Yield the conversations, each with its language as its group."""
         return unique(
-            (where, Instance(one.id, one, {LANGUAGE: str(row.get(LANGUAGE) or "unknown")}))
+            (where, Instance(item.id, item, {LANGUAGE: str(row.get(LANGUAGE) or "unknown")}))
             for where, row in self._source.rows()
-            for one in [read_conversation(row, where)]
+            for item in [read_conversation(row, where)]
         )
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -118,27 +118,27 @@ class MultiIFTask(IFEvalTask):
 
         Turns that were not asked do not count.
         """
-        language = {one.id: one.groups[LANGUAGE] for one in self.instances()}
+        language = {instance.id: instance.groups[LANGUAGE] for instance in self.instances()}
         turns: dict[int, list[Mapping[str, float]]] = {}
         parts: dict[tuple[int, str], list[Mapping[str, float]]] = {}
-        for one in answers:
-            if COUNT in one.scores:
-                turns.setdefault(one.turn, []).append(one.scores)
-                parts.setdefault((one.turn, language[one.instance]), []).append(one.scores)
-        found = {f"turn {turn}": _accuracies(turns[turn]) for turn in sorted(turns)}
+        for answer in answers:
+            if COUNT in answer.scores:
+                turns.setdefault(answer.turn, []).append(answer.scores)
+                parts.setdefault((answer.turn, language[answer.instance]), []).append(answer.scores)
+        accuracies = {f"turn {turn}": _accuracies(turns[turn]) for turn in sorted(turns)}
         for (turn, spoken), scores in sorted(parts.items()):
             every = _accuracies(scores)
-            found[f"turn {turn}, {spoken}"] = {key: every[key] for key in (MEAN, "answers")}
-        return found
+            accuracies[f"turn {turn}, {spoken}"] = {key: every[key] for key in (MEAN, "answers")}
+        return accuracies
 
 
 def _accuracies(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    found = {}
+    accuracies = {}
     for name, weight in WEIGHTS.items():
-        weights = [one[weight] if weight else 1.0 for one in scores]
-        values = (one[name] * each for one, each in zip(scores, weights, strict=True))
-        found[name] = fsum(values) / fsum(weights)
-    return {MEAN: fsum(found.values()) / len(found), **found, "answers": len(scores)}
+        weights = [answer[weight] if weight else 1.0 for answer in scores]
+        values = (answer[name] * weight for answer, weight in zip(scores, weights, strict=True))
+        accuracies[name] = fsum(values) / fsum(weights)
+    return {MEAN: fsum(accuracies.values()) / len(accuracies), **accuracies, "answers": len(scores)}
 
 
 def read_conversation(row: Row, where: str) -> MultiIFItem:
@@ -149,14 +149,16 @@ def read_conversation(row: Row, where: str) -> MultiIFItem:
         if row.get(f"{turn}prompt") in NO_TURN:
             break
         arguments = _decoded(row, f"{turn}kwargs", where)
-        own = {
+        turn_row = {
             "key": row.get("key"),
             "messages": [_decoded(row, f"{turn}prompt", where)],
             "instruction_id_list": _decoded(row, f"{turn}instruction_id_list", where),
-            "kwargs": [_object(one, f"{turn}kwargs", where) for one in arguments],
+            "kwargs": [_object(argument, f"{turn}kwargs", where) for argument in arguments],
         }
-        own |= {name: row[turn + name] for name in ("reference", "wrong") if turn + name in row}
-        turns.append(read_item(own, f"{where}, turn {number}", "official", multilingual=True))
+        turn_row |= {
+            name: row[turn + name] for name in ("reference", "wrong") if turn + name in row
+        }
+        turns.append(read_item(turn_row, f"{where}, turn {number}", "official", multilingual=True))
     if not turns:
         raise DataInvalid(f"{where}: there is no turn_1_prompt.")
     first, *later = turns

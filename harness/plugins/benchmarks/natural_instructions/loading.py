@@ -128,16 +128,16 @@ def task_files(path: Path) -> dict[str, Path]:
         files = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.is_file())
     except OSError as error:
         raise cannot_read(path, error) from None
-    found: dict[str, Path] = {}
+    files_by_task: dict[str, Path] = {}
     for file in files:
         if file.suffix not in SUFFIXES:
             continue
-        if file.stem in found:
+        if file.stem in files_by_task:
             raise DataInvalid(f"{path}: there are two tasks named {file.stem!r}.", "Keep one.")
-        found[file.stem] = file
-    if not found:
+        files_by_task[file.stem] = file
+    if not files_by_task:
         raise DataInvalid(f"{path} contains no task.", "Tasks are files *.json or *.yaml.")
-    return found
+    return files_by_task
 
 
 def read_task(path: Path) -> NaturalTask:
@@ -147,17 +147,21 @@ def read_task(path: Path) -> NaturalTask:
     if isinstance(raw.definition, list):
         raw.definition = "\n".join(raw.definition)
     entries = (
-        Entry(str(index if one.id is None else one.id), one.input, tuple(_list(one.output)))
-        for index, one in enumerate(raw.instances)
+        Entry(
+            str(index if raw_entry.id is None else raw_entry.id),
+            raw_entry.input,
+            tuple(_list(raw_entry.output)),
+        )
+        for index, raw_entry in enumerate(raw.instances)
     )
     instruction = Instruction(
         **{name: getattr(raw, name) for name in TEXT_FIELDS.values()},
-        positive=tuple(one.example() for one in raw.positive_examples),
-        negative=tuple(one.example() for one in raw.negative_examples),
+        positive=tuple(example.example() for example in raw.positive_examples),
+        negative=tuple(example.example() for example in raw.negative_examples),
     )
     category = raw.category or next(iter(raw.categories), None)
-    found = tuple(unique((str(path), entry) for entry in entries))
-    return NaturalTask(path.stem, instruction, found, category)
+    unique_entries = tuple(unique((str(path), entry) for entry in entries))
+    return NaturalTask(path.stem, instruction, unique_entries, category)
 
 
 def _list(output: str | list[str]) -> list[str]:
@@ -186,8 +190,8 @@ def _from_yaml(path: Path) -> dict[str, Any]:
     tree = _yaml(path, "task", "It must contain at least 'instances:'.")
     converted(tree, _Task, str(path), ())
     for key in ("instances", *_EXAMPLES):
-        for one in tree.get(key, ()):
-            converted(one, _Instance if key == "instances" else _Example, f"{path}, {key}", ())
+        for entry in tree.get(key, ()):
+            converted(entry, _Instance if key == "instances" else _Example, f"{path}, {key}", ())
     return tree
 
 
@@ -227,16 +231,16 @@ def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
     """Yield the lines of ``gpt3_predictions.jsonl``: GPT-3's answers to the named tasks."""
 
     def described(name: str) -> re.Match[str] | None:
-        found = _ANSWERS.fullmatch(name)
-        return found if found and found[1] in tasks else None
+        match = _ANSWERS.fullmatch(name)
+        return match if match and match[1] in tasks else None
 
     row: dict[str, Any] = {}
     for name, content in members(archive, described):
         task, encoding, examples = described(name).groups()  # type: ignore[union-attr]
-        found = decoded(content, _Predictions, f"{archive}: {name} is not a file of answers")
+        answers = decoded(content, _Predictions, f"{archive}: {name} is not a file of answers")
         row = {"task": task, "encoding": encoding}
         row |= {"fields": encoding.removeprefix("_").split("_"), "n_examples": int(examples)}
-        for answer in found.predictions:
+        for answer in answers.predictions:
             answered = {"index": answer.index, "output": answer.output}
             yield msgspec.json.encode(row | answered) + b"\n"
     if not row:

@@ -159,22 +159,24 @@ class NaturalInstructionsTask(Task[InstructionItem]):
         if not tasks:
             raise ConfigError("task.tasks names no task.", "Name tasks, or remove it to use all.")
         evaluated = {name for name in files if name.partition("_")[0] in loading.EVALUATION}
-        known = {"evaluation": evaluated, "training": files.keys() - evaluated}
-        if any(wanted.startswith("category:") for wanted in tasks):
+        groups = {"evaluation": evaluated, "training": files.keys() - evaluated}
+        if any(name.startswith("category:") for name in tasks):
             for name, file in files.items():
                 category = self._category(loading.read_task(file))
-                known.setdefault(f"category:{category}", set()).add(name)
+                groups.setdefault(f"category:{category}", set()).add(name)
         chosen: set[str] = set()
-        for wanted in tasks:
-            found = known.get(wanted, set()).union(fnmatch.filter(files, wanted))
-            if not found:
-                if wanted in known:
-                    [filled] = known.keys() - {wanted}
-                    problem = f"{path} has no task for {wanted}: all {len(files)} are for {filled}."
+        for selector in tasks:
+            matches = groups.get(selector, set()).union(fnmatch.filter(files, selector))
+            if not matches:
+                if selector in groups:
+                    [filled] = groups.keys() - {selector}
+                    problem = (
+                        f"{path} has no task for {selector}: all {len(files)} are for {filled}."
+                    )
                     raise ConfigError(problem, f"Set task.tasks to {filled}, or remove it.")
-                remedy = nearest(wanted, [*known, *files])
-                raise ConfigError(f"{path} has no task {wanted!r:.80}.", remedy)
-            chosen |= found
+                remedy = nearest(selector, [*groups, *files])
+                raise ConfigError(f"{path} has no task {selector!r:.80}.", remedy)
+            chosen |= matches
         return {name: file for name, file in files.items() if name in chosen}
 
     def instances(self) -> Iterator[One]:
@@ -197,14 +199,17 @@ class NaturalInstructionsTask(Task[InstructionItem]):
         counts = defaultdict[str, list[int]](lambda: [0] * 4)
         lengths = defaultdict[str, list[float]](list)
         for task in tasks:
-            own = task.instruction
-            parts = 1, len(task.entries), len(own.positive), len(own.negative)
+            instruction = task.instruction
+            parts = 1, len(task.entries), len(instruction.positive), len(instruction.negative)
             category = self._category(task)
             counts[category] = [n + more for n, more in zip(counts[category], parts, strict=True)]
             for name in loading.TEXT_FIELDS:
-                if text := own.text(name):
+                if text := instruction.text(name):
                     lengths[name].append(len(text.split()))
-            for name, examples in (("Positive", own.positive), ("Negative", own.negative)):
+            for name, examples in (
+                ("Positive", instruction.positive),
+                ("Negative", instruction.negative),
+            ):
                 for example in examples:
                     lengths[f"{name} example, input"].append(len(example.input.split()))
                     lengths[f"{name} example, output"].append(len(example.output.split()))
@@ -216,14 +221,14 @@ class NaturalInstructionsTask(Task[InstructionItem]):
             [(category, *numbers) for category, numbers in sorted(counts.items())],
             f"{_PAPER}, table 1",
         )
-        rows = [(name, *summary(found)) for name, found in lengths.items()]
+        rows = [(name, *summary(numbers)) for name, numbers in lengths.items()]
         yield DataTable(("words per", *SUMMARY), rows, f"{_PAPER}, table 1 and figures 5 to 8")
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the data set, hashes, and the versions of what computes the scores."""
         hashes = {name: sha256(path) for name, path in self._files.items()}
         listed = "".join(f"{name} {digest}\n" for name, digest in hashes.items())
-        found = {
+        facts = {
             "dataset": self.dataset,
             "dataset_sha256": hashlib.sha256(listed.encode()).hexdigest(),
             "categories_sha256": " ".join(map(sha256, [*self._category_files, loading.SHIPPED])),
@@ -232,11 +237,11 @@ class NaturalInstructionsTask(Task[InstructionItem]):
             **{f"task_sha256/{name}": digest for name, digest in hashes.items()},
         }
         if self._showing.form == "chat":
-            found["wording_sha256"] = encodings.WORDING
-        found |= {name: metric.fingerprint() for name, metric in self._metrics.items()}
+            facts["wording_sha256"] = encodings.WORDING
+        facts |= {name: metric.fingerprint() for name, metric in self._metrics.items()}
         if self._showing.examples == "fit":
-            found["tokens"] = "estimate"
-        return found
+            facts["tokens"] = "estimate"
+        return facts
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return one user message: instruction, examples and input. ``shots`` are not used."""
@@ -252,29 +257,29 @@ class NaturalInstructionsTask(Task[InstructionItem]):
         answer = self._answer(text)
         outputs = instance.data.outputs
         dropped = overlap.drops_words([text, *outputs])
-        found = {
+        scores = {
             "rouge_l": Score(
                 rouge_l(text, outputs), details=IGNORED_WORDS if dropped else {}, share=True
             ),
             "rouge_l_first_line": Score(rouge_l(first_line(text), outputs), share=True),
         }
         if overlap.drops_words(outputs):
-            found["rouge_l_unicode"] = _unicode_score(text, outputs)
+            scores["rouge_l_unicode"] = _unicode_score(text, outputs)
         if self._stops:
-            found["rouge_l_stop"] = Score(rouge_l(answer, outputs), share=True)
+            scores["rouge_l_stop"] = Score(rouge_l(answer, outputs), share=True)
         right = exact_match(answer, outputs)
         reason = "" if right else f"not {truncated(outputs[0], 60)!r}"
-        found["exact_match"] = Score(right, right, reason)
-        found["token_f1"] = Score(overlap.token_f1(answer, outputs), share=True)
+        scores["exact_match"] = Score(right, right, reason)
+        scores["token_f1"] = Score(overlap.token_f1(answer, outputs), share=True)
         if item.labels:
             label = overlap.named_label(answer, item.labels)
             right = label is not None and exact_match(label, outputs)
-            found["accuracy"] = Score(right, reason="" if label is not None else "names no label")
-            found["no_label"] = Score(label is None)
+            scores["accuracy"] = Score(right, reason="" if label is not None else "names no label")
+            scores["no_label"] = Score(label is None)
         for name, metric in self._metrics.items():
-            found[name] = Score(metric.score(answer, outputs))
+            scores[name] = Score(metric.score(answer, outputs))
         ways = failures(text, outputs, item.input)
-        return found | {name: Score(failed) for name, failed in ways.items()}
+        return scores | {name: Score(failed) for name, failed in ways.items()}
 
     def _answer(self, text: str) -> str:
         if self._truncation == "first_line":
@@ -322,8 +327,8 @@ def _built(metrics: Sequence[Mapping[str, Any]]) -> dict[str, Metric]:
         if not isinstance(name, str) or name in built:
             problem = f"task.metrics: {name!r:.80} is not a name, or occurs twice."
             raise ConfigError(problem, "Write {name: bleurt, ...}, each once.")
-        own = {key: value for key, value in options.items() if key != "name"}
-        built[name] = kind("metrics").build(name, own)
+        plugin_options = {key: value for key, value in options.items() if key != "name"}
+        built[name] = kind("metrics").build(name, plugin_options)
     return built
 
 

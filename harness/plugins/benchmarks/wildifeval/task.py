@@ -122,8 +122,8 @@ class WildIFEvalTask(Task[WildIFEvalItem]):
         if is_public(self.path):
             self._chats = data.place(chats or CHATS)
             self._tables = [
-                data.file(own or name) if own or (data.root / name).is_file() else None
-                for name, own in usual.items()
+                data.file(table or name) if table or (data.root / name).is_file() else None
+                for name, table in usual.items()
             ]
         elif chats or any(usual.values()):
             problem = "task.chats, categories and domains are for data in the published format"
@@ -229,11 +229,14 @@ def _item(raw: Row, where: str) -> WildIFEvalItem:
     if isinstance(row.constraints, dict):
         pairs = list(row.constraints.items())
     else:
-        found = (_Constraint(one) if isinstance(one, str) else one for one in row.constraints)
-        pairs = [(one.text, one.category) for one in found]
+        constraint_rows = (
+            _Constraint(constraint) if isinstance(constraint, str) else constraint
+            for constraint in row.constraints
+        )
+        pairs = [(constraint.text, constraint.category) for constraint in constraint_rows]
     if (total := row.total_num_constraints) not in (None, len(pairs)):
-        said = f"{where}: {len(pairs)} constraints, but 'total_num_constraints' is {total}."
-        raise DataInvalid(said, "A mapping keeps one of two equal constraints: write a list.")
+        problem = f"{where}: {len(pairs)} constraints, but 'total_num_constraints' is {total}."
+        raise DataInvalid(problem, "A mapping keeps one of two equal constraints: write a list.")
     constraints = tuple(Constraint(text.strip(), named(kind or "")) for text, kind in pairs)
     name = str(row.id or where.rpartition(" ")[2])
     return WildIFEvalItem(name, row.task, constraints, str(row.domain or ""))
@@ -257,14 +260,14 @@ def join(
     CSV files may map constraints to ``categories``, and tasks to ``domains``. Return the tasks
     whose chat was found, and the ids of the missing chats.
     """
-    wanted: dict[str, tuple[str, ...]] = {}
+    constraints_by_id: dict[str, tuple[str, ...]] = {}
     for where, raw in _records(decompositions, "decomposition"):
         row = converted(raw, _Wanted, where)
-        if row.conversation_id in wanted:
+        if row.conversation_id in constraints_by_id:
             raise DataInvalid(f"{where}: the conversation {row.conversation_id!r} occurs twice.")
-        wanted[row.conversation_id] = tuple(map(str.strip, row.decomposition))
+        constraints_by_id[row.conversation_id] = tuple(map(str.strip, row.decomposition))
     tasks: dict[str, str] = {}
-    for where, raw in _records(chats, "conversation", wanted):
+    for where, raw in _records(chats, "conversation", constraints_by_id):
         turns = raw.get("conversation")
         first = {"conversation": turns[:1] if isinstance(turns, list) else turns}
         chat = converted(raw | first, _Chat, where)
@@ -278,10 +281,10 @@ def join(
             tuple(Constraint(text, named(category_of.get(text, ""))) for text in constraints),
             domain_of.get(tasks[name].strip(), ""),
         )
-        for name, constraints in wanted.items()
+        for name, constraints in constraints_by_id.items()
         if name in tasks
     )
-    return items, tuple(name for name in wanted if name not in tasks)
+    return items, tuple(name for name in constraints_by_id if name not in tasks)
 
 
 class _Wanted(Struct):
@@ -304,8 +307,8 @@ def _records(
     """Yield (location, row) for each row, or only for the conversations ``only``."""
     for path in _files(place):
         parquet = path.suffix == ".parquet"
-        found = _parquet(path, column, only) if parquet else read_jsonl(path)
-        for number, row in enumerate(found, start=1):
+        rows = _parquet(path, column, only) if parquet else read_jsonl(path)
+        for number, row in enumerate(rows, start=1):
             name = row.get("conversation_id")
             if only is None or not isinstance(name, str) or name in only:
                 yield f"{path}, item {number}", row
@@ -316,8 +319,8 @@ def _files(place: Path) -> list[Path]:
         return [place]
     every = sorted(path for path in place.rglob("*") if path.is_file())
     for ending in ENDINGS:  # one format only: a folder may contain the same rows in two
-        if found := [path for path in every if path.name.endswith(ending)]:
-            return found
+        if matches := [path for path in every if path.name.endswith(ending)]:
+            return matches
     raise DataMissing(f"The folder {place} contains no file that ends with {', '.join(ENDINGS)}.")
 
 
@@ -378,10 +381,12 @@ def category_prompt(
 ) -> Iterator[bytes]:
     """Yield a template as `prompt` does, with the categories in a JSON file filled in."""
     where = f"{categories}: not a list of categories"
-    found = decoded(categories.read_bytes(), list[_Category], where)
+    described = decoded(categories.read_bytes(), list[_Category], where)
     listed = [
-        "\n - ".join([f"\n{n}. *{of.name}*: {of.description}\nExamples: ", *of.examples])
-        for n, of in enumerate(found)
+        "\n - ".join(
+            [f"\n{n}. *{category.name}*: {category.description}\nExamples: ", *category.examples]
+        )
+        for n, category in enumerate(described)
     ]
     yield from prompt(code, {"{categories_str}": "".join(listed), **fields}, words_sha256)
 

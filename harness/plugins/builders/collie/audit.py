@@ -68,20 +68,22 @@ def _required(constraint: Constraint, targets: Target) -> Iterator[tuple[Base, T
             yield from _required(part, target)
 
 
-def _problem(one: Base, target: Target, other: Base, wanted: Target) -> str:
-    same = bare(sole(target)) == bare(sole(wanted))
-    if one == other and same:
+def _problem(base: Base, target: Target, second_base: Base, second_target: Target) -> str:
+    same = bare(sole(target)) == bare(sole(second_target))
+    if base == second_base and same:
         return "duplicate"
-    if _forbids(one, target, other, wanted) or _forbids(other, wanted, one, target):
+    if _forbids(base, target, second_base, second_target) or _forbids(
+        second_base, second_target, base, target
+    ):
         return "contradictory"
-    if _measured(one) != _measured(other) or one.reduction not in (None, "all"):
+    if _measured(base) != _measured(second_base) or base.reduction not in (None, "all"):
         return ""
-    first = _range(one, target)
-    second = _range(other, wanted)
+    first = _range(base, target)
+    second = _range(second_base, second_target)
     if first and second:
         both = max(first[0], second[0]), min(first[1], second[1])
         return "contradictory" if both[0] > both[1] else "implied" * (both in (first, second))
-    relations = {one.relation, other.relation}
+    relations = {base.relation, second_base.relation}
     exact = "==" in relations and relations <= {"==", "!="}
     return "contradictory" if exact and same == ("!=" in relations) else ""
 
@@ -104,22 +106,29 @@ def _range(base: Base, target: Target) -> tuple[float, float] | None:
     }.get(base.relation)
 
 
-def _forbids(base: Base, target: Target, other: Base, required: Target) -> bool:
-    """Return whether ``base`` forbids a string that ``other`` requires."""
+def _forbids(base: Base, target: Target, required_base: Base, required: Target) -> bool:
+    """Return whether ``base`` forbids a string that ``required_base`` requires."""
     unchanged = (grammar.ForEach(grammar.Identity()), grammar.Identity())
     base_parts = base.within or ()
-    others = other.within or ()
+    others = required_base.within or ()
     if (
         others[: len(base_parts)] != base_parts
     ):  # the constraints are about different parts of the text
         return False
     forbids = (base.relation, base.reduction, base.target_level)
-    if forbids != ("not in", None, other.target_level) or base.transformation not in unchanged:
+    if (
+        forbids != ("not in", None, required_base.target_level)
+        or base.transformation not in unchanged
+    ):
         return False
-    done = other.transformation
+    done = required_base.transformation
     placed = isinstance(done.do if isinstance(done, grammar.ForEach) else done, grammar.Position)
-    requires = other.relation == "==" and placed and other.reduction in (None, "all")
-    requires |= other.relation == "in" and done in unchanged and other.reduction is None
+    requires = (
+        required_base.relation == "==" and placed and required_base.reduction in (None, "all")
+    )
+    requires |= (
+        required_base.relation == "in" and done in unchanged and required_base.reduction is None
+    )
     return requires and not set(map(bare, _texts_of(target))).isdisjoint(
         map(bare, _texts_of(required))
     )

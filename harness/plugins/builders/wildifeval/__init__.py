@@ -418,7 +418,8 @@ class StageCalls:
         failed: list[str] = []
 
         async def answer(item: tuple[int, int]) -> None:
-            (place, sample), seed = item, None
+            place, sample = item
+            seed = None
             about, text = questions[place]
             messages = (Message("user", text()),)
             if "seed" in model.backend.features:

@@ -171,11 +171,11 @@ NEEDED = {"message", "constraint", "tasks", "names"}
 class CurationPrompts:
     """The prompt templates of a build. A user's file can replace any built-in template."""
 
-    def __init__(self, own: Mapping[PromptName, Path]) -> None:
+    def __init__(self, files: Mapping[PromptName, Path]) -> None:
         self._prompts: dict[PromptName, Template] = {}
         for name, fields in FIELDS.items():
             where = f"prompts.{name}"
-            prompt = read_file(own[name], where) if name in own else read(f"wildifeval/{name}")
+            prompt = read_file(files[name], where) if name in files else read(f"wildifeval/{name}")
             prompt.refuse_unknown(fields)
             if missing := sorted((fields & NEEDED) - prompt.names):
                 raise ConfigError(f"{prompt.name} has no {{{{ {missing[0]} }}}}.", "Add it.")

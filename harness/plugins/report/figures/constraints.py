@@ -26,36 +26,50 @@ def constraint_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
 
     Only the `MOST_KINDS` kinds with the most misses have a histogram.
     """
-    found: dict[str, dict[str, ConstraintKind]] = {}
+    kinds_by_name: dict[str, dict[str, ConstraintKind]] = {}
     for run in runs.every:
-        for one in run.constraints:
-            found.setdefault(one.kind, {})[runs.name_of(run)] = one
-    if not found:
+        for constraint in run.constraints:
+            kinds_by_name.setdefault(constraint.kind, {})[runs.name_of(run)] = constraint
+    if not kinds_by_name:
         return
     rounds = compared_rounds(comparison)
-    yield _met(runs, found, rounds)
+    yield _met(runs, kinds_by_name, rounds)
     numeric = {
-        kind: {run: one.off_by for run, one in of.items() if one.off_by}
-        for kind, of in found.items()
+        kind: {run: constraint.off_by for run, constraint in by_run.items() if constraint.off_by}
+        for kind, by_run in kinds_by_name.items()
     }
-    sizes = {kind: sum(sum(o.values()) for o in of.values()) for kind, of in numeric.items() if of}
+    sizes = {
+        kind: sum(sum(o.values()) for o in by_run.values())
+        for kind, by_run in numeric.items()
+        if by_run
+    }
     chosen = sorted(sizes, key=lambda kind: (-sizes[kind], natural(kind)))
     names = display_names(chosen)
     for kind in chosen[:MOST_KINDS]:
         yield _misses(runs, names[kind], numeric[kind], rounds)
 
 
-def _met(runs: Runs, found: Mapping[str, Mapping[str, ConstraintKind]], rounds: str) -> Figure:
-    kept, only = most({kind: sum(one.n for one in of.values()) for kind, of in found.items()})
-    names = display_names(kept)
+def _met(
+    runs: Runs, kinds_by_name: Mapping[str, Mapping[str, ConstraintKind]], rounds: str
+) -> Figure:
+    shown_kinds, only = most(
+        {
+            kind: sum(constraint.n for constraint in by_run.values())
+            for kind, by_run in kinds_by_name.items()
+        }
+    )
+    names = display_names(shown_kinds)
     points = [
-        Point(names[kind], run, one, beside={"failed": f"{one.n_failed:,}"})
-        for kind in kept
-        for run, one in found[kind].items()
+        Point(names[kind], run, constraint, beside={"failed": f"{constraint.n_failed:,}"})
+        for kind in shown_kinds
+        for run, constraint in kinds_by_name[kind].items()
     ]
     without = {runs.name_of(run): run.without_constraints for run in runs.every}
-    told = ", ".join(f"{run} {count:,}" for run, count in without.items() if count)
-    excluded = told and f"Excluded, samples without constraints (refused, empty, failed): {told}."
+    excluded_runs = ", ".join(f"{run} {count:,}" for run, count in without.items() if count)
+    excluded = (
+        excluded_runs
+        and f"Excluded, samples without constraints (refused, empty, failed): {excluded_runs}."
+    )
     value = runs.of_answers("constraints met", rounds)
     plan = Plan(
         name="constraints",
@@ -89,9 +103,9 @@ def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
         y=alt.Y("count:Q", axis=alt.Axis(title="misses", tickCount=4, tickMinStep=1, format="~s")),
         **sheet.looks("color"),
     )
-    cut = [run for run, of in off_by.items() if len(of) >= MAX_REASONS]
+    cut = [run for run, run_misses in off_by.items() if len(run_misses) >= MAX_REASONS]
     rare = f" Of {', '.join(cut)} only the {MAX_REASONS} most frequent misses." if cut else ""
-    n = {run: sum(of.values()) for run, of in off_by.items()}
+    n = {run: sum(run_misses.values()) for run, run_misses in off_by.items()}
     caption = f"Failed constraints; below 0 is too few. {sample_sizes(n, 'misses')}{rare}"
     title = f"How far off{f' in {rounds}' if runs.several_rounds else ''}: {kind}"
     drawn_chart = specification(sheet, chart.mark_bar(), height=150)
@@ -120,12 +134,16 @@ class Bins:
             tail = int(_TAIL * len(values))
             low = values[tail]
             high = values[-1 - tail]
-        low, high = min(low, 0.0), max(high, 0.0)  # always include 0, the wanted value
-        whole = all(float(value).is_integer() for value in total)
-        power = 0 if whole else floor(log10(max(high - low, 1e-9) / BINS))
-        widths = (step * 10.0**at for at in range(power, 400) for step in (1, 2, 5))
-        width = next(one for one in widths if _bin(high, one) - _bin(low, one) < BINS)
-        return cls(width, _bin(low, width), _bin(high, width), whole)
+        # Always include 0, the wanted value.
+        low = min(low, 0.0)
+        high = max(high, 0.0)
+        is_whole = all(float(value).is_integer() for value in total)
+        power = 0 if is_whole else floor(log10(max(high - low, 1e-9) / BINS))
+        widths = (step * 10.0**exponent for exponent in range(power, 400) for step in (1, 2, 5))
+        width = next(
+            candidate for candidate in widths if _bin(high, candidate) - _bin(low, candidate) < BINS
+        )
+        return cls(width, _bin(low, width), _bin(high, width), is_whole)
 
     def holding(self, value: float) -> int:
         """Return the number of the bin that holds a difference (observed minus wanted)."""

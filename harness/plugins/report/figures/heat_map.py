@@ -52,14 +52,14 @@ Cells = Mapping[tuple[str, str, str], SampleStatistic | None]  # by row group, r
 
 def heat_map_figures(runs: Runs) -> Iterator[Figure]:
     """Draw heat maps by run and group, and by the groups of two labels."""
-    found = by_label(runs, partial(runs.measured, last=True))
-    several = list(found)
+    measured_by_label = by_label(runs, partial(runs.measured, last=True))
+    several = list(measured_by_label)
     if several and len(runs.every) > 1:
-        measured = found[several[0]]
+        measured = measured_by_label[several[0]]
         groups, only = largest(measured)
         cells = {
-            ("", run, name): of.get(group)
-            for run, of in measured.items()
+            ("", run, name): by_group.get(group)
+            for run, by_group in measured.items()
             for group, name in display_names(groups).items()
         }
         yield _figure(runs, several[:1], cells, only)
@@ -71,18 +71,18 @@ def _by_two(runs: Runs, first: str, second: str) -> Iterator[Figure]:
     measured = {
         runs.name_of(run): runs.measured(run, first, second, last=True) for run in runs.every
     }
-    keys = {key for found in measured.values() for key in found}
+    keys = {key for by_groups in measured.values() for key in by_groups}
     columns, rows = (sorted({key[i] for key in keys}, key=natural) for i in (0, 1))
     if not (1 < len(columns) <= MOST_OF_FIRST and 1 < len(rows) <= MOST_OF_SECOND):
         return
     if len(keys) == max(len(columns), len(rows)):
         return  # one label merely refines the other
     cells = {
-        (row_name, run, column_name): found.get((column, row))
+        (row_name, run, column_name): by_groups.get((column, row))
         for row, row_name in display_names(rows).items()
-        for run, found in measured.items()
+        for run, by_groups in measured.items()
         for column, column_name in display_names(columns).items()
-        if found
+        if by_groups
     }
     yield _figure(runs, [first, second], cells)
 
@@ -190,7 +190,8 @@ def _chart(
     low, high = (0.0, 1.0) if fractions else (low, high)
     diverging = low < 0
     low, high = (-max(-low, high), max(-low, high)) if diverging else (low, high)
-    (x, of_x), (y, of_y) = across, down
+    x, of_x = across
+    y, of_y = down
     bare = {"labelPadding": 3, "grid": False}
     base = sheet.base().encode(
         x=alt.X(
@@ -217,8 +218,11 @@ def _chart(
         unknown.mark_text(text="\u2013", opacity=0.7),
     ]
     if len(of_x) <= MOST_COLUMNS:
-        form = ".2~f" if fractions else ".0f" if max(-low, high) >= 10 else ".2~g"
-        form = ".0%" if unit.percent else form
+        form = ".0f" if max(-low, high) >= 10 else ".2~g"
+        if fractions:
+            form = ".2~f"
+        if unit.percent:
+            form = ".0%"
         pale = f"datum.value >= {low + LIGHT_INK_BELOW * (high - low)}"
         pale = f"abs(datum.value) <= {LIGHT_INK_BEYOND * high}" if diverging else pale
         layers.append(

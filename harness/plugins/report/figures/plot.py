@@ -334,10 +334,10 @@ def interval_layers(
     ]
 
 
-def either(test: str, one: object, other: object, channel: Any) -> Any:
-    """Return a channel with the value ``one`` if the test holds for a datum, or else ``other``."""
+def either(test: str, value: object, fallback: object, channel: Any) -> Any:
+    """Return a channel with ``value`` if the test holds for a datum, or else ``fallback``."""
     # Not `alt.condition`: Altair takes milliseconds to find the class of what that returns.
-    return channel(other, condition={"test": test, "value": one})
+    return channel(fallback, condition={"test": test, "value": value})
 
 
 def _fixed(channel: Any, value: float) -> Any:

@@ -207,8 +207,8 @@ def check(specification: Specification, text: str, units: Splitter | None = None
 def checked(specification: Specification, observed: Iterable[Observed]) -> CheckResult:
     """Return the result of a check, given the value observed for each base constraint, in order."""
     findings = tuple(
-        ConstraintFinding(base, target, found, satisfied(base, found, target))
-        for (base, target), found in zip(specification.bases(), observed, strict=True)
+        ConstraintFinding(base, target, value, satisfied(base, value, target))
+        for (base, target), value in zip(specification.bases(), observed, strict=True)
     )
     passed = _passed(specification.constraint, iter(finding.passed for finding in findings))
     return CheckResult(passed, findings)
@@ -222,17 +222,17 @@ def extract(base: Base, text: str, units: Splitter) -> Observed:
     if base.input_level is None:
         return _transformed(base.transformation, units.units(part, base.target_level))
     outer = units.units(part, base.input_level)
-    inner = tuple([units.units(one, base.target_level) for one in outer])
+    inner = tuple([units.units(unit, base.target_level) for unit in outer])
     return _transformed(base.transformation, inner)
 
 
 def located(base: Base, text: str, units: Splitter) -> str | None:
     """Return the part of the text that a base constraint applies to, or None if it is missing."""
     for part in base.within or ():
-        own = units.units(text, part.level)
-        if not -len(own) <= part.index < len(own):
+        units_of_part = units.units(text, part.level)
+        if not -len(units_of_part) <= part.index < len(units_of_part):
             return None
-        text = own[part.index]
+        text = units_of_part[part.index]
     return text
 
 
@@ -244,9 +244,11 @@ def satisfied(base: Base, observed: Observed, target: Target) -> bool:
     """
     if base.reduction is None:
         return holds(base.relation, observed, target)
-    if (held := outcomes(base, observed, target)) is None:
+    if (item_outcomes := outcomes(base, observed, target)) is None:
         return False
-    return _REDUCTIONS[base.reduction](sum(held), len(held), base.reduction_value or 0)
+    return _REDUCTIONS[base.reduction](
+        sum(item_outcomes), len(item_outcomes), base.reduction_value or 0
+    )
 
 
 def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | None:
@@ -278,8 +280,8 @@ def _transformed(transformation: Transformation, units: Observed) -> Observed:
         case Count(of=None):
             return len(units)
         case Count(of=unit):
-            wanted = bare(unit)
-            return sum(one == wanted for one in map(bare, units))
+            bare_unit = bare(unit)
+            return sum(unit_ == bare_unit for unit_ in map(bare, units))
         case MeasureOp(name=name):
             with calling(f"The measure {name!r}"):
                 texts = tuple(unit for unit in units if isinstance(unit, str))
@@ -287,15 +289,15 @@ def _transformed(transformation: Transformation, units: Observed) -> Observed:
         case Position(index=index):
             if isinstance(index, int):
                 return _at(units, index)
-            return tuple([_at(units, one) for one in index])
+            return tuple([_at(units, place) for place in index])
         case ForEach(do=do):
             return tuple([_transformed(do, unit) for unit in units])
         case Min(do=do) | Max(do=do):
             numbers = _transformed(do, units)
             assert isinstance(numbers, tuple)
-            known = [number for number in numbers if isinstance(number, int)]
+            present = [number for number in numbers if isinstance(number, int)]
             extreme = min if isinstance(transformation, Min) else max
-            return extreme(known, default=None)
+            return extreme(present, default=None)
 
 
 def _at(units: tuple[Observed, ...] | str, index: int) -> Observed:
@@ -308,8 +310,8 @@ def holds(relation: Relation, observed: Observed, target: Target) -> bool:
     ``in`` requires that the value contains all targets, and ``not in`` that it contains none.
     """
     if relation in ("in", "not in"):
-        wanted = target if isinstance(target, tuple) else (target,)
-        contained = [observed is not None and _contains(observed, part) for part in wanted]
+        parts = target if isinstance(target, tuple) else (target,)
+        contained = [observed is not None and _contains(observed, part) for part in parts]
         return all(contained) if relation == "in" else not any(contained)
     if isinstance(target, tuple) and len(target) == 1 and not isinstance(observed, tuple):
         target = target[0]

@@ -147,8 +147,8 @@ def measure(name: str) -> ports.Measure:
         ConfigError: If it is not installed, or cannot be loaded.
     """
     with calling(f"The measure {name!r}"):
-        found: ports.Measure = kind("measures").build(name, {})
-    return found
+        plugin: ports.Measure = kind("measures").build(name, {})
+    return plugin
 
 
 def measure_name(base: Base) -> str | None:
@@ -282,8 +282,8 @@ def refuse_misfits(level: Level, constraint: Constraint, targets: Target, where:
         raise DataInvalid(f"{where}: {constraint.logic!r} needs at least two constraints.")
     if not isinstance(targets, tuple) or len(targets) != len(parts):
         n = len(parts)
-        given = len(targets) if isinstance(targets, tuple) else "no list"
-        raise DataInvalid(f"{where}: {n} constraints need a list of {n} targets, not {given}.")
+        n_targets = len(targets) if isinstance(targets, tuple) else "no list"
+        raise DataInvalid(f"{where}: {n} constraints need a list of {n} targets, not {n_targets}.")
     for number, (part, target) in enumerate(zip(parts, targets, strict=True), start=1):
         refuse_misfits(level, part, target, f"{where}, constraint {number}")
 
@@ -312,17 +312,19 @@ def _misfit(level: Level, base: Base, target: Target, where: str) -> str:
     if not isinstance(shape, Several):
         return f"a reduction needs several values, not one {shape}"
     # A list of targets applies item by item; a single target, to every value.
-    each = target if isinstance(target, tuple) else (target,)
-    return next(filter(None, (_target_misfit(base, shape.of, part) for part in each)), "")
+    targets = target if isinstance(target, tuple) else (target,)
+    return next(filter(None, (_target_misfit(base, shape.of, part) for part in targets)), "")
 
 
 def _target_misfit(base: Base, shape: Shape, target: Target) -> str:
     """Return why no value of the type ``shape`` can meet the target, or ""."""
-    of = shape.of if isinstance(shape, Several) else shape
-    if isinstance(of, Several):
+    value_shape = shape.of if isinstance(shape, Several) else shape
+    if isinstance(value_shape, Several):
         return "a list of lists needs a reduction, or a transformation of each"
     targets = target if isinstance(target, tuple) else (target,)
-    fits = bool(targets) and all(isinstance(one, int if of == "number" else str) for one in targets)
+    fits = bool(targets) and all(
+        isinstance(part, int if value_shape == "number" else str) for part in targets
+    )
     several = isinstance(shape, Several) and base.relation not in ("in", "not in")
     if base.relation in ("in", "not in"):
         if shape == "number":
@@ -337,5 +339,7 @@ def _target_misfit(base: Base, shape: Shape, target: Target) -> str:
             return f"{len(index)} positions need as many targets, not {len(targets)}"
     else:
         fits = fits and len(targets) == 1  # published single targets are lists of one
-    wanted = f"list of {of}s" if several else of
-    return "" if fits else f"the target of {base.relation!r} must be a {wanted}, not {target!r:.60}"
+    expected = f"list of {value_shape}s" if several else value_shape
+    return (
+        "" if fits else f"the target of {base.relation!r} must be a {expected}, not {target!r:.60}"
+    )

@@ -61,9 +61,9 @@ def instruction(specification: grammar.Specification) -> str:
     constraint = specification.constraint
     start = f"Please generate a {level}"
     if isinstance(constraint, Base):
-        asked = f"{start} {clause(constraint, specification.targets)}."
+        request = f"{start} {clause(constraint, specification.targets)}."
         spaced = _spaced(constraint, level)
-        return asked + (" Include whitespace into your character count." if spaced else "")
+        return request + (" Include whitespace into your character count." if spaced else "")
     if constraint.logic != "all":
         return f"{start} {_joined(constraint, specification.targets, level)}."
     return f"{start}:\n{numbered(_clauses(constraint, specification.targets, level))}"
@@ -93,18 +93,20 @@ def _asked(base: Base, target: Target) -> str:
     if base.relation in ("in", "not in"):
         return _containing(base, target, nouns) or _whose(base, nouns, target)
     if base.reduction is None:
-        if asked := _asked_phrase(base, transformation, nouns, target):
-            return f"with {asked}"
-        each = None
+        if phrase := _asked_phrase(base, transformation, nouns, target):
+            return f"with {phrase}"
+        per_unit = None
         scope = f"each {nouns[0]}"
         bounds = {grammar.Max: ("<=", "<"), grammar.Min: (">=", ">")}.get(type(transformation), ())
         if isinstance(transformation, grammar.Max | grammar.Min) and base.relation in bounds:
-            each = transformation.do  # the maximum is at most n if each number is
+            per_unit = transformation.do  # the maximum is at most n if each number is
     else:
-        each = transformation
+        per_unit = transformation
         scope = _scope(base, nouns[0], target)
-    if isinstance(each, ForEach) and (asked := _asked_phrase(base, each.do, inside(nouns), target)):
-        return f"with {scope} having {asked}"
+    if isinstance(per_unit, ForEach) and (
+        phrase := _asked_phrase(base, per_unit.do, inside(nouns), target)
+    ):
+        return f"with {scope} having {phrase}"
     return _whose(base, nouns, target)
 
 
@@ -135,8 +137,9 @@ def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
 def _whose(base: Base, nouns: Nouns, target: Target) -> str:
     relation = _RELATION.get(base.relation) or f"to be {AMOUNT[base.relation]}"
     scope = f", in {_scope(base, 'case', target)}," if base.reduction else ""
-    each = ", respectively" if base.reduction and several(target) else ""
-    return f"with {described(base.transformation, nouns)}{scope} {relation} {quoted(target)}{each}"
+    respectively = ", respectively" if base.reduction and several(target) else ""
+    measured = f"{described(base.transformation, nouns)}{scope}"
+    return f"with {measured} {relation} {quoted(target)}{respectively}"
 
 
 def _scope(base: Base, noun: str, target: Target) -> str:
@@ -155,8 +158,8 @@ def _spaced(base: Base, level: Level) -> bool:
     if isinstance(counted, grammar.Max | grammar.Min):
         counted = counted.do
     is_count = counted == (ForEach(Count()) if base.input_level else Count())
-    of = base.input_level or (base.within[-1].level if base.within else level)
-    return is_count and base.target_level == "character" and of in _WITH_SPACES
+    container = base.input_level or (base.within[-1].level if base.within else level)
+    return is_count and base.target_level == "character" and container in _WITH_SPACES
 
 
 def _clauses(tree: grammar.Combination, targets: Target, level: Level) -> Iterator[str]:
@@ -264,7 +267,10 @@ def feedback(specification: grammar.Specification, result: CheckResult) -> str:
         noun = "sentence" if (level, constraint) == ("paragraph", _PARA01) else level
         return f"The generated {noun} satisfies all constraints."
     findings = result.findings
-    clauses = [_missing(one) or _observed(one, specification) + place(one.base) for one in findings]
+    clauses = [
+        _missing(finding) or _observed(finding, specification) + place(finding.base)
+        for finding in findings
+    ]
     joined = f" {clauses[0]}." if isinstance(constraint, Base) else f":\n{numbered(clauses)}"
     request = instruction(specification).removeprefix("Please ").removesuffix(".")
     return f"Your task is to {request}.\nHowever, you just generated a {level}{joined}"
@@ -334,11 +340,11 @@ def _reason(finding: ConstraintFinding) -> str:
     transformation = base.transformation
     nouns = _unit_nouns(base)
     if base.reduction is not None and isinstance(observed, tuple):
-        held = check.outcomes(base, observed, target)
-        if held is None:
-            asked = len(target) if isinstance(target, tuple) else 1
-            return f"{len(observed)} of {asked} {nouns[0]}s"
-        met = f"{sum(held)} of {len(held)} {nouns[0]}s"
+        met_each = check.outcomes(base, observed, target)
+        if met_each is None:
+            n_expected = len(target) if isinstance(target, tuple) else 1
+            return f"{len(observed)} of {n_expected} {nouns[0]}s"
+        met = f"{sum(met_each)} of {len(met_each)} {nouns[0]}s"
         if not isinstance(transformation, ForEach):
             return f"{met} as asked"
         measured = (transformation.do, inside(nouns))
@@ -347,11 +353,11 @@ def _reason(finding: ConstraintFinding) -> str:
             phrase = _asked_phrase(base, *measured, target)
         return f"{met} have {phrase or f'{described(*measured)} as asked'}"
     if base.relation in ("in", "not in"):
-        wanted = target if isinstance(target, tuple) else (target,)
-        contained = tuple(part for part in wanted if check.holds("in", observed, part))
+        parts = target if isinstance(target, tuple) else (target,)
+        contained = tuple(part for part in parts if check.holds("in", observed, part))
         if base.relation == "not in":
             return f"contains {_value_text(contained)}"
-        return f"lacks {_value_text(tuple(part for part in wanted if part not in contained))}"
+        return f"lacks {_value_text(tuple(part for part in parts if part not in contained))}"
     if isinstance(transformation, Count) and transformation.of is None and base.relation in AMOUNT:
         amount = "" if base.relation == "==" else f"{AMOUNT[base.relation]} "
         return f"{quoted(observed)} of {amount}{quoted(target)} {nouns[0]}s"
@@ -372,7 +378,7 @@ def _left_out(base: Base, target: Target) -> Target:
         measured = measured.do
     several = isinstance(measured, grammar.Position) and isinstance(measured.index, tuple)
     # Several positions have one value each; any other list may have any length.
-    return tuple(_left_out(base, one) for one in (target if several else target[:2]))
+    return tuple(_left_out(base, part) for part in (target if several else target[:2]))
 
 
 def _details(finding: ConstraintFinding, why: str) -> dict[str, Any]:

@@ -71,9 +71,9 @@ def locate(
     """
     try:
         limits.check_length(text)
-        found = tokens(path)
+        pointer = tokens(path)
         root = _MODULES[format].tree(text, paper=mode == "paper")
-        node = None if found is None else root.at(found)
+        node = None if pointer is None else root.at(pointer)
     except (UnparseableDocument, ValueError, RecursionError):
         return None
     if node is None or format != "xml":

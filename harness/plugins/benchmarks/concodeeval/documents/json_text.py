@@ -41,8 +41,8 @@ ALL = frozenset(_PYTHON_TYPES)  # names of the JSON types; integers are numbers
 
 def type_of(value: Any) -> str:
     """Return a value's JSON Schema type ("number" for integers), or else its Python type."""
-    found = (name for name, kind in _PYTHON_TYPES.items() if isinstance(value, kind))
-    return next(found, type(value).__name__)
+    names = (name for name, kind in _PYTHON_TYPES.items() if isinstance(value, kind))
+    return next(names, type(value).__name__)
 
 
 def root_type_violated(value: Any, schema: Any) -> bool:
@@ -101,11 +101,11 @@ class Node:
             return self
         token, *rest = path
         if self.items is not None and _INDEX.fullmatch(token):
-            found = self.items[int(token)] if int(token) < len(self.items) else None
+            child = self.items[int(token)] if int(token) < len(self.items) else None
         else:  # pointers are `encodable`, keys need not be
             members = reversed((self.members or {}).items())
-            found = next((node for key, node in members if token in (key, encodable(key))), None)
-        return found.at(rest) if found else None
+            child = next((node for key, node in members if token in (key, encodable(key))), None)
+        return child.at(rest) if child else None
 
 
 def third(offset: int, length: int) -> Literal["first", "middle", "last"]:

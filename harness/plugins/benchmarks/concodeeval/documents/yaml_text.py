@@ -174,7 +174,7 @@ class _Reader:
 
     def members(self, node: _Node, depth: int) -> tuple[list[_Node], Any]:
         """Fill the node of a mapping, and return its keys' and values' nodes and the last event."""
-        own: dict[str, Node] = {}
+        direct: dict[str, Node] = {}
         bases: deque[Node] = deque()  # of equal names, the later base's counts
         children = []
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
@@ -191,10 +191,12 @@ class _Reader:
                 else:
                     bases.extendleft(merged)
             elif (name := self.name(key, event)) is not None:
-                if name in own and not self.paper:
+                if name in direct and not self.paper:
                     raise _wrong(f"the key {name[:60]!r} occurs twice in one mapping", event)
-                own[name] = value
-        node.members = dict(chain(*((base.members or {}).items() for base in bases), own.items()))
+                direct[name] = value
+        node.members = dict(
+            chain(*((base.members or {}).items() for base in bases), direct.items())
+        )
         node.value = {name: member.value for name, member in node.members.items()}  # type: ignore[attr-defined]
         return children, event
 

@@ -82,7 +82,7 @@ def options(text: str, options: str) -> None:
 
     Case and surrounding punctuation are ignored, except for options such as ``a), b), c)``.
     """
-    separator = "/" if "/" in options else "or" if "or" in options else ","
+    separator = next((sign for sign in ("/", "or") if sign in options), ",")
     allowed = [option.strip() for option in options.split(separator)]
     answer = text
     if not _LETTERED.match(options):  # options like ``a), b), c)`` must be given exactly

@@ -78,7 +78,8 @@ def _tagger() -> Any:
         remedy = f"Install it again: python -m nltk.downloader {TAGGER.split('/')[1]}"
         raise DataInvalid(f"NLTK's tagger cannot be read: {error}.", remedy) from None
     tagger = PerceptronTagger(load=False)
-    tagger.model.weights, tagger.tagdict = weights, tags
+    tagger.model.weights = weights
+    tagger.tagdict = tags
     tagger.classes = tagger.model.classes = set(classes)
     return tagger
 
