@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -203,6 +203,8 @@ class CachedCalls:
         budgeted: The budget layer among these layers, or None without a budget.
         answered: Learns of replies from the cache: code that has answered is not wrong.
         on_cached: Called with each request whose reply comes from the cache.
+        merged_keys: Return the keys that a request had in the runs which were merged into this one,
+            if replies are not shared between runs.
     """
 
     ask: Ask
@@ -215,6 +217,7 @@ class CachedCalls:
     budgeted: Budgeted | None = None
     answered: ModelAnswers = field(default_factory=ModelAnswers)
     on_cached: Callable[[Request], None] = lambda _: None
+    merged_keys: Sequence[Callable[..., str]] = ()
 
     async def __call__(self, request: Request) -> Call:
         """Return the call. Its reply may come from the cache or an identical call in flight.
@@ -241,8 +244,9 @@ class CachedCalls:
                 raise shared_failure from None
             return Call(call.id, call.reply, True, call.started_at, call.ended_at)
         with contextlib.suppress(StoreBusy):  # it is looked up again once the call is claimed
-            if (reply := replies.get(key)) is not None:
-                return self._cached(key, request, reply)
+            for known_key in (key, *(merged_key(request) for merged_key in self.merged_keys)):
+                if (reply := replies.get(known_key)) is not None:
+                    return self._cached(known_key, request, reply)
         shared: asyncio.Future[Call] = asyncio.get_running_loop().create_future()
         in_flight[key] = shared
         try:

@@ -137,6 +137,7 @@ def call_stack(model: Model, session: Session) -> Calls:
             budgeted=budgeted,
             answered=answered,
             on_cached=learn,
+            merged_keys=session.merged_keys(model),
         )
     return SeparatedCalls(
         calls,

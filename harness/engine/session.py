@@ -65,6 +65,7 @@ class Session:
     # an earlier session, or None.
     earlier: dict[str, Callable[[], Request | None]] = field(default_factory=dict)
     bound: dict[int, BoundModel] = field(default_factory=dict)  # by the id of the model
+    merged_ids: Sequence[str] = ()  # of the runs that were merged into this one
 
     @property
     def account(self) -> str:
@@ -85,16 +86,32 @@ class Session:
         """Return whether the replies to all requests of a model are in the cache."""
         if self.replies is None or not model.backend.cacheable:
             return False
-        key = model.key(self.run_id)
-        shared = self.replies.shared
+        keys = [model.key(self.run_id), *self.merged_keys(model)]
         for request in requests:
-            call = key(request)
-            reply = await self.replies.find(call)
-            if reply is None and shared is not None:
-                reply = await shared.fetch(call)
-            if reply is None:
+            for key in keys:
+                if await self._has_reply(key(request)):
+                    break
+            else:
                 return False
         return True
+
+    async def _has_reply(self, key: str) -> bool:
+        if self.replies is None:
+            return False
+        shared = self.replies.shared
+        reply = await self.replies.find(key)
+        if reply is None and shared is not None:
+            reply = await shared.fetch(key)
+        return reply is not None
+
+    def merged_keys(self, model: Model) -> list[Callable[..., str]]:
+        """Return functions for the keys of a model's calls in the runs merged into this one.
+
+        They are empty if the model's replies are shared between runs: the keys are then the same.
+        """
+        if model.caching == "shared":
+            return []
+        return [model.key(run_id) for run_id in self.merged_ids]
 
     def reserved(self, account: str) -> dict[str, float]:
         """Return what an account has reserved for calls made later (US dollars), by their keys."""
@@ -134,6 +151,7 @@ async def open_session(
         if folder is not None:
             stack.enter_context(folder.hold())
             session.run_id = folder.run_id()  # only now: it may be a new id
+            session.merged_ids = folder.read_manifest().get("merged_ids", ())
         session.layers = call_layers(settings)
         for layer in session.layers:
             stack.callback(layer.close)

@@ -70,6 +70,7 @@ class _Manifest(msgspec.Struct):
     variants: list[str] = []
     packages: dict[str, Any] = {}
     sealed: bool = False
+    merged_ids: list[str] = []
     lacking: list[str] | None = None
     repeated: int | None = None
     redraws: dict[str, Any] | None = None

@@ -1,11 +1,13 @@
 """Shards whose attempts were lost are not merged."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness, mistake
 from tests.cli.test_compare import QUICK, on
 from tests.cli.test_manage import cut, emptied
@@ -24,3 +26,30 @@ def test_lost_attempts_are_not_merged(tmp_path: Path, damage: Callable[[Path], N
     damage(tmp_path / "runs" / "first-2of2" / "attempts.jsonl")
     problem = "line is from another run" if damage is copied else "lacks at least"
     assert problem in mistake(harness("merge", "first", env=env))
+
+
+@pytest.mark.parametrize("caching", ["run", False, "shared"])
+def test_lost_attempts_of_a_merged_run_are_not_paid_again(
+    tmp_path: Path, caching: str | bool
+) -> None:
+    """Also if replies are not shared between runs: those of the shards are the merged run's."""
+    env = on(tmp_path / "runs") | {"HARNESS_CACHE_DIR": str(tmp_path)}
+    with MockServer() as server:
+        model = {"backend": "openai", "name": "m", "base_url": server.base_url, "cache": caching}
+        rows = [{"q": f"{number}", "target": "a"} for number in range(8)]
+        task = {"rows": rows, "prompt": "{{ q }}", "checks": ["contains"]}
+        file = {"task": task, "model": model, "samples": 2, "decoding": {"max_tokens": 20}}
+        (tmp_path / "mine.yaml").write_text(json.dumps(file))
+        command = ["run", str(tmp_path / "mine.yaml"), "--name", "mine"]
+        for shard in ("1/2", "2/2"):
+            ended = harness(*command, "--shard", shard, env=env)
+            assert ended.returncode == 0, ended.stderr
+        assert harness("merge", "mine", env=env).returncode == 0
+        paid = server.stats().requests
+        attempts = tmp_path / "runs" / "mine" / "attempts.jsonl"
+        lines = attempts.read_bytes().splitlines(keepends=True)
+        attempts.write_bytes(b"".join(lines[:-6]))
+        ended = harness(*command, env=env)
+        assert ended.returncode == 0, ended.stderr
+        assert len(attempts.read_bytes().splitlines()) == len(lines)
+        assert server.stats().requests == paid
