@@ -422,10 +422,13 @@ class CachedDraws:
                 yield unfinished
 
     def lacks(self) -> bool:
-        """Return whether an answer that earlier sessions retried has been drawn only once."""
+        """Return whether fewer answers have been drawn again than earlier sessions recorded.
+
+        Without a record, whether one that they retried has been drawn only once.
+        """
         plan = self._read()
-        if self._repeated is not None and plan.index and plan.index.repeated >= self._repeated:
-            return False
+        if self._repeated is not None:
+            return plan.index is None or plan.index.repeated < self._repeated
         names = {(sample.instance.id, sample.sample) for sample in plan.owed()}
         for sample in self._retrying(plan).owed():
             if sample.redraw == 1 and (sample.instance.id, sample.sample) not in names:

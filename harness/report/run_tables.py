@@ -193,7 +193,7 @@ def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
     instances = count_of(metrics.n_instances, "instance")
     yield "attempts", f"{metrics.n_attempts:,}{several}, for {samples} of {instances}"
     if not metrics.complete:
-        if len(rounds.each) > 1:
+        if len(rounds.each) > 1 and 1 in rounds.each:  # lines may be lost
             first = with_error(rounds.each[1], rounds.each_stderr[1], 4)
             yield "first answers", f"{first}, {rounds.n[1]:,} judged"
         progress = f"{metrics.progress} samples; {PARTIAL}"

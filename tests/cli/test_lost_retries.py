@@ -106,23 +106,27 @@ def test_the_newest_answers_are_restored(
         assert "INCOMPLETE" not in harness("show", "mine", env=environment).stdout
 
 
+@pytest.mark.parametrize(("damage", "retries"), [(older_copy, 1), (cut, 1), (cut, 2)])
 def test_without_the_cache_the_run_stays_incomplete_and_names_the_option(
-    tmp_path: Path, environment: dict[str, str]
+    tmp_path: Path,
+    environment: dict[str, str],
+    damage: Callable[[Path], None],
+    retries: int,
 ) -> None:
     draws = 0
 
     def answer(ask: MockRequest, _: int) -> str:
-        return "42" if draws else LONG
+        return "42" if draws == retries else LONG
 
     environment |= {"HARNESS_CACHE_DIR": str(tmp_path / "cache")}
     with MockServer(answers=answer) as server:
         path, attempts = run_file(tmp_path, server), tmp_path / "runs/mine/attempts.jsonl"
         assert harness("run", path, env=environment).returncode == 0
         shutil.copy2(attempts, tmp_path / "runs/old.jsonl")
-        draws = 1
         retry = ("run", path, "--retry", "truncated")
-        assert harness(*retry, env=environment).returncode == 0
-        older_copy(attempts)
+        for draws in range(1, retries + 1):  # noqa: B007 (the server's answer reads it)
+            assert harness(*retry, env=environment).returncode == 0
+        damage(attempts)
         shutil.rmtree(tmp_path / "cache")
         ended = harness("run", path, env=environment)
         assert ended.returncode == 1

@@ -1,5 +1,6 @@
 """`harness show`: a run's base constraints by a label, and what it must refuse."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -23,3 +24,19 @@ def test_by_goes_with_constraints_alone(runs: Path, others: tuple[str, ...]) -> 
     said = mistake(harness("show", "weak", *others, "--by", "structure", env=on(runs)))
     assert "use it with --constraints" in said
     assert "harness show weak --constraints --by structure" in said
+
+
+def test_a_run_without_its_first_answers_is_shown_as_incomplete(tmp_path: Path) -> None:
+    file = tmp_path / "file.yaml"
+    file.write_text(
+        "task: {rows: [{q: a, target: z}, {q: b, target: z}], prompt: '{{ q }}', "
+        "checks: [contains]}\n"
+        "model: {backend: simulated, name: m, accuracy: 0}\nrounds: {max: 3}\n"
+    )
+    env = os.environ | {"HARNESS_RUNS_DIR": str(tmp_path / "runs")}
+    assert harness("run", str(file), env=env).returncode == 0
+    attempts = tmp_path / "runs" / "file" / "attempts.jsonl"
+    lines = attempts.read_text().splitlines(keepends=True)
+    attempts.write_text("".join(line for line in lines if '"round":1' not in line))
+    ended = harness("show", "file", env=env)
+    assert "INCOMPLETE" in ended.stdout, ended.stderr
