@@ -244,9 +244,12 @@ class CachedCalls:
                 raise shared_failure from None
             return Call(call.id, call.reply, True, call.started_at, call.ended_at)
         with contextlib.suppress(StoreBusy):  # it is looked up again once the call is claimed
-            for known_key in (key, *(merged_key(request) for merged_key in self.merged_keys)):
-                if (reply := replies.get(known_key)) is not None:
-                    return self._cached(known_key, request, reply)
+            if (reply := replies.get(key)) is not None:
+                return self._cached(key, request, reply)
+            for key_of_shard in self.merged_keys:
+                shard_key = key_of_shard(request)
+                if (reply := replies.get(shard_key)) is not None:
+                    return self._cached(shard_key, request, reply)
         shared: asyncio.Future[Call] = asyncio.get_running_loop().create_future()
         in_flight[key] = shared
         try:

@@ -89,28 +89,14 @@ class Session:
         keys = [model.key(self.run_id), *self.merged_keys(model)]
         for request in requests:
             for key in keys:
-                if await self._has_reply(key(request)):
+                if await _has_reply(self.replies, key(request)):
                     break
             else:
                 return False
         return True
 
-    async def _has_reply(self, key: str) -> bool:
-        if self.replies is None:
-            return False
-        shared = self.replies.shared
-        reply = await self.replies.find(key)
-        if reply is None and shared is not None:
-            reply = await shared.fetch(key)
-        return reply is not None
-
     def merged_keys(self, model: Model) -> list[Callable[..., str]]:
-        """Return functions for the keys of a model's calls in the runs merged into this one.
-
-        They are empty if the model's replies are shared between runs: the keys are then the same.
-        """
-        if model.caching == "shared":
-            return []
+        """Return functions for the keys of a model's calls in the runs merged into this one."""
         return [model.key(run_id) for run_id in self.merged_ids]
 
     def reserved(self, account: str) -> dict[str, float]:
@@ -125,6 +111,13 @@ class Session:
     def ended(self) -> Literal["budget", "interrupted"]:
         """Why the session left work unfinished."""
         return "budget" if self.budget is not None and self.budget.ended else "interrupted"
+
+
+async def _has_reply(replies: ReplyCache, key: str) -> bool:
+    reply = await replies.find(key)
+    if reply is None and replies.shared is not None:
+        reply = await replies.shared.fetch(key)
+    return reply is not None
 
 
 @contextlib.asynccontextmanager
