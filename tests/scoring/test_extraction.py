@@ -155,6 +155,40 @@ def test_the_answer_is_read(way: dict[str, Any], text: str, answer: str) -> None
     assert written is None or found.read(written) == answer
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [
+        'Corrected:\nresult: "20"',
+        'The corrected result is "20".',
+        "Final answer: 20",
+        "```yaml\nresult: 20\n```",
+        "Final: result = 20",
+        "<result>20</result>",
+        "Erratum: 20.",
+        "**result**: 20",
+    ],
+)
+def test_another_answer_after_the_last_json_object_makes_a_reply_unparseable(rest: str) -> None:
+    way = extraction({"json": "result"}, "task.extract")
+    with pytest.raises(Unparseable, match="after its last JSON object"):
+        way.read(f'{{"result": "10"}}\n\n{rest}')
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "The answer is 10.",
+        "result: 10",
+        "The answer is based on the table.",
+        "Explanation: the result follows from two sums.",
+        'The key "result": a number, as asked.',
+    ],
+)
+def test_remarks_after_a_json_object_leave_its_answer(rest: str) -> None:
+    way = extraction({"json": "result"}, "task.extract")
+    assert way.read(f'{{"result": "10"}}\n\n{rest}') == "10"
+
+
 @pytest.mark.parametrize("key", ["a", "b.c"])
 def test_null_is_no_answer(key: str) -> None:
     with pytest.raises(Unparseable, match="null"):
