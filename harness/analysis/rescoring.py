@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from harness.records import Attempt, Outcome, Score
+from harness.records import Attempt, Outcome, Score, first_reason
 from harness.store.json_lines import encode
 
 GONE = "The instance is no longer in the data set, or has another prompt."
@@ -114,11 +114,3 @@ class VerdictChanges:
 def line(value: object) -> bytes:
     """Encode a value as a line of ``scores.jsonl``."""
     return encode(value, order="deterministic")
-
-
-def first_reason(scores: Mapping[str, Score]) -> str:
-    """Return "NAME: REASON" of the first score that did not pass and gives a reason, or ""."""
-    for name, score in scores.items():
-        if score.reason and not score.passed:
-            return f"{name}: {score.reason}"
-    return ""

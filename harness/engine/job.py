@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -20,6 +20,7 @@ from harness.errors import ConfigError
 from harness.ports import Observer, Task
 from harness.prompts import Template
 from harness.records import Instance, Message, Origin, Request, UserRole, content_hash
+from harness.store.judgements import FAILED
 from harness.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -156,3 +157,28 @@ class Job:
         full_plan = replace(self.plan(full=True), index=plan.index)  # with the same verdicts
         total, left = full_plan.count()
         return Work(total, unfinished, left - unfinished)
+
+    def owes_calls(self) -> bool:
+        """Return whether calls of the run remain, including failed ones to repeat."""
+        if not self.folder.begun() or self.plan().count()[1]:
+            return True
+        from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
+
+        index = AttemptIndex(self.folder.attempts, partial=True)
+        judges = [judge.name for judge in self.judges]
+        return bool(index.owed_judgements(judges, FAILED) if index.judgements else judges)
+
+
+ShowPlans = Callable[[Sequence[Job], Sequence[str], str], None]
+"""The step ``dry_run``: shows the plans of runs instead of executing them.
+
+It takes the runs, the environment variables of secrets that are not set, and the prefix of the
+runs' names.
+"""
+
+Confirm = Callable[[Sequence[Job], Settings, bool], None]
+"""The step ``confirm``: is called before runs start, and raises an error to prevent it.
+
+It takes the runs, the settings, and whether to ask the user nothing. All plug-ins' functions are
+called.
+"""

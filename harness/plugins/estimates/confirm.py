@@ -1,24 +1,61 @@
-"""Prints the estimated cost of runs, and asks for confirmation if it may exceed a limit."""
+"""What happens before a run starts: its cost is estimated, and a question asked if it is high."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from itertools import islice
 from math import inf
 
 from harness.cli.options import agreed
 from harness.config.prices import FREE
 from harness.config.settings import Settings
-from harness.engine.dry_run import EstimateRange, estimate_run
 from harness.engine.job import Job
 from harness.engine.models import Model
-from harness.errors import UserError
+from harness.engine.turns import assessed_references
+from harness.errors import HarnessError, UserError
+from harness.plugins.estimates.estimate import EstimateRange, estimate_run
 from harness.records import Usage
 from harness.report.text import usd
 from harness.terminal.console import say
 
 ASSUMED_TOKENS = 1_000  # of an answer whose length is not limited, to decide whether to ask
+MOST_REFERENCES = 100  # reference answers that are scored before a run starts
 OWN_HOSTS = ("", "localhost", "127.0.0.1", "::1")
+
+
+def confirm_runs(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
+    """Warn about checks that correct answers may fail, and ask whether to pay for the runs."""
+    _say_failing_references(jobs)
+    confirm_cost(jobs, settings, yes)
+
+
+def _say_failing_references(jobs: Iterable[Job]) -> None:
+    """Warn about runs with calls to make in which no reference answer passes the user's checks.
+
+    Targets of lm-eval's tasks need not have the form that its filters read.
+    """
+    for job in jobs:
+        if "checks" not in job.run.task.options or not job.owes_calls():
+            continue
+        with suppress(HarnessError):  # of a check that accepts no text but the model's
+            if n := _count_failing_references(job):
+                say(
+                    f"{job.folder.name}: 0 of {n:,} reference answers pass, so correct answers "
+                    "may fail, too. To see why: add --dry-run",
+                    "yellow",
+                )
+
+
+def _count_failing_references(job: Job) -> int:
+    """Return how many reference answers were looked at, or 0 if one of them passes."""
+    failing = []
+    for name, assessment in islice(assessed_references(job.task, job.instances), MOST_REFERENCES):
+        if assessment.passed is not False:
+            return 0
+        failing.append(name)
+    return len(failing)
 
 
 def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:

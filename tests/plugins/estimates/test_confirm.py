@@ -11,7 +11,10 @@ import pytest
 from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness
 from tests.cli.test_compare import on
+from tests.cli.test_jsonl import ROWS, environment, written
 from tests.rows import QUICKSTART
+
+__all__ = ["environment"]
 
 
 @pytest.fixture
@@ -93,3 +96,14 @@ def test_on_a_terminal_a_run_above_the_bound_asks(server: MockServer, tmp_path: 
     agreed = answered(b"y\n", command(server), tmp_path)
     assert agreed.returncode == 0, agreed.stderr
     assert server.stats().requests == 2
+
+
+def test_a_run_warns_if_no_reference_answer_passes(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    wrong = [{**row, "most": 1} for row in ROWS]
+    said = "mine: 0 of 10 reference answers pass, so correct answers may fail, too."
+    assert said in harness("run", written(tmp_path, wrong), env=environment).stderr
+    assert said not in harness("run", tmp_path / "mine.yaml", env=environment).stderr  # finished
+    one_passes = written(tmp_path, [*wrong, {**wrong[0], "most": 9}])
+    assert "answers pass" not in harness("run", one_passes, "--fresh", env=environment).stderr

@@ -10,7 +10,6 @@ from itertools import groupby
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from harness.analysis.rescoring import first_reason
 from harness.calls.database import LOCKED_S
 from harness.calls.prompt_cache import SharedBeginnings
 from harness.config.settings import Settings
@@ -29,6 +28,7 @@ from harness.records import (
     Reply,
     Request,
     Usage,
+    first_reason,
     messages_hash,
 )
 

@@ -7,9 +7,11 @@ from math import inf
 from rich.text import Text
 
 from harness.analysis.metrics import unanswerable
-from harness.cli.confirm import cost_text
 from harness.config.settings import shown_url
-from harness.engine.dry_run import (
+from harness.engine.job import Job
+from harness.engine.judges import JudgeModel, judge_warnings
+from harness.plugins.estimates.confirm import cost_text
+from harness.plugins.estimates.estimate import (
     CallEstimate,
     DryRun,
     EstimateRange,
@@ -17,8 +19,6 @@ from harness.engine.dry_run import (
     estimate_waves,
     wave_hours,
 )
-from harness.engine.job import Job
-from harness.engine.judges import JudgeModel, judge_warnings
 from harness.ports import Judge, overrides
 from harness.report.text import inert_text, usd
 from harness.store.runs import run_name
