@@ -9,5 +9,5 @@ passes the unfinished samples (`plan`) to the pool, while `progress` is written 
 the reply's `assessment` by rules and judges (`judging`), and the user's next turn. The `recorder`
 writes the attempt's line to ``attempts.jsonl``.
 
-Other commands use `rescoring`. Dry runs are steps that plug-ins bring (`job`).
+Dry runs and scoring again are steps that plug-ins bring (`job`).
 """

@@ -22,7 +22,7 @@ from harness.config.settings import shown_url
 from harness.engine.assessment import LongAnswers, warning_lines
 from harness.engine.call_stack import bind
 from harness.engine.changes import check_changes, check_splitter
-from harness.engine.job import Job
+from harness.engine.job import Job, Rescore, ScoredAgain
 from harness.engine.models import worker_count
 from harness.engine.plan import CachedDraws, OwedSample, RunPlan, Work
 from harness.engine.progress import Ending, Listener, StatusWriter, Tally
@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from harness.analysis.metrics import Metrics
     from harness.engine.judges import Judges
     from harness.engine.judging import Judging
-    from harness.engine.rescoring import ScoredAgain
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +120,7 @@ async def _execute(job: Job, session: Session, listener: Listener | None) -> Res
     judges, register = _registered_judges(job)
     rescored = None
     if changes or mixed:
-        from harness.engine.rescoring import rescore  # not imported for most runs
-
+        rescore: Rescore = Kind("run_steps").load("rescore")
         rescored = rescore(job)
     run = with_own_rows(job.run, folder, job.settings)
     folder.write_config(run)

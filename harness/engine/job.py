@@ -22,6 +22,7 @@ from harness.prompts import Template
 from harness.records import Instance, Message, Origin, Request, UserRole, content_hash
 from harness.store.judgements import FAILED
 from harness.store.run_folder import RunFolder
+from harness.wording import count_of
 
 if TYPE_CHECKING:
     from harness.engine.judges import JudgeModel  # not imported for a run without judges
@@ -182,3 +183,24 @@ Confirm = Callable[[Sequence[Job], Settings, bool], None]
 It takes the runs, the settings, and whether to ask the user nothing. All plug-ins' functions are
 called.
 """
+
+
+class ScoredAgain(NamedTuple):
+    """The number of attempts that were scored again, and the changes."""
+
+    attempts: int
+    changed: int  # verdicts of rules and judges together
+    revalued: int  # answers with a score whose value changed
+    dropped: int  # later rounds that no longer count, because the feedback before them has changed
+
+    def __str__(self) -> str:
+        later = f", {self.dropped:,} later rounds followed other feedback" if self.dropped else ""
+        scored = f"{self.attempts:,} recorded answers were scored again"
+        changed = f"{count_of(self.changed, 'verdict')} changed"
+        if self.revalued != self.changed:
+            changed += f", and scores of {count_of(self.revalued, 'answer')}"
+        return f"{scored}: {changed}{later}."
+
+
+Rescore = Callable[[Job], ScoredAgain]
+"""The step ``rescore``: scores a run's recorded answers again, because its checks have changed."""

@@ -2,7 +2,7 @@
 
 The result is written atomically to ``scores.jsonl``, next to the attempts. The ``header`` in its
 first line holds the number of bytes of attempts that were read, which shows whether the run has
-grown since. Each further line is a `harness.analysis.rescoring.Rescored`.
+grown since. Each further line is a `harness.plugins.rescoring.verdict_changes.Rescored`.
 """
 
 import contextlib
@@ -15,19 +15,19 @@ import typer
 from rich.progress import Progress
 from rich.text import Text
 
-from harness.analysis.rescoring import VerdictChange, VerdictChanges, line
 from harness.analysis.run_display import recorded_display
 from harness.cli.options import Jobs, Run
 from harness.config.settings import Settings
 from harness.engine.assessment import ScoreWarnings, warning_lines
 from harness.engine.changes import check_splitter
 from harness.engine.reasoning import mark_warnings
-from harness.engine.rescoring import Rescorer, batches
 from harness.engine.resolving import build_task
 from harness.engine.run_files import run_named
 from harness.errors import DataMissing, option
+from harness.plugins.rescoring.document import change_line, changes_document
+from harness.plugins.rescoring.rescorer import Rescorer, batches
+from harness.plugins.rescoring.verdict_changes import VerdictChange, VerdictChanges, line
 from harness.records import SCHEMA_VERSION
-from harness.report.verdict_changes import change_line, changes_document
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
 from harness.store.lost_lines import warn_of_missing

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from harness.analysis.rescoring import VerdictChange, VerdictChanges, VerdictCounts
+from harness.plugins.rescoring.verdict_changes import VerdictChange, VerdictChanges, VerdictCounts
 from harness.report.run_tables import MOST_GROUPS
 from harness.report.table import Cell, Table, TableDocument, facts, table
 from harness.report.text import inert, inert_text

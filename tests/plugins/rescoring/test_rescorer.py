@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.analysis.rescoring import GONE, Rescored, VerdictChanges, line
 from harness.config.settings import Settings
 from harness.engine.plan import prompt_hash
-from harness.engine.rescoring import Rescorer, batches
 from harness.errors import DataMissing
+from harness.plugins.rescoring.rescorer import Rescorer, batches
+from harness.plugins.rescoring.verdict_changes import GONE, Rescored, VerdictChanges, line
 from harness.records import SCHEMA_VERSION, Attempt, Instance, Outcome, Score
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter

@@ -15,11 +15,11 @@ import pytest
 
 from harness.config.settings import Settings
 from harness.engine.preparation import prepare
-from harness.engine.rescoring import rescore
 from harness.engine.run_files import read_runs
 from harness.execution import executing
 from harness.plugins.mock.server import MockServer
 from harness.plugins.mock.wire import MockRequest
+from harness.plugins.rescoring.rescorer import rescore
 from tests.cli.command import harness, mistake
 from tests.installed import install_plugin
 

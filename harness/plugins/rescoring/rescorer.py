@@ -21,15 +21,6 @@ from msgspec import UNSET
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from harness.analysis.rescoring import (
-    GONE,
-    Rescored,
-    VerdictChange,
-    VerdictChanges,
-    VerdictPair,
-    line,
-    same_scores,
-)
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.assessment import (
@@ -40,14 +31,24 @@ from harness.engine.assessment import (
     feedback,
     warnings_of,
 )
-from harness.engine.job import Job
-from harness.engine.plan import Opening, prompt_hash
+from harness.engine.changes import has_same_prompt
+from harness.engine.job import Job, ScoredAgain
+from harness.engine.plan import prompt_hash
 from harness.engine.reasoning import Answers, RecordedReasoning
 from harness.engine.resolving import build_task
 from harness.engine.turns import RecordedRounds, answered, user_role, user_turn
 from harness.errors import DataMissing, RunConflict, option
+from harness.plugins.rescoring.verdict_changes import (
+    GONE,
+    Rescored,
+    VerdictChange,
+    VerdictChanges,
+    VerdictPair,
+    line,
+    same_scores,
+)
 from harness.ports import Task
-from harness.records import WITHOUT_REPLY, Attempt, Instance, Outcome, Reply, messages_hash
+from harness.records import WITHOUT_REPLY, Attempt, Instance, Outcome, Reply
 from harness.scoring.reasoning import Reasoning
 from harness.store.attempt_lines import ATTEMPT
 from harness.store.file_states import record_rescoring
@@ -57,7 +58,6 @@ from harness.store.json_lines import JsonLinesWriter, decoded_at
 from harness.store.judgement_index import judgements_at
 from harness.store.judgements import Judgement, verdict_over
 from harness.store.run_folder import JUDGEMENTS
-from harness.wording import count_of
 
 LOST_MARKS = (
     "model.reasoning has fewer marks than before, and the run does not record whether the "
@@ -304,23 +304,6 @@ def _rescored(assess: AttemptAssessor | None, attempt: Attempt) -> Rescored:
     )
 
 
-class ScoredAgain(NamedTuple):
-    """The number of attempts that were scored again, and the changes."""
-
-    attempts: int
-    changed: int  # verdicts of rules and judges together
-    revalued: int  # answers with a score whose value changed
-    dropped: int  # later rounds that no longer count, because the feedback before them has changed
-
-    def __str__(self) -> str:
-        later = f", {self.dropped:,} later rounds followed other feedback" if self.dropped else ""
-        scored = f"{self.attempts:,} recorded answers were scored again"
-        changed = f"{count_of(self.changed, 'verdict')} changed"
-        if self.revalued != self.changed:
-            changed += f", and scores of {count_of(self.revalued, 'answer')}"
-        return f"{scored}: {changed}{later}."
-
-
 def rescore(job: Job) -> ScoredAgain:
     """Score a run's attempts again with the job's task, and write the samples that differ.
 
@@ -360,7 +343,7 @@ def rescore(job: Job) -> ScoredAgain:
                 triples = _with_new_scores(pairs, recorded.register.judged, assess)
                 for _, rounds in groupby(triples, key=lambda triple: triple[0].sample):
                     before, scores, verdicts = zip(*rounds, strict=True)
-                    if not _same_prompt(job, instance, opening, before[0]):
+                    if not has_same_prompt(job, instance, opening, before[0]):
                         raise _not_the_same(job, f"the prompt of {instance.id!r:.60} has changed")
                     scored = _sample(job, instance, before, scores)
                     now = [replace(attempt, cluster=opening.cluster) for attempt in scored]
@@ -377,24 +360,6 @@ def rescore(job: Job) -> ScoredAgain:
     return ScoredAgain(n, changed, revalued, dropped)
 
 
-MOST_COMPARED = 1_000  # instances whose prompts `has_same_prompts` compares
-
-
-def has_same_prompts(job: Job) -> bool:
-    """Return whether the prompts of a run's first instances are still the recorded ones."""
-    recorded = AttemptIndex(job.folder.attempts)
-    plan = job.plan()
-    for instance in islice(job.task.instances(), MOST_COMPARED):
-        rows = recorded.rows_of(instance.id)
-        if not rows:
-            continue
-        first = next(recorded.read(Attempt, [rows[0]], judged=False))
-        opening = plan.opening(instance)
-        if opening is None or not _same_prompt(job, instance, opening, first):
-            return False
-    return True
-
-
 def _values(scored: Attempt | Rescored) -> dict[str, float | None]:
     return {name: score.value for name, score in scored.scores.items()}
 
@@ -402,17 +367,6 @@ def _values(scored: Attempt | Rescored) -> dict[str, float | None]:
 def _not_the_same(job: Job, why: str) -> RunConflict:
     problem = f"The answers of the run {job.folder.name!r} cannot be scored again: {why}."
     return RunConflict(problem, f"For a new run: {option('fresh')}. This one is then kept.")
-
-
-def _same_prompt(job: Job, instance: Instance[Any], opening: Opening, first: Attempt) -> bool:
-    request = first.request
-    if job.run.decoding.constraint == "task" and job.task.constraint_kind is not None:
-        constraint = msgspec.to_builtins(job.task.constraint(instance))
-        if constraint != request["decoding"].get("constraint"):
-            return False
-    if job.paraphraser is not None:  # the recorded prompt is a paraphrase
-        return opening.cluster == first.cluster
-    return bool(messages_hash(opening.messages) == request["messages_hash"])
 
 
 def _sample(
