@@ -13,9 +13,12 @@ from harness.config.prices import FREE
 from harness.config.settings import Settings
 from harness.engine.job import Job
 from harness.engine.models import Model
-from harness.engine.turns import assessed_references
 from harness.errors import HarnessError, UserError
-from harness.plugins.estimates.estimate import EstimateRange, estimate_run
+from harness.plugins.estimates.estimate import (
+    EstimateRange,
+    assessed_references,
+    estimate_run,
+)
 from harness.records import Usage
 from harness.report.text import usd
 from harness.terminal.console import say

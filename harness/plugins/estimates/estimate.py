@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from harness.calls.database import LOCKED_S
 from harness.calls.prompt_cache import SharedBeginnings
 from harness.config.settings import Settings
-from harness.engine.assessment import judged_outcomes, reply_outcome
+from harness.engine.assessment import Assessment, assess, judged_outcomes, reply_outcome
 from harness.engine.job import Job
 from harness.engine.models import Model
 from harness.engine.plan import OwedSample, RunPlan
 from harness.engine.session import open_cache, replies_path
-from harness.engine.turns import as_of, assessed_references, most_turns, user_role
+from harness.engine.turns import as_of, most_turns, user_role
 from harness.ports import Task, overrides
 from harness.records import (
     Instance,
@@ -228,6 +228,28 @@ class JudgeCalls:
                 self.total.cached += 1
             else:
                 self.total.add(request.messages, request.decoding.max_tokens, certain=True)
+
+
+def assessed_references(
+    task: Task[Any], instances: Iterable[Instance[Any]]
+) -> Iterator[tuple[str, Assessment]]:
+    """Yield the assessment of each reference answer that rules can score, and what it answers.
+
+    This is an instance's id, with the turn if there are several.
+    """
+    for instance in instances:
+        turns = task.turns(instance)
+        answers: list[str] = []
+        for turn in range(1, turns + 1):
+            turn_instance = as_of(task, instance, answers)
+            reference = task.expected_answer(turn_instance)
+            answers.append(reference or "")
+            if reference is None:
+                continue
+            assessment = assess(task, turn_instance, Reply(reference, "stop"))
+            if assessment.passed is None and not assessment.scores:
+                continue  # no rule applies: only judges decide
+            yield instance.id if turns == 1 else f"{instance.id}, turn {turn}", assessment
 
 
 def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = True) -> DryRun:

@@ -9,10 +9,17 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.backends._bodies import Count, read, state_in, usage_of, with_tool_calls
-from harness.backends._clients import SDKClient
-from harness.backends._http import REPLY_MB, UNREADABLE, FindCut, HttpBackend, HttpClient, encode
-from harness.backends._responses import OnAllowances
+from harness.backends import (
+    REPLY_MB,
+    UNREADABLE,
+    FindCut,
+    HttpBackend,
+    HttpClient,
+    OnAllowances,
+    SDKClient,
+    bodies,
+    encode,
+)
 from harness.errors import ConfigError, TransientError
 from harness.records import DecodingConstraint, Message, PromptCut, Reply, Request, Usage
 
@@ -54,18 +61,18 @@ class _Block(msgspec.Struct):
 
 
 class _OutputDetails(msgspec.Struct):
-    thinking_tokens: Count | None = None
+    thinking_tokens: bodies.Count | None = None
 
 
 class _CacheCreation(msgspec.Struct):
-    ephemeral_1h_input_tokens: Count = 0
+    ephemeral_1h_input_tokens: bodies.Count = 0
 
 
 class _Usage(msgspec.Struct):
-    input_tokens: Count
-    output_tokens: Count
-    cache_read_input_tokens: Count | None = None
-    cache_creation_input_tokens: Count | None = None
+    input_tokens: bodies.Count
+    output_tokens: bodies.Count
+    cache_read_input_tokens: bodies.Count | None = None
+    cache_creation_input_tokens: bodies.Count | None = None
     cache_creation: _CacheCreation | None = None
     output_tokens_details: _OutputDetails | None = None
 
@@ -157,13 +164,13 @@ class MessagesBackend(HttpBackend):
         return self.path
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        message = read(content, _Message)
+        message = bodies.read(content, _Message)
         # Models that hide their thinking leave an empty block.
         thoughts = [block.thinking for block in message.content if block.thinking]
         text = "".join(block.text for block in message.content if block.type == "text")
         calls = [block for block in message.content if block.type == "tool_use"]
         reason = message.stop_reason or "end_turn"
-        text, reason = with_tool_calls(
+        text, reason = bodies.with_tool_calls(
             text,
             FINISH_REASONS.get(reason, reason),
             ((call.name, call.partial_json or call.input) for call in calls),
@@ -174,7 +181,7 @@ class MessagesBackend(HttpBackend):
             _usage(message.usage),
             message.model,
             reasoning="\n\n".join(thoughts) if thoughts else None,
-            reasoning_state=state_in(content, SIGNED, "content"),
+            reasoning_state=bodies.state_in(content, SIGNED, "content"),
         )
 
 
@@ -257,16 +264,13 @@ def _usage(counts: object) -> Usage | None:
 
     They are also None for tokens cached for an hour: the computed cost would be too low.
     """
-    usage = usage_of(counts, _Usage)
+    usage = bodies.usage_of(counts, _Usage)
     if usage is None or (usage.cache_creation and usage.cache_creation.ephemeral_1h_input_tokens):
         return None
     read = usage.cache_read_input_tokens or 0
     written = usage.cache_creation_input_tokens or 0
     thinking = (usage.output_tokens_details or _OutputDetails()).thinking_tokens or 0
     return Usage(usage.input_tokens + read + written, usage.output_tokens, read, thinking, written)
-
-
-plugin = AnthropicBackend
 
 
 # Reads the messages that Anthropic's Messages API streams as server-sent events.

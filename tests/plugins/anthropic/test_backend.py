@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from harness.backends.anthropic import AnthropicBackend
 from harness.errors import ConfigError, FatalCallError, TransientError
+from harness.plugins.anthropic.backend import AnthropicBackend
 from harness.records import Decoding, Message, Origin, PromptCut, Reply, Request, Usage
 from tests.backends.answering import answering, transient
 

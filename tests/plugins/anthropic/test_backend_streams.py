@@ -10,8 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from harness.backends.anthropic import LONGEST_UNSTREAMED, AnthropicBackend, streamed, text_so_far
 from harness.errors import RequestRejected, TransientError
+from harness.plugins.anthropic.backend import (
+    LONGEST_UNSTREAMED,
+    AnthropicBackend,
+    streamed,
+    text_so_far,
+)
 from harness.plugins.mock.server import MockServer
 from harness.records import Decoding, Message, Origin, Reply, Request
 from tests.backends.answering import answering, transient
