@@ -162,6 +162,3 @@ class ReplayBackend(Backend):
             raise error(f"{self._path} has no answer for {which}, {begins}.", remedy)
         answer = rounds[origin.round - 1]
         return Reply(answer.text, answer.finish_reason or "stop", answer.usage, request.model)
-
-
-plugin = ReplayBackend

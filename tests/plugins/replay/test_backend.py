@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.backends.replay import ReplayBackend
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError, DataInvalid, ReplayMissing, RequestRejected
 from harness.plugin_loader import kind
+from harness.plugins.replay.backend import ReplayBackend
 from harness.records import Decoding, Message, Origin, Reply, Request, Usage
 
 
