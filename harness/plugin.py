@@ -146,8 +146,9 @@ class Plugin:
         preparations: Functions that are called before runs start, such as to download their data
             (`harness.engine.preparation.Preparation`).
         run_steps: Functions for steps of runs, by the name of the step: ``dry_run``
-            (`harness.engine.job.ShowPlans`), ``confirm`` (`harness.engine.job.Confirm`) and
-            ``rescore`` (`harness.engine.job.Rescore`).
+            (`harness.engine.job.ShowPlans`), ``confirm`` (`harness.engine.job.Confirm`),
+            ``rescore`` (`harness.engine.job.Rescore`) and ``watch``
+            (`harness.engine.progress.Watch`).
         report_sections: What it adds to reports, by section (`harness.plugins.report.runs`).
         data_sets: The name of a YAML file beside the declaration, with the data sets that
             ``harness data fetch`` downloads: see `harness.datasets.catalogue`.

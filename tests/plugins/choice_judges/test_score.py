@@ -4,9 +4,9 @@ import pytest
 
 from harness.errors import ConfigError, Unparseable
 from harness.plugin_loader import kind
+from harness.plugins.choice_judges.score import NumberJudge
 from harness.records import Decoding, Instance, Reply
 from harness.scoring.judges import mean
-from harness.scoring.judges.score import NumberJudge
 from tests.conftest import Sums
 
 PASSAGE = Instance("a", 1, {"structure": "pass01"})

@@ -203,6 +203,3 @@ class NumberJudge(PromptJudge):
     def simulated(self, request: Request) -> str:
         """Return COLLIE's conclusion with an 8, which a custom ``pattern`` may not match."""
         return "It hangs together well. Thus, the coherency score is 8."
-
-
-plugin = NumberJudge

@@ -15,8 +15,7 @@ from harness.config.settings import Settings
 from harness.engine.executor import Result, execute
 from harness.engine.preparation import prepare
 from harness.plugins.mock.server import MockServer
-from harness.store.index import AttemptIndex
-from harness.store.run_status import (
+from harness.plugins.view.status import (
     SILENT_S,
     STOP,
     RunStatus,
@@ -25,6 +24,7 @@ from harness.store.run_status import (
     stop_requested,
     write_status,
 )
+from harness.store.index import AttemptIndex
 from tests.rows import WORDS
 
 
