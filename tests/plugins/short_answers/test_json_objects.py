@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import Unparseable
-from harness.scoring.json_objects import json_object
+from harness.plugins.short_answers.json_objects import json_object
 from harness.scoring.patterns import Take
 
 

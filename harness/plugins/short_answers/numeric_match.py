@@ -6,11 +6,11 @@ from decimal import Context, Decimal
 from typing import Any, Literal
 
 from harness.errors import ConfigError, Unparseable
+from harness.plugins.short_answers.extraction import JsonCollection
+from harness.plugins.short_answers.final_numbers import read_number
+from harness.plugins.short_answers.numbers import MOST_DIGITS, only_number
 from harness.ports import Checker
 from harness.records import Instance, Score
-from harness.scoring.extraction import JsonCollection
-from harness.scoring.final_numbers import read_number
-from harness.scoring.numbers import MOST_DIGITS, only_number
 from harness.scoring.patterns import Take
 from harness.scoring.reasoning import without_reasoning
 
@@ -74,6 +74,3 @@ def _number(value: float | int | str) -> Decimal:
     if number is None:
         raise ConfigError(f"The checker 'numeric_match' needs a number, not {value!r:.60}.")
     return number
-
-
-plugin = NumericMatchChecker

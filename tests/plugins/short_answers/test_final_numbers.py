@@ -3,7 +3,7 @@
 import pytest
 
 from harness.errors import Unparseable
-from harness.scoring.final_numbers import read_number
+from harness.plugins.short_answers.final_numbers import read_number
 
 # Each reply answers with 8.
 ORDINARY = [

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import Unparseable
+from harness.plugins.short_answers.final_numbers import read_number
+from harness.plugins.short_answers.numbers import numerals, only_number
+from harness.plugins.short_answers.numeric_match import NumericMatchChecker
 from harness.records import Instance
-from harness.scoring.checkers.numeric_match import NumericMatchChecker
 from harness.scoring.extraction import extraction
-from harness.scoring.final_numbers import read_number
-from harness.scoring.numbers import numerals, only_number
 
 UNREADABLE = "?"
 """Stands for a number without a certain value in the tables below."""

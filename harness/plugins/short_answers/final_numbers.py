@@ -23,6 +23,13 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from harness.errors import Unparseable
+from harness.plugins.short_answers.numbers import (
+    Numeral,
+    first_or_last,
+    numerals,
+    numerals_in_place,
+    without_list_marks,
+)
 from harness.scoring.conclusions import (
     ABOUT_ANSWER,
     ANSWER,
@@ -34,13 +41,6 @@ from harness.scoring.conclusions import (
     is_denied,
     is_retracted,
     unmarked,
-)
-from harness.scoring.numbers import (
-    Numeral,
-    first_or_last,
-    numerals,
-    numerals_in_place,
-    without_list_marks,
 )
 from harness.scoring.patterns import Take
 
