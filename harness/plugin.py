@@ -145,6 +145,10 @@ class Plugin:
             (`harness.plugins.batches.provider`).
         preparations: Functions that are called before runs start, such as to download their data
             (`harness.engine.preparation.Preparation`).
+        run_steps: Functions for steps of runs, by the name of the step: ``dry_run``
+            (`harness.engine.job.ShowPlans`), ``confirm`` (`harness.engine.job.Confirm`),
+            ``rescore`` (`harness.engine.job.Rescore`) and ``watch``
+            (`harness.engine.progress.Watch`).
         report_sections: What it adds to reports, by section (`harness.plugins.report.runs`).
         data_sets: The name of a YAML file beside the declaration, with the data sets that
             ``harness data fetch`` downloads: see `harness.datasets.catalogue`.
@@ -187,6 +191,7 @@ class Plugin:
     sections: Members = field(default_factory=dict)
     cautions: Members = field(default_factory=dict)
     preparations: Members = field(default_factory=dict)
+    run_steps: Members = field(default_factory=dict)
     api: Members = field(default_factory=dict)
     figures: Members = field(default_factory=dict)
     table_figures: Members = field(default_factory=dict)

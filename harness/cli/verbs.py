@@ -21,6 +21,16 @@ from harness.plugin import Verb
 
 RUN_NAMES = "harness.cli.completion:run_names"
 
+HEADINGS = (
+    "Run",
+    "Look at runs",
+    "Compare runs",
+    "Score again",
+    "Data and tools",
+    "Look up and check",
+)
+"""The headings of the help in their order. Further ones of plug-ins follow."""
+
 CORE: Mapping[str, Verb] = {
     "run": Verb(
         summary="Run a run file, or continue it where it was interrupted.",
@@ -58,13 +68,6 @@ CORE: Mapping[str, Verb] = {
         place="harness.cli.check:check",
         completes=RUN_NAMES,
     ),
-    "score": Verb(
-        summary="Score a run again without model calls.",
-        heading="Score again",
-        place="harness.cli.score:score",
-        executes=True,
-        completes=RUN_NAMES,
-    ),
 }
 """The verbs of the core."""
 
@@ -81,7 +84,7 @@ def _all_verbs(path: tuple[str, ...]) -> Mapping[str, Verb]:
     for declaration in sorted(declarations(), key=lambda entry: entry.package != DISTRIBUTION):
         for name, verb in declaration.plugin.verbs.items():
             verbs.setdefault(name, declaration.absolute_verb(verb))
-    headings = list(dict.fromkeys(verb.heading for verb in verbs.values()))
+    headings = list(dict.fromkeys([*HEADINGS, *(verb.heading for verb in verbs.values())]))
     return dict(sorted(verbs.items(), key=lambda item: headings.index(item[1].heading)))
 
 

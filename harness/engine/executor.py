@@ -20,13 +20,14 @@ from harness.analysis.metrics import to_json
 from harness.analysis.run_display import recorded_display
 from harness.calls.signals import Notices, Stop
 from harness.config.settings import shown_url
+from harness.declarations import load_members
 from harness.engine.assessment import LongAnswers, warning_lines
 from harness.engine.call_stack import bind
 from harness.engine.changes import check_changes, check_splitter
-from harness.engine.job import Job
+from harness.engine.job import Job, Rescore, ScoredAgain
 from harness.engine.models import worker_count
 from harness.engine.plan import CachedDraws, OwedSample, RunPlan, Work
-from harness.engine.progress import Ending, Listener, StatusWriter, Tally
+from harness.engine.progress import Ending, Listener, Tally, Watch
 from harness.engine.reasoning import unseparated
 from harness.engine.recorder import AttemptRecorder, Observers
 from harness.engine.run_files import with_own_rows
@@ -67,7 +68,6 @@ if TYPE_CHECKING:
     from harness.analysis.metrics import Metrics
     from harness.engine.judges import Judges
     from harness.engine.judging import Judging
-    from harness.engine.rescoring import ScoredAgain
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,7 @@ async def _execute(job: Job, session: Session, listener: Listener | None) -> Res
     judges, register = _registered_judges(job)
     rescored = None
     if changes or mixed:
-        from harness.engine.rescoring import rescore  # not imported for most runs
-
+        rescore: Rescore = Kind("run_steps").load("rescore")
         rescored = rescore(job)
     run = with_own_rows(job.run, folder, job.settings)
     folder.write_config(run)
@@ -340,10 +339,12 @@ class _SessionWork:
     def _reporting(self, listener: Listener | None) -> Iterator[None]:
         """Let a listener and viewers watch the session."""
         session = self._session
-        watching: AbstractContextManager[Any] = contextlib.nullcontext()
-        if listener is not None:
-            watching = listener(self.tally, session.stop, session.notices)
-        with watching, StatusWriter(self._job.folder, self.tally, session):
+        with contextlib.ExitStack() as stack:
+            if listener is not None:
+                stack.enter_context(listener(self.tally, session.stop, session.notices))
+            watch: Watch
+            for watch in load_members("run_steps", "watch"):
+                stack.enter_context(watch(self._job.folder, self.tally, session))
             yield
 
     def _report(self, notes: dict[str, str], plan: RunPlan, work: Work) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -20,7 +20,9 @@ from harness.errors import ConfigError
 from harness.ports import Observer, Task
 from harness.prompts import Template
 from harness.records import Instance, Message, Origin, Request, UserRole, content_hash
+from harness.store.judgements import FAILED
 from harness.store.run_folder import RunFolder
+from harness.wording import count_of
 
 if TYPE_CHECKING:
     from harness.engine.judges import JudgeModel  # not imported for a run without judges
@@ -156,3 +158,49 @@ class Job:
         full_plan = replace(self.plan(full=True), index=plan.index)  # with the same verdicts
         total, left = full_plan.count()
         return Work(total, unfinished, left - unfinished)
+
+    def owes_calls(self) -> bool:
+        """Return whether calls of the run remain, including failed ones to repeat."""
+        if not self.folder.begun() or self.plan().count()[1]:
+            return True
+        from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
+
+        index = AttemptIndex(self.folder.attempts, partial=True)
+        judges = [judge.name for judge in self.judges]
+        return bool(index.owed_judgements(judges, FAILED) if index.judgements else judges)
+
+
+ShowPlans = Callable[[Sequence[Job], Sequence[str], str], None]
+"""The step ``dry_run``: shows the plans of runs instead of executing them.
+
+It takes the runs, the environment variables of secrets that are not set, and the prefix of the
+runs' names.
+"""
+
+Confirm = Callable[[Sequence[Job], Settings, bool], None]
+"""The step ``confirm``: is called before runs start, and raises an error to prevent it.
+
+It takes the runs, the settings, and whether to ask the user nothing. All plug-ins' functions are
+called.
+"""
+
+
+class ScoredAgain(NamedTuple):
+    """The number of attempts that were scored again, and the changes."""
+
+    attempts: int
+    changed: int  # verdicts of rules and judges together
+    revalued: int  # answers with a score whose value changed
+    dropped: int  # later rounds that no longer count, because the feedback before them has changed
+
+    def __str__(self) -> str:
+        later = f", {self.dropped:,} later rounds followed other feedback" if self.dropped else ""
+        scored = f"{self.attempts:,} recorded answers were scored again"
+        changed = f"{count_of(self.changed, 'verdict')} changed"
+        if self.revalued != self.changed:
+            changed += f", and scores of {count_of(self.revalued, 'answer')}"
+        return f"{scored}: {changed}{later}."
+
+
+Rescore = Callable[[Job], ScoredAgain]
+"""The step ``rescore``: scores a run's recorded answers again, because its checks have changed."""

@@ -9,6 +9,8 @@ from contextlib import suppress
 import pytest
 
 from harness.errors import Unparseable
+from harness.plugins.short_answers.final_numbers import read_number
+from harness.plugins.short_answers.json_objects import json_object
 from harness.scoring.conclusions import (
     SCORE,
     is_denied,
@@ -18,8 +20,6 @@ from harness.scoring.conclusions import (
     undecided,
     unquoted,
 )
-from harness.scoring.final_numbers import read_number
-from harness.scoring.json_objects import json_object
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from harness.analysis.comparable import read_run, refuse_incomparable
 from harness.analysis.run_differences import differing
 from harness.analysis.self_preference import notes
 from harness.cli.completion import run_names
-from harness.cli.confirm import confirm_calls
 from harness.cli.endings import attended, early_end, say_verdictless
 from harness.cli.options import RUN, By, JsonFormat, Runs, check_picture, outcomes
 from harness.cli.verbs import VerbGroup
@@ -27,6 +26,7 @@ from harness.errors import ConfigError, RunConflict, StoreFailed, nearest
 from harness.plugin_loader import Kind
 from harness.plugins.comparisons.judge_verdicts import judges_with_verdicts, read_answers
 from harness.plugins.data.published import fetch_prompts
+from harness.plugins.estimates.confirm import confirm_calls
 from harness.plugins.judging import error_labels, later_judge
 from harness.plugins.judging.references import (
     JUDGE,

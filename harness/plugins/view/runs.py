@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from harness.analysis.summary import read_metrics
 from harness.errors import HarnessError
+from harness.plugins.view.status import STATUS, RunStatus, read_status
 from harness.store.attempt_lines import AttemptLines
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import ATTEMPTS, JUDGEMENTS, JUDGES, RunFolder
-from harness.store.run_status import STATUS, RunStatus, read_status
 from harness.store.runs import all_runs
 
 FILES = ("manifest.json", "metrics.json", ATTEMPTS, JUDGEMENTS, JUDGES, STATUS)

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from harness.config.sections import ShotsSection
-from harness.engine.dry_run import count_work
 from harness.engine.plan import RunPlan
 from harness.errors import ConfigError, DataInvalid, ShotLeaks
+from harness.plugins.estimates.estimate import count_work
 from harness.plugins.few_shot.shots import Mistake, Mistakes, Shots, masked, mistakes_of
 from harness.records import (
     SCHEMA_VERSION,

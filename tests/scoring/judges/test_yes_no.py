@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from harness.backends.anthropic import AnthropicBackend
 from harness.backends.openai import OpenAIBackend
 from harness.errors import ConfigError, Unparseable
 from harness.plugin_loader import kind
+from harness.plugins.anthropic.backend import AnthropicBackend
 from harness.plugins.mock.answers import Answer
 from harness.plugins.mock.answers import verdict as simulated_verdict
 from harness.plugins.mock.server import MockServer
