@@ -20,6 +20,7 @@ from harness.config.yaml_text import read
 from harness.datasets.folder import DataFolder
 from harness.datasets.row_formats import plain
 from harness.datasets.rows import differing_rows, items, name_rows
+from harness.engine.judges import judge_fingerprint
 from harness.engine.resolving import (
     build_task,
     code_hashes,
@@ -382,8 +383,6 @@ def _hashes(folder: RunFolder, run: RunFile, settings: Settings) -> Mapping[str,
         if not is_scored(folder, task_hashes):
             fingerprint |= task_hashes
         if run.judges:
-            from harness.engine.judges import judge_fingerprint  # not imported without judges
-
             simulated = bool(folder.read_manifest().get("simulated"))
             data = DataFolder(settings.data_dir, run.folder)
             for judge in run.judges:

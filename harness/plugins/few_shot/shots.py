@@ -370,7 +370,7 @@ def build_shots(
         simulated = run.model.backend == "simulated"
         runs = settings.runs_dir
         key = "task.shots.run"
-        earlier = other_run(runs, section.run, task, key, simulated=simulated)
+        earlier = other_run(runs, section.run, task.fingerprint(), key, simulated=simulated)
         is_this_run = earlier.path.resolve() == folder.path.resolve()
         if is_this_run or section.run in siblings:
             which = "this run itself" if is_this_run else "a variant of the same file"
