@@ -66,6 +66,7 @@ PASSING: list[tuple[str, str, dict[str, Any]]] = [
     ("numeric_match", "1.5 × 10^3 m", {"target": 1500.0}),
     ("numeric_match", "3.1416", {"target": math.pi, "tolerance": 1e-4}),
     ("numeric_match", "101", {"target": 100, "relative": 0.01}),
+    ("numeric_match", "90", {"target": 100, "relative": 0.1}),  # not 10% of 90
     ("numeric_match", "2", {"target": [1, 2]}),
     ("numeric_match", "0.3", {"target": "0.30", "tolerance": 0}),
     ("word_count", "One - two, don't!", {"exactly": 3}),
@@ -91,6 +92,7 @@ FAILING: list[tuple[str, str, dict[str, Any], str]] = [
     ("regex_match", "abc", {"pattern": r"\d{2}" "\n"}, r"must match '\d{2}\n'"),
     ("regex_match", "abc", {"pattern": "c", "negate": True}, "must not match 'c'"),
     ("numeric_match", "41", {"target": 42}, "41 is not the expected number"),
+    ("numeric_match", "111", {"target": 100, "relative": 0.1}, "111 is not the expected number"),
     ("numeric_match", "1e300", {"target": "1e-300"}, "1E+300 is not the expected number"),
     ("word_count", "one", {"exactly": 2}, "exactly 2 words, has 1"),
     ("word_count", "one two three", {"at_most": 2}, "at most 2 words, has 3"),
