@@ -26,6 +26,7 @@ from harness.engine.rescoring import Rescorer, batches
 from harness.engine.resolving import build_task
 from harness.engine.run_files import run_named
 from harness.errors import DataMissing, option
+from harness.execution import report_executions
 from harness.records import SCHEMA_VERSION
 from harness.report.verdict_changes import change_line, changes_document
 from harness.store.files import replacing
@@ -55,6 +56,7 @@ def score(
     Args:
         show_all: Show every changed verdict instead of the first ten.
     """
+    report_executions()
     settings = Settings()
     folder = run_named(run, settings)
     recorded = AttemptIndex(folder.attempts)
