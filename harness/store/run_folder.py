@@ -225,6 +225,7 @@ class RunFolder:
             if new.path.exists():
                 raise RunConflict(f"{new.path} exists already.", "Choose another name.")
             manifest = self.read_manifest() | {"id": self.run_id(), "run": name}
+            metrics = read_json(self.metrics, dict[str, Any], "Remove it, then try again.")
             try:
                 self.path.rename(new.path)
             except OSError as error:
@@ -232,9 +233,8 @@ class RunFolder:
                 raise StoreFailed(problem, RUN_REMEDY) from None
         write_json(new.manifest, manifest)
         (new.path / COPIES).unlink(missing_ok=True)
-        if new.metrics.exists():
-            metrics = read_json(new.metrics, dict[str, Any], "") | {"run": name}
-            write_recorded(new.metrics, json_content(metrics))
+        if metrics:
+            write_recorded(new.metrics, json_content(metrics | {"run": name}))
         return new
 
     def differences(
