@@ -262,7 +262,7 @@ def draw(
         seed: Seed of the draw.
     """
     folders = runs_named(runs, Settings())
-    drawn = (error_labels.draw(folder.name, folder.attempts, n, by, seed) for folder in folders)
+    drawn = (error_labels.draw(folder, n, by, seed) for folder in folders)
     sheet = error_labels.write_sheet(failure for failures in drawn for failure in failures)
     ExactOutput().write(sheet)
 

@@ -40,3 +40,8 @@ def test_a_run_without_its_first_answers_is_shown_as_incomplete(tmp_path: Path) 
     attempts.write_text("".join(line for line in lines if '"round":1' not in line))
     ended = harness("show", "file", env=env)
     assert "INCOMPLETE" in ended.stdout, ended.stderr
+    apart: dict[str, bool] = {"close_fds": True}  # a process warns once
+    for listing in ("show file --instance 1", "errors draw file"):
+        ended = harness(*listing.split(), env=env, **apart)
+        assert ended.returncode == 0, ended.stderr
+        assert "a part of the file is lost" in ended.stderr, listing
