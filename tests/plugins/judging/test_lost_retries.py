@@ -88,8 +88,25 @@ def judged(tmp_path: Path, environment: dict[str, str]) -> Iterator[Judged]:
         yield judged
 
 
-@pytest.mark.parametrize("damage", [older_copy, cut, Path.unlink])
-@pytest.mark.parametrize("first", ["run", "judge"])
+def lose(outcome: str) -> Callable[[Path], None]:
+    def lose_lines(path: Path) -> None:
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join(line for line in lines if outcome.encode() not in line))
+
+    return lose_lines
+
+
+def lose_all(path: Path) -> None:
+    path.unlink()
+    (path.parent / "attempts.jsonl").unlink()
+
+
+lose_newest = lose('"outcome":"ok"')
+OF_JUDGEMENTS = [(damage, first) for damage in (older_copy, cut, Path.unlink, lose_newest)
+                 for first in ("run", "judge")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("damage", "first"), [*OF_JUDGEMENTS, (lose_all, "run")])
 def test_the_newest_judgements_are_restored(
     tmp_path: Path, judged: Judged, damage: Callable[[Path], None], first: str
 ) -> None:
@@ -107,6 +124,17 @@ def test_the_newest_judgements_are_restored(
     assert judged.server.stats().requests == asked, "a reply was paid for again"
     assert not judged.is_incomplete()
     assert judged.run().returncode == 0
+
+
+def test_lost_judgements_that_were_replaced_are_reported_and_do_not_count(
+    tmp_path: Path, judged: Judged
+) -> None:
+    before, asked = figures(tmp_path), judged.server.stats().requests
+    lose("unparseable")(judged.folder / "judgements.jsonl")
+    assert judged.is_incomplete()
+    assert judged.run().returncode == 0
+    assert figures(tmp_path) == before
+    assert judged.server.stats().requests == asked, "a reply was paid for again"
 
 
 @pytest.mark.parametrize("cached", [True, False])
