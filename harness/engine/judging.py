@@ -53,6 +53,7 @@ from harness.store.judgements import (
     verdict_over,
 )
 from harness.store.run_folder import JUDGEMENTS, RunFolder
+from harness.wording import truncated
 
 FIRST_JUDGEMENTS = 20  # if none has a verdict, a judge probably needs to be corrected
 
@@ -269,8 +270,9 @@ class Judging:
                     kind = judgement.judge, "undecided" if undecided else judgement.outcome
                     self._tally.verdictless[kind] += 1
                     reasons = (score.reason for score in undecided if score.reason)
-                    self._tally.reasons[kind] = judgement.error or next(reasons, "")
-                    self._warn_of_verdictless(judgement.judge, self._tally.reasons[kind])
+                    reason = truncated(judgement.error or next(reasons, ""), 200)
+                    self._tally.reasons[kind] = reason
+                    self._warn_of_verdictless(judgement.judge, reason)
             for _, call in judgement.each_call():
                 self._tally.count_call(call.usage, call.cost_usd, cached=call.cached)
         if self._unsaved is not None:

@@ -27,9 +27,13 @@ from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex, read_instance
 from harness.store.lost_lines import warn_of_missing
 from harness.store.run_folder import RunFolder
+from harness.wording import truncated
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters of cells that a spreadsheet would execute; a quote before them prevents it."""
+
+
+LONGEST_REASON = 2_000  # characters on a sheet
 
 
 class Failure(Struct, frozen=True):
@@ -81,7 +85,7 @@ def draw(folder: RunFolder, n: int, label: str = "", seed: int = 0) -> list[Fail
         )
         for group, failed in sorted(by_group.items())
         for line in chosen.sample(failed, min(n, len(failed)))
-        for why in [reasons(line.scores)]
+        for why in [truncated(reasons(line.scores), LONGEST_REASON)]
     ]
 
 
