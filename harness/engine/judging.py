@@ -135,7 +135,6 @@ class Judging:
         *,
         lost_attempts: bool = False,
     ) -> None:
-        self._started_at = time.time()
         self._lost_attempts = lost_attempts
         self._notices = notices or Notices()
         self._judges = judges.models
@@ -193,8 +192,10 @@ class Judging:
         if attempt.outcome not in self._outcomes:
             return AnswerVerdict(attempt.passed)
         recorded: dict[str, Judgement] = {}
-        # A later round with the same text may be of another conversation, unless it is restored.
-        if self._lost_attempts and (attempt.round == 1 or attempt.ended_at < self._started_at):
+        # A later round with the same text may be of another conversation, unless it is restored:
+        # a reply from the cache takes no time.
+        from_cache = attempt.started_at == attempt.ended_at
+        if self._lost_attempts and (attempt.round == 1 or from_cache):
             recorded = self._earlier(attempt)
         # Judges and panels, each with the number of its answers so far
         missing = {name: 0 for name in self._names if name not in recorded}

@@ -233,11 +233,13 @@ class AttemptIndex:
     def lost_draws(self, instance: str, sample: int) -> Iterator[tuple[int, int]]:
         """Yield each round whose line counts while one of an earlier draw is lost, and its number.
 
-        The number is that of the first of the draws that are lost.
+        The number is that of the first of the draws that are lost. No round before may be lost.
         """
-        for row in self.rows_of(instance, sample):
+        for number, row in enumerate(self.rows_of(instance, sample), start=1):
+            if self._round[row] != number:
+                return
             if self._draws[row] < self._redraw[row]:
-                yield int(self._round[row]), int(self._draws[row])
+                yield number, int(self._draws[row])
 
     def in_order(self) -> NDArray[np.intp]:
         """Return all rows, sorted by instance (in the order of first lines), sample and round."""
