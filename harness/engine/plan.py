@@ -335,28 +335,25 @@ class RunPlan:
             problem = f"{conversation}, but the backend {backend!r} accepts a single prompt."
             raise ConfigError(problem, "Use a backend with a chat API (harness docs providers).")
 
-    def has_rest(self, unfinished: OwedSample, number: int, prompt: str) -> bool:
-        """Return whether the file has all rounds of a sample from ``number`` on.
+    def follows(self, unfinished: OwedSample, number: int, prompt: str) -> bool:
+        """Return whether the file has an answer in round ``number`` that follows a restored one.
 
-        They follow the restored answer to a round of which the file has no other, and the messages
-        of round ``number`` have the hash ``prompt``.
+        It does if its messages have the hash ``prompt``, and if the file had no other answer in the
+        round of the restored one, ``unfinished``: otherwise, it does not count.
         """
-        place = unfinished.instance.id, unfinished.sample
-        if self.index is None or self._owed_round(*place, unfinished.turns, number) is not None:
+        if self.index is None or number == unfinished.round:
             return False
-        rounds = self.index.rounds(*place, number + 1)
-        if unfinished.round in [attempt.round for attempt in rounds]:
-            return False
-        return rounds[-1].request.get("messages_hash") == prompt
+        rounds = self.index.rounds(unfinished.instance.id, unfinished.sample, number + 1)
+        hashes = {attempt.round: attempt.request.get("messages_hash") for attempt in rounds}
+        return unfinished.round not in hashes and hashes.get(number) == prompt
 
-    def _owed_round(self, instance: str, sample: int, turns: int, first: int = 1) -> int | None:
+    def _owed_round(self, instance: str, sample: int, turns: int) -> int | None:
         rounds = self.run.rounds
         if self.index is None:
             return 1
         return self.index.next_round(
             instance,
             sample,
-            first=first,
             rounds=max(turns, rounds.max),
             stop_on_pass=rounds.stop_on_pass and turns == 1,
             retried=self.retried,

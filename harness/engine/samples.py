@@ -132,7 +132,7 @@ class Samples:
                 raise Stopping
             instance = as_of(self.plan.task, unfinished.instance, sample.answers)
             prompt = messages_hash(sample.messages)
-            if number > unfinished.round and self.plan.has_rest(unfinished, number, prompt):
+            if self.accepts and self.plan.follows(unfinished, number, prompt):
                 return number - unfinished.round
             request = self.plan.request(
                 unfinished._replace(instance=instance), number, sample.messages, prompt

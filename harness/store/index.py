@@ -179,20 +179,19 @@ class AttemptIndex:
         instance: str,
         sample: int,
         *,
-        first: int = 1,
         rounds: int,
         stop_on_pass: bool,
         retried: Collection[str] = frozenset({"error"}),
         retried_rows: Collection[int] = (),
         final: Collection[Outcome] = (),
     ) -> int | None:
-        """Return the number of the first round, from ``first``, that must be run, or None.
+        """Return the number of a sample's first round that must be run, or None if there is none.
 
         A sample ends after ``rounds`` rounds, a passed round if ``stop_on_pass``, a ``final``
         outcome, or the last turn of a conversation. Rounds with a ``retried`` outcome, and those
         in ``retried_rows``, must be run again.
         """
-        for number in range(first, rounds + 1):
+        for number in range(1, rounds + 1):
             row = self._row(instance, sample, number)
             if row is None or row in retried_rows:
                 return number
