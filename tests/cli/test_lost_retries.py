@@ -142,6 +142,30 @@ def test_only_the_rounds_that_were_lost_are_written_again(
         assert "INCOMPLETE" not in harness("show", "mine", env=environment).stdout
 
 
+def test_a_replaced_answer_is_restored_after_the_rounds_before_it(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    last = LONG
+
+    def answer(ask: MockRequest, _: int) -> str:
+        return "no" if len(ask.turns) == 1 else last
+
+    with MockServer(answers=answer) as server:
+        path = run_file(tmp_path, server, rounds={"max": 2})
+        attempts = tmp_path / "runs/mine/attempts.jsonl"
+        assert harness("run", path, env=environment).returncode == 0
+        last = "wrong"
+        assert harness("run", path, "--retry", "truncated", env=environment).returncode == 0
+        before, asked = figures(tmp_path), server.stats().requests
+        lines = attempts.read_bytes().splitlines()
+        lose_first_draws(attempts)  # of both rounds
+        ended = harness("run", path, env=environment)
+        assert ended.returncode == 0, ended.stderr
+        assert figures(tmp_path) == before
+        assert server.stats().requests == asked, "a reply was paid for again"
+        assert len(attempts.read_bytes().splitlines()) == len(lines)
+
+
 @pytest.mark.parametrize(("damage", "retries"), [(older_copy, 1), (cut, 1), (cut, 2)])
 def test_without_the_cache_the_run_stays_incomplete_and_names_the_option(
     tmp_path: Path,
