@@ -228,11 +228,9 @@ class _SessionWork:
         self._judges = judges
         self._observers = observers
         self._lost = lost
-        self._unrestored = set(lost)  # those that may lack answers which were drawn again
-        if was_killed:
+        self._unrestored = set(lost)  # those that may lack lines whose replies are in the cache
+        if was_killed and retried_outcomes(job.folder.read_manifest()):
             self._unrestored.add(ATTEMPTS)
-        if not retried_outcomes(job.folder.read_manifest()):
-            self._unrestored.discard(ATTEMPTS)
         if not job.judges:
             self._unrestored.discard(JUDGEMENTS)
         self.tally = Tally(rounds=job.run.rounds.max, budget=session.budget)

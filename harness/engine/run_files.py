@@ -31,7 +31,7 @@ from harness.engine.resolving import (
     resolved,
 )
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, raised_as
-from harness.execution import executing, in_run_folder
+from harness.execution import executing, in_run_folder, report_executions
 from harness.plugin_loader import FILE, kind, register
 from harness.store.files import make_folder, replacing, write_whole
 from harness.store.json_lines import encode
@@ -87,9 +87,7 @@ def read_runs(
         where = str(path)
         tree = read(path)
         if in_run_folder(path):
-            RunFolder(
-                path.absolute().parent.parent, path.absolute().parent.name
-            ).report_executions()
+            report_executions()
             tree = with_rows_path(tree, path.parent.absolute())
         tree = _plain(tree, functions, where=where)
         if path == Path(file):  # a shipped file has no files next to it

@@ -116,13 +116,16 @@ class Samples:
                 raise Stopping
             instance = as_of(self.plan.task, unfinished.instance, sample.answers)
             prompt = messages_hash(sample.messages)
+            if self.accepts and self.plan.follows(unfinished, number, prompt):
+                return number - unfinished.round
             request = self.plan.request(
                 unfinished._replace(instance=instance), number, sample.messages, prompt
             )
             if self.accepts and not await self.accepts(request):
                 return number - unfinished.round
             started = self._started(sample, _as_recorded(request, prompt), number)
-            if not await self._round(sample, started, instance, request):
+            follows = await self._round(sample, started, instance, request)
+            if not follows or unfinished.is_replaced:
                 break
         return number - unfinished.round + 1
 
