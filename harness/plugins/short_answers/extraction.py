@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from harness.errors import ConfigError, Unparseable
 from harness.plugins.short_answers.final_numbers import read_number
-from harness.plugins.short_answers.json_objects import json_object
+from harness.plugins.short_answers.json_objects import final_object
 from harness.records import encodable
-from harness.scoring.conclusions import first_turn
+from harness.scoring.conclusions import first_turn, has_other_answer
 from harness.scoring.extraction import ExtractionKind, checked_take
 from harness.scoring.patterns import Take
 from harness.scoring.reasoning import without_reasoning
@@ -59,6 +60,11 @@ class JsonExtraction:
         self._path = key.split(".")
         self._take: Take = take
         self.expects: tuple[str, ...] = (self._path[-1],)
+        name = re.escape(self._path[-1])
+        self._stated = re.compile(  # outside the object: result: 20, <result>20</result>
+            rf"(?<![\w\"']){name}(?:\*\*|`)?\s{{0,3}}[:=>]\s{{0,3}}[\"'*`]*([^\s\"'*`<,;{{\[][^\n\"'*`<,;]*)",
+            re.I,
+        )
 
     def read(self, text: str) -> str:
         """Return the value of the key: a string unchanged, any other value as JSON.
@@ -66,23 +72,35 @@ class JsonExtraction:
         A list or an object is returned as a `JsonCollection`.
 
         Raises:
-            Unparseable: As in `json_object`, or if the value is missing, null, too large or deep.
+            Unparseable: As in `final_object`, if the value is missing, null, too large or deep, or
+                if the reply then states another one outside the object.
         """
         text = first_turn(without_reasoning(text), lambda before: "{" in before)
-        value: Any = json_object(text, self._take)
+        chosen = final_object(text, self._take)
+        value: Any = chosen.value
         for key in self._path:
             if not isinstance(value, dict) or key not in value:
                 raise Unparseable(f"The JSON object has no {self._key!r:.80}.")
             value = value[key]
         if value is None:
             raise Unparseable(f"{self._key!r:.80} is null in the JSON object.")
-        if isinstance(value, str):
-            return encodable(value)  # JSON can escape half of a surrogate pair
-        try:
-            json_text = encodable(json.dumps(value, ensure_ascii=False))
+        try:  # JSON can escape half of a surrogate pair
+            json_text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            json_text = encodable(json_text)
         except (ValueError, RecursionError):
             raise Unparseable("The JSON object's value is too large or too deep.") from None
+        if self._take == "last" and self._is_replaced(text[chosen.end :], json_text):
+            raise Unparseable("The reply states another answer after its last JSON object.")
+        if isinstance(value, str):
+            return json_text
         return JsonCollection(json_text) if isinstance(value, (list, dict)) else json_text
+
+    def _is_replaced(self, rest: str, answer: str) -> bool:
+        """Return whether the text after the object states another answer, or value of the key."""
+        if has_other_answer(rest, 0, answer):
+            return True
+        stated = {match[1].strip(" .").casefold() for match in self._stated.finditer(rest)}
+        return not stated <= {answer.strip(" .").casefold()}
 
     def write(self, answer: str) -> str | None:
         """Return a JSON object in which the key has the answer as its value."""

@@ -40,6 +40,7 @@ from harness.scoring.conclusions import (
     is_conditional,
     is_denied,
     is_retracted,
+    undecided,
     unmarked,
 )
 from harness.scoring.patterns import Take
@@ -80,6 +81,10 @@ def read_number(text: str, take: Take) -> Decimal:
     first_digit = len(text[:last_digit].rstrip("0123456789.,"))
     if is_retracted(text, last_digit) or is_denied(text, first_digit, last_digit):
         raise Unparseable("The answer denies its last number, or takes it back.")
+    if undecided(text[last_digit:]):
+        raise Unparseable("The answer ends by saying that there is no answer.")
+    if not conclusion.is_announced and _ENDS_IN_WORDS.search(text, last_digit):
+        raise Unparseable("The answer concludes with words instead of a number.")
     return value
 
 
@@ -127,6 +132,17 @@ _NO_NUMBER = re.compile(  # the beginning of a statement that is an answer, and 
 )
 _NUMBER_IN_WORDS = re.compile(
     rf"\W*{_NUMBER_WORD}(?=\s*(?:[,;:.!—(]|-\s|\Z|(?:because|since|as)\b))", re.I
+)
+_ENDS_IN_WORDS = re.compile(  # as in "He had 15. So he has seven left.", after the last digit
+    r"(?:[.!?;,:\n。、\uff0c\uff1b\uff1a*]|\bso\b)[^.!?;,\n。、\uff0c\d]{0,60}?(?<!\w)"
+    rf"(?:(?!one\b){_NUMBER_WORD}(?!-?\w)|none\s+(?:is|are|was|were|of\s+them)\b"
+    r"|null|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf"
+    r"|zéro|deux|trois|quatre|cinq|six|sept|huit|neuf|dix|onze|douze"
+    r"|cero|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|doce"
+    r"|zero|dois|duas|três|quatro|sete|oito|nove|dez|doze|due|tre|quattro|cinque|sette|otto|dieci"
+    r"|ноль|два|две|три|четыре|пять|шесть|семь|восемь|девять|десять)(?!\w)[^.!?;,\n。\d]{0,40}\W*\Z"
+    r"|[。、,\uff0c\n\uff1a:][^。、,\uff0c\n\d]{0,20}[零两兩二三四五六七八九十][个個つ只元円本枚人]?[^。、,\uff0c\n\d]{0,6}\W*\Z",
+    re.I,
 )
 _SHORT = re.compile(r"[^\w\n]*(?:[^\W\d]|[^\W\d\s][^\s\d]*(?:\s+[^\s\d]+)?)[^\w\n]*")
 _WITHOUT_SPACES = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\u0e00-\u0e7f]")
@@ -233,11 +249,11 @@ def _boxed(text: str, boxes: Sequence[re.Match[str]]) -> _Conclusion:
     if not _DIGIT.search(boxed or last["number"]):
         raise Unparseable("The last box of the answer contains no number.")
     if not boxed:
-        return _Conclusion(text[: last.end()], last.end(), ())
+        return _Conclusion(text, last.end(), ())
     if _NO_NUMBER.match(_COMMAND.sub(" ", boxed)) or _SEVERAL_EQUATIONS.search(boxed):
         raise Unparseable("The last box of the answer contains more than a number.")
     end = last.end("rest")
-    return _Conclusion(text[:end], end, ())
+    return _Conclusion(text, end, ())
 
 
 def _announced(text: str, announcement: re.Match[str]) -> _Conclusion:

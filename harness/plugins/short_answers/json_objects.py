@@ -58,6 +58,11 @@ _JSON_FENCE = re.compile(r"```[ \t]*json", re.I)
 
 
 def json_object(text: str, take: Take = "last") -> dict[str, Any]:
+    """Return the value of the `final_object`."""
+    return final_object(text, take).value
+
+
+def final_object(text: str, take: Take = "last") -> JsonObject:
     """Return the last (or first) JSON object in a reply.
 
     Raises:
@@ -84,7 +89,7 @@ def json_object(text: str, take: Take = "last") -> dict[str, Any]:
         is_list = take == "first" and between.strip() == ","  # whose first object is clear
         if _JOINED.fullmatch(between) and not is_list and left.value != right.value:
             raise Unparseable("The answer contains several JSON objects in a row.")
-    return chosen.value
+    return chosen
 
 
 def _is_final(text: str, objects: list[JsonObject]) -> bool:

@@ -82,6 +82,40 @@ def test_what_a_json_value_lacks_is_said() -> None:
         extraction({"json": "a"}, "task.extract").read('{"a": 1} Correction: {"b": 2}')
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [
+        'Corrected:\nresult: "20"',
+        'The corrected result is "20".',
+        "Final answer: 20",
+        "```yaml\nresult: 20\n```",
+        "Final: result = 20",
+        "<result>20</result>",
+        "Erratum: 20.",
+        "**result**: 20",
+    ],
+)
+def test_another_answer_after_the_last_json_object_makes_a_reply_unparseable(rest: str) -> None:
+    way = extraction({"json": "result"}, "task.extract")
+    with pytest.raises(Unparseable, match="after its last JSON object"):
+        way.read(f'{{"result": "10"}}\n\n{rest}')
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "The answer is 10.",
+        "result: 10",
+        "The answer is based on the table.",
+        "Explanation: the result follows from two sums.",
+        'The key "result": a number, as asked.',
+    ],
+)
+def test_remarks_after_a_json_object_leave_its_answer(rest: str) -> None:
+    way = extraction({"json": "result"}, "task.extract")
+    assert way.read(f'{{"result": "10"}}\n\n{rest}') == "10"
+
+
 def test_a_json_key_is_looked_for_and_nothing_more() -> None:
     parser = extraction({"json": "result"}, "x")
     assert faults(['Answer with {"result": <number>}'], [], parser) == []

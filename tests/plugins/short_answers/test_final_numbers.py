@@ -222,6 +222,60 @@ CONVERSIONS = [
 ]
 
 
+WORDS_AT_THE_END = [
+    "He had 15 apples. So he has seven left.",
+    "Out of 15, the total is zero.",
+    "He had 15 apples and ate all of them, so none are left.",
+    "15 apples.\n\nSeven.",
+    "It was 15. **Seven**",
+    "He bought 5 apples; in the end three are left.",
+    "Er hatte 5 Äpfel. Am Ende bleiben drei übrig.",
+    "Tenía 5 manzanas. Al final quedan tres.",
+    "Было 15 яблок. Осталось семь.",
+    "小明有12个苹果，吃了几个，还剩七个。",
+    "15個あったので、残りは七個です。",
+]
+NO_ANSWER_AT_THE_END = [
+    "I get 15, but I'm not sure. The answer cannot be determined.",
+    "We have 15 apples. There is not enough information to answer.",
+    "She sold 15 eggs. I don't know the answer.",
+    "She sold 15 eggs, so it is impossible to say.",
+    "x = 15 is a contradiction, so there is no solution.",
+    "The answer is 15. Actually, the answer is unknown.",
+    "15 apples were given. Therefore, the result is undefined.",
+    "Il y a 15 pommes. On ne peut pas répondre.",
+    "15 Äpfel. Das lässt sich nicht bestimmen.",
+    "Hay 15. No se puede saber.",
+    "Всего 15. Я не знаю.",
+    "前面得到15，但答案无法确定。",
+    "15個ですが、答えはわかりません。",
+    "#### 15\nActually, it is seventy-two.",
+    "$\\boxed{15}$\n\nWait, that is wrong.",
+    "La réponse est 15. En fait, c'est soixante-douze.",
+    "15개이지만 알 수 없습니다.",
+]
+
+
+@pytest.mark.parametrize("reply", [*WORDS_AT_THE_END, *NO_ANSWER_AT_THE_END])
+def test_an_answer_in_words_or_none_at_the_end_replaces_the_last_number(reply: str) -> None:
+    with pytest.raises(Unparseable):
+        read_number(reply, "last")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "One of them left, so there are 8.",
+        "The answer is 8. This works for both of the two friends.",
+        "If we did not know the two prices, it would be impossible to tell. Total: 8",
+        "$\\boxed{8}$, which splits into two halves.",
+        "So there are 8 left. One is red.",
+    ],
+)
+def test_words_that_are_not_the_conclusion_leave_the_number(reply: str) -> None:
+    assert read_number(reply, "last") == 8
+
+
 @pytest.mark.parametrize("reply", ORDINARY)
 def test_the_last_number_of_an_ordinary_reply_is_its_answer(reply: str) -> None:
     assert read_number(reply, "last") == 8

@@ -22,11 +22,13 @@ PASSING: list[tuple[str, dict[str, Any]]] = [
     ("1.5 × 10^3 m", {"target": 1500.0}),
     ("3.1416", {"target": math.pi, "tolerance": 1e-4}),
     ("101", {"target": 100, "relative": 0.01}),
+    ("90", {"target": 100, "relative": 0.1}),  # not 10% of 90
     ("2", {"target": [1, 2]}),
     ("0.3", {"target": "0.30", "tolerance": 0}),
 ]
 FAILING: list[tuple[str, dict[str, Any], str]] = [
     ("41", {"target": 42}, "41 is not the expected number"),
+    ("111", {"target": 100, "relative": 0.1}, "111 is not the expected number"),
     ("1e300", {"target": "1e-300"}, "1E+300 is not the expected number"),
 ]
 
