@@ -125,6 +125,8 @@ class Plugin:
         summary: What the plug-in is for, in one line.
         requires: The plug-ins whose modules it imports, by the names of their entry points.
         api: Functions of the Python API, by name: ``harness.NAME``.
+        results: Classes of what these functions and `harness.results.RunResult` return, by name:
+            ``harness.results.NAME``.
         cautions: Functions that take a run's `harness.store.index.AttemptIndex`, and return a
             sentence for each problem that its answers show, such as ignored decoding parameters.
             They are not called for simulated answers.
@@ -188,6 +190,7 @@ class Plugin:
     cautions: Members = field(default_factory=dict)
     preparations: Members = field(default_factory=dict)
     api: Members = field(default_factory=dict)
+    results: Members = field(default_factory=dict)
     figures: Members = field(default_factory=dict)
     table_figures: Members = field(default_factory=dict)
     suite_documents: Members = field(default_factory=dict)

@@ -8,25 +8,22 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 from warnings import warn
 
 from harness.analysis.comparable import read_run
 from harness.analysis.exported_run import ExportedRows, exported_run
-from harness.analysis.gate import Decision, Gate, Outcome, check_runs
 from harness.analysis.metrics import Metrics
 from harness.analysis.run_comparison import RunComparison
 from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
-from harness.config.settings import Settings
 from harness.engine.resolving import row_fields
-from harness.engine.run_files import check_section, run_named
 from harness.errors import ConfigError, nearest
+from harness.plugin_loader import Kind
 from harness.records import Attempt
 from harness.report.comparison import comparison_document
-from harness.report.gate import gate_document, gate_line
 from harness.report.run_tables import run_document
 from harness.report.runs import suite_document
 from harness.report.table import TableDocument
@@ -117,7 +114,7 @@ class RunResult:
         by: str = "",
         max_unjudged: float | None = None,
         too_few: Literal["pass", "fail"] | None = None,
-    ) -> GateResult:
+    ) -> Any:
         """Return the decisions on the run's bounds, as ``harness check`` does.
 
         Without ``min``, ``max`` and ``baseline``, the run file's section ``check`` applies, and
@@ -150,7 +147,7 @@ class RunResult:
             'too few to tell'
         """
         path = str(baseline.path) if isinstance(baseline, RunResult) else baseline
-        arguments: dict[str, Any] = {
+        bounds: dict[str, Any] = {
             "min": dict(min or {}),
             "max": dict(max or {}),
             "baseline": path,
@@ -160,9 +157,8 @@ class RunResult:
             "max_unjudged": max_unjudged,
             "too_few": too_few,
         }
-        bounds = check_section(self.config, arguments, "min={'pass_rate': 0.9}")
-        [gate] = check_runs([(self.folder, bounds)], partial(run_named, settings=Settings()))
-        return GateResult(gate)
+        decisions: Any = Kind("results").load("GateResult")
+        return decisions.of(self, bounds)
 
     def __repr__(self) -> str:
         metrics = self.metrics
@@ -178,7 +174,7 @@ class RunResult:
         return f"RunResult({self.name!r}, {text})"
 
     def _repr_html_(self) -> str:
-        return _text(run_document(self.metrics), html=True)
+        return displayed(run_document(self.metrics), html=True)
 
 
 class _TableResult(ABC):
@@ -200,10 +196,10 @@ class _TableResult(ABC):
         return _frame([[record.get(key) for key in columns] for record in records], columns)
 
     def __repr__(self) -> str:
-        return _text(self.document)
+        return displayed(self.document)
 
     def _repr_html_(self) -> str:
-        return _text(self.document, html=True)
+        return displayed(self.document, html=True)
 
 
 @dataclass(frozen=True, repr=False)
@@ -288,39 +284,6 @@ class EvaluationResult(_TableResult):
         return _frame(cells, dict.fromkeys(columns))
 
 
-@dataclass(frozen=True)
-class GateResult:
-    """The decisions on a run's bounds.
-
-    The object is true if all bounds are met, or if there are too few instances to tell and
-    ``too_few`` is "pass". It is false if too many samples have no verdict.
-    """
-
-    found: Gate
-
-    @property
-    def outcome(self) -> Outcome:
-        """The worst outcome among the decisions: "failed", "too few to tell", or "passed".
-
-        It is not "passed" if too many samples have no verdict.
-        """
-        return self.found.outcome
-
-    @property
-    def decisions(self) -> Sequence[Decision]:
-        """The decision on each bound."""
-        return self.found.decisions
-
-    def __bool__(self) -> bool:
-        return self.found.result == "passed"
-
-    def __repr__(self) -> str:
-        return gate_line(self.found)
-
-    def _repr_html_(self) -> str:
-        return _text(gate_document([self.found]), html=True)
-
-
 def _rows(runs: Iterable[RunResult], attempts: bool) -> ExportedRows:
     exported = []
     for run in runs:
@@ -343,7 +306,8 @@ def _frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> 
     raise ConfigError("A data frame needs pandas or polars.", "Install one: pip install pandas")
 
 
-def _text(document: TableDocument, *, html: bool = False) -> str:
+def displayed(document: TableDocument, *, html: bool = False) -> str:
+    """Return a document as a terminal or, if ``html``, a notebook displays it."""
     from rich.console import Console
 
     console = Console(record=True, file=io.StringIO(), width=WIDTH, force_jupyter=False)
@@ -351,3 +315,11 @@ def _text(document: TableDocument, *, html: bool = False) -> str:
     if html:
         return console.export_html(inline_styles=True, code_format=CODE)
     return console.export_text()
+
+
+def __getattr__(name: str) -> Any:
+    """Import the class of a result that a plug-in declares."""
+    results = Kind("results")
+    if name in results.names():
+        return results.load(name)
+    raise AttributeError(f"module 'harness.results' has no attribute {name!r}")

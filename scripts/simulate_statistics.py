@@ -44,11 +44,11 @@ from harness.analysis.clustered import (
     share_interval,
 )
 from harness.analysis.comparison import Comparison, Pairs, compare
-from harness.analysis.gate import Decision, decided
 from harness.analysis.metrics import Interval
 from harness.analysis.p_values import ALPHA
 from harness.analysis.ratios import mean_of_ratios
 from harness.plugins.comparisons.group_differences import paired as paired_t
+from harness.plugins.gate.gate import Decision, decided
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int_]

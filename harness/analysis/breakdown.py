@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from harness.analysis.clustered import Estimate, clustered_means, over_samples
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
-from harness.config.run_file import of_k
+from harness.config.sections import of_k
 from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, InstanceTable, Ints, changes
 
 Key = tuple[str, ...]  # The name of a group for each requested label

@@ -15,7 +15,8 @@ from harness.analysis.metrics import PASS_RATE, Metrics, plugin_of
 from harness.analysis.run_display import FREE, NO_DISPLAY, RunDisplay, read_display
 from harness.analysis.summary import measure
 from harness.config.identity import NAMED, by_name, free_keys
-from harness.config.run_file import flatten, is_below, of_k
+from harness.config.run_file import flatten, is_below
+from harness.config.sections import of_k
 from harness.errors import ConfigError, RunConflict, nearest, option
 from harness.store.calls import NO_CALLS, NO_REPLIES, RunReplies, read_replies
 from harness.store.columns import AttemptTable
@@ -104,14 +105,12 @@ def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
     manifest = folder.read_manifest()
     fingerprint: dict[str, str] = dict(manifest.get("fingerprint", {}))
     later: dict[str, Any] = {}
-    deciding = []
+    deciding: Collection[str] = ()
     if (folder.path / JUDGES).exists():
-        in_run_file = {judge.as_ for judge in run.judges}
-        in_run_file |= {panel.as_ for panel in run.panels}
-        for judge_name, judge in read_register(folder.path).judges.items():
-            if judge.decides:
-                deciding.append(judge_name)
-            if judge_name not in in_run_file:
+        register = read_register(folder.path)
+        deciding = register.deciding
+        for judge_name, judge in register.judges.items():
+            if judge_name not in run.judge_names:
                 kind = "judges" if "model" in judge.section else "panels"
                 later |= settings({kind: {judge_name: dict(judge.section)}})
                 for key, value in judge.fingerprint.items():

@@ -9,16 +9,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 from msgspec import Struct
-from msgspec.json import Decoder
 from numpy.typing import NDArray
 
-from harness.analysis.comparable import Run
 from harness.analysis.constraints import ScoreDetails
 from harness.records import OUTCOMES, Outcome, with_example
-from harness.store.columns import AttemptTable, Bools
 from harness.store.index import AttemptIndex
-from harness.store.judgements import FAILED, Judgement, read_register
-from harness.store.run_folder import RunFolder
 from harness.wording import one_line
 
 FENCE_HINT = "If the JSON is in a ``` block, add extraction: fence to the check json_schema."
@@ -152,86 +147,3 @@ def without_values(reason: str) -> str:
     "N lines do not match '[a-z]{2}'"
     """
     return VALUE.sub(lambda match: "N" if match[0].isdigit() else match[0], one_line(reason))
-
-
-class Unjudged(Struct, frozen=True, kw_only=True):
-    """Counts of the samples whose last round lacks a verdict, or a score that it should have."""
-
-    run: str
-    n_samples: int  # all samples of the run
-    failed_calls: int
-    no_judgement: int  # answers whose judgement failed or is missing, which a repeat judges
-    final: int = 0  # answers that were judged without a verdict, which a repeat does not retry
-    allowed: bool  # whether the share of all these samples is at most ``max_unjudged``
-
-    @property
-    def n(self) -> int:
-        """The number of samples that lack a verdict or a score."""
-        return self.failed_calls + self.no_judgement + self.final
-
-
-def unjudged(folder: RunFolder, run: Run, scores: Sequence[str], allowed: float) -> Unjudged:
-    """Count the samples of a run that should have one of the ``scores`` but lack it.
-
-    ``allowed`` is the share of samples that may lack a score.
-    """
-    variant, table = run
-    last = table.is_last_round()
-    lacking = np.zeros(len(table), np.bool_)
-    without_judgement = set[int]()
-    for score in scores:
-        absent = last & _lacks(folder, table, score)
-        lacking |= absent
-        if absent.any():
-            rows = np.flatnonzero(absent).tolist()
-            without_judgement |= _without_judgement(folder, score).intersection(rows)
-    n = int(lacking.sum())
-    n_samples = int(last.sum())
-    failed = int((table.outcome[lacking] == OUTCOMES.index("error")).sum())
-    return Unjudged(
-        run=variant.name,
-        n_samples=n_samples,
-        failed_calls=failed,
-        no_judgement=len(without_judgement),
-        final=n - failed - len(without_judgement),
-        allowed=n <= allowed * n_samples,
-    )
-
-
-def _without_judgement(folder: RunFolder, score: str) -> set[int]:
-    """Return the rows of attempts for which a needed judgement is missing or has failed."""
-    registered = read_register(folder.path).judges
-    judge = score.partition(".")[0]
-    judges = [judge, *registered[judge].members] if judge in registered else deciding(folder)
-    return {*AttemptIndex(folder.attempts).owed_judgements(judges, FAILED)}
-
-
-def deciding(folder: RunFolder) -> list[str]:
-    """Return the names of a run's judges and panels that decide what passes."""
-    judges = read_register(folder.path).judges
-    return [name for name, judge in judges.items() if judge.decides]
-
-
-def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:
-    """Return an (n,) mask of the attempts that lack the score or, for a pass rate, a verdict.
-
-    If an answer has a verdict and no needed judgement has failed, the score does not apply to it.
-    """
-    if score not in table.scores:
-        return ~table.judged
-    absent = ~table.measured(score)
-    if not absent.any():
-        return absent
-    index = AttemptIndex(folder.attempts)
-    judge = score.partition(".")[0]
-    registered = index.register.judges
-    if judge not in registered:
-        return absent & ~table.judged
-    rows = np.flatnonzero(absent & table.judged)
-    judges = registered[judge].members or (judge,)
-    for row, judgements in zip(
-        rows, index.said(rows, Decoder(Judgement).decode, judges), strict=True
-    ):
-        has_failed = any(judgement and judgement.outcome in FAILED for judgement in judgements)
-        absent[row] = has_failed
-    return absent

@@ -30,7 +30,7 @@ from harness.engine.turns import assessed_references
 from harness.errors import HarnessError, RunConflict, SecretMissing
 from harness.records import OUTCOMES, Outcome
 from harness.report.text import usd
-from harness.store.judgements import FAILED
+from harness.store.judgements import FAILED, read_register
 from harness.store.run_folder import RunFolder
 from harness.store.runs import fresh_base, run_name, set_aside, shard_base
 from harness.terminal.console import output, say, show
@@ -300,10 +300,10 @@ def _say_ended(execution: Execution, result: Result, command: str, display: Disp
 
 def _mostly_undecided(job: Job, metrics: Metrics) -> bool:
     """Return, with a message, whether deciding judges gave no verdict on half of the samples."""
-    from harness.analysis.failures import deciding
-
     missing = metrics.overall.missing
-    if not missing or 2 * missing < metrics.n_samples or not deciding(job.folder):
+    if not missing or 2 * missing < metrics.n_samples:
+        return False
+    if not read_register(job.folder.path).deciding:
         return False
     counts = f"{missing:,} of {metrics.n_samples:,} samples have no verdict"
     covered = ": the pass rate covers only the others" if metrics.overall.n else ""

@@ -51,12 +51,6 @@ CORE: Mapping[str, Verb] = {
         place="harness.cli.compare:compare",
         completes=RUN_NAMES,
     ),
-    "check": Verb(
-        summary="Do runs meet the bounds of a release gate?",
-        heading="Compare runs",
-        place="harness.cli.check:check",
-        completes=RUN_NAMES,
-    ),
     "score": Verb(
         summary="Score a run again without model calls.",
         heading="Score again",

@@ -29,7 +29,7 @@ from harness.analysis.comparison import Method, Pairs, compare, pair
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.p_values import holm
 from harness.analysis.run_differences import changed, differing, marks_against
-from harness.config.run_file import of_k
+from harness.config.sections import of_k
 from harness.errors import ConfigError
 from harness.plugins.comparisons.group_differences import Paired, heterogeneity, paired
 from harness.ports import Claim

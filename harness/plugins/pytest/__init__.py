@@ -75,8 +75,9 @@ class RunFileCollector(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield a test for each run."""
-        from harness.engine.run_files import check_section, read_bounds, read_runs
+        from harness.engine.run_files import read_runs
         from harness.errors import HarnessError
+        from harness.plugins.gate.bounds import check_section, read_bounds
 
         option = self.config.getoption
         too_few = option("harness_too_few")
@@ -135,10 +136,10 @@ class RunItem(pytest.Item):
         """Refuse unknown scores in pytest's options, which the run file's checks do not cover."""
         from harness.config.settings import Settings
         from harness.engine.models import Resources
-        from harness.engine.preparation import check_bounds, prepare_data
+        from harness.engine.preparation import prepare_data
         from harness.engine.resolving import build_task, resolved
-        from harness.engine.run_files import check_section
         from harness.execution import executing
+        from harness.plugins.gate.bounds import check_section
 
         section = check_section(self.run, self.given)
         if section == self.run.check:
@@ -146,7 +147,8 @@ class RunItem(pytest.Item):
         with executing(), Resources(Settings()) as resources:
             prepare_data({self.variant: self.run}, self.base, resources)
             run = resolved(self.run)
-            check_bounds(run, section, build_task(run, resources.settings))
+            task = build_task(run, resources.settings)
+            section.check_scores(task, run.samples, run.judge_names)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Describe a failure, without a traceback for broken bounds and the user's mistakes."""

@@ -40,14 +40,14 @@ from harness.analysis.comparable import (
     scored_runs,
 )
 from harness.analysis.comparison import Method, compare, pair
-from harness.analysis.failures import Unjudged, unjudged
 from harness.analysis.metrics import PASS_RATE, Interval
 from harness.analysis.p_values import ALPHA, needed_instances, needed_verdicts, t_quantile
 from harness.analysis.ratios import weighted_means
 from harness.analysis.run_differences import differing, refuse_unlike_verdicts
 from harness.analysis.summary import only_numbers
-from harness.config.run_file import of_k
-from harness.config.sections import (
+from harness.config.sections import of_k
+from harness.errors import ConfigError, RunConflict, nearest
+from harness.plugins.gate.section import (
     COST,
     COST_PER_SAMPLE,
     LATENCY,
@@ -55,7 +55,7 @@ from harness.config.sections import (
     above_1,
     beyond_a_rate,
 )
-from harness.errors import ConfigError, RunConflict, nearest
+from harness.plugins.gate.unjudged import Unjudged, unjudged
 from harness.records import CallFigures
 from harness.store.calls import NO_CALLS, RunCalls, read_calls, timed_calls
 from harness.store.columns import AttemptTable, natural

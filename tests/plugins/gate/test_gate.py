@@ -9,12 +9,12 @@ import pytest
 import scipy
 
 from harness.analysis.clustered import percentile_interval, rate, share_interval
-from harness.analysis.failures import Unjudged
-from harness.analysis.gate import Decision, Gate, check_runs, decided
 from harness.analysis.p_values import needed_instances, needed_verdicts
-from harness.config.sections import CheckSection
+from harness.plugins.gate.document import gate_line
+from harness.plugins.gate.gate import Decision, Gate, check_runs, decided
+from harness.plugins.gate.section import CheckSection
+from harness.plugins.gate.unjudged import Unjudged
 from harness.records import NO_ANSWER_IN_TIME, Attempt
-from harness.report.gate import gate_line
 from harness.store.files import write_json
 from harness.store.run_folder import RunFolder
 from tests.analysis.variants import variant

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.failures import unjudged
 from harness.analysis.metrics import PASS_RATE
+from harness.plugins.gate.unjudged import unjudged
 from harness.store.run_folder import RunFolder
 from tests.conftest import run_file
 from tests.report.attempts import attempt, write_run

@@ -9,17 +9,13 @@ from xml.etree import ElementTree
 
 import typer
 
-from harness.analysis.gate import Gate, Outcome, check_runs, failing, worst
 from harness.cli.options import Runs
 from harness.config.settings import Settings
-from harness.engine.run_files import (
-    check_section,
-    find_runs_and_files,
-    read_bounds,
-    run_named,
-)
+from harness.engine.run_files import find_runs_and_files, run_named
 from harness.errors import ConfigError
-from harness.report.gate import cached_lines, decision_line, gate_document, unjudged_line
+from harness.plugins.gate.bounds import check_section, read_bounds
+from harness.plugins.gate.document import cached_lines, decision_line, gate_document, unjudged_line
+from harness.plugins.gate.gate import Gate, Outcome, check_runs, failing, worst
 from harness.report.text import printable
 from harness.terminal.console import say, show
 

@@ -179,7 +179,7 @@ def test_junit_xml_keeps_to_its_schema(runs: Path, more: list[str]) -> None:
 def refuse_other_than_junit(text: str) -> None:
     """The XSD is that of Jenkins' xUnit plug-in, as in pytest's source distribution (MIT)."""
     xmlschema = pytest.importorskip("xmlschema")
-    schema = xmlschema.XMLSchema(Path(__file__).parents[1] / "fixtures/junit-10.xsd")
+    schema = xmlschema.XMLSchema(Path(__file__).with_name("junit-10.xsd"))
     schema.validate(text)
 
 
