@@ -138,8 +138,10 @@ class Plugin:
             (`harness.tasks.jsonl.question_form.QuestionForm`) and ``user``
             (`harness.engine.job.PlayedUser`).
         table_figures: Kinds of figures in tables (`FigureKind`).
-        suite_documents: A function that builds the table of models and benchmarks, which is shown
-            of runs of several tasks (`harness.report.runs.suite_document`).
+        suite_documents: Functions that build documents about several runs, given their folders:
+            ``suite`` the table of models and benchmarks of runs of several tasks
+            (`harness.report.runs.suite_document`), and ``variants`` the comparison of the variants
+            of a run file (`harness.report.runs.variants_document`).
         call_layers: Functions that build what it changes in how calls are made, by name
             (`harness.engine.infrastructure`).
         sections: The types of keys of run files that the core leaves to plug-ins, by key.

@@ -10,22 +10,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 from warnings import warn
 
-from harness.analysis.comparable import read_run
 from harness.analysis.exported_run import ExportedRows, exported_run
 from harness.analysis.metrics import Metrics
-from harness.analysis.run_comparison import RunComparison
 from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
 from harness.engine.resolving import row_fields
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError
 from harness.plugin_loader import Kind
 from harness.records import Attempt
-from harness.report.comparison import comparison_document
 from harness.report.run_tables import run_document
-from harness.report.runs import suite_document
 from harness.report.table import TableDocument
 from harness.report.terminal import terminal
 from harness.report.text import interval, with_error
@@ -100,8 +96,8 @@ class RunResult:
             >>> frame = run.to_frame()  # doctest: +SKIP
             >>> frame.groupby("group_structure")["passed"].mean()  # doctest: +SKIP
         """
-        rows = _rows([self], attempts)
-        return _frame(list(rows), rows.columns)
+        rows = exported_rows([self], attempts)
+        return data_frame(list(rows), rows.columns)
 
     def check(
         self,
@@ -177,7 +173,7 @@ class RunResult:
         return displayed(run_document(self.metrics), html=True)
 
 
-class _TableResult(ABC):
+class TableResult(ABC):
     """A result that a terminal or notebook displays as tables."""
 
     @property
@@ -193,7 +189,7 @@ class _TableResult(ABC):
         """
         records = list(self.document.records or ())
         columns = dict.fromkeys(key for record in records for key in record)
-        return _frame([[record.get(key) for key in columns] for record in records], columns)
+        return data_frame([[record.get(key) for key in columns] for record in records], columns)
 
     def __repr__(self) -> str:
         return displayed(self.document)
@@ -202,89 +198,8 @@ class _TableResult(ABC):
         return displayed(self.document, html=True)
 
 
-@dataclass(frozen=True, repr=False)
-class ComparisonResult(_TableResult):
-    """Runs that are compared with a baseline. ``found`` holds all figures."""
-
-    found: RunComparison
-
-    @cached_property
-    def document(self) -> TableDocument:
-        """The tables and notes of the comparison."""
-        return comparison_document(self.found)
-
-
-EvaluationRows = Literal["results", "differences", "ranks", "correlations", "samples", "attempts"]
-
-_CI95 = ("ci95_low", "ci95_high")
-_SUITE_ROWS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "results": ("value", ("model", "benchmark", "score", "value", *_CI95, "n")),
-    "differences": (
-        "difference",
-        ("model", "benchmark", "score", "value", *_CI95, "p_value", "p_adjusted", "n"),
-    ),
-    "ranks": ("average_rank", ("model", "value", *_CI95)),
-    "correlations": ("tau_b", ("benchmark", "value", "n")),
-}
-"""For each kind of row of an evaluation: its name in the document's records, and its columns."""
-
-
-@dataclass(frozen=True, repr=False)
-class EvaluationResult(_TableResult):
-    """The runs of an evaluation by "TASK.MODEL", one per model and benchmark.
-
-    If the budget was spent before a run started, that run is omitted.
-    """
-
-    runs: Mapping[str, RunResult]
-
-    @property
-    def run(self) -> RunResult:
-        """The only run of the evaluation.
-
-        Raises:
-            ConfigError: If there are several runs.
-        """
-        if len(self.runs) > 1:
-            problem = f"There are {len(self.runs)} runs."
-            raise ConfigError(problem, f"Choose one of .runs: {', '.join(self.runs)}.")
-        return next(iter(self.runs.values()))
-
-    @cached_property
-    def document(self) -> TableDocument:
-        """The table of models and benchmarks, with its notes."""
-        return suite_document([read_run(run.folder) for run in self.runs.values()])
-
-    def to_frame(self, rows: EvaluationRows = "results") -> Any:
-        """Return a pandas or polars data frame with one kind of row.
-
-        Args:
-            rows: "results" (one row per model and benchmark), "differences" (from the first model,
-                per benchmark), "ranks" (a model's average rank), "correlations" (of two
-                benchmarks), or "samples" or "attempts" of all runs, as `RunResult.to_frame`
-                returns them.
-
-        Raises:
-            ConfigError: If there is no such kind of row, or neither library is installed.
-            DataMissing: If ``rows`` are samples or attempts, and a run has none.
-        """
-        if rows in ("samples", "attempts"):
-            exported = _rows(self.runs.values(), rows == "attempts")
-            return _frame(list(exported), exported.columns)
-        if rows not in _SUITE_ROWS:
-            problem = f"A data frame cannot have the rows {rows!r}."
-            raise ConfigError(problem, nearest(str(rows), get_args(EvaluationRows)))
-        kind, columns = _SUITE_ROWS[rows]
-        every_record = list(self.document.records or ())
-        if any("row" not in record for record in every_record):
-            problem = "No installed plug-in brings the table of models and benchmarks."
-            raise ConfigError(problem, "Choose the rows 'samples' or 'attempts'.")
-        records = [record for record in every_record if record["row"] == kind]
-        cells = [[record[column] for column in columns] for record in records]
-        return _frame(cells, dict.fromkeys(columns))
-
-
-def _rows(runs: Iterable[RunResult], attempts: bool) -> ExportedRows:
+def exported_rows(runs: Iterable[RunResult], attempts: bool) -> ExportedRows:
+    """Return the table of runs, with a row per sample or, if ``attempts``, per attempt."""
     exported = []
     for run in runs:
         rows = row_fields(run.folder, warn)
@@ -292,8 +207,12 @@ def _rows(runs: Iterable[RunResult], attempts: bool) -> ExportedRows:
     return ExportedRows(exported, attempts=attempts)
 
 
-def _frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> Any:
-    """Return rows as a data frame. ``columns`` has SQL types."""
+def data_frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> Any:
+    """Return rows as a pandas or polars data frame, given the SQL types of their columns.
+
+    Raises:
+        ConfigError: If neither library is installed.
+    """
     cells = zip(*rows, strict=True) if rows else ([] for _ in columns)
     frame = dict(zip(columns, map(list, cells), strict=True))
     with contextlib.suppress(ImportError):

@@ -67,15 +67,6 @@ def is_share(table: AttemptTable, score: str) -> bool:
     return bool(np.all((values >= 0) & (values <= 1)))
 
 
-def explained(scores: str) -> list[str]:
-    """Return a list with a note on scores of k samples, or [] if ``scores`` names no such score."""
-    note = (
-        "pass@k, pass^k: probability that at least one, or all, of k samples pass (unbiased). "
-        "any@k: whether one of the first k passes. Instances with fewer verdicts are excluded."
-    )
-    return [note] if any(of_k(score)[1] for score in scores.split(" and ")) else []
-
-
 def most_samples(attempts: AttemptTable) -> int:
     """Return the largest number of samples of any instance, or 0 for an empty table."""
     return int(np.bincount(attempts.instance[attempts.sample_starts()]).max(initial=0))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from harness.analysis.constraints import ScoreDetails
 from harness.records import OUTCOMES, Outcome, with_example
 from harness.store.index import AttemptIndex
 from harness.wording import one_line
@@ -26,6 +26,54 @@ _NO_VERDICT = {
     "empty": "the answer has no text",
     "refused": "the model or its provider declined",
 }
+
+
+LONGEST = 300  # Maximum characters of a label, group, kind or reason of a constraint
+
+
+class ListedConstraint(Struct, gc=False):
+    """A constraint on an answer, as listed in a score's ``details.constraints``."""
+
+    constraint: str  # its text
+    passed: bool | None
+    observed: Any = None
+    target: Any = None
+    kind: str = ""  # its text without the values
+    reason: str = ""
+    probability: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None  # of yes, by a judge
+    rule: Any = None  # a rule checker's verdict on a judge's criterion
+    decided_by: Any = None  # "rule" if a rule decided instead of the judge, in earlier runs
+    groups: Any = None  # the constraint's groups by label
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The constraint's groups by label. Only strings are kept, cut to `LONGEST`."""
+        groups = self.groups.items() if isinstance(self.groups, dict) else ()
+        texts = ((label, group) for label, group in groups if isinstance(group, str))
+        return {label[:LONGEST]: group[:LONGEST] for label, group in texts}
+
+
+class _Details(Struct, gc=False):
+    constraints: list[ListedConstraint] = []
+
+
+class ScoreDetails(Struct, gc=False):
+    """A score whose details, which may list constraints, are not decoded yet."""
+
+    value: Any = None
+    passed: bool | None = None
+    reason: str = ""
+    details: msgspec.Raw = msgspec.Raw(b"{}")
+
+    def constraints(self) -> list[ListedConstraint]:
+        """Return the listed constraints, or [] if the details have another form."""
+        try:
+            return _DETAILS.decode(self.details).constraints
+        except (msgspec.MsgspecError, RecursionError):
+            return []
+
+
+_DETAILS = msgspec.json.Decoder(_Details)
 
 
 class FailedAttempt(Struct, frozen=True):

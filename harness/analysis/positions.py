@@ -10,7 +10,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from harness.analysis.clustered import clustered_mean, rate
-from harness.analysis.constraints import ScoreDetails
+from harness.analysis.failures import ScoreDetails
 from harness.analysis.metrics import PositionBias, PositionRates, Statistic
 from harness.analysis.p_values import chi_squared_tail
 from harness.store.index import AttemptIndex

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -372,31 +372,6 @@ def _rounds(attempts: AttemptTable, groups: Groups) -> list[Rounds]:
             rounds.any_of_first_k_n[k] = any_rate.n
             rounds.any_of_first_k_stderr[k] = any_rate.stderr
     return by_group
-
-
-class Latencies(Struct, frozen=True, kw_only=True):
-    """The percentiles 0, 1, … 100 of the latencies of n calls, in seconds."""
-
-    n: int
-    quantiles: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        """The median latency, in seconds."""
-        return self.quantiles[50]
-
-
-def latencies(seconds: Iterable[float]) -> Latencies | None:
-    """Return percentiles of the latencies of calls, in seconds, or None if there are no calls.
-
-    >>> latencies([1.0, 3.0]).median
-    2.0
-    """
-    values = np.fromiter(seconds, np.float64)
-    if not len(values):
-        return None
-    quantiles = np.percentile(values, np.arange(101))
-    return Latencies(n=len(values), quantiles=tuple(quantiles.tolist()))
 
 
 def read_metrics(folder: RunFolder, manifest: dict[str, Any]) -> Metrics | None:

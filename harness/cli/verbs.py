@@ -45,12 +45,6 @@ CORE: Mapping[str, Verb] = {
         place="harness.cli.manage:rm",
         completes=RUN_NAMES,
     ),
-    "compare": Verb(
-        summary="Is one run better than another?",
-        heading="Compare runs",
-        place="harness.cli.compare:compare",
-        completes=RUN_NAMES,
-    ),
     "score": Verb(
         summary="Score a run again without model calls.",
         heading="Score again",
@@ -60,6 +54,8 @@ CORE: Mapping[str, Verb] = {
     ),
 }
 """The verbs of the core."""
+
+HEADINGS = ("Run", "Look at runs", "Compare runs", "Score again")  # the first, in this order
 
 
 def all_verbs() -> Mapping[str, Verb]:
@@ -74,7 +70,7 @@ def _all_verbs(path: tuple[str, ...]) -> Mapping[str, Verb]:
     for declaration in sorted(declarations(), key=lambda entry: entry.package != DISTRIBUTION):
         for name, verb in declaration.plugin.verbs.items():
             verbs.setdefault(name, declaration.absolute_verb(verb))
-    headings = list(dict.fromkeys(verb.heading for verb in verbs.values()))
+    headings = list(dict.fromkeys([*HEADINGS, *(verb.heading for verb in verbs.values())]))
     return dict(sorted(verbs.items(), key=lambda item: headings.index(item[1].heading)))
 
 

@@ -17,13 +17,8 @@ from hypothesis import strategies as st
 from harness.analysis.breakdown import pass_at_k, pass_hat_k
 from harness.analysis.clustered import clustered_mean, share_interval
 from harness.analysis.metrics import to_json
-from harness.analysis.summary import (
-    RunFacts,
-    latencies,
-    measure,
-    reference_scores,
-    summarise,
-)
+from harness.analysis.summary import RunFacts, measure, reference_scores, summarise
+from harness.plugins.comparisons.costs import latencies
 from harness.records import Score, Usage
 from harness.store.calls import NO_CALLS
 from harness.store.columns import AttemptTable, TableBuilder, TableLine

@@ -4,6 +4,7 @@ from harness.plugin import Plugin, Verb
 
 plugin = Plugin(
     summary="A gate for releases: whether runs meet their bounds.",
+    requires=("comparisons",),
     sections={"check": ".section:CHECK"},
     results={"GateResult": ".result:GateResult"},
     verbs={

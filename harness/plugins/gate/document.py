@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from harness.analysis.metrics import all_from_cache
+from harness.plugins.comparisons.comparison_document import bounds_line
 from harness.plugins.gate.gate import Decision, Gate, Outcome, worst
 from harness.plugins.gate.section import COST, COST_PER_SAMPLE, LATENCY
 from harness.plugins.gate.unjudged import Unjudged
-from harness.report.comparison import bounds_line
 from harness.report.run_tables import WITHOUT_SCORE, of_groups
 from harness.report.table import Cell, Column, Note, Table, TableDocument, flat, table
 from harness.report.text import UNKNOWN, clusters_text, interval, number, percent, printable, usd

@@ -31,7 +31,14 @@ from harness.analysis.breakdown import (
     values_of,
 )
 from harness.analysis.clustered import percentile_interval, rate, share_interval
-from harness.analysis.comparable import (
+from harness.analysis.comparison import Method, compare, pair
+from harness.analysis.metrics import PASS_RATE, Interval
+from harness.analysis.p_values import ALPHA, needed_instances, needed_verdicts, t_quantile
+from harness.analysis.ratios import weighted_means
+from harness.analysis.summary import only_numbers
+from harness.config.sections import of_k
+from harness.errors import ConfigError, RunConflict, nearest
+from harness.plugins.comparisons.comparable import (
     Run,
     Variant,
     read_run,
@@ -39,14 +46,7 @@ from harness.analysis.comparable import (
     refuse_unknown_label,
     scored_runs,
 )
-from harness.analysis.comparison import Method, compare, pair
-from harness.analysis.metrics import PASS_RATE, Interval
-from harness.analysis.p_values import ALPHA, needed_instances, needed_verdicts, t_quantile
-from harness.analysis.ratios import weighted_means
-from harness.analysis.run_differences import differing, refuse_unlike_verdicts
-from harness.analysis.summary import only_numbers
-from harness.config.sections import of_k
-from harness.errors import ConfigError, RunConflict, nearest
+from harness.plugins.comparisons.run_differences import differing, refuse_unlike_verdicts
 from harness.plugins.gate.section import (
     COST,
     COST_PER_SAMPLE,

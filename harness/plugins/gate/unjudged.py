@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.json import Decoder
 
-from harness.analysis.comparable import Run
+from harness.plugins.comparisons.comparable import Run
 from harness.records import OUTCOMES
 from harness.store.columns import AttemptTable, Bools
 from harness.store.index import AttemptIndex

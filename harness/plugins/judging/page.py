@@ -14,9 +14,9 @@ from typing import Any
 from msgspec import Struct
 
 from harness.analysis.breakdown import value_of
-from harness.analysis.constraints import table_line
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.errors import ConfigError
+from harness.plugins.comparisons.constraints import table_line
 from harness.plugins.judging.references import changed_labels, kept_labels
 from harness.plugins.judging.validation import (
     PEOPLE,

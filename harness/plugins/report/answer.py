@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from harness.analysis.metrics import PASS_RATE, Interval
 from harness.analysis.p_values import ALPHA
+from harness.plugins.comparisons.comparison_document import score_name
 from harness.plugins.comparisons.cross_table_document import row_name
 from harness.plugins.comparisons.pair_matrix import PairMatrix
 from harness.plugins.comparisons.suite import Suite
 from harness.plugins.report.parts import Headline, Mark, RunOverview
 from harness.plugins.report.runs import Reported, ReportedRun
 from harness.records import EXAMPLE
-from harness.report.comparison import score_name
 from harness.report.table import Column, ShownUnit
 from harness.report.text import COMPUTED, printable, usd, which_round
 from harness.wording import count_of, joined_with_and, truncated

@@ -15,6 +15,7 @@ from harness.analysis.metrics import plugin_of
 from harness.config.run_file import flatten
 from harness.errors import HarnessError
 from harness.plugin_loader import kind
+from harness.plugins.comparisons.comparison_document import tables_within
 from harness.plugins.comparisons.cross_table_document import suite_document
 from harness.plugins.report.constraints import constraint_document, constraint_shares
 from harness.plugins.report.figure import Figure
@@ -28,7 +29,6 @@ from harness.plugins.report.parts import (
 )
 from harness.plugins.report.runs import Reported, ReportedRun, references
 from harness.records import OUTCOMES
-from harness.report.comparison import tables_within
 from harness.report.run_tables import (
     MOST_GROUPS,
     aggregate_table,

@@ -25,13 +25,13 @@ from harness.analysis.breakdown import (
     values_by,
 )
 from harness.analysis.clustered import clustered_mean, over_samples
-from harness.analysis.comparable import Run
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.analysis.ratios import macro_f1, weighted_means
 from harness.config.validation import Section, validated
 from harness.config.yaml_text import read
 from harness.declarations import declarations
 from harness.errors import ConfigError, nearest
+from harness.plugins.comparisons.comparable import Run
 from harness.store.columns import AttemptTable
 
 Verdict = Literal["equal", "within", "outside", "differs", "not comparable"]

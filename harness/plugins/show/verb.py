@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from harness.analysis.comparable import read_run
 from harness.analysis.failures import AnswerLine, read_deciding, read_failed
 from harness.analysis.summary import measure
 from harness.cli.options import Runs
@@ -139,6 +138,6 @@ def _several(folders: Sequence[RunFolder]) -> TableDocument:
     metrics = {folder.name: measure(folder) for folder in folders}
     document = TableDocument(parts=[runs_table(metrics)])
     if len({run_metrics.task for run_metrics in metrics.values()}) > 1:
-        document = suite_document(list(map(read_run, folders)))
+        document = suite_document(folders)
     more = Note(f"One in full: harness show {folders[0].name}")
     return replace(document, parts=[*document.parts, more], data=metrics)

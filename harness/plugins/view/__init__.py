@@ -10,7 +10,7 @@ from harness.plugin import Plugin, Verb
 
 plugin = Plugin(
     summary="The live view of runs in the browser.",
-    requires=("report",),
+    requires=("comparisons", "report"),
     verbs={
         "view": Verb(
             summary="Follow runs in progress in the browser, and read finished ones.",

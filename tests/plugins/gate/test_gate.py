@@ -17,9 +17,10 @@ from harness.plugins.gate.unjudged import Unjudged
 from harness.records import NO_ANSWER_IN_TIME, Attempt
 from harness.store.files import write_json
 from harness.store.run_folder import RunFolder
-from tests.analysis.variants import variant
 from tests.conftest import run_file
-from tests.report.attempts import attempt, write_run
+from tests.plugins.comparisons.variants import variant
+from tests.plugins.comparisons.written import write_run
+from tests.report.attempts import attempt
 
 
 def figure(value: float, low: float, high: float, bound: float, **more: Any) -> Decision:

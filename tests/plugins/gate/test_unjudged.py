@@ -8,7 +8,8 @@ from harness.analysis.metrics import PASS_RATE
 from harness.plugins.gate.unjudged import unjudged
 from harness.store.run_folder import RunFolder
 from tests.conftest import run_file
-from tests.report.attempts import attempt, write_run
+from tests.plugins.comparisons.written import write_run
+from tests.report.attempts import attempt
 
 
 @pytest.mark.parametrize(("limit", "allowed"), [(0.19, False), (0.2, True), (0.21, True)])

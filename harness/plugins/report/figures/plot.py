@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness.analysis.breakdown import scored, values_by
 from harness.analysis.metrics import PASS_RATE, SampleStatistic, Statistic
-from harness.analysis.run_comparison import RunComparison
 from harness.errors import import_extra
+from harness.plugins.comparisons.run_comparison import RunComparison
 from harness.plugins.report.figure import (
     SHAPES,
     Figure,

@@ -9,14 +9,18 @@ import numpy as np
 import pytest
 import scipy
 
-from harness.analysis.comparable import Run
-from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
 from harness.errors import ConfigError, RunConflict
+from harness.plugins.comparisons.comparable import Run
+from harness.plugins.comparisons.run_comparison import (
+    ComparisonOptions,
+    RunComparison,
+    compare_runs,
+)
 from harness.records import Score
 from harness.store.columns import AttemptTable, name_digest
 from tests.analysis.conftest import Make, TableOf
 from tests.analysis.statsmodels_reference import least_squares, multipletests
-from tests.analysis.variants import variant
+from tests.plugins.comparisons.variants import variant
 
 N = 60
 

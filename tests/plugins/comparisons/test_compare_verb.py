@@ -3,20 +3,13 @@
 import csv
 import io
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.command import harness, mistake
-from tests.rows import QUICKSTART, WORDS
-
-QUICK = ("run", QUICKSTART, "--limit", "26", "--name")
-
-
-def on(runs: Path, **more: str) -> dict[str, str]:
-    return os.environ | {"HARNESS_RUNS_DIR": str(runs)} | more
+from tests.cli.command import QUICK, harness, mistake, on
+from tests.rows import WORDS
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.analysis.comparison import Pairs, pair
-from harness.analysis.run_comparison import MAX_OUTER, rank_groups, tau_b
+from harness.plugins.comparisons.run_comparison import MAX_OUTER, rank_groups, tau_b
 from harness.records import Attempt
 from tests.analysis.conftest import Make, TableOf
 

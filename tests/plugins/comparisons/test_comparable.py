@@ -2,14 +2,12 @@
 
 import pytest
 
-from harness.analysis.comparable import Variant, refuse_incomparable, settings
-from harness.analysis.run_differences import (
-    differing,
-)
 from harness.config.identity import by_name
 from harness.errors import RunConflict
-from tests.analysis.variants import variant
+from harness.plugins.comparisons.comparable import Variant, refuse_incomparable, settings
+from harness.plugins.comparisons.run_differences import differing
 from tests.conftest import run_file
+from tests.plugins.comparisons.variants import variant
 
 PARTS = {"dataset_sha256": "whole", "task_sha256/a": "1", "task_sha256/b": "2"}
 
@@ -74,3 +72,10 @@ def test_settings_that_do_not_matter_are_left_out() -> None:
     assert found["model.name"] == "m"
     assert found["task.examples"] == {"task.examples.x": 1, "task.examples.y": 2}
     assert not {"model.where", "model.path", "limits.rpm"} & found.keys()
+
+
+def test_a_part_of_a_run_is_marked() -> None:
+    part = variant("part", {"a": 0.5}, complete=False, n_planned=30, n_owed=25)
+    assert part.marks == ["INCOMPLETE 5 of 30"]
+    killed = variant("part", {"a": 0.5}, complete=False, n_planned=30, n_owed=None, n_samples=30)
+    assert killed.marks == ["INCOMPLETE 30 begun of 30"]

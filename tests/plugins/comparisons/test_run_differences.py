@@ -4,18 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from harness.analysis.comparable import Variant, settings
-from harness.analysis.metrics import PASS_RATE
-from harness.analysis.run_differences import (
+from harness.analysis.metrics import PASS_RATE, JudgeFacts, Metrics
+from harness.config.identity import by_name
+from harness.errors import RunConflict
+from harness.plugins.comparisons.comparable import Variant, settings
+from harness.plugins.comparisons.run_differences import (
     UNLIKE_VERDICTS,
     changed,
     differing,
     refuse_unlike_verdicts,
+    unequal,
 )
-from harness.config.identity import by_name
-from harness.errors import RunConflict
-from tests.analysis.variants import variant
+from tests.analysis.summaries import metrics_of
 from tests.conftest import run_file
+from tests.plugins.comparisons.variants import variant
 
 
 @pytest.mark.parametrize(
@@ -205,3 +207,33 @@ def test_single_samples_beside_rounds_get_a_hint() -> None:
     both = variant("both", {}, settings={"samples": 3, "rounds.max": 3}, measure=None)
     for one in (variant("best", {}, settings=samples, measure="pass@3"), rounds, both):
         assert not any("single samples" in note for note in differing(one, [rounds]))
+
+
+OWN = JudgeFacts(model="gpt-4", family="OpenAI")
+OTHER = JudgeFacts(model="gpt-4")
+
+
+def judged(**judges: JudgeFacts) -> Metrics:
+    return metrics_of("run", {"a": 0.5}, judges=judges)
+
+
+def test_runs_that_a_panel_may_prefer_to_others_are_told() -> None:
+    jury = JudgeFacts(of=("own", "other"), family="OpenAI")
+    (said,) = unequal([("a", judged(jury=jury)), ("b", judged(jury=JudgeFacts(of=("other",))))])
+    assert said.startswith("The panel 'jury' shares a family (OpenAI) with the model of a but not")
+
+
+def test_runs_that_a_judge_may_prefer_to_others_are_told() -> None:
+    (said,) = unequal([("a", judged(j=OWN)), ("b", judged(j=OTHER)), ("c", judged())])
+    assert said == (
+        "The judge 'j' shares a family (OpenAI) with the model of a but not with that of b: it "
+        "may prefer its own kind."
+    )
+    assert not list(unequal([("a", judged(j=OWN)), ("b", judged(j=OWN))]))
+    assert not list(unequal([("a", judged(j=OTHER)), ("b", judged(j=OTHER))]))
+
+
+def test_every_comparison_of_runs_tells_it() -> None:
+    base = variant("base", {"a": 0.5}, judges={"j": OTHER})
+    own = variant("own", {"a": 0.5}, judges={"j": OWN})
+    assert any("may prefer its own kind" in note for note in differing(base, [own]))

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.analysis.constraints import (
+from harness.plugins.comparisons.constraints import (
     LABEL,
     MOST_KINDS,
     OTHERS,

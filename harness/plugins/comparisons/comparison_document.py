@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
-from harness.analysis.breakdown import explained
 from harness.analysis.comparison import Comparison
 from harness.analysis.metrics import PASS_RATE, Interval
-from harness.analysis.run_comparison import Against, RunComparison
-from harness.analysis.run_differences import SERIOUS
+from harness.config.sections import of_k
+from harness.plugins.comparisons.comparable import read_run
+from harness.plugins.comparisons.run_comparison import (
+    Against,
+    ComparisonOptions,
+    RunComparison,
+    compare_runs,
+)
+from harness.plugins.comparisons.run_differences import SERIOUS
 from harness.report.table import (
     Cell,
     Column,
@@ -25,6 +31,7 @@ from harness.report.table import (
     table,
 )
 from harness.report.text import clusters_text, p_value, which_round
+from harness.store.run_folder import RunFolder
 
 TESTS: Mapping[str, str] = {
     "exact McNemar": "McNemar's exact test",
@@ -74,6 +81,12 @@ def comparison_document(comparison: RunComparison, *, brief: bool = False) -> Ta
         records=list(_records(comparison)),
         data=data,
     )
+
+
+def variants_document(runs: Sequence[RunFolder], *, brief: bool = False) -> TableDocument:
+    """Compare the variants of a run file by their own measures, and build the document."""
+    comparison = compare_runs([read_run(run) for run in runs], ComparisonOptions(score=""))
+    return comparison_document(comparison, brief=brief)
 
 
 def tables_within(against: Against, comparison: RunComparison) -> Iterator[Table]:
@@ -251,6 +264,15 @@ def serious(notes: Iterable[str]) -> list[str]:
 def serious_notes(notes: Iterable[str]) -> list[Note]:
     """Return `serious` notes as paragraphs of a document."""
     return [Note(note, "yellow") for note in serious(notes)]
+
+
+def explained(scores: str) -> list[str]:
+    """Return a list with a note on scores of k samples, or [] if ``scores`` names no such score."""
+    note = (
+        "pass@k, pass^k: probability that at least one, or all, of k samples pass (unbiased). "
+        "any@k: whether one of the first k passes. Instances with fewer verdicts are excluded."
+    )
+    return [note] if any(of_k(score)[1] for score in scores.split(" and ")) else []
 
 
 def score_name(score: str) -> str:

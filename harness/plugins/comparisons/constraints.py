@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from operator import itemgetter
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -21,6 +21,7 @@ from msgspec.structs import asdict
 
 from harness.analysis.breakdown import scored, values_by
 from harness.analysis.comparison import Comparison, adjusted, compare, pair
+from harness.analysis.failures import LONGEST, ListedConstraint, ScoreDetails
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.records import LARGEST, SCHEMA_VERSION
 from harness.store.columns import AttemptTable, TableBuilder, TableLine, name_digest
@@ -33,53 +34,6 @@ OTHERS = "(others)"
 
 MAX_REASONS = 100  # Maximum number of reasons, and of differences, reported per kind
 MOST_DIFFERENT = 1_000  # Maximum number of distinct reasons, and of differences, counted per kind
-
-LONGEST = 300  # Maximum characters of a label, group, kind or reason
-
-
-class ListedConstraint(Struct, gc=False):
-    """A constraint on an answer, as listed in a score's ``details.constraints``."""
-
-    constraint: str  # its text
-    passed: bool | None
-    observed: Any = None
-    target: Any = None
-    kind: str = ""  # its text without the values
-    reason: str = ""
-    probability: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None  # of yes, by a judge
-    rule: Any = None  # a rule checker's verdict on a judge's criterion
-    decided_by: Any = None  # "rule" if a rule decided instead of the judge, in earlier runs
-    groups: Any = None  # the constraint's groups by label
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """The constraint's groups by label. Only strings are kept, cut to `LONGEST`."""
-        groups = self.groups.items() if isinstance(self.groups, dict) else ()
-        texts = ((label, group) for label, group in groups if isinstance(group, str))
-        return {label[:LONGEST]: group[:LONGEST] for label, group in texts}
-
-
-class _Details(Struct, gc=False):
-    constraints: list[ListedConstraint] = []
-
-
-class ScoreDetails(Struct, gc=False):
-    """A score whose details, which may list constraints, are not decoded yet."""
-
-    value: Any = None
-    passed: bool | None = None
-    reason: str = ""
-    details: msgspec.Raw = msgspec.Raw(b"{}")
-
-    def constraints(self) -> list[ListedConstraint]:
-        """Return the listed constraints, or [] if the details have another form."""
-        try:
-            return _DETAILS.decode(self.details).constraints
-        except (msgspec.MsgspecError, RecursionError):
-            return []
-
-
-_DETAILS = msgspec.json.Decoder(_Details)
 
 
 class _Scored(Struct, gc=False):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from harness.analysis.comparable import DOCUMENTS, Variant
-from harness.analysis.metrics import PASS_RATE
-from harness.analysis.self_preference import unequal
+from harness.analysis.metrics import PASS_RATE, Metrics
 from harness.config.identity import NAMED
 from harness.errors import RunConflict, option
+from harness.plugins.comparisons.comparable import DOCUMENTS, Variant
 from harness.store.run_folder import HASH, input_name, unnoticed
 from harness.wording import truncated
 
@@ -130,6 +129,22 @@ def _differing_inputs(
         keys = sorted({input_name(key) for inputs in scored.values() for key in inputs})
         inputs_text = ", ".join(names.get(key, key) for key in keys)
         yield f"{SCORED_DIFFERENTLY} {inputs_text}: {', '.join(scored)} against {baseline.name}."
+
+
+def unequal(runs: Sequence[tuple[str, Metrics]]) -> Iterator[str]:
+    """Yield a warning for each judge that shares a family with some but not all judged models."""
+    for judge in dict.fromkeys(name for _, metrics in runs for name in metrics.judges):
+        judged = [(run, metrics.judges[judge]) for run, metrics in runs if judge in metrics.judges]
+        related = {run: member.family for run, member in judged if member.family is not None}
+        others = [run for run, member in judged if member.family is None]
+        if related and others:
+            what = "panel" if judged[0][1].of else "judge"
+            shared = ", ".join(dict.fromkeys(related.values()))
+            yield (
+                f"The {what} {judge!r} shares a family ({shared}) with the model of "
+                f"{', '.join(related)} but not with that of {', '.join(others)}: it may prefer its "
+                "own kind."
+            )
 
 
 def _unequal_tries(runs: Sequence[Variant]) -> Iterator[str]:

@@ -15,17 +15,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from harness.analysis.comparable import (
+from harness.analysis.comparison import Comparison, Floats, Pairs, adjusted, compare, pair
+from harness.analysis.metrics import PASS_RATE
+from harness.errors import refuse_unknown
+from harness.plugins.comparisons.comparable import (
     Run,
     refuse_incomparable,
-    refuse_unknown,
     refuse_unknown_label,
     scored_runs,
 )
-from harness.analysis.comparison import Comparison, Floats, Pairs, adjusted, compare, pair
-from harness.analysis.constraints import ConstraintFindings, KindChange, compare_kinds
-from harness.analysis.metrics import PASS_RATE
-from harness.analysis.run_differences import differing, marks_against
+from harness.plugins.comparisons.constraints import ConstraintFindings, KindChange, compare_kinds
+from harness.plugins.comparisons.run_differences import differing, marks_against
 from harness.store.columns import Ints
 from harness.store.index import read_names
 

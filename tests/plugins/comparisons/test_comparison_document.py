@@ -2,15 +2,15 @@ from pathlib import Path
 
 from msgspec.structs import replace as replaced
 
-from harness.analysis.run_comparison import Against, RunComparison
-from harness.report.comparison import comparison_document
+from harness.plugins.comparisons.comparison_document import comparison_document
+from harness.plugins.comparisons.run_comparison import Against, RunComparison
 from harness.report.table import (
     Cell,
     Row,
     Table,
 )
 from tests.analysis.conftest import Make, TableOf, make, table_of  # noqa: F401 (fixtures)
-from tests.report.attempts import compared, two_runs
+from tests.plugins.comparisons.written import compared, two_runs
 
 
 def tables(found: RunComparison) -> list[Table]:

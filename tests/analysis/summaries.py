@@ -1,4 +1,4 @@
-"""Runs that were never run: variants with given means."""
+"""Metrics of runs that were never run, with given means."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.analysis.comparable import Variant
 from harness.analysis.metrics import Group, Mean, Metrics, Rate, Rounds
 
 NO_ROUNDS = Rounds(
@@ -31,18 +30,16 @@ def group(value: float | None, n: int = 100, stderr: float = 0.01, **changes: An
     return replace(made, **changes)
 
 
-def variant(
+def metrics_of(
     name: str,
     values: Mapping[str, float | None],
     encoding: str = "",
     *,
     groups: Mapping[str, Mapping[str, Group]] | None = None,
-    settings: Mapping[str, Any] | None = None,
-    fingerprint: Mapping[str, str] | None = None,
     stderr: float = 0.01,
     **changes: Any,
-) -> Variant:
-    """A run ``abl.NAME`` with these means by task; 100 instances each."""
+) -> Metrics:
+    """The metrics of a run with these means by task; 100 instances each."""
     labels: dict[str, dict[str, Group]] = {
         "task": {task: group(value, stderr=stderr) for task, value in values.items()},
         "parity": {"odd": group(0.5)},
@@ -52,7 +49,7 @@ def variant(
     labels |= {label: dict(found) for label, found in (groups or {}).items()}
     n = 100 * len(labels["task"])
     metrics = Metrics(
-        run=f"abl.{name}",
+        run=name,
         task="toys",
         model="m",
         simulated=False,
@@ -78,9 +75,4 @@ def variant(
         known_cost_usd=0.0,
         n_calls_without_cost=0,
     )
-    return Variant(
-        name,
-        replace(metrics, **changes),
-        {"samples": 1, "model.name": "m"} | dict(settings or {}),
-        {"dataset_sha256": "d"} if fingerprint is None else fingerprint,
-    )
+    return replace(metrics, **changes)

@@ -22,16 +22,13 @@ from harness.store.calls import NO_CALLS, NO_REPLIES, RunReplies, read_replies
 from harness.store.columns import AttemptTable
 from harness.store.index import read_attempts
 from harness.store.judgements import read_register
-from harness.store.run_folder import JUDGES, RunFolder
+from harness.store.run_folder import IMPORTED, JUDGES, RunFolder
 
 PART = "_sha256/"  # In a fingerprint, `LABEL_sha256/GROUP` is the hash of that group's data
 DOCUMENTS = "documents_sha256"  # a hash of a task's documents; earlier runs may have none
 
 
 RECORDING = ("model.where", "model.columns", "model.match")  # not compared: vary with prompts
-
-
-IMPORTED = "imported"  # backend of another tool's results
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +185,6 @@ def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[li
         refuse_unknown_score(variant, table, measure)
         measured.append((variant, scored(table.last_rounds(round_), measure)))
     return measured, *common_score(variant for variant, _ in measured)
-
-
-def refuse_unknown(name: str, names: Collection[str], problem: str) -> None:
-    """Raise ConfigError, suggesting the nearest name, if ``name`` is not empty or in ``names``."""
-    if name and name not in names:
-        raise ConfigError(problem, nearest(name, names))
 
 
 def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:

@@ -2,16 +2,16 @@
 
 from rich.text import Text
 
-from harness.analysis.comparable import read_run
-from harness.analysis.constraints import read_findings
-from harness.analysis.run_comparison import Against, ComparisonOptions, compare_runs
-from harness.analysis.summary import latencies, measure
+from harness.analysis.summary import measure
 from harness.cli.options import Baseline, By, Cluster, Format, Round, Runs, Score
 from harness.config.settings import Settings
 from harness.engine.run_files import baseline_name, runs_named
 from harness.errors import ConfigError
-from harness.report.comparison import comparison_document
-from harness.report.runs import cost_table
+from harness.plugins.comparisons.comparable import read_run
+from harness.plugins.comparisons.comparison_document import comparison_document
+from harness.plugins.comparisons.constraints import read_findings
+from harness.plugins.comparisons.costs import cost_table, latencies
+from harness.plugins.comparisons.run_comparison import Against, ComparisonOptions, compare_runs
 from harness.report.text import inert
 from harness.store.calls import read_latencies
 from harness.store.index import AttemptIndex, read_names
