@@ -39,6 +39,7 @@ from harness.declarations import (
 )
 from harness.errors import ConfigError, ExtraMissing, nearest
 from harness.execution import check_execution
+from harness.function_backend import backend_of
 from harness.plugin_interface import calling, options_model, parameters, problems
 from harness.ports import PARAMETERS
 from harness.user_code import checker_of, files_sha256, load_file, local_files, source_sha256
@@ -204,8 +205,6 @@ def _module_of(value: object) -> str:
 
 
 def _function_backend(function: Callable[..., Any], digest: str, name: str) -> Callable[..., Any]:
-    from harness.function_backend import backend_of  # it imports asyncio
-
     with calling(f"The backend {name!r}"):
         file = Path(name).name if name.endswith(FILE) else ""
         return backend_of(function, digest, file)

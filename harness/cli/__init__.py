@@ -15,7 +15,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+import harness
 from harness.cli.verbs import SETTINGS, CommandGroup, all_verbs, find_verb, load_verb, placed
+from harness.errors import HarnessError
+from harness.execution import executing
 from harness.plugin import Verb
 
 FIRST_STEPS = """First steps:
@@ -44,8 +47,6 @@ class _Verb(TyperCommand):
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:  # typer does not export the class
         """Import the verb and return its context."""
-        from harness.execution import executing
-
         name = str(self.name)
         verb = find_verb(name)
         assert verb is not None
@@ -161,8 +162,6 @@ app = typer.Typer(
 
 def _version(requested: bool) -> None:
     if requested:
-        import harness
-
         typer.echo(harness.__version__)
         raise typer.Exit
 
@@ -178,8 +177,6 @@ def _options(
 
 def main() -> None:
     """Run the command line. A user's mistake leads to a message, not a traceback."""
-    from harness.errors import HarnessError
-
     _repair_streams()
     try:
         app()

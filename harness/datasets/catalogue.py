@@ -7,7 +7,7 @@ import importlib
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any, TypeVar
@@ -83,7 +83,13 @@ def _read(file: Path, package: str) -> list[DataSet]:
         raise DataInvalid(f"{file}: not a list of data sets ({error}).") from None
 
 
-def _catalogue() -> dict[str, DataSet]:
+@cache
+def catalogue() -> dict[str, DataSet]:
+    """Return all data sets by name.
+
+    Every hash was computed from the file itself. An original that was not available has none; the
+    hashes of its products are checked instead, or else its URL names a commit.
+    """
     data_sets = _read(Path(__file__).with_name("catalogue.yaml"), "harness.datasets")
     for declaration in declarations():
         if name := declaration.plugin.data_sets:
@@ -91,16 +97,11 @@ def _catalogue() -> dict[str, DataSet]:
     return {data_set.name: data_set for data_set in sorted(data_sets, key=lambda entry: entry.name)}
 
 
-# Every hash was computed from the file itself. An original that was not available has none; the
-# hashes of its products are checked instead, or else its URL names a commit.
-CATALOGUE = _catalogue()
-
-
 def data_set(name: str) -> DataSet:
     """Look up a data set in the catalogue."""
-    if name not in CATALOGUE:
-        raise DataMissing(f"There is no data set {name!r} to fetch.", nearest(name, CATALOGUE))
-    return CATALOGUE[name]
+    if name not in catalogue():
+        raise DataMissing(f"There is no data set {name!r} to fetch.", nearest(name, catalogue()))
+    return catalogue()[name]
 
 
 # Converts published data files into the files that the harness reads.

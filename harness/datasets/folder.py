@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from harness.datasets.catalogue import catalogue, data_set
 from harness.declarations import DISTRIBUTION, declarations
 from harness.errors import (
     ConfigError,
@@ -94,10 +95,8 @@ class DataFolder:
 
 def _remedy(missing: Path, tried: Sequence[Path]) -> str:
     """Return how to get the missing file ``missing``, or a file's name that is close to it."""
-    from harness.datasets.catalogue import CATALOGUE  # reading it takes 30 ms
-
     name = missing.parts[0] if missing.parts else ""
-    if dataset := CATALOGUE.get(name):
+    if dataset := catalogue().get(name):
         if any(PurePath(product.path).is_relative_to(missing) for product in dataset.products):
             return f"Run 'harness data fetch {name}', or set HARNESS_DATA_DIR."
         return f"'harness data fetch {name}' does not install it: see 'harness docs {name}'."
@@ -129,8 +128,6 @@ def installed(root: Path, name: str) -> Path | None:
 
 def prompt_files(name: str, root: Path) -> dict[str, Path]:
     """Return the files of a data set that consists of prompts, by the prompts' names."""
-    from harness.datasets.catalogue import data_set  # reading the catalogue takes 30 ms
-
     paths = {}
     for product in data_set(name).products:
         path = installed(root, product.path)

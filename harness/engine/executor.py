@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import harness
+from harness.analysis.metrics import to_json
 from harness.analysis.run_display import recorded_display
 from harness.calls.signals import Notices, Stop
 from harness.config.settings import shown_url
@@ -450,7 +451,6 @@ class _SessionWork:
 
     def conclude(self, ended: Ending, problem: str) -> Metrics:
         """Record how the session ended, and write and return the run's metrics."""
-        from harness.analysis.metrics import to_json
         from harness.analysis.summary import measure  # not needed before the first call
         from harness.store.index import (
             AttemptIndex,

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from harness.backends.openai import PRESETS
 from harness.config.run_file import RunFile
 from harness.config.sections import JudgeSection, ModelSection
 from harness.config.settings import Settings
@@ -39,8 +40,6 @@ def named_model(text: str) -> dict[str, Any]:
             problem = f"{text!r:.60} names an accuracy that is not from 0 to 1."
             raise ConfigError(problem, "Write one such as simulated/0.8.")
         return {"backend": where, "name": name, "accuracy": float(name)}
-    from harness.backends.openai import PRESETS  # loads an HTTP client
-
     if where in PRESETS and PRESETS[where].responses_only(name):
         return {"backend": "openai_responses", "preset": where, "name": name}
     if where in backends and name:

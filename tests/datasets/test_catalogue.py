@@ -3,10 +3,10 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from harness.datasets.catalogue import CATALOGUE, DataSet, data_set
+from harness.datasets.catalogue import DataSet, catalogue, data_set
 from harness.errors import DataMissing
 
-each = pytest.mark.parametrize("found", CATALOGUE.values(), ids=CATALOGUE.keys())
+each = pytest.mark.parametrize("found", catalogue().values(), ids=catalogue().keys())
 
 
 @each

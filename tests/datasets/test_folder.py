@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.datasets.catalogue import CATALOGUE
+from harness.datasets.catalogue import catalogue
 from harness.datasets.folder import DataFolder, read_jsonl, sha256
 from harness.errors import ConfigError, DataInvalid, DataMissing
 
@@ -65,11 +65,11 @@ def test_the_data_folder_goes_over_the_current_one(
 def test_a_missing_data_set_names_the_command_that_brings_it(
     data: DataFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(CATALOGUE, "nltk_data", CATALOGUE["punkt"])
+    monkeypatch.setitem(catalogue(), "nltk_data", catalogue()["punkt"])
     with pytest.raises(DataMissing, match="harness data fetch nltk_data"):
         data.place("nltk_data/tokenizers")
     with pytest.raises(DataMissing, match="harness data fetch nltk_data") as caught:
-        data.file(CATALOGUE["punkt"].products[0].path)
+        data.file(catalogue()["punkt"].products[0].path)
     assert str(data.root) in caught.value.message
     assert "HARNESS_DATA_DIR" in caught.value.remedy
 

@@ -5,21 +5,28 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import typer
 
+from harness.calls.reply_cache import ReplyCache
 from harness.cli.options import JsonFormat
 from harness.cli.verbs import VerbGroup
+from harness.config.sections import LimitsSection, ModelSection
 from harness.config.settings import Settings
+from harness.engine.models import ModelBuilder, Resources
+from harness.engine.session import open_cache
 from harness.errors import ConfigError, FatalCallError
+from harness.plugins.batches.ledger import (
+    CANCELLING,
+    NOT_CREATED,
+    BatchLedger,
+    RecordedBatch,
+    recorded_batches,
+)
+from harness.plugins.batches.provider import batch_provider
+from harness.report.table import Column, Table, table
 from harness.terminal.console import say, show, show_listing
-
-if TYPE_CHECKING:
-    from harness.calls.reply_cache import ReplyCache
-    from harness.plugins.batches.ledger import RecordedBatch
-    from harness.report.table import Table
 
 batches = VerbGroup("batches")
 batches.info.no_args_is_help = False
@@ -71,8 +78,6 @@ def cancel(batch: str, force: bool = False) -> None:
 
 
 def _cache() -> ReplyCache:
-    from harness.engine.session import open_cache
-
     return open_cache(Settings(), lambda text: say(text) if text else None)
 
 
@@ -81,15 +86,11 @@ def _recorded(replies: ReplyCache, *, created: bool = False) -> list[RecordedBat
 
     The provider knows nothing of them, and their calls are in others.
     """
-    from harness.plugins.batches.ledger import NOT_CREATED, recorded_batches
-
     batches = reversed(recorded_batches(replies))
     return [batch for batch in batches if not (created and batch.status == NOT_CREATED)]
 
 
 def _table(batches: Sequence[RecordedBatch], now: float) -> Table:
-    from harness.report.table import Column, table  # not needed for --help
-
     headings = (
         Column("id", text=True),
         Column("provider", text=True, hide=2),
@@ -113,8 +114,6 @@ def _age(seconds: float) -> str:
 
 
 async def _give_up(replies: ReplyCache, batch: RecordedBatch) -> None:
-    from harness.plugins.batches.ledger import BatchLedger
-
     if not replies.claim(batch.tag):
         raise ConfigError("A run is working on this batch.", "Stop the run first.")
     ledger = BatchLedger(replies, batch.backend, batch.endpoint, batch.model)
@@ -123,11 +122,6 @@ async def _give_up(replies: ReplyCache, batch: RecordedBatch) -> None:
 
 
 async def _cancel(replies: ReplyCache, batch: RecordedBatch, name: str) -> None:
-    from harness.config.sections import LimitsSection, ModelSection
-    from harness.engine.models import ModelBuilder, Resources
-    from harness.plugins.batches.ledger import CANCELLING, BatchLedger
-    from harness.plugins.batches.provider import batch_provider
-
     settings = Settings()
     ledger = BatchLedger(replies, batch.backend, batch.endpoint, batch.model)
     with Resources(settings) as resources:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from harness.calls.database import is_damage, mark
 from harness.cli.options import JsonFormat, agreed
 from harness.cli.verbs import VerbGroup
 from harness.config.settings import Settings
@@ -184,8 +185,6 @@ def _opened(mode: str) -> Iterator[tuple[Path, sqlite3.Connection]]:
         with contextlib.closing(sqlite3.connect(url, uri=True, timeout=30)) as file:
             yield path, file
     except (sqlite3.Error, OSError) as error:
-        from harness.calls.database import is_damage, mark
-
         if is_damage(error):
             mark(path)
             remedy = "The next 'harness run' moves it aside and rebuilds it from your attempts."

@@ -16,7 +16,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from harness.config.settings import Settings, nltk_folders
-from harness.datasets.catalogue import CATALOGUE, DataSet, Original, Product
+from harness.datasets.catalogue import DataSet, Original, Product, catalogue
 from harness.datasets.folder import content_sha256, installed, sha256
 from harness.errors import DataInvalid, DataMissing, HarnessError, UserError, cannot_read
 from harness.plugin import CheckupFinding
@@ -52,7 +52,7 @@ def in_nltk_folder(dataset: DataSet) -> Path | None:
 def check() -> Iterator[CheckupFinding]:
     """Yield what is installed of each data set, for ``harness doctor``."""
     root = Settings().data_dir
-    for name, data_set in CATALOGUE.items():
+    for name, data_set in catalogue().items():
         yield _checked(name, data_set, root)
 
 

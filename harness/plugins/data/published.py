@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
+from harness.datasets.catalogue import DataSet, Original, catalogue, data_set
+from harness.engine.judges import published_prompts
 from harness.engine.models import ModelBuilder, Resources, build_models
 from harness.errors import DataMissing, HarnessError
+from harness.plugins.data.fetch import Progress, fetch, in_nltk_folder, summary
 from harness.store.run_folder import RunFolder
 from harness.store.runs import run_name
 from harness.terminal.console import messages, say
-
-if TYPE_CHECKING:
-    from harness.datasets.catalogue import DataSet, Original
-    from harness.plugins.data import fetch
 
 
 def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources) -> None:
@@ -33,25 +31,20 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
     }
     published = {pair for pair in task_datasets if pair[1] != "builtin"}
     if judges := [judge for run in runs.values() for judge in run.judges]:
-        from harness.engine.judges import published_prompts  # not imported for a run without judges
-
         fetch_prompts(published_prompts(judges), settings)
     if not published or not settings.fetch:
         return
-    from harness.datasets.catalogue import CATALOGUE  # reading it takes 30 ms
-    from harness.plugins.data.fetch import in_nltk_folder, summary
-
     has_begun = any(RunFolder(settings.runs_dir, run_name(base, name)).begun() for name in runs)
     missing: dict[str, tuple[DataSet, bool]] = {}  # by name; True if a task cannot run without it
     for task, dataset in sorted(published):
-        data_set = CATALOGUE.get(task)
+        data_set = catalogue().get(task)
         if data_set is None or not data_set.option or data_set.option != dataset:
             continue
         absent = summary(data_set, settings.data_dir) == "no"
         if absent:
             missing[data_set.name] = data_set, True
         for name in data_set.needs if absent or not has_begun else ():
-            needed = CATALOGUE[name]
+            needed = catalogue()[name]
             if summary(needed, settings.data_dir) == "no" and not in_nltk_folder(needed):
                 missing[needed.name] = needed, False
     if missing:
@@ -74,9 +67,6 @@ def fetch_prompts(names: Iterable[str], settings: Settings) -> None:
     """Download missing data sets of published prompts, unless HARNESS_FETCH is false."""
     if not settings.fetch:
         return
-    from harness.datasets.catalogue import data_set
-    from harness.plugins.data.fetch import summary
-
     for dataset in map(data_set, names):
         if summary(dataset, settings.data_dir) != "yes":
             say(f"Fetching {dataset.name} ({dataset.licence}) from {dataset.home}")
@@ -98,15 +88,17 @@ def install(dataset: DataSet, root: Path, mirror: str | None = None) -> list[str
         DataMissing: If a file cannot be downloaded or written.
         UserError: If another process is fetching the data set.
     """
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+    from rich import progress  # not needed unless a file is missing
 
-    from harness.plugins.data import fetch  # it takes long to import
+    columns = (
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.DownloadColumn(),
+    )
+    with progress.Progress(*columns, console=messages, disable=not messages.is_terminal) as bars:
 
-    columns = TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn()
-    with Progress(*columns, console=messages, disable=not messages.is_terminal) as bars:
-
-        def progress_bar(original: Original) -> fetch.Progress:
+        def progress_bar(original: Original) -> Progress:
             bar = bars.add_task(original.name, total=original.size)
             return lambda there, total: bars.update(bar, completed=there, total=total)
 
-        return fetch.fetch(dataset, root, mirror, progress_bar)
+        return fetch(dataset, root, mirror, progress_bar)

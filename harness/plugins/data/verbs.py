@@ -14,7 +14,7 @@ from harness.cli.options import JsonFormat, Overrides, check_picture
 from harness.cli.verbs import VerbGroup
 from harness.config.loading import parse_override
 from harness.config.settings import Settings
-from harness.datasets.catalogue import CATALOGUE, data_set
+from harness.datasets.catalogue import catalogue, data_set
 from harness.datasets.folder import DataFolder, installed
 from harness.errors import ConfigError, DataMissing
 from harness.plugin_loader import Kind, kind
@@ -55,7 +55,7 @@ def list_all(form: JsonFormat = "table") -> None:
     data = []
     lines: list[RenderableType] = []
     table = Table("name", "installed", "download", "about, licence, home", box=SIMPLE)
-    for dataset in CATALOGUE.values():
+    for dataset in catalogue().values():
         sizes = [original.size for original in dataset.originals]
         bytes_ = None if None in sizes else sum(filter(None, sizes))
         size = "" if bytes_ is None else f"{bytes_ / 1e6:.1f} MB"

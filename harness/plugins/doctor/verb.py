@@ -28,6 +28,7 @@ from harness.backends.openai import PRESETS
 from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
 from harness.cli.options import JsonFormat
 from harness.cli.verbs import all_verbs, load_verb
+from harness.config.loading import load
 from harness.config.settings import Settings, cloud_credentials, key_state, secret
 from harness.declarations import (
     DISTRIBUTION,
@@ -119,8 +120,6 @@ def _rendered(sections: Mapping[str, Sequence[Finding]]) -> RenderableType:
 
 
 def _clusters(file: Path | None) -> Iterator[Finding]:
-    from harness.config.loading import load  # only for this check
-
     runs = [] if file is None else load(file).values()
     models = [(run.model, run.polish, *(j.model for j in run.judges)) for run in runs]
     sections = [section for several in models for section in several if section is not None]

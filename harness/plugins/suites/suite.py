@@ -13,7 +13,7 @@ import yaml
 from harness.config import shipped
 from harness.config.loading import expand, override
 from harness.config.run_file import RunFile
-from harness.datasets.catalogue import CATALOGUE
+from harness.datasets.catalogue import catalogue
 from harness.datasets.row_formats import is_row_file
 from harness.declarations import named_tasks
 from harness.engine.resolving import named_model
@@ -105,7 +105,7 @@ def _notes(
 
 def _published_option(task: str) -> str:
     """Return the value of a task's option ``dataset`` for its published data, or ""."""
-    return CATALOGUE[task].option if task in CATALOGUE else ""
+    return catalogue()[task].option if task in catalogue() else ""
 
 
 def _tree(

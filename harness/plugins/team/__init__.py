@@ -4,5 +4,5 @@ from harness.plugin import Plugin
 
 plugin = Plugin(
     summary="Replies, budgets and rate limits that a team shares through PostgreSQL.",
-    call_layers={"team": ".layer:team_layer"},
+    call_layers={"team": ".configured:team_layer"},
 )

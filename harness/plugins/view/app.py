@@ -36,6 +36,7 @@ from harness.engine.run_files import runs_named
 from harness.errors import ConfigError, HarnessError
 from harness.plugins.report.figure import config
 from harness.plugins.report.parts import built, to_json
+from harness.plugins.report.recorded_task import task_of
 from harness.plugins.report.runs import TaskAnswers
 from harness.plugins.view.cases import CaseFilter
 from harness.plugins.view.chosen import AnswersOf, Chosen
@@ -397,10 +398,6 @@ def view(
     listener = listen(port)
 
     def answers_of(folder: RunFolder) -> TaskAnswers | None:
-        from harness.plugins.report.recorded_task import (
-            task_of,  # not needed before a sample is opened
-        )
-
         return task_of(folder, settings)
 
     def opened(page: LiveView) -> None:

@@ -25,6 +25,7 @@ from harness.records import Score
 from harness.scoring.validators import schemas
 from harness.scoring.validators.limits import UnparseableDocument, read
 from harness.scoring.validators.schemas import DRAFTS, Draft, Undecided, Violation
+from harness.scoring.validators.strict import StrictValidator
 
 __all__ = ["DRAFTS", "STRICT", "Draft", "Undecided", "UnparseableDocument", "Validator"]
 __all__ += ["Violation", "compiled", "read", "score_document", "validator"]
@@ -98,8 +99,6 @@ class _Key:
 def _compiled(key: _Key) -> Validator:
     if not isinstance(key.engine, str):
         return key.engine(key.schema)
-    from harness.scoring.validators.strict import StrictValidator
-
     return StrictValidator(key.schema, schemas.draft_of(key.schema, key.engine))
 
 

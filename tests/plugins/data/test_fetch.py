@@ -14,7 +14,7 @@ import pytest
 from filelock import FileLock
 from msgspec.structs import replace
 
-from harness.datasets.catalogue import CATALOGUE, DataSet, Original, Product, member, unchanged
+from harness.datasets.catalogue import DataSet, Original, Product, catalogue, member, unchanged
 from harness.errors import DataInvalid, DataMissing, UserError
 from harness.plugins.data.fetch import fetch, in_nltk_folder, summary
 from tests.datasets.file_server import FileServer
@@ -222,7 +222,7 @@ def test_punkt_lands_where_nltk_takes_it(english: dict[str, bytes], tmp_path: Pa
     with FileServer({"/punkt/punkt_tab.zip": archive.getvalue()}) as server:
         umask = os.umask(0o002)
         try:
-            made = fetch(CATALOGUE["punkt"], tmp_path / "data", server.url)
+            made = fetch(catalogue()["punkt"], tmp_path / "data", server.url)
         finally:
             os.umask(umask)
     assert len(made) == 4
@@ -242,14 +242,14 @@ def test_punkt_lands_where_nltk_takes_it(english: dict[str, bytes], tmp_path: Pa
 
 def test_data_in_a_folder_of_nltk_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NLTK_DATA", f"{tmp_path / 'other'}:{tmp_path}")
-    *most, last = CATALOGUE["punkt"].products
+    *most, last = catalogue()["punkt"].products
     for product in most:
         path = tmp_path / Path(product.path).relative_to("nltk_data")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    assert in_nltk_folder(CATALOGUE["punkt"]) is None
+    assert in_nltk_folder(catalogue()["punkt"]) is None
     (tmp_path / Path(last.path).relative_to("nltk_data")).touch()
-    assert in_nltk_folder(CATALOGUE["punkt"]) == tmp_path
+    assert in_nltk_folder(catalogue()["punkt"]) == tmp_path
     assert in_nltk_folder(TOY) is None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.datasets.catalogue import CATALOGUE
+from harness.datasets.catalogue import catalogue
 from tests.cli.command import begun, harness, mistake
 from tests.datasets.file_server import FileServer
 from tests.plugins.benchmarks.collie import originals
@@ -54,7 +54,7 @@ def test_a_fetch_that_is_killed_goes_on_and_ends_with_what_the_replay_needs(
         f"/collie/{LOG}",
         "/collie/vicuna-7b-1trial-no1-prompt.json",
     ]
-    for product in CATALOGUE["collie"].products:
+    for product in catalogue()["collie"].products:
         fetched = tmp_path / "data" / product.path
         assert fetched.read_bytes() == (data_dir / product.path).read_bytes()
         assert str(fetched) in ended.stdout
@@ -122,7 +122,7 @@ def test_ls_on_a_narrow_terminal_cuts_nothing(elsewhere: dict[str, str]) -> None
     said = harness("data", "ls", env=elsewhere | {"COLUMNS": "40"}).stdout
     assert "…" not in said
     assert all(len(line) <= 40 for line in said.splitlines())
-    assert all(found.home in "".join(said.split()) for found in CATALOGUE.values())
+    assert all(found.home in "".join(said.split()) for found in catalogue().values())
 
 
 def test_ls_and_path_of_what_is_there(data_dir: Path) -> None:

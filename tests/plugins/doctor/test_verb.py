@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.backends.openai import PRESETS
-from harness.datasets.catalogue import CATALOGUE
+from harness.datasets.catalogue import catalogue
 from harness.plugin import CheckupFinding
 from harness.plugins.doctor.verb import Endpoint, ask_all
 from harness.plugins.mock.server import MockServer
@@ -71,7 +71,7 @@ def test_a_fresh_machine(tmp_path: Path) -> None:
 
 
 def test_tokeniser_parameters_are_found_where_nltk_finds_them(tmp_path: Path) -> None:
-    for product in CATALOGUE["punkt"].products:
+    for product in catalogue()["punkt"].products:
         path = tmp_path / Path(product.path).relative_to("nltk_data")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()

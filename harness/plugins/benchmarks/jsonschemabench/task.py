@@ -130,9 +130,7 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
             raise ConfigError(f"{self._user.name}: the only field must be {field!r}.", remedy)
         self._official: Any = None
         if verdicts == "official":
-            from harness.plugins.benchmarks.jsonschemabench import official  # imports jsonschema
-
-            self._official = official
+            self._official = _official()
 
     def instances(self) -> Iterator[One]:
         """Yield the schemas in file order or, for the prompt ``copy``, their labelled instances.
@@ -354,9 +352,13 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
 def _validator(schema: Any, verdicts: Verdicts) -> Validator:
     if verdicts == "strict":
         return validators.validator(schema)
-    from harness.plugins.benchmarks.jsonschemabench import official  # imports jsonschema
+    return validators.compiled(schema, _official().OfficialValidator)
 
-    return validators.compiled(schema, official.OfficialValidator)
+
+def _official() -> Any:
+    from harness.plugins.benchmarks.jsonschemabench import official  # takes 0.1 s (jsonschema)
+
+    return official
 
 
 def deciding_keyword(schema: Any, value: Any, verdicts: Verdicts) -> str:

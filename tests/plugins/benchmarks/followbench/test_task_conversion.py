@@ -8,7 +8,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from harness.datasets.catalogue import CATALOGUE
+from harness.datasets.catalogue import catalogue
 from harness.datasets.folder import read_jsonl
 from harness.errors import DataInvalid
 from harness.plugins.benchmarks.followbench.task import CATEGORIES, write_instructions
@@ -27,7 +27,7 @@ def followbench_archive(path: Path, rows: list[dict[str, Any]]) -> Path:
 def test_followbenchs_rows_get_their_category(data_dir: Path, tmp_path: Path) -> None:
     rows = list(read_jsonl(data_dir / "followbench" / "data.jsonl.gz"))
     made = b"".join(write_instructions(followbench_archive(tmp_path / "a.zip", rows), "f/data"))
-    (product,) = CATALOGUE["followbench"].products
+    (product,) = catalogue()["followbench"].products
     assert hashlib.sha256(made).hexdigest() == product.sha256
 
 

@@ -9,7 +9,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import msgspec
 import pytest
 
-from harness.datasets.catalogue import CATALOGUE
+from harness.datasets.catalogue import catalogue
 from harness.datasets.folder import read_jsonl, sha256
 from harness.errors import DataInvalid
 from harness.plugins.benchmarks.natural_instructions.loading import write_predictions
@@ -36,7 +36,7 @@ def test_the_reference_datas_answers_come_out_of_the_authors_files(
         files.setdefault(f"gpt3_outputs/{name}", {"predictions": []})["predictions"].append(answer)
     others = {"gpt3_outputs/subtask002_x@_Prompt@0_100.json": {"predictions": []}, "notes.md": b"x"}
     path = predictions_archive(tmp_path / "a.zip", {**files, **others})
-    product = CATALOGUE["natural_instructions"].products[-1]
+    product = catalogue()["natural_instructions"].products[-1]
     written = b"".join(product.make(path))
     assert hashlib.sha256(written).hexdigest() == product.sha256
     found = sorted(msgspec.json.decode(line)["output"] for line in written.splitlines())
@@ -44,7 +44,7 @@ def test_the_reference_datas_answers_come_out_of_the_authors_files(
 
 
 def test_the_tasks_hashes_are_those_of_the_reference_data(data_dir: Path) -> None:
-    *tasks, answers = CATALOGUE["natural_instructions"].products
+    *tasks, answers = catalogue()["natural_instructions"].products
     assert len(tasks) == 7
     for product in tasks:
         assert sha256(data_dir / product.path) == product.sha256

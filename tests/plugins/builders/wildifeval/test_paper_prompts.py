@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from harness.config.settings import Settings
-from harness.datasets.catalogue import CATALOGUE
+from harness.datasets.catalogue import catalogue
 from harness.datasets.folder import prompt_files
 from harness.engine.models import Resources
 from harness.errors import ConfigError, DataInvalid, DataMissing
@@ -121,7 +121,7 @@ def data(server: FileServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with the stand-in's prompts, whose hashes are not the authors'."""
     root = tmp_path_factory.mktemp("data")
     for name in NAMES:
-        found = CATALOGUE[name]
+        found = catalogue()[name]
         products = tuple(
             replace(product, make=partial(product.make, words_sha256=None))
             for product in found.products
@@ -174,7 +174,7 @@ def test_a_prompt_that_is_not_the_published_one_is_refused(
     name: str, server: FileServer, tmp_path: Path
 ) -> None:
     with pytest.raises(DataInvalid, match=r"its prompt has the sha256 \w+ and not"):
-        fetch(CATALOGUE[name], tmp_path, server.url)
+        fetch(catalogue()[name], tmp_path, server.url)
     assert not list(tmp_path.rglob("*.jinja"))
     with pytest.raises(DataMissing) as caught:
         prompt_files(name, tmp_path)
@@ -192,7 +192,7 @@ def test_a_prompt_that_is_not_the_published_one_is_refused(
 )
 def test_other_code_is_refused(code: str, problem: str, tmp_path: Path) -> None:
     (tmp_path / "constants.py").write_text(code)
-    make = CATALOGUE["wildifeval_prompts"].products[0].make
+    make = catalogue()["wildifeval_prompts"].products[0].make
     with pytest.raises(DataInvalid) as caught:
         list(make(tmp_path / "constants.py"))
     assert problem in caught.value.message
@@ -200,7 +200,7 @@ def test_other_code_is_refused(code: str, problem: str, tmp_path: Path) -> None:
 
 def test_so_are_other_categories(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('[{"name": "Length"}]')
-    make = CATALOGUE["wildifeval_prompts"].products[2].make
+    make = catalogue()["wildifeval_prompts"].products[2].make
     with pytest.raises(DataInvalid, match="not a list of categories"):
         list(make(tmp_path / "a.py", tmp_path / "a.json"))
 

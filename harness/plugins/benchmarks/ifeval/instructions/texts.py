@@ -13,6 +13,7 @@ import string
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from harness.config.settings import Settings
@@ -95,12 +96,17 @@ def unpunctuated(text: str) -> str:
     return text.translate(_PUNCTUATION)
 
 
+def _punkt() -> ModuleType:
+    from harness.plugins.benchmarks import punkt  # the import of NLTK takes 0.4 s
+
+    return punkt
+
+
 @cache
 def splitter() -> Punkt:
     """Return the sentence splitter of NLTK 3.9."""
-    from harness.plugins.benchmarks import punkt  # imports NLTK
-
-    return punkt.earlier(Settings().data_dir / "nltk_data")
+    earlier: Punkt = _punkt().earlier(Settings().data_dir / "nltk_data")
+    return earlier
 
 
 def sentences(text: str) -> list[str]:
@@ -116,9 +122,8 @@ def tokens(text: str) -> list[str]:
 
 @lru_cache(4_096)
 def _sentence_tokens(sentence: str) -> list[str]:
-    from harness.plugins.benchmarks import punkt  # imports NLTK
-
-    return punkt.earlier_word_tokens(sentence)
+    words: list[str] = _punkt().earlier_word_tokens(sentence)
+    return words
 
 
 def require(holds: object, reason: str) -> None:
