@@ -130,6 +130,10 @@ class Plugin:
         cautions: Functions that take a run's `harness.store.index.AttemptIndex`, and return a
             sentence for each problem that its answers show, such as ignored decoding parameters.
             They are not called for simulated answers.
+        measurements: Functions that compute fields of a run's `harness.analysis.metrics.Metrics`,
+            by field. They take the `harness.store.run_folder.RunFolder`, the
+            `harness.store.columns.AttemptTable`, and the `harness.store.index.AttemptIndex`, which
+            is None if only the table shall be read, and return the value or None.
         figures: The functions that write figures for other verbs, as the report's do.
         section_builders: Functions that build something from a section of a run file, by its key:
             ``panels`` (`harness.engine.judges.JudgePanel`), ``polish``
@@ -189,6 +193,7 @@ class Plugin:
     checkups: Members = field(default_factory=dict)
     run_copies: Members = field(default_factory=dict)
     sections: Members = field(default_factory=dict)
+    measurements: Members = field(default_factory=dict)
     cautions: Members = field(default_factory=dict)
     preparations: Members = field(default_factory=dict)
     api: Members = field(default_factory=dict)

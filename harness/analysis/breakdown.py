@@ -67,16 +67,6 @@ def is_share(table: AttemptTable, score: str) -> bool:
     return bool(np.all((values >= 0) & (values <= 1)))
 
 
-def most_samples(attempts: AttemptTable) -> int:
-    """Return the largest number of samples of any instance, or 0 for an empty table."""
-    return int(np.bincount(attempts.instance[attempts.sample_starts()]).max(initial=0))
-
-
-def has_score(table: AttemptTable, score: str) -> bool:
-    """Return whether a table has a score."""
-    return score in (PASS_RATE, *table.scores) or 0 < of_k(score)[1] <= most_samples(table)
-
-
 def scored(samples: AttemptTable, score: str) -> AttemptTable:
     """Return the rows that a score is averaged over: samples or, for ``pass@4``, instances.
 
@@ -209,15 +199,6 @@ def values_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, Samp
     if not (labels or means):
         return {(): SampleStatistic()}
     return {groups.names[number]: mean for number, mean in means.items()}
-
-
-def instances_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, int]:
-    """Count instances with a value of a score, by group (without labels: the group ``()``)."""
-    groups = Groups.by(samples.instances, *labels)
-    has_value, _ = values_of(samples, score)
-    group = groups.of_instance[np.unique(samples.instance[has_value])]
-    counts = np.bincount(group[group >= 0], minlength=len(groups.names)).tolist()
-    return dict(zip(groups.names, counts, strict=True))
 
 
 def value_of(samples: AttemptTable, score: str) -> SampleStatistic:

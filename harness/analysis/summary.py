@@ -19,10 +19,8 @@ from harness.analysis.breakdown import (
     pass_at_k,
     pass_hat_k,
     scored,
-    value_of,
 )
 from harness.analysis.clustered import Estimate, clustered_means, over_samples
-from harness.analysis.comparison import compare, pair
 from harness.analysis.metrics import (
     PASS_RATE,
     Group,
@@ -30,19 +28,16 @@ from harness.analysis.metrics import (
     Mean,
     Metrics,
     Rate,
-    ReferenceScore,
     Rounds,
     SampleStatistic,
     TurnRate,
     from_json,
 )
-from harness.analysis.positions import read_positions
 from harness.analysis.ratios import weighted_means
 from harness.analysis.run_display import read_display
 from harness.analysis.self_preference import common_family
 from harness.declarations import declared_members
 from harness.records import OUTCOMES, CallFigures, Outcome
-from harness.scoring import CHOICE
 from harness.store.aggregates import read_aggregates
 from harness.store.calls import NO_CALLS, RunCalls, read_calls
 from harness.store.columns import AttemptTable, changes
@@ -51,7 +46,7 @@ from harness.store.index import AttemptIndex, read_attempts
 from harness.store.json_lines import reading
 from harness.store.judgements import RegisteredJudge, read_register
 from harness.store.lost_lines import is_unchanged, refuse_changed_settings, warn_of_loss
-from harness.store.run_folder import RunFolder, references_folder
+from harness.store.run_folder import RunFolder
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
@@ -90,10 +85,6 @@ def measure(
     """
     manifest = folder.read_manifest()
     complete, n_planned = folder.progress()
-    references = None
-    judged_references = references_folder(folder)
-    if judged_references.path.is_dir():
-        references = read_attempts(judged_references.attempts)
     index = None
     if calls is None:
         calls = read_calls(folder.attempts)  # before the attempts, to save memory
@@ -120,16 +111,16 @@ def measure(
         measure=score.removeprefix(PASS_RATE) or None,
     )
     weights = read_display(folder).weights if len(attempts.scores) > 1 else {}
-    metrics = summarise(
-        attempts, calls, facts, judges, grouped=grouped, references=references, weights=weights
-    )
+    metrics = summarise(attempts, calls, facts, judges, grouped=grouped, weights=weights)
     saved = read_aggregates(folder.attempts)
     metrics = replace(metrics, aggregates={part: dict(values) for part, values in saved.items()})
-    if index is None:
-        return metrics
-    if CHOICE in attempts.scores:
-        metrics = replace(metrics, positions=read_positions(index))
-    if facts.simulated:
+    measurements: dict[str, Any] = {}
+    for field, members in declared_members("measurements").items():
+        value = members[0].load()(folder, attempts, index)
+        if value is not None:
+            measurements[field] = value
+    metrics = replace(metrics, **measurements)
+    if index is None or facts.simulated:
         return metrics
     cautions: list[str] = []
     for members in declared_members("cautions").values():
@@ -156,13 +147,11 @@ def summarise(
     judges: Mapping[str, RegisteredJudge] = MappingProxyType({}),
     *,
     grouped: bool = True,
-    references: AttemptTable | None = None,
     weights: Mapping[str, str] = MappingProxyType({}),
 ) -> Metrics:
     """Compute a run's metrics, as `measure` does, from tables and facts that have been read.
 
-    ``judges`` includes panels. ``references`` are the data set's reference answers, scored like
-    attempts. ``weights`` are `RunDisplay.weights`.
+    ``judges`` includes panels. ``weights`` are `RunDisplay.weights`.
     """
     n_solved = int(changes(attempts.instance[attempts.passed == 1]).sum())
     cost_per_solved_usd = None
@@ -192,7 +181,6 @@ def summarise(
         model_calls=calls.model,
         user_calls=calls.user,
         judges=_judges(judges, facts.model or "", calls),
-        references={} if references is None else reference_scores(attempts, references),
     )
 
 
@@ -297,23 +285,6 @@ def _figures(
 
 def _scores(statistics: Mapping[str, SampleStatistic]) -> dict[str, Mean]:
     return {name: Mean(**asdict(mean)) for name, mean in statistics.items() if mean.n}
-
-
-def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[str, ReferenceScore]:
-    """Return each score's mean over the reference answers, and the run's difference from it."""
-    means = _scores({name: value_of(references, name) for name in references.scores})
-    scores = {}
-    for name, mean in means.items():
-        pairs = compare(pair(references, attempts, score=name))
-        scores[name] = ReferenceScore(
-            **asdict(mean),
-            n_pairs=pairs.n,
-            n_pair_clusters=pairs.n_clusters,
-            difference=pairs.difference,
-            difference_stderr=pairs.stderr,
-            difference_ci95=pairs.ci95,
-        )
-    return scores
 
 
 def _pass_k(samples: AttemptTable, groups: Groups) -> list[dict[str, Any]]:

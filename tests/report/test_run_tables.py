@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from harness.analysis.metrics import Group, JudgeFacts, Mean, Metrics, Rate, Rounds
-from harness.analysis.positions import position_bias
+from harness.plugins.choices.positions import position_bias
 from harness.records import OUTCOMES, CallFigures, Usage
 from harness.report.run_tables import MOST_GROUPS, position_note, run_document
 from harness.report.runs import runs_table

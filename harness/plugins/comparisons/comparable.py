@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from msgspec import structs
 
-from harness.analysis.breakdown import has_score, is_verdict, most_samples, scored
+from harness.analysis.breakdown import is_verdict, scored
 from harness.analysis.metrics import PASS_RATE, Metrics, plugin_of
 from harness.analysis.run_display import FREE, NO_DISPLAY, RunDisplay, read_display
 from harness.analysis.summary import measure
@@ -185,6 +186,16 @@ def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[li
         refuse_unknown_score(variant, table, measure)
         measured.append((variant, scored(table.last_rounds(round_), measure)))
     return measured, *common_score(variant for variant, _ in measured)
+
+
+def most_samples(attempts: AttemptTable) -> int:
+    """Return the largest number of samples of any instance, or 0 for an empty table."""
+    return int(np.bincount(attempts.instance[attempts.sample_starts()]).max(initial=0))
+
+
+def has_score(table: AttemptTable, score: str) -> bool:
+    """Return whether a table has a score."""
+    return score in (PASS_RATE, *table.scores) or 0 < of_k(score)[1] <= most_samples(table)
 
 
 def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:

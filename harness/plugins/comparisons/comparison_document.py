@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from harness.analysis.comparison import Comparison
 from harness.analysis.metrics import PASS_RATE, Interval
 from harness.config.sections import of_k
 from harness.plugins.comparisons.comparable import read_run
+from harness.plugins.comparisons.comparison import Comparison
 from harness.plugins.comparisons.run_comparison import (
     Against,
     ComparisonOptions,

@@ -20,9 +20,9 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from harness.analysis.breakdown import scored, values_by
-from harness.analysis.comparison import Comparison, adjusted, compare, pair
 from harness.analysis.failures import LONGEST, ListedConstraint, ScoreDetails
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
+from harness.plugins.comparisons.comparison import Comparison, adjusted, compare, pair
 from harness.records import LARGEST, SCHEMA_VERSION
 from harness.store.columns import AttemptTable, TableBuilder, TableLine, name_digest
 from harness.store.index import AttemptIndex

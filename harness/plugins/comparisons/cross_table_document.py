@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.analysis.comparison import MOST_UNJUDGED
-from harness.analysis.metrics import PASS_RATE
+from harness.analysis.metrics import MOST_UNJUDGED, PASS_RATE
 from harness.plugins.comparisons.comparable import read_run
 from harness.plugins.comparisons.comparison_document import TESTS, explained
 from harness.plugins.comparisons.cross_table import (

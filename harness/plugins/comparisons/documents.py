@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from harness.analysis.clustered import ROUNDING
-from harness.analysis.comparison import Comparison
 from harness.analysis.metrics import SampleStatistic
 from harness.plugins.comparisons.ablation import (
     Ablation,
@@ -15,6 +14,7 @@ from harness.plugins.comparisons.ablation import (
     FieldGain,
     Gain,
 )
+from harness.plugins.comparisons.comparison import Comparison
 from harness.plugins.comparisons.comparison_document import (
     TESTS,
     answers_text,

@@ -15,7 +15,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from harness.analysis.comparison import Comparison, Floats, Pairs, adjusted, compare, pair
 from harness.analysis.metrics import PASS_RATE
 from harness.errors import refuse_unknown
 from harness.plugins.comparisons.comparable import (
@@ -23,6 +22,14 @@ from harness.plugins.comparisons.comparable import (
     refuse_incomparable,
     refuse_unknown_label,
     scored_runs,
+)
+from harness.plugins.comparisons.comparison import (
+    Comparison,
+    Floats,
+    Pairs,
+    adjusted,
+    compare,
+    pair,
 )
 from harness.plugins.comparisons.constraints import ConstraintFindings, KindChange, compare_kinds
 from harness.plugins.comparisons.run_differences import differing, marks_against

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from harness.analysis.metrics import all_from_cache
 from harness.plugins.comparisons.comparison_document import bounds_line
-from harness.plugins.gate.gate import Decision, Gate, Outcome, worst
+from harness.plugins.gate.decision import Decision, Outcome, worst
+from harness.plugins.gate.gate import Gate
 from harness.plugins.gate.section import COST, COST_PER_SAMPLE, LATENCY
 from harness.plugins.gate.unjudged import Unjudged
 from harness.report.run_tables import WITHOUT_SCORE, of_groups

@@ -16,24 +16,15 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, inf, isfinite
-from typing import Literal, get_args
+from math import inf, isfinite
+from typing import Literal
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.analysis.breakdown import (
-    has_score,
-    instances_by,
-    is_verdict,
-    values_by,
-    values_of,
-)
-from harness.analysis.clustered import percentile_interval, rate, share_interval
-from harness.analysis.comparison import Method, compare, pair
-from harness.analysis.metrics import PASS_RATE, Interval
-from harness.analysis.p_values import ALPHA, needed_instances, needed_verdicts, t_quantile
+from harness.analysis.breakdown import Groups, Key, is_verdict, values_by, values_of
+from harness.analysis.clustered import rate
+from harness.analysis.metrics import PASS_RATE
 from harness.analysis.ratios import weighted_means
 from harness.analysis.summary import only_numbers
 from harness.config.sections import of_k
@@ -41,12 +32,24 @@ from harness.errors import ConfigError, RunConflict, nearest
 from harness.plugins.comparisons.comparable import (
     Run,
     Variant,
+    has_score,
     read_run,
     refuse_incomparable,
     refuse_unknown_label,
     scored_runs,
 )
+from harness.plugins.comparisons.comparison import compare, pair
 from harness.plugins.comparisons.run_differences import differing, refuse_unlike_verdicts
+from harness.plugins.gate.decision import (
+    CHANGE,
+    MEAN,
+    WEIGHTED,
+    Decision,
+    Outcome,
+    decided,
+    percentile_interval,
+    worst,
+)
 from harness.plugins.gate.section import (
     COST,
     COST_PER_SAMPLE,
@@ -62,46 +65,6 @@ from harness.store.columns import AttemptTable, natural
 from harness.store.index import AttemptIndex, read_attempts, read_names
 from harness.store.judgements import read_register
 from harness.store.run_folder import RunFolder, read_prices
-
-Outcome = Literal["failed", "too few to tell", "passed"]  # worst first
-
-GateMethod = Literal["clustered mean", "weighted clustered mean", "exact"]
-CHANGE = "change of "  # begins the name of a figure that is compared with the baseline
-MEAN: GateMethod = "clustered mean"
-WEIGHTED: GateMethod = "weighted clustered mean"
-
-
-class Decision(Struct, frozen=True, kw_only=True):
-    """The decision on a score's mean or change, a cost or a latency."""
-
-    what: str  # the name of the score or figure; "change of …" against a baseline
-    group: str = ""  # the group of the label that was asked for; empty for the whole run
-    value: float | None
-    ci95: Interval | None = None  # 95%, over all decisions together
-    method: Method | GateMethod = MEAN
-    bound: float
-    at_most: bool = False  # whether the bound is a maximum
-    n: int  # instances; with a baseline, those that both runs have
-    n_clusters: int = 0
-    stderr: float | None = None  # clustered
-    degrees: float | None = None  # of freedom of t; by default, clusters minus 1
-    effective_n: float | None = None  # of a share, as in `Statistic`
-    outcome: Outcome = "too few to tell"
-    needed: int | None = None  # instances that decide in 80% of cases if the true value is this one
-    not_judged: int = 0  # pairs that are excluded because an answer of either run has no verdict
-    bounds: Interval | None = None  # of a change, given the unjudged samples (`Comparison.bounds`)
-
-    @property
-    def value_breaks_bound(self) -> bool:
-        """Whether the value itself, without its uncertainty, breaks the bound."""
-        if self.value is None:
-            return False
-        return self.value > self.bound if self.at_most else self.value < self.bound
-
-    @property
-    def biased(self) -> bool:
-        """Whether the change could be beyond the bound if all unjudged samples were judged."""
-        return self.bounds is not None and self.bounds[0] < self.bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +111,6 @@ class Gate:
         """Whether enough samples have a verdict for the run to pass."""
         biased = any(decision.biased for decision in self.decisions)
         return all(unjudged.allowed for unjudged in self.unjudged) and not biased
-
-
-def worst(outcomes: Collection[Outcome]) -> Outcome:
-    """Return the worst of several outcomes, or "passed" if there are none."""
-    return next((outcome for outcome in get_args(Outcome) if outcome in outcomes), "passed")
 
 
 def check_runs(
@@ -378,6 +336,15 @@ def _means(run: Run, score: str, bound: float, by: str) -> Iterator[Decision]:
             )
 
 
+def instances_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, int]:
+    """Count instances with a value of a score, by group (without labels: the group ``()``)."""
+    groups = Groups.by(samples.instances, *labels)
+    has_value, _ = values_of(samples, score)
+    group = groups.of_instance[np.unique(samples.instance[has_value])]
+    counts = np.bincount(group[group >= 0], minlength=len(groups.names)).tolist()
+    return dict(zip(groups.names, counts, strict=True))
+
+
 def _changes(baseline: Run, run: Run, score: str, bound: float, by: str) -> Iterator[Decision]:
     refuse_incomparable(baseline[0], [run[0]])
     [(_, before), (_, after)], _, column = scored_runs([baseline, run], score, None)
@@ -440,60 +407,3 @@ def _beyond(run: Variant, decision: Decision, score: str) -> set[str]:
         if decision.group in ("", *groups.values()):
             ids.add(names[int(instances.digest[row])])
     return ids
-
-
-def decided(decision: Decision, decisions: int) -> Decision:
-    """Return a decision with its outcome, its widened interval and the instances ``needed``.
-
-    The interval is widened (Bonferroni) for the number of ``decisions`` that are made together. A
-    decision without a value or an interval is returned unchanged.
-    """
-    if decision.value is None or decision.ci95 is None:
-        return decision
-    if decision.effective_n is not None:
-        low, high = share_interval(decision.value, decision.effective_n, decisions)
-    else:
-        degrees = _degrees(decision)
-        wider = t_quantile(degrees, 1 - ALPHA / 2 / decisions) / t_quantile(degrees, 1 - ALPHA / 2)
-        low, high = (decision.value + (end - decision.value) * wider for end in decision.ci95)
-    if decision.at_most:
-        within = high <= decision.bound
-        beyond = low > decision.bound
-    else:
-        within = low >= decision.bound
-        beyond = high < decision.bound
-    outcome: Outcome = "too few to tell"
-    needed = None
-    if beyond:
-        outcome = "failed"
-    elif within and not decision.biased:
-        outcome = "passed"
-    elif not within and decision.value != decision.bound:
-        needed = _needed(decision, decision.value, decision.ci95, decisions)
-    return replace(decision, ci95=(low, high), outcome=outcome, needed=needed)
-
-
-def _degrees(decision: Decision) -> float:
-    return decision.degrees or max((decision.n_clusters or decision.n) - 1.0, 1.0)
-
-
-def _needed(decision: Decision, value: float, ci95: Interval, decisions: int) -> int:
-    """Return how many instances decide in 80% of cases if the true value is this one."""
-    n = decision.n
-    if decision.effective_n is not None:
-        verdicts = needed_verdicts(value, decision.bound, decisions)
-        per_instance = decision.effective_n / n
-        if decision.stderr:  # more instances also give the error more degrees of freedom
-            per_instance = max(per_instance, value * (1 - value) / decision.stderr**2 / n)
-        needed = ceil(n + (verdicts - decision.effective_n) / per_instance)
-    else:
-        degrees = _degrees(decision)
-        units = decision.n_clusters or n
-        distance = abs(value - decision.bound)
-        t = t_quantile(degrees, 1 - ALPHA / 2)
-        stderr = decision.stderr or (ci95[1] - ci95[0]) / 2 / t
-        needed = needed_instances(n, units, degrees, stderr / distance, decisions)
-        if decision.method == "exact McNemar":
-            # The continuity correction of Fleiss, Levin and Paik (2003, section 2.5).
-            needed = ceil(needed + n / units / distance)
-    return max(needed, n + 1)

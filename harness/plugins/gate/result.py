@@ -10,8 +10,9 @@ from typing import Any
 from harness.config.settings import Settings
 from harness.engine.run_files import run_named
 from harness.plugins.gate.bounds import check_section
+from harness.plugins.gate.decision import Decision, Outcome
 from harness.plugins.gate.document import gate_document, gate_line
-from harness.plugins.gate.gate import Decision, Gate, Outcome, check_runs
+from harness.plugins.gate.gate import Gate, check_runs
 from harness.results import RunResult, displayed
 
 

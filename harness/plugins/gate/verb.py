@@ -14,8 +14,9 @@ from harness.config.settings import Settings
 from harness.engine.run_files import find_runs_and_files, run_named
 from harness.errors import ConfigError
 from harness.plugins.gate.bounds import check_section, read_bounds
+from harness.plugins.gate.decision import Outcome, worst
 from harness.plugins.gate.document import cached_lines, decision_line, gate_document, unjudged_line
-from harness.plugins.gate.gate import Gate, Outcome, check_runs, failing, worst
+from harness.plugins.gate.gate import Gate, check_runs, failing
 from harness.report.text import printable
 from harness.terminal.console import say, show
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from harness.analysis.metrics import PASS_RATE, Interval
-from harness.analysis.p_values import ALPHA
 from harness.plugins.comparisons.comparison_document import score_name
 from harness.plugins.comparisons.cross_table_document import row_name
+from harness.plugins.comparisons.p_values import ALPHA
 from harness.plugins.comparisons.pair_matrix import PairMatrix
 from harness.plugins.comparisons.suite import Suite
 from harness.plugins.report.parts import Headline, Mark, RunOverview

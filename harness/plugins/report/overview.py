@@ -12,7 +12,6 @@ from datetime import datetime
 from harness.analysis.breakdown import is_verdict, value_of
 from harness.analysis.failures import fence_hint
 from harness.analysis.metrics import PASS_RATE, SampleStatistic, all_from_cache
-from harness.analysis.p_values import ALPHA
 from harness.analysis.self_preference import notes
 from harness.plugins.comparisons.comparison_document import (
     captions,
@@ -22,6 +21,7 @@ from harness.plugins.comparisons.comparison_document import (
     serious,
 )
 from harness.plugins.comparisons.costs import Latencies
+from harness.plugins.comparisons.p_values import ALPHA
 from harness.plugins.comparisons.run_comparison import RunComparison
 from harness.plugins.comparisons.run_differences import CONFOUNDED
 from harness.plugins.report.answer import headline_of

@@ -1,9 +1,13 @@
 from pathlib import Path
 
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace as replaced
 
 from harness.analysis.metrics import JudgeFacts, Metrics
-from harness.plugins.comparisons.costs import cost_table
+from harness.plugins.comparisons.costs import cost_table, latencies
 from harness.records import CallFigures, Usage
 from tests.plugins.comparisons.written import write_run
 from tests.report.attempts import attempt
@@ -34,3 +38,17 @@ def test_the_costs_of_other_models_stand_beside_those_of_the_model(tmp_path: Pat
         ["$0.5000", "unknown"],
     ]
     assert shown(played) == [["cost", "user's cost"], ["$0.5000", "$8.50"]]
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50))
+def test_quantiles_are_in_order_and_hold_all(seconds: list[float]) -> None:
+    found = latencies(iter(seconds))
+    assert found is not None
+    assert found.n == len(seconds)
+    assert (found.quantiles[0], found.quantiles[100]) == (min(seconds), max(seconds))
+    assert np.all(np.diff(found.quantiles) >= 0)
+    assert found.median == pytest.approx(np.median(seconds))
+
+
+def test_no_call_has_none() -> None:
+    assert latencies([]) is None

@@ -7,7 +7,6 @@ import pytest
 
 from harness.analysis.breakdown import values_by
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.ratios import macro_f1
 from harness.errors import ConfigError, RunConflict
 from harness.plugins.comparisons.comparable import Run
 from harness.plugins.comparisons.cross_table import (
@@ -17,6 +16,7 @@ from harness.plugins.comparisons.cross_table import (
     TableRow,
     cross_table,
 )
+from harness.plugins.comparisons.macro_f1 import macro_f1
 from harness.plugins.comparisons.run_differences import setting_text
 from harness.plugins.comparisons.table_figures import MILLISECONDS, TOKENS
 from harness.ports import PaperTable, TableFigure

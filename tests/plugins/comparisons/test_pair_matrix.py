@@ -9,9 +9,9 @@ import pytest
 import scipy
 
 from harness.analysis.breakdown import value_of
-from harness.analysis.p_values import holm
 from harness.errors import ConfigError, RunConflict
 from harness.plugins.comparisons.comparable import Run
+from harness.plugins.comparisons.p_values import holm
 from harness.plugins.comparisons.pair_matrix import PairMatrix, pair_matrix
 from harness.records import Attempt, Score
 from tests.analysis.conftest import Make, TableOf

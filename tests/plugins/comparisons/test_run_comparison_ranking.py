@@ -9,7 +9,7 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.comparison import Pairs, pair
+from harness.plugins.comparisons.comparison import Pairs, pair
 from harness.plugins.comparisons.run_comparison import MAX_OUTER, rank_groups, tau_b
 from harness.records import Attempt
 from tests.analysis.conftest import Make, TableOf

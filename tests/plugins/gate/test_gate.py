@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 import scipy
 
-from harness.analysis.clustered import percentile_interval, rate, share_interval
-from harness.analysis.p_values import needed_instances, needed_verdicts
+from harness.analysis.clustered import rate, share_interval
+from harness.analysis.metrics import PASS_RATE
+from harness.plugins.comparisons.p_values import needed_instances
+from harness.plugins.gate.decision import Decision, decided, needed_verdicts, percentile_interval
 from harness.plugins.gate.document import gate_line
-from harness.plugins.gate.gate import Decision, Gate, check_runs, decided
+from harness.plugins.gate.gate import Gate, check_runs, instances_by
 from harness.plugins.gate.section import CheckSection
 from harness.plugins.gate.unjudged import Unjudged
 from harness.records import NO_ANSWER_IN_TIME, Attempt
 from harness.store.files import write_json
 from harness.store.run_folder import RunFolder
+from tests.analysis.conftest import Make, TableOf
 from tests.conftest import run_file
 from tests.plugins.comparisons.variants import variant
 from tests.plugins.comparisons.written import write_run
@@ -337,3 +340,14 @@ def test_a_latency_needs_instances_and_not_calls(tmp_path: Path) -> None:
     assert (decision.n, decision.n_clusters) == (n, n)
     assert decision.effective_n == pytest.approx(n)
     assert decision.needed == needed_verdicts(within / n, 0.9)
+
+
+def test_an_instance_counts_once_however_many_samples_it_has(make: Make, table_of: TableOf) -> None:
+    verdicts = {"a": [True, False, True], "b": [False, None, False], "c": [True], "d": [None, None]}
+    table = table_of(
+        make(name, passed, sample=sample, groups={"kind": "x" if name in "ab" else "y"})
+        for name, samples in verdicts.items()
+        for sample, passed in enumerate(samples)
+    )
+    assert instances_by(table, PASS_RATE) == {(): 3}
+    assert instances_by(table, PASS_RATE, "kind") == {("x",): 2, ("y",): 1}

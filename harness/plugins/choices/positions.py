@@ -10,10 +10,13 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from harness.analysis.clustered import clustered_mean, rate
+from harness.analysis.distributions import chi_squared_tail
 from harness.analysis.failures import ScoreDetails
 from harness.analysis.metrics import PositionBias, PositionRates, Statistic
-from harness.analysis.p_values import chi_squared_tail
+from harness.scoring import CHOICE
+from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex
+from harness.store.run_folder import RunFolder
 
 
 class _Places(Struct, gc=False):
@@ -32,6 +35,15 @@ class _Line(Struct, gc=False):
 
 
 _decode = msgspec.json.Decoder(_Details).decode
+
+
+def measured_positions(
+    folder: RunFolder, attempts: AttemptTable, index: AttemptIndex | None
+) -> PositionBias | None:
+    """Return the position bias of a run, or None without a score of choices or an index."""
+    if index is None or CHOICE not in attempts.scores:
+        return None
+    return read_positions(index)
 
 
 def read_positions(index: AttemptIndex) -> PositionBias | None:

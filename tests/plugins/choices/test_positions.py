@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from statsmodels.stats.contingency_tables import SquareTable
 
 from harness.analysis.metrics import PositionBias
-from harness.analysis.positions import position_bias, read_positions
+from harness.plugins.choices.positions import position_bias, read_positions
 from harness.records import SCHEMA_VERSION, Attempt, Score
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter

@@ -22,14 +22,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from harness.analysis.breakdown import group_codes, is_share, is_verdict, values_of
-from harness.analysis.clustered import (
-    ROUNDING,
-    clustered_mean,
-    mean_of_groups,
-    merged,
-)
-from harness.analysis.metrics import PASS_RATE, Interval
-from harness.analysis.p_values import (
+from harness.analysis.clustered import ROUNDING, clustered_mean
+from harness.analysis.distributions import normal_quantile, t_quantile, t_tail
+from harness.analysis.metrics import MOST_UNJUDGED, PASS_RATE, Interval
+from harness.plugins.comparisons.p_values import (
     ALPHA,
     benjamini_hochberg,
     detectable_change,
@@ -37,20 +33,16 @@ from harness.analysis.p_values import (
     mcnemar,
     needed_instances,
     needed_pairs,
-    normal_quantile,
     reach,
     sign_flips,
-    t_quantile,
-    t_tail,
 )
+from harness.plugins.comparisons.strata import mean_of_groups, merged
 from harness.store.columns import AttemptTable, Bools, Ints, rows_by
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 Method = Literal["exact McNemar", "clustered paired t", "sign flips", "shared replies", "none"]
-
-MOST_UNJUDGED = 0.05  # share of excluded pairs from which `Comparison.bounds` is given
 
 
 @dataclass(frozen=True, slots=True)

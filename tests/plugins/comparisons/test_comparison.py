@@ -15,9 +15,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from scipy.stats import t
 
-from harness.analysis.comparison import Comparison, Pairs, adjusted, compare, pair
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.p_values import benjamini_hochberg, detectable_change, mcnemar, needed_pairs
+from harness.plugins.comparisons.comparison import Comparison, Pairs, adjusted, compare, pair
+from harness.plugins.comparisons.p_values import (
+    benjamini_hochberg,
+    detectable_change,
+    mcnemar,
+    needed_pairs,
+)
 from harness.records import Attempt, Score
 from harness.store.columns import AttemptTable, name_digest
 from scripts.simulate_statistics import simulate_groups
