@@ -6,25 +6,25 @@ import contextlib
 import importlib
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
-from warnings import warn
 
-from harness.analysis.exported_run import ExportedRows, exported_run
 from harness.analysis.metrics import Metrics
 from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
 from harness.engine.resolving import row_fields
-from harness.errors import ConfigError
+from harness.errors import ConfigError, DataMissing
 from harness.plugin_loader import Kind
 from harness.records import Attempt
 from harness.report.run_tables import run_document
 from harness.report.table import TableDocument
 from harness.report.terminal import terminal
 from harness.report.text import interval, with_error
+from harness.store.index import AttemptIndex
+from harness.store.lost_lines import warn_of_missing
 from harness.store.run_folder import RunFolder
 
 WIDTH = 120  # of a table in a notebook, in characters
@@ -65,7 +65,8 @@ class RunResult:
         Raises:
             DataMissing: If there are none.
         """
-        return [attempt for rounds in self._rounds() for attempt in rounds]
+        index = recorded_attempts(self.folder)
+        return list(index.read(Attempt, index.rows_by_name(row_fields(self.folder))))
 
     def samples(self) -> list[Attempt]:
         """Return the last attempt of each sample, in the order of `attempts`.
@@ -73,11 +74,10 @@ class RunResult:
         Raises:
             DataMissing: If there are no attempts.
         """
-        return [rounds[-1] for rounds in self._rounds()]
-
-    def _rounds(self) -> Iterator[list[Attempt]]:
-        run = replace(exported_run(self.folder), rows=row_fields(self.folder))
-        return run.samples(Attempt)
+        index = recorded_attempts(self.folder)
+        rows = index.rows_by_name(row_fields(self.folder))
+        is_last = index.attempts.is_last_round()[rows]
+        return list(index.read(Attempt, rows[is_last]))
 
     def to_frame(self, *, attempts: bool = False) -> Any:
         """Return a data frame with a row per sample. Its columns are those of ``harness export``.
@@ -96,8 +96,7 @@ class RunResult:
             >>> frame = run.to_frame()  # doctest: +SKIP
             >>> frame.groupby("group_structure")["passed"].mean()  # doctest: +SKIP
         """
-        rows = exported_rows([self], attempts)
-        return data_frame(list(rows), rows.columns)
+        return exported_frame([self], attempts)
 
     def check(
         self,
@@ -198,13 +197,25 @@ class TableResult(ABC):
         return displayed(self.document, html=True)
 
 
-def exported_rows(runs: Iterable[RunResult], attempts: bool) -> ExportedRows:
-    """Return the table of runs, with a row per sample or, if ``attempts``, per attempt."""
-    exported = []
-    for run in runs:
-        rows = row_fields(run.folder, warn)
-        exported.append(replace(exported_run(run.folder), rows=rows))
-    return ExportedRows(exported, attempts=attempts)
+def recorded_attempts(folder: RunFolder) -> AttemptIndex:
+    """Return the index of a run's attempts, with a warning if some are missing.
+
+    Raises:
+        DataMissing: If there are none.
+    """
+    index = AttemptIndex(folder.attempts)
+    if not len(index.attempts):
+        remedy = "Run its run file again: it resumes where it stopped."
+        raise DataMissing(f"The run {folder.name!r} has no attempts to export.", remedy)
+    warn_of_missing(folder, index.attempts)
+    return index
+
+
+def exported_frame(runs: Iterable[RunResult], attempts: bool) -> Any:
+    """Return a data frame of runs, with a row per sample or, if ``attempts``, per attempt."""
+    table: Any = Kind("results").load("ExportedRows")
+    rows = table.of([run.folder for run in runs], attempts=attempts)
+    return data_frame(list(rows), rows.columns)
 
 
 def data_frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> Any:

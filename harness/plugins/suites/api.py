@@ -21,7 +21,7 @@ from harness.plugins.suites.suite import (
 )
 from harness.report.runs import suite_document
 from harness.report.table import TableDocument
-from harness.results import RunResult, TableResult, data_frame, exported_rows
+from harness.results import RunResult, TableResult, data_frame, exported_frame
 from harness.terminal.console import say
 from harness.terminal.display import Display
 
@@ -82,8 +82,7 @@ class EvaluationResult(TableResult):
             DataMissing: If ``rows`` are samples or attempts, and a run has none.
         """
         if rows in ("samples", "attempts"):
-            exported = exported_rows(self.runs.values(), rows == "attempts")
-            return data_frame(list(exported), exported.columns)
+            return exported_frame(self.runs.values(), rows == "attempts")
         if rows not in _SUITE_ROWS:
             problem = f"A data frame cannot have the rows {rows!r}."
             raise ConfigError(problem, nearest(str(rows), get_args(EvaluationRows)))

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from typing import Any, Literal, TypeVar
+from warnings import warn
 
 import msgspec
 
 from harness.analysis.metrics import Metrics
 from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
-from harness.errors import DataMissing
+from harness.engine.resolving import row_fields
 from harness.records import Attempt, Usage, encodable
+from harness.results import recorded_attempts
 from harness.store.index import AttemptIndex, AttemptLine
-from harness.store.lost_lines import warn_of_missing
 from harness.store.run_folder import RunFolder
 
 Line = TypeVar("Line", Attempt, "_Row")
@@ -60,11 +61,7 @@ class ExportedRun:
 
 def exported_run(folder: RunFolder) -> ExportedRun:
     """Return the run in a folder, for export."""
-    index = AttemptIndex(folder.attempts)
-    if not len(index.attempts):
-        remedy = "Run its run file again: it resumes where it stopped."
-        raise DataMissing(f"The run {folder.name!r} has no attempts to export.", remedy)
-    warn_of_missing(folder, index.attempts)
+    index = recorded_attempts(folder)
     manifest = folder.read_manifest()
     return ExportedRun(
         folder=folder,
@@ -137,6 +134,15 @@ class ExportedRows:
         self.columns: dict[str, Kind] = {}  # each column's SQL type, in order
         for name, kind in columns:
             self.columns[_unused(name, self.columns)] = kind
+
+    @classmethod
+    def of(cls, folders: Iterable[RunFolder], *, attempts: bool) -> ExportedRows:
+        """Return the table of runs that has the fields of the user's rows, too."""
+        runs = []
+        for folder in folders:
+            rows = row_fields(folder, warn)
+            runs.append(replace(exported_run(folder), rows=rows))
+        return cls(runs, attempts=attempts)
 
     def __len__(self) -> int:
         tables = [run.index.attempts for run in self.runs]
