@@ -19,7 +19,8 @@ from harness.config.identity import NAMED, by_name, free_keys
 from harness.config.run_file import flatten, is_below
 from harness.config.sections import of_k
 from harness.errors import ConfigError, RunConflict, nearest, option
-from harness.store.calls import NO_CALLS, NO_REPLIES, RunReplies, read_replies
+from harness.plugins.comparisons.replies import NO_REPLIES, RunReplies, read_replies
+from harness.store.calls import NO_CALLS
 from harness.store.columns import AttemptTable
 from harness.store.index import read_attempts
 from harness.store.judgements import read_register

@@ -10,10 +10,9 @@ from harness.errors import ConfigError
 from harness.plugins.comparisons.comparable import read_run
 from harness.plugins.comparisons.comparison_document import comparison_document
 from harness.plugins.comparisons.constraints import read_findings
-from harness.plugins.comparisons.costs import cost_table, latencies
+from harness.plugins.comparisons.costs import cost_table, latencies, read_latencies
 from harness.plugins.comparisons.run_comparison import Against, ComparisonOptions, compare_runs
 from harness.report.text import inert
-from harness.store.calls import read_latencies
 from harness.store.index import AttemptIndex, read_names
 from harness.terminal.console import output, show
 

@@ -7,8 +7,9 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
+from msgspec import Struct
 
-from harness.analysis.metrics import PASS_RATE, Interval
+from harness.analysis.metrics import PASS_RATE, Interval, Statistic
 from harness.config.sections import of_k
 from harness.plugins.comparisons.comparable import read_run
 from harness.plugins.comparisons.comparison import Comparison
@@ -19,18 +20,8 @@ from harness.plugins.comparisons.run_comparison import (
     compare_runs,
 )
 from harness.plugins.comparisons.run_differences import SERIOUS
-from harness.report.table import (
-    Cell,
-    Column,
-    Note,
-    Row,
-    ShownUnit,
-    Table,
-    TableDocument,
-    flat,
-    table,
-)
-from harness.report.text import clusters_text, p_value, which_round
+from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
+from harness.report.text import clusters_text, interval, p_value, percentage, with_error
 from harness.store.run_folder import RunFolder
 
 TESTS: Mapping[str, str] = {
@@ -40,6 +31,35 @@ TESTS: Mapping[str, str] = {
     "shared replies": "no test, because the two runs have the same replies",
     "none": "no test, because all pairs differ in the same way",
 }
+
+
+class ShownUnit(Struct, frozen=True):
+    """How the values of a score are shown: as percentages with fixed decimals, or as numbers."""
+
+    percent: bool = True
+    digits: int = 1
+
+    @property
+    def sign(self) -> str:
+        """The unit's sign: "%" for percentages, otherwise ""."""
+        return "%" if self.percent else ""
+
+    def show(self, value: object, column: Column) -> str:
+        """Format a cell's value: in this unit if the column is a `rate`, else as `Column.show`."""
+        if not (self.percent and column.rate):
+            return column.show(value)
+        sign = "" if column.sign else "%"
+        if isinstance(value, Statistic):
+            if value.mean is None or value.stderr is None:
+                return percentage(value.mean, self.digits, column.sign)
+            scaled = 100 * value.mean, 100 * value.stderr
+            return f"{with_error(*scaled, self.digits, column.sign)}{sign}"
+        if isinstance(value, tuple):
+            low, high = (100 * end for end in value)
+            return f"{interval((low, high), self.digits, column.sign)}{sign}"
+        if isinstance(value, float | int) and not isinstance(value, bool):
+            return percentage(value, self.digits, column.sign)
+        return column.show(value)
 
 
 def _columns(first: str, adjustment: str) -> list[Column | str | None]:
@@ -278,6 +298,11 @@ def explained(scores: str) -> list[str]:
 def score_name(score: str) -> str:
     """Format a score's name (or several joined by "and") for a caption, such as "pass rate"."""
     return " and ".join("pass rate" if s == PASS_RATE else s for s in score.split(" and "))
+
+
+def which_round(round_: int | None) -> str:
+    """Describe a round: "last round" (None), "first answer" (1), or "last round up to N"."""
+    return {None: "last round", 1: "first answer"}.get(round_, f"last round up to {round_}")
 
 
 def answers_text(round_: int | None) -> str:

@@ -2,15 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
 from harness.analysis.metrics import Metrics
-from harness.records import WITHOUT_REPLY
+from harness.records import CONSTRAINT_REFUSED, NO_ANSWER_IN_TIME, WITHOUT_REPLY, Outcome, Usage
 from harness.report.table import Table, table
 from harness.report.text import COMPUTED, usd
+from harness.store.index import AttemptIndex
+
+
+class TimedLine(msgspec.Struct, gc=False):
+    """The fields of an attempt that say how long its call took, and its tokens."""
+
+    outcome: Outcome
+    latency_s: float | None = None
+    call_id: str | None = None
+    cached: bool = False
+    finish_reason: str | None = None
+    usage: Usage | None = None
+    exception: str = ""
+
+    @property
+    def duration(self) -> float | None:
+        """The call's duration in seconds, even if cached, or None if unknown.
+
+        It is also None if the call failed, unless it is a crash, or if it refused the constraint.
+        """
+        if self.outcome == "error" or self.finish_reason == CONSTRAINT_REFUSED:
+            return None
+        return self.latency_s
+
+    @property
+    def seconds(self) -> float | None:
+        """The call's `duration`, or None if the call was cached."""
+        return None if self.cached else self.duration
+
+
+def read_latencies(index: AttemptIndex) -> Iterator[float]:
+    """Yield the durations, in seconds, of the calls that `timed_calls` selects."""
+    return (call.seconds for call in timed_calls(index))
+
+
+class TimedCall(NamedTuple):
+    """The duration of a call, in the row of its attempt."""
+
+    row: int
+    seconds: float
+    timed_out: bool  # the application would have taken longer
+
+
+def timed_calls(index: AttemptIndex) -> Iterator[TimedCall]:
+    """Yield each call that was sent and timed, and has been answered or has crashed."""
+    seen: set[str | None] = set()
+    rows = index.in_order()
+    for row, line in zip(rows.tolist(), index.read(TimedLine, rows), strict=True):
+        if line.seconds is None:
+            continue
+        if line.call_id is None or line.call_id not in seen:
+            seen.add(line.call_id)
+            yield TimedCall(row, line.seconds, line.exception == NO_ANSWER_IN_TIME)
 
 
 class Latencies(Struct, frozen=True, kw_only=True):

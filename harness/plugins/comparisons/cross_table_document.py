@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.analysis.metrics import MOST_UNJUDGED, PASS_RATE
 from harness.plugins.comparisons.comparable import read_run
-from harness.plugins.comparisons.comparison_document import TESTS, explained
+from harness.plugins.comparisons.comparison_document import TESTS, explained, which_round
 from harness.plugins.comparisons.cross_table import (
     CrossTable,
     ShownFigure,
@@ -21,7 +21,7 @@ from harness.plugins.comparisons.pair_matrix import Tau
 from harness.plugins.comparisons.suite import FEWEST_PROMPTS, BenchmarkComparison, Suite, suite_of
 from harness.report.runs import common_start
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
-from harness.report.text import UNKNOWN, interval, is_zero, number, p_value, which_round
+from harness.report.text import UNKNOWN, interval, is_zero, number, p_value
 from harness.store.run_folder import RunFolder
 from harness.wording import count_of
 

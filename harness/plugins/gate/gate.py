@@ -39,6 +39,7 @@ from harness.plugins.comparisons.comparable import (
     scored_runs,
 )
 from harness.plugins.comparisons.comparison import compare, pair
+from harness.plugins.comparisons.costs import timed_calls
 from harness.plugins.comparisons.run_differences import differing, refuse_unlike_verdicts
 from harness.plugins.gate.decision import (
     CHANGE,
@@ -60,7 +61,7 @@ from harness.plugins.gate.section import (
 )
 from harness.plugins.gate.unjudged import Unjudged, unjudged
 from harness.records import CallFigures
-from harness.store.calls import NO_CALLS, RunCalls, read_calls, timed_calls
+from harness.store.calls import NO_CALLS, RunCalls, read_calls
 from harness.store.columns import AttemptTable, natural
 from harness.store.index import AttemptIndex, read_attempts, read_names
 from harness.store.judgements import read_register

@@ -14,11 +14,13 @@ from harness.analysis.failures import fence_hint
 from harness.analysis.metrics import PASS_RATE, SampleStatistic, all_from_cache
 from harness.analysis.self_preference import notes
 from harness.plugins.comparisons.comparison_document import (
+    ShownUnit,
     captions,
     details,
     explained,
     score_name,
     serious,
+    which_round,
 )
 from harness.plugins.comparisons.costs import Latencies
 from harness.plugins.comparisons.p_values import ALPHA
@@ -43,8 +45,8 @@ from harness.plugins.report.runs import NOT_VALIDATED, Reported, ReportedRun, sh
 from harness.plugins.report.sections import differences, origins, packages, sections, settings
 from harness.records import OUTCOMES
 from harness.report.runs import common_start
-from harness.report.table import Column, ShownUnit
-from harness.report.text import printable, which_round
+from harness.report.table import Column
+from harness.report.text import printable
 from harness.wording import joined_with_and
 
 MOST_REASONS = 20  # reasons for failures listed, over all runs

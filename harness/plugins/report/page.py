@@ -23,6 +23,7 @@ from harness.config.settings import Settings
 from harness.declarations import declarations
 from harness.engine.run_files import baseline_name, runs_named
 from harness.errors import ConfigError, ExtraMissing, import_extra
+from harness.plugins.comparisons.comparison_document import ShownUnit
 from harness.plugins.comparisons.run_comparison import ComparisonOptions
 from harness.plugins.report.archive import select, write_chunks
 from harness.plugins.report.figure import Figure, config, write_image
@@ -40,7 +41,7 @@ from harness.plugins.report.parts import (
 )
 from harness.plugins.report.recorded_task import task_of
 from harness.plugins.report.runs import IsolatedSection, Reported, report_on, run_title, shortened
-from harness.report.table import Column, Row, ShownUnit, Table, table
+from harness.report.table import Column, Row, Table, table
 from harness.report.text import printable, usd
 from harness.store.files import check_output, replacing
 from harness.store.run_folder import REPORT, RunFolder

@@ -18,6 +18,7 @@ from harness.config.settings import without_secrets
 from harness.declarations import DISTRIBUTION, PluginMember, declared_members, described
 from harness.errors import ExtraMissing, HarnessError
 from harness.plugins.comparisons.comparable import Run, Variant, refuse_unknown_score, variant_of
+from harness.plugins.comparisons.comparison_document import ShownUnit
 from harness.plugins.comparisons.constraints import (
     NO_FINDINGS,
     ConstraintFindings,
@@ -25,7 +26,7 @@ from harness.plugins.comparisons.constraints import (
     kinds,
     read_findings,
 )
-from harness.plugins.comparisons.costs import Latencies, latencies
+from harness.plugins.comparisons.costs import Latencies, TimedLine, latencies, read_latencies
 from harness.plugins.comparisons.pair_matrix import (
     InducedRankings,
     PairMatrix,
@@ -49,8 +50,8 @@ from harness.plugins.report.figure import Figure
 from harness.ports import Effect
 from harness.report.run_tables import REFERENCE_COLUMNS, reference_cells
 from harness.report.runs import common_start
-from harness.report.table import Note, ShownUnit, Table, table
-from harness.store.calls import RunCalls, TimedLine, read_latencies
+from harness.report.table import Note, Table, table
+from harness.store.calls import RunCalls
 from harness.store.columns import AttemptTable
 from harness.store.files import read_file
 from harness.store.index import AttemptIndex

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from harness.analysis.failures import AnswerLine, read_deciding, read_failed
+from harness.analysis.failures import read_deciding
 from harness.analysis.summary import measure
 from harness.cli.options import Runs
 from harness.cli.verbs import placed
@@ -15,6 +15,7 @@ from harness.declarations import declared_views
 from harness.engine.resolving import row_fields
 from harness.engine.run_files import runs_named
 from harness.errors import ConfigError, DataMissing
+from harness.plugins.show.failures import AnswerLine, read_failed
 from harness.plugins.show.transcript import Rows, answers_document, failed_document, transcript
 from harness.report.run_tables import headed, run_document
 from harness.report.runs import runs_table, suite_document

@@ -14,13 +14,12 @@ from harness.errors import UserError
 from harness.plugins.comparisons.ablation import AblationOptions, ablate
 from harness.plugins.comparisons.comparable import Variant
 from harness.plugins.comparisons.comparison import Comparison
-from harness.plugins.comparisons.comparison_document import score_name, units_shown
+from harness.plugins.comparisons.comparison_document import ShownUnit, score_name, units_shown
 from harness.plugins.comparisons.run_comparison import RunComparison
 from harness.plugins.report.figure import Figure, display_names, number, slug
 from harness.plugins.report.figures import plot
 from harness.plugins.report.figures.plot import LAST_ROUNDS, Plan, Point, Runs
 from harness.plugins.report.runs import ReportedRun
-from harness.report.table import ShownUnit
 from harness.report.text import p_value, printable
 from harness.store.columns import AttemptTable, natural
 
