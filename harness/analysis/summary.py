@@ -19,6 +19,7 @@ from harness.analysis.breakdown import (
     pass_at_k,
     pass_hat_k,
     scored,
+    weighted_means,
 )
 from harness.analysis.clustered import Estimate, clustered_means, over_samples
 from harness.analysis.metrics import (
@@ -33,7 +34,6 @@ from harness.analysis.metrics import (
     TurnRate,
     from_json,
 )
-from harness.analysis.ratios import weighted_means
 from harness.analysis.run_display import read_display
 from harness.analysis.self_preference import common_family
 from harness.declarations import declared_members

@@ -12,9 +12,8 @@ from typing import NamedTuple, cast
 
 from msgspec import Struct, field, structs
 
-from harness.analysis.breakdown import Key, is_share, scored, values_by
+from harness.analysis.breakdown import Key, is_share, scored, values_by, weighted_means
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
-from harness.analysis.ratios import weighted_means
 from harness.config.run_file import is_below
 from harness.config.sections import of_k
 from harness.errors import ConfigError, RunConflict

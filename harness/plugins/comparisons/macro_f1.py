@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.analysis.breakdown import Key, group_codes, values_of
+from harness.analysis.breakdown import Key, by_group, group_codes, values_of
 from harness.analysis.clustered import linearised, over_samples
 from harness.analysis.metrics import SampleStatistic, Statistic
-from harness.analysis.ratios import by_group
 from harness.errors import ConfigError
 from harness.store.columns import AttemptTable
 

@@ -7,10 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.analysis.breakdown import Key, group_codes, is_share, values_of
+from harness.analysis.breakdown import (
+    Key,
+    by_group,
+    group_codes,
+    is_share,
+    ratio_of_sums,
+    values_of,
+    values_of_both,
+)
 from harness.analysis.clustered import over_samples
 from harness.analysis.metrics import SampleStatistic
-from harness.analysis.ratios import by_group, ratio_of_sums, values_of_both
 from harness.plugins.comparisons.costs import TimedLine
 from harness.plugins.comparisons.strata import mean_of_groups
 from harness.records import CONSTRAINT_REFUSED

@@ -6,7 +6,7 @@ plugin = Plugin(
     summary="A gate for releases: whether runs meet their bounds.",
     requires=("comparisons",),
     sections={"check": ".section:CHECK"},
-    results={"GateResult": ".result:GateResult"},
+    results={"GateResult": ".api:GateResult"},
     verbs={
         "check": Verb(
             summary="Do runs meet the bounds of a release gate?",

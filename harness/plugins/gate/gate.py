@@ -22,10 +22,9 @@ from typing import Literal
 import numpy as np
 from msgspec.structs import replace
 
-from harness.analysis.breakdown import Groups, Key, is_verdict, values_by, values_of
+from harness.analysis.breakdown import Groups, Key, is_verdict, values_by, values_of, weighted_means
 from harness.analysis.clustered import rate
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.ratios import weighted_means
 from harness.analysis.summary import only_numbers
 from harness.config.sections import of_k
 from harness.errors import ConfigError, RunConflict, nearest

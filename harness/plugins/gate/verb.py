@@ -13,7 +13,7 @@ from harness.cli.options import Runs
 from harness.config.settings import Settings
 from harness.engine.run_files import find_runs_and_files, run_named
 from harness.errors import ConfigError
-from harness.plugins.gate.bounds import check_section, read_bounds
+from harness.plugins.gate.api import check_section, read_bounds
 from harness.plugins.gate.decision import Outcome, worst
 from harness.plugins.gate.document import cached_lines, decision_line, gate_document, unjudged_line
 from harness.plugins.gate.gate import Gate, check_runs, failing

@@ -19,7 +19,7 @@ from harness.engine.resolving import build_task, resolved
 from harness.engine.run_files import read_runs
 from harness.errors import HarnessError, UserError, for_command
 from harness.execution import executing
-from harness.plugins.gate.bounds import check_section, read_bounds
+from harness.plugins.gate.api import check_section, read_bounds
 
 
 class RunFileCollector(pytest.File):

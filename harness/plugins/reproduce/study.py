@@ -16,10 +16,16 @@ import numpy as np
 from msgspec import Struct, structs
 from pydantic import AliasChoices, Field
 
-from harness.analysis.breakdown import any_of_first, group_codes, of_round, scored, values_by
+from harness.analysis.breakdown import (
+    any_of_first,
+    group_codes,
+    of_round,
+    scored,
+    values_by,
+    weighted_means,
+)
 from harness.analysis.clustered import clustered_mean, over_samples
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
-from harness.analysis.ratios import weighted_means
 from harness.config.validation import Section, validated
 from harness.config.yaml_text import read
 from harness.declarations import declarations

@@ -1,16 +1,25 @@
-"""The bounds that options or the section ``check`` of a run file give."""
+"""The bounds that options or a run file give, and the decisions on them, in Python."""
+
+from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness.config.run_file import RunFile
+from harness.config.settings import Settings
 from harness.config.validation import validated
 from harness.datasets.folder import DataFolder
-from harness.engine.run_files import RUN_FILE
+from harness.engine.run_files import RUN_FILE, run_named
 from harness.errors import ConfigError
+from harness.plugins.gate.decision import Decision, Outcome
+from harness.plugins.gate.document import gate_document, gate_line
+from harness.plugins.gate.gate import Gate, check_runs
 from harness.plugins.gate.section import CheckSection
+from harness.results import RunResult, displayed
 
 BOUND_EXAMPLES = {"min": "pass_rate=0.9", "max": "latency_p95=2"}
 
@@ -54,3 +63,44 @@ def check_section(
     elif "max_drop" in check:
         check = {"baseline": default.get("baseline")} | check
     return validated(CheckSection, check, "check")
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """The decisions on a run's bounds.
+
+    The object is true if all bounds are met, or if there are too few instances to tell and
+    ``too_few`` is "pass". It is false if too many samples have no verdict.
+    """
+
+    found: Gate
+
+    @classmethod
+    def of(cls, run: RunResult, bounds: Mapping[str, Any]) -> GateResult:
+        """Decide on a run, given the keys of the section ``check`` that replace its run file's."""
+        section = check_section(run.config, bounds, "min={'pass_rate': 0.9}")
+        find = partial(run_named, settings=Settings())
+        [gate] = check_runs([(run.folder, section)], find)
+        return cls(gate)
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst outcome among the decisions: "failed", "too few to tell", or "passed".
+
+        It is not "passed" if too many samples have no verdict.
+        """
+        return self.found.outcome
+
+    @property
+    def decisions(self) -> Sequence[Decision]:
+        """The decision on each bound."""
+        return self.found.decisions
+
+    def __bool__(self) -> bool:
+        return self.found.result == "passed"
+
+    def __repr__(self) -> str:
+        return gate_line(self.found)
+
+    def _repr_html_(self) -> str:
+        return displayed(gate_document([self.found]), html=True)

@@ -5,7 +5,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from harness.analysis.ratios import weighted_means
+from harness.analysis.breakdown import weighted_means
 from harness.records import Score
 
 
