@@ -191,3 +191,9 @@ def declared_members(kind: str) -> Mapping[str, list[PluginMember]]:
         kind: A field of `Plugin`, such as ``tasks``, or a kind of its ``extensions``.
     """
     return _members(kind, tuple(sys.path))
+
+
+def load_members(kind: str, name: str) -> Iterator[Callable[..., Any]]:
+    """Import and yield all plug-ins' members of this kind and name."""
+    for member in declared_members(kind).get(name, ()):
+        yield member.load()

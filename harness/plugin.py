@@ -137,8 +137,9 @@ class Plugin:
         figures: The functions that write figures for other verbs, as the report's do.
         section_builders: Functions that build something from a section of a run file, by its key:
             ``panels`` (`harness.engine.judges.JudgePanel`), ``polish``
-            (`harness.engine.samples.Rewriter`), ``task.shots``
-            (`harness.engine.plan.FewShotPrompts`), ``task.choices``
+            (`harness.engine.job.ParaphrasingModel`), ``task.shots``
+            (`harness.engine.plan.FewShotPrompts`), ``judges.against``
+            (`harness.ports.OtherAnswers`), ``task.choices``
             (`harness.tasks.jsonl.question_form.QuestionForm`) and ``user``
             (`harness.engine.job.PlayedUser`).
         table_figures: Kinds of figures in tables (`FigureKind`).
@@ -153,6 +154,10 @@ class Plugin:
             (`harness.plugins.batches.provider`).
         preparations: Functions that are called before runs start, such as to download their data
             (`harness.engine.preparation.Preparation`).
+        run_steps: Functions for steps of runs, by the name of the step: ``dry_run``
+            (`harness.engine.job.ShowPlans`), ``confirm`` (`harness.engine.job.Confirm`),
+            ``rescore`` (`harness.engine.job.Rescore`) and ``watch``
+            (`harness.engine.progress.Watch`).
         report_sections: What it adds to reports, by section (`harness.plugins.report.runs`).
         data_sets: The name of a YAML file beside the declaration, with the data sets that
             ``harness data fetch`` downloads: see `harness.datasets.catalogue`.
@@ -196,6 +201,7 @@ class Plugin:
     measurements: Members = field(default_factory=dict)
     cautions: Members = field(default_factory=dict)
     preparations: Members = field(default_factory=dict)
+    run_steps: Members = field(default_factory=dict)
     api: Members = field(default_factory=dict)
     results: Members = field(default_factory=dict)
     figures: Members = field(default_factory=dict)

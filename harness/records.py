@@ -545,6 +545,14 @@ def verdict(scores: Mapping[str, Score]) -> bool | None:
     return True if verdicts else None
 
 
+def first_reason(scores: Mapping[str, Score]) -> str:
+    """Return "NAME: REASON" of the first score that did not pass and gives a reason, or ""."""
+    for name, score in scores.items():
+        if score.reason and not score.passed:
+            return f"{name}: {score.reason}"
+    return ""
+
+
 class Document(Struct, frozen=True):
     """A document of a corpus, with ``\\n`` as line ends."""
 

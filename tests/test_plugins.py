@@ -48,7 +48,7 @@ ECHO = """
 
 
 def test_the_built_in_backends_are_found_by_their_modules_names() -> None:
-    assert {"openai", "replay", "simulated"} <= set(kind("backends").names())
+    assert {"openai", "simulated"} <= set(kind("backends").names())
     assert not [name for name in kind("backends").names() if name.startswith("_")]
 
 

@@ -6,7 +6,7 @@ failures to exceptions of `harness.errors`.
 
 from harness.backends import _bodies as bodies
 from harness.backends import _responses as responses
-from harness.backends._clients import TokenClient, converting
+from harness.backends._clients import SDKClient, TokenClient, converting
 from harness.backends._http import (
     REPLY_MB,
     UNREADABLE,
@@ -29,6 +29,7 @@ __all__ = [
     "Lease",
     "OnAllowances",
     "OwnedServers",
+    "SDKClient",
     "TokenClient",
     "Turns",
     "bodies",

@@ -4,33 +4,32 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from functools import partial
-from itertools import islice
 from typing import Annotated, NamedTuple
 
 import typer
 
 from harness.analysis.metrics import Metrics
 from harness.cli.completion import run_files
-from harness.cli.confirm import confirm_cost
 from harness.cli.endings import INTERRUPTED, MANY, attended, early_end, say_verdictless
 from harness.cli.options import Limit, Overrides, outcomes
 from harness.cli.verbs import find_verb
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
+from harness.declarations import load_members
 from harness.engine.executor import Execution, Result, execute_all
 from harness.engine.infrastructure import set_copies_aside
-from harness.engine.job import Job
+from harness.engine.job import Confirm, Job, ShowPlans
 from harness.engine.models import Resources, ignored_urls
-from harness.engine.preparation import LOOKED_AT, prepare_all, prepare_data
+from harness.engine.preparation import prepare_all, prepare_data
 from harness.engine.progress import OTHER_ERRORS, Tally
 from harness.engine.run_files import read_runs
-from harness.engine.turns import assessed_references
 from harness.errors import HarnessError, RunConflict, SecretMissing
+from harness.plugin_loader import Kind
 from harness.records import OUTCOMES, Outcome
 from harness.report.text import usd
-from harness.store.judgements import FAILED, read_register
+from harness.store.judgements import read_register
 from harness.store.run_folder import RunFolder
 from harness.store.runs import fresh_base, run_name, set_aside, shard_base
 from harness.terminal.console import output, say, show
@@ -140,8 +139,7 @@ def carry_out(
         )
         root = settings.runs_dir
         if options.dry_run:
-            from harness.cli.dry_run import show_dry_runs  # not needed for a run
-
+            show_plans: ShowPlans = Kind("run_steps").load("dry_run")
             by_variant: dict[str, Job] = {}
             if not options.fresh:
                 try:
@@ -151,18 +149,19 @@ def carry_out(
             by_variant = by_variant or prepared(fresh_base(root, base, ["", *runs]))
             jobs = list(by_variant.values())
             _say_warnings(jobs)
-            show_dry_runs(jobs, missing, base)
+            show_plans(jobs, missing, base)
             return
         with set_aside(root, base, runs) if options.fresh else nullcontext("") as earlier:
             if options.fresh:
                 set_copies_aside(settings, base, runs)
             prepare_data(runs, base, resources)
             jobs = list(prepared(base, rescore=options.rescore).values())
-            if missing and any(map(_owes_calls, jobs)):
+            if missing and any(job.owes_calls() for job in jobs):
                 secret(missing[0])
             _say_warnings(jobs)
-            _say_failing_references(jobs)
-            confirm_cost(jobs, settings, options.yes)
+            confirm: Confirm
+            for confirm in load_members("run_steps", "confirm"):
+                confirm(jobs, settings, options.yes)
             begin()
         if earlier:
             say(f"The earlier run is kept as {earlier}.")
@@ -177,33 +176,6 @@ def _say_warnings(jobs: Iterable[Job]) -> None:
     faults = [fault for job in jobs for fault in job.task.prompt_errors()]
     for fault in dict.fromkeys(faults):
         say(f"Check the task: {fault}", "yellow")
-
-
-def _say_failing_references(jobs: Iterable[Job]) -> None:
-    """Warn about runs with calls to make in which no reference answer passes the user's checks.
-
-    Targets of lm-eval's tasks need not have the form that its filters read.
-    """
-    for job in jobs:
-        if "checks" not in job.run.task.options or not _owes_calls(job):
-            continue
-        with suppress(HarnessError):  # of a check that accepts no text but the model's
-            if n := _count_failing_references(job):
-                say(
-                    f"{job.folder.name}: 0 of {n:,} reference answers pass, so correct answers "
-                    "may fail, too. To see why: add --dry-run",
-                    "yellow",
-                )
-
-
-def _count_failing_references(job: Job) -> int:
-    """Return how many reference answers were looked at, or 0 if one of them passes."""
-    failing = []
-    for name, assessment in islice(assessed_references(job.task, job.instances), LOOKED_AT):
-        if assessment.passed is not False:
-            return 0
-        failing.append(name)
-    return len(failing)
 
 
 DETACHED = 4  # exit code of a run that has left while its batches are at work
@@ -381,17 +353,6 @@ def _compare(folders: Sequence[RunFolder], results: Iterable[Metrics], base: str
     if grouped and find_verb("ablation") is not None:
         by_group = f"; by group: harness ablation {base}"
     say(f"The answers: harness show {base} --side-by-side{by_group}")
-
-
-def _owes_calls(job: Job) -> bool:
-    """Return whether calls of the run remain, including failed ones to repeat."""
-    if not job.folder.begun() or job.plan().count()[1]:
-        return True
-    from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
-
-    index = AttemptIndex(job.folder.attempts, partial=True)
-    judges = [judge.name for judge in job.judges]
-    return bool(index.owed_judgements(judges, FAILED) if index.judgements else judges)
 
 
 def _without(missing: list[str]) -> Callable[[str], str]:

@@ -21,6 +21,16 @@ from harness.plugin import Verb
 
 RUN_NAMES = "harness.cli.completion:run_names"
 
+HEADINGS = (
+    "Run",
+    "Look at runs",
+    "Compare runs",
+    "Score again",
+    "Data and tools",
+    "Look up and check",
+)
+"""The headings of the help in their order. Further ones of plug-ins follow."""
+
 CORE: Mapping[str, Verb] = {
     "run": Verb(
         summary="Run a run file, or continue it where it was interrupted.",
@@ -46,17 +56,8 @@ CORE: Mapping[str, Verb] = {
         place="harness.cli.manage:rm",
         completes=RUN_NAMES,
     ),
-    "score": Verb(
-        summary="Score a run again without model calls.",
-        heading="Score again",
-        place="harness.cli.score:score",
-        executes=True,
-        completes=RUN_NAMES,
-    ),
 }
 """The verbs of the core."""
-
-HEADINGS = ("Run", "Look at runs", "Compare runs", "Score again")  # the first, in this order
 
 
 def all_verbs() -> Mapping[str, Verb]:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from harness.config.run_file import is_below
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import differing_rows, items, reread_rows
 from harness.engine.job import Job
+from harness.engine.plan import Opening
 from harness.engine.reasoning import REASONING
 from harness.engine.resolving import if_grown, resolved
 from harness.engine.run_files import own_rows
 from harness.plugin_loader import CODE
 from harness.ports import Backend, overrides
+from harness.records import Attempt, Instance, messages_hash
 from harness.scoring.checks import JUDGE
 from harness.store.files import make_folder
 from harness.store.run_folder import ROWS, Differences
@@ -49,8 +54,6 @@ def check_changes(job: Job) -> Differences | None:
         overrides(backend, Backend.key_part) and code in differences.inputs
     )
     if rescorable:
-        from harness.engine.rescoring import has_same_prompts  # not imported for most runs
-
         rescorable = has_same_prompts(job)
     raise differences.conflict(
         job.folder.name,
@@ -110,6 +113,38 @@ def is_rescorable(job: Job, differences: Differences) -> bool:
 def _judge_checks(checks: object) -> list[Any]:
     entries = checks if isinstance(checks, list) else []
     return [check for check in entries if isinstance(check, Mapping) and JUDGE in check]
+
+
+MOST_COMPARED = 1_000  # instances whose prompts `has_same_prompts` compares
+
+
+def has_same_prompts(job: Job) -> bool:
+    """Return whether the prompts of a run's first instances are still the recorded ones."""
+    from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
+
+    recorded = AttemptIndex(job.folder.attempts)
+    plan = job.plan()
+    for instance in islice(job.task.instances(), MOST_COMPARED):
+        rows = recorded.rows_of(instance.id)
+        if not rows:
+            continue
+        first = next(recorded.read(Attempt, [rows[0]], judged=False))
+        opening = plan.opening(instance)
+        if opening is None or not has_same_prompt(job, instance, opening, first):
+            return False
+    return True
+
+
+def has_same_prompt(job: Job, instance: Instance[Any], opening: Opening, first: Attempt) -> bool:
+    """Return whether an instance's prompt and constraint are those of its first attempt."""
+    request = first.request
+    if job.run.decoding.constraint == "task" and job.task.constraint_kind is not None:
+        constraint = msgspec.to_builtins(job.task.constraint(instance))
+        if constraint != request["decoding"].get("constraint"):
+            return False
+    if job.paraphraser is not None:  # the recorded prompt is a paraphrase
+        return opening.cluster == first.cluster
+    return bool(messages_hash(opening.messages) == request["messages_hash"])
 
 
 OWN_ABBREVIATIONS = "own abbreviations"  # in the name of a splitter without NLTK's parameters

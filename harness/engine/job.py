@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from harness.config.run_file import RunFile
 from harness.config.sections import UserSection
 from harness.config.settings import Settings
 from harness.engine.infrastructure import RunCopies
+from harness.engine.judges import JudgeModel
 from harness.engine.models import Model
 from harness.engine.plan import FewShotPrompts, HeldInstances, RunPlan, Work, run_instances
 from harness.engine.resolving import code_hashes, recording_hashes
 from harness.engine.session import BoundModel
-from harness.engine.turns import UserTurns, user_role
+from harness.engine.turns import Rewriter, UserTurns, user_role
 from harness.errors import ConfigError
 from harness.ports import Observer, Task
 from harness.prompts import Template
 from harness.records import Instance, Message, Origin, Request, UserRole, content_hash
+from harness.store.judgements import FAILED
 from harness.store.run_folder import RunFolder
-
-if TYPE_CHECKING:
-    from harness.engine.judges import JudgeModel  # not imported for a run without judges
+from harness.wording import count_of
 
 
 class FileVariant(NamedTuple):
@@ -35,6 +35,21 @@ class FileVariant(NamedTuple):
 
 
 ONLY_VARIANT = FileVariant()
+
+
+class ParaphrasingModel(Protocol):
+    """The configured model that paraphrases instructions and feedback.
+
+    A package declares, as ``polish`` of its `section_builders`, a function that returns one, given
+    the run file and the run's `ModelBuilder`.
+    """
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+
+    def rewriter(self, bound: BoundModel) -> Rewriter:
+        """Return what rewrites, given the model with its call stack."""
 
 
 class PlayedUser(Protocol):
@@ -73,7 +88,7 @@ class Job:
     data: HeldInstances
     model: Model
     settings: Settings
-    paraphraser: Model | None = None  # rewrites instructions and feedback (``polish``)
+    paraphraser: ParaphrasingModel | None = None  # rewrites instructions and feedback (``polish``)
     user: PlayedUser | None = None  # plays the user in conversations
     judges: tuple[JudgeModel, ...] = ()
     shots: FewShotPrompts | None = None
@@ -90,7 +105,7 @@ class Job:
         """All models of the run."""
         models = [self.model]
         if self.paraphraser is not None:
-            models.append(self.paraphraser)
+            models.append(self.paraphraser.model)
         if self.user is not None:
             models.append(self.user.model)
         return [*models, *(judge.model for judge in self.judges)]
@@ -98,7 +113,7 @@ class Job:
     @property
     def answering_models(self) -> list[Model]:
         """All models but the one that paraphrases."""
-        return [model for model in self.models if model is not self.paraphraser]
+        return [model for model in self.models if model.where != "polish"]
 
     @property
     def instances(self) -> Iterable[Instance[Any]]:
@@ -156,3 +171,49 @@ class Job:
         full_plan = replace(self.plan(full=True), index=plan.index)  # with the same verdicts
         total, left = full_plan.count()
         return Work(total, unfinished, left - unfinished)
+
+    def owes_calls(self) -> bool:
+        """Return whether calls of the run remain, including failed ones to repeat."""
+        if not self.folder.begun() or self.plan().count()[1]:
+            return True
+        from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
+
+        index = AttemptIndex(self.folder.attempts, partial=True)
+        judges = [judge.name for judge in self.judges]
+        return bool(index.owed_judgements(judges, FAILED) if index.judgements else judges)
+
+
+ShowPlans = Callable[[Sequence[Job], Sequence[str], str], None]
+"""The step ``dry_run``: shows the plans of runs instead of executing them.
+
+It takes the runs, the environment variables of secrets that are not set, and the prefix of the
+runs' names.
+"""
+
+Confirm = Callable[[Sequence[Job], Settings, bool], None]
+"""The step ``confirm``: is called before runs start, and raises an error to prevent it.
+
+It takes the runs, the settings, and whether to ask the user nothing. All plug-ins' functions are
+called.
+"""
+
+
+class ScoredAgain(NamedTuple):
+    """The number of attempts that were scored again, and the changes."""
+
+    attempts: int
+    changed: int  # verdicts of rules and judges together
+    revalued: int  # answers with a score whose value changed
+    dropped: int  # later rounds that no longer count, because the feedback before them has changed
+
+    def __str__(self) -> str:
+        later = f", {self.dropped:,} later rounds followed other feedback" if self.dropped else ""
+        scored = f"{self.attempts:,} recorded answers were scored again"
+        changed = f"{count_of(self.changed, 'verdict')} changed"
+        if self.revalued != self.changed:
+            changed += f", and scores of {count_of(self.revalued, 'answer')}"
+        return f"{scored}: {changed}{later}."
+
+
+Rescore = Callable[[Job], ScoredAgain]
+"""The step ``rescore``: scores a run's recorded answers again, because its checks have changed."""

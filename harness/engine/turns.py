@@ -4,16 +4,25 @@ A run's rounds are then turns. They continue regardless of verdicts, until an an
 refused, or until a played user ends the conversation.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import convert
 
-from harness.engine.assessment import AnswerVerdict, Assessment, assess
+from harness.engine.assessment import AnswerVerdict, Assessment
 from harness.ports import Task
-from harness.records import Attempt, Instance, Message, Origin, Reply, Score, UserRole
+from harness.records import (
+    Attempt,
+    Instance,
+    Message,
+    Origin,
+    Reply,
+    Rewriting,
+    Score,
+    UserRole,
+)
 
 
 class RecordedRounds(Protocol):
@@ -112,28 +121,6 @@ def answers_by_id(
     return answer_to
 
 
-def assessed_references(
-    task: Task[Any], instances: Iterable[Instance[Any]]
-) -> Iterator[tuple[str, Assessment]]:
-    """Yield the assessment of each reference answer that rules can score, and what it answers.
-
-    This is an instance's id, with the turn if there are several.
-    """
-    for instance in instances:
-        turns = task.turns(instance)
-        answers: list[str] = []
-        for turn in range(1, turns + 1):
-            turn_instance = as_of(task, instance, answers)
-            reference = task.expected_answer(turn_instance)
-            answers.append(reference or "")
-            if reference is None:
-                continue
-            assessment = assess(task, turn_instance, Reply(reference, "stop"))
-            if assessment.passed is None and not assessment.scores:
-                continue  # no rule applies: only judges decide
-            yield instance.id if turns == 1 else f"{instance.id}, turn {turn}", assessment
-
-
 # A played user speaks before an answer is scored: one that ends a conversation has other checks.
 
 ScoreAnswer = Callable[..., Awaitable[tuple[Assessment, AnswerVerdict]]]
@@ -174,3 +161,16 @@ class UserTurns(Protocol):
         Raises:
             UserTurnMissing: If the model that plays the user fails.
         """
+
+
+class Rewriter(Protocol):
+    """Rewrites a run's instructions and feedback."""
+
+    async def rewrite(
+        self,
+        text: str,
+        kind: Literal["instruction", "feedback"],
+        instance: Instance[Any],
+        origin: Origin,
+    ) -> tuple[str, Rewriting]:
+        """Return the paraphrase, or else the original text, and a record of the call."""

@@ -148,15 +148,34 @@ _NO_ANSWER = re.compile(
 _NAME = re.compile(r"(?:(?:a|an|the)\s+)?(?:[A-Z\d]|\w\b(?=\W*\Z))")
 _LETTER = re.compile(r"[A-Z]\W*")
 _UNDECIDED = re.compile(
-    r"\b(?:I\s+(?:\w{1,20}\s+)?(?:do\s+not|don['\u2019]t)\s+know"
+    r"\b(?:I\s+(?:\w{1,20}\s+)?(?:do\s+not|don['\u2019]t)\s+know(?:\s+(?:the\s+answer|it|this|that))?"
     r"|I(?:['\u2019]m|\s+am)\s+(?:not\s+|un)sure"
     r"|I\s+(?:can\s?not|can['\u2019]t)\s+(?:decide|tell|say|answer|determine)"
-    r"|cannot\s+be\s+determined"
+    r"|(?:can\s?not|can['\u2019]t|could\s+not|impossible\s+to)\s+(?:be\s+)?"
+    r"(?:determined?|decided?|known?|say|said|tell|told|answer(?:ed)?|calculated?|solved?)"
+    r"|(?:not\s+enough|insufficient|too\s+little)\s+(?:information|data)(?:\s+(?:is\s+)?\w+){0,4}"
+    r"|there\s+is\s+no\s+(?:valid\s+)?(?:solution|answer)"
+    r"|(?:answer|result|value|solution)\s+is\s+(?:undefined|unknown|indeterminate|undetermined)"
+    r"|(?:ich\s+)?weiß\s+(?:ich\s+)?(?:es\s+)?nicht"
+    r"|(?:lässt|kann)\s+(?:man\s+)?(?:sich\s+)?nicht\s+(?:bestimmen|sagen|beantworten|berechnen)"
+    r"|keine\s+(?:der|dieser)\s+(?:\w+\s+)?(?:Optionen|Antworten|Möglichkeiten)(?:\s+(?:ist|passt))?(?:\s+(?:richtig|korrekt|zutreffend))?"
+    r"|je\s+ne\s+(?:le\s+)?sais\s+pas|on\s+ne\s+peut\s+pas\s+(?:le\s+)?(?:répondre|savoir|déterminer|conclure|dire)"
+    r"|aucune\s+(?:de\s+ces|des)\s+(?:réponses|options|propositions)"
+    r"|no\s+(?:lo\s+)?sé|no\s+se\s+puede\s+(?:saber|determinar|responder|calcular)"
+    r"|ninguna\s+de\s+las\s+(?:anteriores|opciones|respuestas)(?:\s+anteriores)?"
+    r"|não\s+sei|não\s+(?:é\s+possível|se\s+pode|dá\s+para)\s+(?:saber|determinar|responder|calcular|dizer)"
+    r"|nenhuma\s+das\s+(?:anteriores|opções|alternativas|respostas)"
+    r"|non\s+(?:lo\s+)?so|non\s+si\s+può\s+(?:sapere|determinare|rispondere|calcolare|dire)"
+    r"|nessuna\s+delle\s+(?:precedenti|opzioni|risposte)"
+    r"|(?:я\s+)?не\s+знаю|невозможно\s+(?:определить|сказать|ответить|вычислить)"
+    r"|ни\s+один\s+из\s+вариантов"
     r"|(?<![A-Za-z][.):]\s)none\s+of\s+(?:the|these|them|those)(?:\s+(?:above|options|answers|choices))*"
     r"|none\s+of\s+(?:the|these|them|those)(?:\s+(?:above|options|answers|choices))*\s+"
     r"(?:(?:is|are|seems?|looks?|can\s+be)\s+(?:correct|right|true|valid)"
     r"|(?:fits?|match(?:es)?|works?)(?:\s+(?:really|well|exactly))?)"
-    r")(?=\s*(?:[.!]|\n|\Z))",
+    r")(?=\s*(?:[.!]|\n|\Z))"
+    r"|(?<!如果)(?:不知道|不[确確]定|不清楚|[无無]法(?:[确確]定|判[断斷]|回答|[计計]算|得出|知道))(?=[^。\n]{0,6}(?:[。!\n]|\Z))"
+    r"|(?:わか|分か|判り|判断でき|決められ|答えられ)(?:りません|らない|ない|ません)|모르겠|알\s?수\s?없",
     re.I,
 )
 _SENTENCE = re.compile(r"(?:[^.!?\n。]|\.(?=\w))*")
@@ -276,7 +295,7 @@ _RETRACTION = re.compile(  # at the beginning of a sentence
     r"|[^.!?\n]{1,80}\bthe\s+(?:real|actual|true|correct)\s+"
     r"(?:total|answer|result|value|number|amount|sum|price|cost|score)\s+(?:is|must\s+be|would\s+be)\s+(?:lower|higher|less|more|smaller|larger)\b"
     r"|(?:it|that|this|the\s+(?:answer|result))\s+(?:should|must|ought)\b"
-    r"|let\s+me\s+re(?:compute|calculate|count|consider|do)\b|on\s+(?:second\s+thoughts?|reflection)\b"
+    r"|let\s+me\s+re(?:compute|calculate|count|consider|do)\b|on\s+(?:second\s+thoughts?|reflection|closer\s+(?:inspection|look))\b"
     r"|(?:probably|maybe|perhaps|I\s+(?:guess|think|suppose))\s+not\b|just\s+kidding\b"
     r"|(?<!\?)(?<!\?\s)(?<!\?\n\n)(?:no|nope|nah|not\s+really|nein|non|нет|wrong|incorrect)\W*\Z|never\s?mind\b|I\s+(?:retract|withdraw)\b"
     r"|I(?:['\u2019]m|\s+am)\s+(?:really\s+)?(?:not\s+(?:really\s+)?|un)sure\b"
@@ -317,11 +336,19 @@ _TAKEN_BACK = re.compile(  # anywhere after the answer, in languages whose sente
 )
 _IN_DOUBT = re.compile(r"\W{0,4}(?:or\s+is\s+it\b|I\s+(?:guess|think|suppose)\s+not\b)", re.I)
 _RECONSIDERED = re.compile(  # at the beginning of a sentence after the answer
-    r"(?:(?<=[.!?\n。)}*…])|\A)[^\w\n]{0,10}(?:wait|hold\s+on|edit|update|hmm+"
+    r"(?:(?<=[.!?\n。)}*…])|\A)[^\w\n]{0,10}(?:wait|hold\s+on|edit|update|hmm+|en\s+fait|en\s+realidad|na\s+verdade|in\s+realtà|eigentlich"
     r"|actually(?!,?\s+it\s+is\s+(?:\w{1,6}\s+)?(?:easy|simple|clear|obvious|trivial)))"
     r"(?:\s*[,.:;!…\u2014\u2013-]|\s+(?:I|that|it|this|the|no|not|we|let)\b)"
     r"(?!.{0,300}\b(?:yes|checks?\s+out|confirm\w*|is\s+(?:right|correct|fine|good))\b)",
     re.I | re.S,
+)
+_OWN_MISTAKE = re.compile(
+    r"\bI\s+(?:retract|withdraw|take\s+(?:that|it)\s+back|(?:was|am)\s+(?:wrong|mistaken)"
+    r"|made\s+an?\s+(?:\w+\s+)?(?:mistake|error))\b|\bscratch\s+that\b|\bcorrection\s*:"
+    r"|\bmy\s+(?:mistake|bad|error)\b"
+    r"|\bon\s+(?:second\s+thoughts?|reflection|closer\s+(?:inspection|look))\b"
+    r"|(?:list|verdict|answer)\s+above\s+is\s+(?:wrong|incorrect)\b",
+    re.I,
 )
 _WRONG = r"(?:wrong|incorrect|false|untrue|invalid|mistaken|impossible(?!\s+to\b))"
 _DENIED_AFTER = re.compile(  # directly after a number
@@ -364,6 +391,14 @@ def is_retracted(text: str, end: int) -> bool:
     return any(pattern.search(text, end) for pattern in patterns)
 
 
+def is_reconsidered(text: str, end: int) -> bool:
+    """Return whether a judge takes back, after an offset, the verdict that precedes it.
+
+    Unlike in `is_retracted`, "That is wrong." takes nothing back: it may be about the judged text.
+    """
+    return any(pattern.search(text, end) for pattern in (_OWN_MISTAKE, _RECONSIDERED))
+
+
 def is_denied(text: str, start: int, end: int) -> bool:
     """Return whether the words around a number or a JSON object deny it.
 
@@ -396,7 +431,8 @@ ABOUT_ANSWER = re.compile(  # words that describe an answer or lead to it
 )
 _ANNOUNCES = re.compile(rf"{ANSWER.pattern}|(?<![</_\w])answers?\b(?!>)|####|答案", re.I)
 _LATER = re.compile(
-    rf"{ANSWER.pattern}|\banswer\s+-\s|\\boxed\s*\{{|^[#\t ]{{0,8}}(?:(?:the|my|final"
+    rf"{ANSWER.pattern}|\banswer\s+-\s|<(?:final_?)?answer>|[\"']answer[\"']\s*:"
+    rf"|\\boxed\s*\{{|^[#\t ]{{0,8}}(?:(?:the|my|final"
     rf"|correct)\s+){{0,3}}answer\s*\n\s*|^####[ \t]*",
     re.I | re.M,
 )
@@ -413,8 +449,8 @@ _IN_QUESTION = re.compile(
     re.I,
 )
 _REVISED = re.compile(
-    r"\b(?:on\s+second\s+thoughts?|on\s+reflection|hmm+|scratch\s+that|let\s+me\s+re\w+|correction"
-    r"|(?:the|my)\s+(?:right|correct(?:ed)?|real|actual|revised|updated)\s+(?:one|answer|option)\s+(?:is|should|must))\b",
+    r"\b(?:on\s+second\s+thoughts?|on\s+reflection|hmm+|scratch\s+that|let\s+me\s+re\w+|correction|erratum"
+    r"|(?:the|my)\s+(?:right|correct(?:ed)?|real|actual|revised|updated)\s+(?:one|answer|option|result|value|output)\s+(?:is|should|must))\b",
     re.I,
 )
 
@@ -450,7 +486,14 @@ def is_superseded(text: str, start: int, end: int, answer: str) -> bool:
     clause = unmarked(_before(text, start))
     if is_quoted(text, start) or _WITHDRAWN.search(clause) or _MENTIONING.search(clause):
         return True
-    if is_retracted(text, end) or _IN_QUESTION.match(text, end) or _REVISED.search(text, end):
+    if is_retracted(text, end) or _IN_QUESTION.match(text, end):
+        return True
+    return has_other_answer(text, end, answer)
+
+
+def has_other_answer(text: str, end: int, answer: str) -> bool:
+    """Return whether a text announces another answer than ``answer`` after an offset."""
+    if _REVISED.search(text, end):
         return True
     plain_text = unmarked(text)
     for match in _LATER.finditer(plain_text, end):

@@ -13,17 +13,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
+from harness.declarations import declared_members
 from harness.errors import ConfigError, Unparseable, nearest
-from harness.records import encodable
+from harness.plugin_loader import Kind
 from harness.scoring.conclusions import announces, first_turn, is_mentioned, is_superseded
-from harness.scoring.final_numbers import read_number
-from harness.scoring.json_objects import json_object
 from harness.scoring.patterns import Pattern, PatternTooSlow, Take, around_group
-from harness.scoring.reasoning import without_reasoning
 from harness.wording import truncated
 
 MOST_JSON_STARTS = 100  # maximum number of brackets tried as the start of JSON
@@ -259,120 +256,40 @@ class RegexExtraction:
         return answer.join(around) if around else None
 
 
-@dataclass(frozen=True)
-class NumberExtraction:
-    """An extraction of a reply's first or last number, without separators and currency."""
+class Extraction(Protocol):
+    """A way to extract the answer from a reply."""
 
-    take: Take
-    expects: ClassVar[tuple[str, ...]] = ()
+    @property
+    def expects(self) -> tuple[str, ...]:
+        """Texts that announce an answer. A prompt should contain one of them."""
 
     def read(self, text: str) -> str:
-        """Return the number as text.
-
-        Raises:
-            Unparseable: If the reply has no number, or if the deciding one is unreadable.
-        """
-        number = read_number(without_reasoning(text), self.take)
-        return format(number, "f") if abs(number.adjusted()) < 100 else str(number)
+        """Return the answer in a reply, or raise Unparseable or PatternTooSlow."""
 
     def write(self, answer: str) -> str | None:
-        """Return the answer unchanged, or None if `read` would find no number in it."""
-        try:
-            read_number(answer, self.take)
-        except Unparseable:
-            return None
-        return answer
+        """Return a reply from which `read` extracts an answer, or None if it knows none."""
 
 
-class JsonCollection(str):
-    """The JSON text of a list or an object, which is no number even if it contains one."""
+class ExtractionKind(NamedTuple):
+    """A kind of extraction, selected by a key of ``extract``.
 
-    __slots__ = ()
-
-
-class JsonExtraction:
-    """An extraction of a value (``a.b`` for a nested key) from a reply's last or first JSON object.
-
-    An earlier object never stands in for a last one that is broken or lacks the key.
+    A plug-in declares such an object, by the key, among the ``extractions`` of its ``extensions``.
     """
 
-    def __init__(self, key: str, take: Take = "last") -> None:
-        self._key = key
-        self._path = key.split(".")
-        self._take: Take = take
-        self.expects: tuple[str, ...] = (self._path[-1],)
-
-    def read(self, text: str) -> str:
-        """Return the value of the key: a string unchanged, any other value as JSON.
-
-        A list or an object is returned as a `JsonCollection`.
-
-        Raises:
-            Unparseable: As in `json_object`, or if the value is missing, null, too large or deep.
-        """
-        text = first_turn(without_reasoning(text), lambda before: "{" in before)
-        value: Any = json_object(text, self._take)
-        for key in self._path:
-            if not isinstance(value, dict) or key not in value:
-                raise Unparseable(f"The JSON object has no {self._key!r:.80}.")
-            value = value[key]
-        if value is None:
-            raise Unparseable(f"{self._key!r:.80} is null in the JSON object.")
-        if isinstance(value, str):
-            return encodable(value)  # JSON can escape half of a surrogate pair
-        try:
-            json_text = encodable(json.dumps(value, ensure_ascii=False))
-        except (ValueError, RecursionError):
-            raise Unparseable("The JSON object's value is too large or too deep.") from None
-        return JsonCollection(json_text) if isinstance(value, (list, dict)) else json_text
-
-    def write(self, answer: str) -> str | None:
-        """Return a JSON object in which the key has the answer as its value."""
-        tree: Any = answer
-        for key in reversed(self._path):
-            tree = {key: tree}
-        return json.dumps(tree, ensure_ascii=False)
+    options: tuple[str, ...]  # further keys that it allows
+    build: Callable[[Mapping[str, Any], str], Extraction]  # from ``extract``, and its key
 
 
-Extraction: TypeAlias = BlockExtraction | RegexExtraction | NumberExtraction | JsonExtraction
-"""A way to extract the answer from a reply.
-
-- ``read`` returns the answer in a reply, or raises Unparseable or PatternTooSlow.
-- ``write`` returns a reply from which ``read`` extracts a given answer, or None if it knows none.
-- ``expects`` lists strings that announce an answer. A prompt should contain one of them.
-"""
-
-_KEYS: Mapping[str, tuple[str, ...]] = {
-    "regex": ("take", "ignore_case"),
-    "number": (),
-    "json": ("take",),
-}
-"""Maps each key that selects a kind of extraction to the options that it allows."""
-
-
-def extraction(raw: Mapping[str, Any], where: str) -> Extraction:
-    """Build an extraction from a mapping with one of the keys ``regex``, ``number``, ``json``."""
-    kinds = [key for key in raw if key in _KEYS]
-    if len(kinds) != 1:
-        problem = f"has both {' and '.join(kinds[:2])}" if kinds else "does not say how to extract"
-        raise ConfigError(f"{where} {problem}.", nearest(str(next(iter(raw), "")), _KEYS))
-    [kind] = kinds
-    for key in raw:
-        if key not in (kind, *_KEYS[kind]):
-            valid_keys = (*_KEYS, *_KEYS[kind])
-            raise ConfigError(f"{where}: {kind} has no {key!r:.60}.", nearest(str(key), valid_keys))
-    value = raw[kind]
-    if kind == "json" and not (isinstance(value, str) and all(value.split("."))):
-        raise ConfigError(f"{where}.json must be the name of a key.", "Write {json: answer}.")
-    place = "number" if kind == "number" else "take"
-    default = "last" if kind == "json" else "first"
-    take = value if kind == "number" else raw.get("take", default)
+def checked_take(take: Any, where: str) -> Take:
+    """Return ``first`` or ``last``, or raise ConfigError for any other value at ``where``."""
     if take not in ("first", "last"):
-        raise ConfigError(f"{where}.{place} must be first or last, not {take!r:.40}.")
-    if kind == "number":
-        return NumberExtraction(take)
-    if kind == "json":
-        return JsonExtraction(value, take)
+        raise ConfigError(f"{where} must be first or last, not {take!r:.40}.")
+    return cast("Take", take)
+
+
+def _regex(raw: Mapping[str, Any], where: str) -> RegexExtraction:
+    take = checked_take(raw.get("take", "first"), f"{where}.take")
+    value = raw["regex"]
     patterns = [value] if isinstance(value, str) else value
     if not (isinstance(patterns, list) and patterns and all(isinstance(p, str) for p in patterns)):
         raise ConfigError(f"{where}.regex must be a pattern or a list of them.")
@@ -380,6 +297,29 @@ def extraction(raw: Mapping[str, Any], where: str) -> Extraction:
     if not isinstance(ignore_case, bool):
         raise ConfigError(f"{where}.ignore_case must be true or false.")
     return RegexExtraction(patterns, f"{where}.regex", take, ignore_case)
+
+
+REGEX = ExtractionKind(("take", "ignore_case"), _regex)
+
+
+def extraction(raw: Mapping[str, Any], where: str) -> Extraction:
+    """Build an extraction from a mapping with the key of one kind, such as ``regex``."""
+    keys = ["regex", *declared_members("extractions")]
+    selected = [key for key in raw if key in keys]
+    if len(selected) != 1:
+        problem = "does not say how to extract"
+        if selected:
+            problem = f"has both {' and '.join(selected[:2])}"
+        raise ConfigError(f"{where} {problem}.", nearest(str(next(iter(raw), "")), keys))
+    [name] = selected
+    kind = REGEX
+    if name != "regex":
+        kind = cast("ExtractionKind", Kind("extractions").load(name))
+    for key in raw:
+        if key not in (name, *kind.options):
+            valid_keys = (*keys, *kind.options)
+            raise ConfigError(f"{where}: {name} has no {key!r:.60}.", nearest(str(key), valid_keys))
+    return kind.build(raw, where)
 
 
 # Checks that a prompt asks for an answer in the form that the parser of its answers reads.

@@ -11,5 +11,4 @@
 - `references`: reference answers scored by judges
 - `calls`: the cost of a run's calls
 - `aggregates`: metrics that a task computes from all answers of round 1, or of all turns
-- `run_status`: a session's progress, and requests to stop it
 """

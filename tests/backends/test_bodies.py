@@ -9,13 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from harness.backends._bodies import LEAST_LOGPROB, constrained, logprobs_in
-from harness.backends.anthropic import AnthropicBackend
 from harness.backends.openai import COMPATIBLE, PRESETS, OpenAIBackend
-from harness.backends.replay import ReplayBackend
 from harness.backends.simulated import SimulatedBackend
 from harness.calls.keys import call_key
+from harness.plugins.anthropic.backend import AnthropicBackend
 from harness.plugins.mock.answers import Answer
 from harness.plugins.mock.server import MockServer
+from harness.plugins.replay.backend import ReplayBackend
 from harness.ports import CONSTRAINTS
 from harness.records import (
     Decoding,

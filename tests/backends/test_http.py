@@ -11,9 +11,9 @@ import pytest
 
 from harness.backends._clients import SDKClient
 from harness.backends._http import HttpClient, past_proxies
-from harness.backends.anthropic import AnthropicBackend
 from harness.backends.openai import OpenAIBackend
 from harness.errors import CallError, ConfigError, FailureKind, FatalCallError
+from harness.plugins.anthropic.backend import AnthropicBackend
 from harness.records import Allowance, Decoding, Message, Origin, Request
 from tests.backends.answering import answering, transient
 

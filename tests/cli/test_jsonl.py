@@ -61,26 +61,6 @@ def test_a_benchmark_without_python(tmp_path: Path, environment: dict[str, str])
     assert harness("score", "mine", env=environment).returncode == 0
 
 
-def test_a_dry_run_names_the_targets_that_fail_their_own_checks(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
-    ended = harness("run", written(tmp_path, ROWS[:3]), "--dry-run", env=environment)
-    assert ended.returncode == 0, ended.stderr
-    said = " ".join(ended.stdout.split())
-    assert "1 of 3 pass; these fail: 1 (short: at most 2 words, has 3), 3 (short" in said
-
-
-def test_a_run_warns_if_no_reference_answer_passes(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
-    wrong = [{**row, "most": 1} for row in ROWS]
-    said = "mine: 0 of 10 reference answers pass, so correct answers may fail, too."
-    assert said in harness("run", written(tmp_path, wrong), env=environment).stderr
-    assert said not in harness("run", tmp_path / "mine.yaml", env=environment).stderr  # finished
-    one_passes = written(tmp_path, [*wrong, {**wrong[0], "most": 9}])
-    assert "answers pass" not in harness("run", one_passes, "--fresh", env=environment).stderr
-
-
 def test_a_mistake_in_a_row_is_told_before_any_call(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
@@ -295,7 +275,7 @@ def test_a_row_of_a_run_file_without_a_target_is_named(
     tmp_path: Path, environment: dict[str, str], check: str
 ) -> None:
     file = tmp_path / "mine.yaml"
-    for missing in ("null", ".nan"):
+    for missing in ("null", ".nan", "''"):
         file.write_text(
             f"task: {{rows: [{{prompt: a, target: '1'}}, {{prompt: b, target: {missing}}}], "
             f"checks: {check}}}\nmodel: simulated\n"

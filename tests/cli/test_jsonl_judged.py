@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,43 +92,6 @@ def run(tmp_path: Path, server: MockServer) -> Run:
 def planned(run: Run, file: Path, *options: str) -> str:
     """The plan of a dry run, on one line."""
     return " ".join(run.harness("run", file, "--dry-run", *options).split())
-
-
-def test_a_dry_run_counts_and_prices_the_judges_calls_in_all_rounds_still_possible(
-    run: Run,
-) -> None:
-    price = {"input": 0, "output": 1_000_000}  # one dollar a token
-    model = {**run.model("judge-kind"), "price": price}
-    judge = {**run.judge("kind"), "model": model, "max_tokens": 2}
-    rounds = {"max": 2, "stop_on_pass": True}
-    free = {**run.model("model"), "price": {"input": 0, "output": 0}}
-    changes = {"judges": [judge], "model": free, "samples": 2}
-    said = planned(run, run.file(**changes, rounds=rounds))
-    assert "judge kind judge-kind: at most 16 calls, cost $8.00 to $32.00; input tokens" in said
-    assert "output tokens at most 32" in said
-    assert "cost $8.00 to $32.00, nothing of it for the answers" in said
-    ended = harness("run", run.file(**changes), env=run.environment)
-    assert "Estimated cost, judges included: $8.00 to $16.00" in ended.stderr
-    assert "judge kind judge-kind: 0 calls" in planned(run, run.file(**changes))
-
-
-def test_a_dry_run_counts_the_judges_calls_with_those_of_the_model(
-    run: Run, server: MockServer
-) -> None:
-    plan = partial(planned, run, run.file())
-    assert "calls to pay at most 8: 4 for answers, at most 4 for judges" in plan()
-    run.harness("run", run.file())
-    paid = server.stats().requests
-    again = plan("--name", "again")
-    assert "calls to pay 0 " in again
-    assert "tokens" not in again, "there are no calls to pay"
-    assert f"judge kind judge-kind: 0 calls ({paid - 4} more are cached)" in again
-    other = ("--name", "again", "-o", "judges.kind.model.name=judge-other")
-    assert f"calls to pay {paid - 4}: 0 for answers, {paid - 4} for judges" in plan(*other)
-    run.harness("run", run.file(), *other)
-    assert server.stats().requests == 2 * paid - 4
-    more = plan("--name", "more", "-o", "samples=2")
-    assert "calls to pay at most 8: 4 for answers, at most 4 for judges" in more
 
 
 def test_rows_are_judged_by_the_judges_that_they_name(run: Run, server: MockServer) -> None:

@@ -280,18 +280,6 @@ def test_a_budget_without_a_price_is_refused_before_any_call(runs: Path) -> None
         assert server.stats().requests == 0
 
 
-def test_a_dry_run_says_what_a_run_would_cost(runs: Path) -> None:
-    said = harness(*GPT4, *PRICE, "-o", "rounds.max=3", "--dry-run").stdout
-    facts: dict[str, Any] = dict(
-        line.split("  ", 1) for line in said.splitlines() if "  " in line and line[0] != " "
-    )
-    low, high = (float(part.strip(" $")) for part in facts["cost"].split(" to "))
-    assert 0 < low < 130 * 1000 * 1000 / 1e6 < high
-    calls = [int(part.replace(",", "")) for part in facts["calls to pay"].split(" to ")]
-    assert calls == [130, 390]
-    assert "no price for no-such" in harness(*GPT4, "-o", "model.name=no-such", "--dry-run").stdout
-
-
 def test_a_user_has_prices_of_their_own(runs: Path, tmp_path: Path) -> None:
     prices = tmp_path / "prices.yaml"
     prices.write_text("127.0.0.1:\n  models:\n    mine: {input: 5, output: 50}\n")

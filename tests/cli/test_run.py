@@ -311,30 +311,6 @@ def digests() -> set[str]:
     return {text.split()[4].partition("-")[0] for text in texts}
 
 
-def test_a_dry_run_needs_no_key_and_does_nothing(runs: Path) -> None:
-    ended = harness(*GPT4, "--dry-run")
-    assert ended.returncode == 0, ended.stderr
-    assert "OPENAI_API_KEY" in ended.stdout
-    assert "2,600 distinct" in ended.stdout
-    assert "Write: " in ended.stdout
-    assert not runs.exists()
-
-
-def test_a_dry_run_of_a_changed_file_plans_a_new_run(runs: Path) -> None:
-    quick = ("run", QUICKSTART, "--limit", "13")
-    assert harness(*quick).returncode == 0
-    before = sorted(runs.iterdir())
-    changed = harness(*quick, "-o", "decoding.temperature=0.5", "--dry-run")
-    assert changed.returncode == 0, changed.stderr
-    assert "different values: decoding.temperature" in changed.stderr
-    assert "This is the plan of a new run" in changed.stderr
-    assert sorted(runs.iterdir()) == before
-    fresh = harness(*quick, "-o", "decoding.temperature=0.5", "--dry-run", "--fresh")
-    assert fresh.stdout == changed.stdout
-    assert str(runs / "quickstart") in "".join(fresh.stdout.split())  # it may be wrapped
-    assert sorted(runs.iterdir()) == before
-
-
 def test_variants_are_runs_of_their_own(runs: Path, tmp_path: Path) -> None:
     file = tmp_path / "both.yaml"
     file.write_text(
@@ -401,20 +377,6 @@ def test_a_variant_whose_server_is_unreachable_ends_no_other(runs: Path, tmp_pat
     assert ended.stderr.count(again) == 1
     assert [line.split()[0] for line in ended.stdout.splitlines()[2:]] == ["a", "c"]
     assert len(attempts(runs, "three.c")) == 13
-
-
-def test_the_dry_run_of_variants_counts_shared_calls_once(runs: Path, tmp_path: Path) -> None:
-    file = tmp_path / "both.yaml"
-    file.write_text(
-        TASK + "model: {backend: openai, name: gpt-4}\nlimit: 13\n"
-        "decoding: {max_tokens: 100}\nvariants: {one: {}, two: {samples: 2}, three: {seed: 1}}\n"
-    )
-    said = harness("run", file, "--dry-run").stdout
-    figures = [line.split()[-1] for line in said.splitlines() if line.startswith("calls to pay")]
-    # The first answers of the second are the first's; another seed asks for others.
-    assert figures == ["13", "13", "13", "39"]
-    assert "3 runs" in said
-    assert said.count("OPENAI_API_KEY: needed for") == 3
 
 
 def test_no_file_of_a_run_holds_a_secret(runs: Path) -> None:

@@ -4,7 +4,7 @@ from harness.plugin import Plugin, Verb
 
 plugin = Plugin(
     summary="Calls in the providers' batches, which cost less and may take a day.",
-    requires=("clouds",),
+    requires=("anthropic", "clouds"),
     call_layers={"batches": ".lane:batches_layer"},
     sections={"limits.batch": ".provider:BATCH"},
     batches={

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from typing_extensions import override
 
-from harness.backends.anthropic import STATUSES, AnthropicBackend
+from harness.plugins.anthropic.backend import STATUSES, AnthropicBackend
 from harness.plugins.batches.provider import (
     BatchLimits,
     BatchState,

@@ -1,8 +1,13 @@
-"""Judges that choose: a rubric's named choices, and the better of two answers."""
+"""Judges that choose or rate: named choices, the better of two answers, and a number."""
 
 from harness.plugin import Plugin
 
 plugin = Plugin(
-    summary="Judges that choose: a rubric's named choices, and the better of two answers.",
-    judges={"choice": ".choice:Choice", "pairwise": ".choice:Pairwise"},
+    summary="Judges that choose or rate: named choices, the better of two answers, and a number.",
+    judges={
+        "choice": ".choice:Choice",
+        "pairwise": ".choice:Pairwise",
+        "score": ".score:NumberJudge",
+    },
+    section_builders={"judges.against": ".run_answers:answers_of"},
 )

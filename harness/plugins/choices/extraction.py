@@ -47,8 +47,10 @@ def _letter(letters: str) -> str:
 _OPTION = r"(?:(?:option|choice|answer|letter)\s+)?"
 _LETTER = re.compile(_letter("A-Za-z"))
 _JOINED = re.compile(
-    r"\s*(?:\(?,?\s*(?:and|or|und|oder|et|ou|y|o|e|и|или)\b(?:\s+(?:possibly|maybe|perhaps|also|even))?"
-    rf"|[/&和或])\s*{_OPTION}|\s*,\s*{_OPTION}(?={_letter('A-Z')}\s*(?:[,.;)]|and\b|or\b|\Z))",
+    r"(?:\s*\([^()\n]{0,20}\))?\s*"
+    r"(?:[(,\u2013\u2014-]*\s*(?:and|or|und|oder|et|ou|y|o|e|и|или)\b(?:\s+(?:possibly|maybe|perhaps|also|even))?"
+    rf"|\(\s*(?:possibly|maybe|perhaps)\b|\(?[/&和或])\s*{_OPTION}"
+    rf"|(?:\s*\([^()\n]{{0,20}}\))?\s*,\s*{_OPTION}(?={_letter('A-Z')}\s*(?:[,.;)]|\(\d|and\b|or\b|\Z))",
 )
 _RIGHT = re.compile(
     rf"{_letter('A-Z')}\s*(?:(?i:is what I\b"
@@ -310,7 +312,7 @@ class ChoiceExtraction(OptionNames):
                 second, second_end = self._option(text, label.end(), False)
             if second and DENIED.match(text, second_end):
                 return "", start
-            if second and _CLOSED.match(text, second_end):
+            if second and (second == letter or _CLOSED.match(text, second_end)):
                 letters.append(second)
                 end = second_end
             elif not second and _ABBREVIATED.match(text, end):

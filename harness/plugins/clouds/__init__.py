@@ -4,6 +4,7 @@ from harness.plugin import Plugin
 
 plugin = Plugin(
     summary="Google's Gemini, models on Amazon Bedrock, and Anthropic's models on Vertex AI.",
+    requires=("anthropic",),
     backends={
         "anthropic_vertex": ".anthropic_vertex:AnthropicVertexBackend",
         "bedrock": ".bedrock:BedrockBackend",

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from harness.backends import REPLY_MB, FindCut, OnAllowances
-from harness.backends.anthropic import TAKEN, MessagesBackend
+from harness.plugins.anthropic.backend import TAKEN, MessagesBackend
 from harness.plugins.clouds.gemini import GoogleCloudClient, vertex_url
 from harness.records import Request
 

@@ -23,7 +23,6 @@ from rich.table import Table
 from rich.text import Text
 
 import harness
-from harness.backends import anthropic
 from harness.backends.openai import PRESETS
 from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
 from harness.cli.options import JsonFormat
@@ -42,6 +41,7 @@ from harness.engine.infrastructure import cluster as cluster_named
 from harness.errors import ConfigError, HarnessError, install_command, nearest
 from harness.plugin import CheckupFinding as Finding
 from harness.plugin import CheckupState
+from harness.plugins.anthropic import backend as anthropic
 from harness.report.text import inert_text, size_text
 from harness.terminal.console import show_listing
 

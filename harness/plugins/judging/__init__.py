@@ -4,7 +4,7 @@ from harness.plugin import Plugin, Verb
 
 plugin = Plugin(
     summary="Later judgements of runs, the validation of judges, and errors labelled by hand.",
-    requires=("comparisons", "data", "report"),
+    requires=("comparisons", "data", "estimates", "report"),
     section_builders={"panels": ".panel:build_panel"},
     measurements={"references": ".gold:read_reference_scores"},
     figures={"calibration": ".calibration:write_calibration"},

@@ -19,7 +19,6 @@ from harness.config.settings import Settings
 from harness.config.validation import validated
 from harness.engine.assessment import judged_outcomes
 from harness.engine.call_stack import bind
-from harness.engine.dry_run import EstimateRange, JudgeCalls, cached_replies
 from harness.engine.judges import JudgeModel, Judges, build_judge, check_panels, judge_warnings
 from harness.engine.judging import Judging, OwedJudgements
 from harness.engine.models import Model, ModelBuilder, Resources, check_prices, worker_count
@@ -31,6 +30,7 @@ from harness.engine.session import open_session
 from harness.engine.turns import answered, most_turns
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.plugin_loader import without_removed
+from harness.plugins.estimates.estimate import EstimateRange, JudgeCalls, cached_replies
 from harness.plugins.judging.recorded_references import Unit, read_units, record_references
 from harness.ports import Task
 from harness.records import Attempt, Instance, Request
@@ -242,7 +242,7 @@ def _task_of(
             f"The run {folder.name!r} has no attempts to judge.", "Run its run file again."
         )
     task = build_task(folder.read_config(), settings, later=later)
-    difference = data_difference(folder, task)
+    difference = data_difference(folder, task.fingerprint())
     if difference:
         problem = f"The run {folder.name!r} was made with a different {difference}."
         raise RunConflict(problem, "Restore the data that it was made with.")

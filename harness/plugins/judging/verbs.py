@@ -10,7 +10,6 @@ import typer
 
 from harness.analysis.self_preference import notes
 from harness.cli.completion import run_names
-from harness.cli.confirm import confirm_calls
 from harness.cli.endings import attended, early_end, say_verdictless
 from harness.cli.options import RUN, By, JsonFormat, Runs, check_picture, outcomes
 from harness.cli.verbs import VerbGroup
@@ -22,11 +21,13 @@ from harness.config.yaml_text import read
 from harness.engine.judges import published_prompts
 from harness.engine.run_files import run_named, runs_named
 from harness.errors import ConfigError, RunConflict, StoreFailed, nearest
+from harness.execution import report_executions
 from harness.plugin_loader import Kind
 from harness.plugins.comparisons.comparable import read_run, refuse_incomparable
 from harness.plugins.comparisons.judge_verdicts import judges_with_verdicts, read_answers
 from harness.plugins.comparisons.run_differences import differing
 from harness.plugins.data.published import fetch_prompts
+from harness.plugins.estimates.confirm import confirm_calls
 from harness.plugins.judging import error_labels, later_judge
 from harness.plugins.judging.references import (
     JUDGE,
@@ -75,6 +76,7 @@ def judge(
         gold: Judge the task's reference answers instead of the run's answers.
         yes: Do not ask before judgements that may cost more than HARNESS_ASK_ABOVE_USD.
     """
+    report_executions()
     settings = Settings()
     retried = outcomes(retry, REDRAWN)
     folder = run_named(run, settings)
@@ -260,7 +262,7 @@ def draw(
         seed: Seed of the draw.
     """
     folders = runs_named(runs, Settings())
-    drawn = (error_labels.draw(folder.name, folder.attempts, n, by, seed) for folder in folders)
+    drawn = (error_labels.draw(folder, n, by, seed) for folder in folders)
     sheet = error_labels.write_sheet(failure for failures in drawn for failure in failures)
     ExactOutput().write(sheet)
 

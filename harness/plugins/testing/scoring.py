@@ -11,11 +11,10 @@ from typing import Any
 
 import msgspec
 
-from harness.analysis.rescoring import first_reason
 from harness.errors import ConfigError, Unparseable, UserError
 from harness.plugin import Checker, Task
 from harness.plugins.testing.plugin_check import HOSTILE_TEXTS, WRONG, PlugInCheck, misfit
-from harness.records import Instance, Message, Score, verdict
+from harness.records import Instance, Message, Score, first_reason, verdict
 
 NEXT = "What else?"  # of a played user
 

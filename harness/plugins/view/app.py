@@ -41,8 +41,8 @@ from harness.plugins.report.runs import TaskAnswers
 from harness.plugins.view.cases import CaseFilter
 from harness.plugins.view.chosen import AnswersOf, Chosen
 from harness.plugins.view.runs import POLL_S, Followed, RunList, in_thread, timeline
+from harness.plugins.view.status import request_stop
 from harness.store.run_folder import RunFolder
-from harness.store.run_status import request_stop
 from harness.terminal.console import say, write
 
 Message = dict[str, Any]

@@ -27,6 +27,7 @@ from harness.plugins.report.parts import Headline, Overview
 from harness.plugins.report.runs import Reported, TaskAnswers, report_on, run_title
 from harness.plugins.view.cases import MISSING, CaseFilter, CaseTable, Findings, TextSearch
 from harness.plugins.view.runs import FILES, Followed, in_thread, stamp, timed, why_ended
+from harness.plugins.view.status import read_status
 from harness.records import OUTCOMES
 from harness.report.runs import common_start
 from harness.store.attempt_lines import ATTEMPT
@@ -34,7 +35,6 @@ from harness.store.columns import NOT_JUDGED, name_digest
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import decoded_at
 from harness.store.run_folder import RunFolder
-from harness.store.run_status import read_status
 
 MOST_TEXTS = 200_000  # attempts up to which reasons, constraints and costs are computed
 QUICK_TEXTS = 5_000  # attempts up to which the first overview has everything

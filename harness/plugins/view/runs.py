@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from harness.analysis.summary import read_metrics
 from harness.errors import HarnessError
+from harness.plugins.view.status import STATUS, RunStatus, read_status
 from harness.store.attempt_lines import AttemptLines
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import ATTEMPTS, JUDGEMENTS, JUDGES, RunFolder
-from harness.store.run_status import STATUS, RunStatus, read_status
 from harness.store.runs import all_runs
 
 FILES = ("manifest.json", "metrics.json", ATTEMPTS, JUDGEMENTS, JUDGES, STATUS)
@@ -133,6 +133,14 @@ def summary(
         state = "interrupted"
         done = (metrics.n_planned or 0) - (metrics.n_owed or 0)
     works = status is not None and status.works()
+    if not manifest and not works:  # nothing says how many attempts there should be
+        return RunSummary(
+            name=folder.name,
+            state="unreadable",
+            problem="The run has no manifest.json.",
+            line_at=line_at,
+            revision=revision,
+        )
     # During a session and after a kill, only the status has figures.
     if status is not None and (works or done is None):
         done = status.done

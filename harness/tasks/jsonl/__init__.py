@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from harness.datasets.folder import DataFolder
-from harness.datasets.rows import RowFile
-from harness.tasks.jsonl.items import ADAPT, PRESETS
+from harness.datasets.rows import Row, RowFile
+from harness.plugin_loader import Kind
+from harness.tasks.jsonl.items import RowPreset
 from harness.tasks.jsonl.question_form import QuestionForm
 from harness.tasks.jsonl.rows_task import RowsTask
 
@@ -64,7 +65,10 @@ class JsonlTask(RowsTask):
         judges: Mapping[str, bool] | None = None,
         panels: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        defaults = PRESETS[preset] if preset else {}
+        defaults: Mapping[str, Any] = {}
+        adapt: Callable[[Row], Row] | None = None
+        if preset:
+            defaults, adapt = cast("RowPreset", Kind("row_presets").load(preset))
         builtin = choices.example if choices else EXAMPLE
         super().__init__(
             RowFile(builtin if path == "builtin" else data.file(path)),
@@ -81,7 +85,7 @@ class JsonlTask(RowsTask):
             user=user,
             judges=judges,
             panels=panels,
-            adapt=ADAPT.get((preset or "").removesuffix("_json")),
+            adapt=adapt,
         )
 
 

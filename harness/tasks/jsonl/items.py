@@ -12,14 +12,11 @@ The presets are for GSM8K (Cobbe et al. 2021, arXiv 2110.14168) and BIG-bench Ha
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-import yaml
 from msgspec import Struct
 from msgspec.structs import replace
 from typing_extensions import override
@@ -31,7 +28,6 @@ from harness.prompts import Template
 from harness.records import DecodingConstraint, Instance, Message, UserRole, encodable
 from harness.scoring.checks import FROM_ROW, JUDGE, Check, field_of, from_row
 from harness.scoring.extraction import Extraction, faults, garbled
-from harness.scoring.numbers import only_number
 
 ByJudge: TypeAlias = Mapping[str, tuple[str, ...]]  # maps judges to the criteria of their checks
 
@@ -162,28 +158,14 @@ def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
     return groups
 
 
-def _gsm8k(row: Row) -> Row:
-    answer = row.get("answer", row.get("target"))
-    conclusion = re.search(r"####\s*(.+?)\s*$", answer) if isinstance(answer, str) else None
-    target = only_number(conclusion[1]) if conclusion else None
-    if target is None:
-        raise DataInvalid("'answer' must end in '#### ' and a number.")
-    return {**row, "target": format(target, "f")}
+class RowPreset(NamedTuple):
+    """A preset of the task ``jsonl``.
 
+    A plug-in declares such an object, by its name, among the ``row_presets`` of its ``extensions``.
+    """
 
-def _shuffled_objects(row: Row) -> Row:
-    target = row.get("target", row.get("answer"))
-    letter = re.fullmatch(r"\(?([A-Za-z])\)?", target.strip()) if isinstance(target, str) else None
-    if letter is None:
-        raise DataInvalid("'target' must be a letter in brackets, like '(B)'.")
-    return {**row, "target": f"({letter[1].upper()})"}
-
-
-# By preset: the function that adds the ``target`` to a row.
-ADAPT: Mapping[str, Callable[[Row], Row]] = {"gsm8k": _gsm8k, "shuffled_objects": _shuffled_objects}
-
-_PRESETS = Path(__file__).with_name("presets.yaml").read_text("utf-8")
-PRESETS: Mapping[str, Mapping[str, Any]] = yaml.safe_load(_PRESETS)  # by preset: its task options
+    options: Mapping[str, Any]  # of the task
+    adapt: Callable[[Row], Row]  # adds the ``target`` to a row
 
 
 class JudgeChecks:

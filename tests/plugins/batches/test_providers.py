@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from harness.backends._bodies import json_lines
-from harness.backends.anthropic import AnthropicBackend
 from harness.backends.openai import OpenAIBackend
 from harness.errors import CallError, FatalCallError, RequestRejected, TransientError
+from harness.plugins.anthropic.backend import AnthropicBackend
 from harness.plugins.batches.anthropic import AnthropicBatchProvider
 from harness.plugins.batches.openai import openai_provider
 from harness.plugins.batches.provider import BatchUnsure, HttpBatchProvider, batch_provider

@@ -667,6 +667,14 @@ The answer is B. That was a guess; the actual one is A. | The answer is B. I wit
 Option B is eliminated. | {"eliminated": ["B"]} | I object to B. | I dispute that it's B.
 Answer: B ⛔
 <think>The answer is B. | <think>The answer is B.</think> | Antwort: B. Ups, falsch.
+B (60%) or C (40%) | B (likely) or C | The answer is B (possibly C). | B — or maybe C?
+**B** (60 %), **C** (40 %) | B (60%), C (40%) | 答案：B（或C）
+Creo que es la B. Espera, no. No lo sé.
+Die Antwort ist B. Doch nicht, ich weiß es nicht. | La respuesta es B. Ninguna de las anteriores.
+Resposta: B. Na verdade, nenhuma das opções. | 答案是B。其实我不确定。
+正解はB。いや、わかりません。
+Die Antwort ist B. Eigentlich ist keine der Optionen richtig. | 답은 B. 사실 모르겠습니다.
+Réponse : B. En fait, je ne sais pas. | Ответ: B. Нет, я не знаю. | Risposta: B. Anzi, non lo so.
 """
 
 

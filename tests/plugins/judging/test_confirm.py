@@ -4,7 +4,7 @@ from pathlib import Path
 
 from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness, on
-from tests.cli.test_confirm import answered, paying
+from tests.plugins.estimates.test_confirm import answered, paying
 
 
 def test_a_later_judge_above_the_bound_asks_about_what_it_has_not_judged(tmp_path: Path) -> None:

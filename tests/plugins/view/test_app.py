@@ -21,10 +21,10 @@ from harness.plugins.mock.server import MockServer
 from harness.plugins.report.recorded_task import RecordedTask, task_of
 from harness.plugins.view.app import LiveView, listen, serve
 from harness.plugins.view.chosen import QUICK_TEXTS
+from harness.plugins.view.status import STATUS, STOP, RunStatus, write_status
 from harness.store.run_folder import RunFolder
-from harness.store.run_status import STATUS, STOP, RunStatus, write_status
 from tests.cli.command import QUICK, harness, on
-from tests.engine.test_progress_status import run_file, running, settings
+from tests.plugins.view.test_status import run_file, running, settings
 from tests.unsealed import unseal
 
 

@@ -13,9 +13,9 @@ from playwright.async_api import Browser, async_playwright, expect
 from playwright.async_api import Page as Tab
 
 from harness.plugins.mock.server import MockServer
-from tests.engine.test_progress_status import run_file, running
 from tests.plugins.report.test_browser import ARGUMENTS, AXE, CHROMIUM
 from tests.plugins.view.test_app import Page, made, opened
+from tests.plugins.view.test_status import run_file, running
 from tests.unsealed import unseal
 
 __all__ = ["made"]

@@ -25,7 +25,14 @@ from harness.datasets.rows import Row, converted, read_all
 from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.ports import PaperTable, TableFigure, Task
 from harness.records import Criterion, Instance, Message, Question, Reply, Request, Score
-from harness.scoring.conclusions import plain, statements, undecided, unquoted
+from harness.scoring.conclusions import (
+    is_quoted,
+    is_reconsidered,
+    plain,
+    statements,
+    undecided,
+    unquoted,
+)
 from harness.scoring.judges import PublishedJudge, criteria_scores
 
 PUBLIC = "infobench/infobench.jsonl"  # your copy, in the data folder
@@ -241,6 +248,8 @@ _NEITHER = re.compile(
     r"|yes\s*(?:/|or|and)\s*no|no\s*(?:/|or|and)\s*yes)\b",
     re.IGNORECASE,
 )
+_CLAUSE = re.compile(r"[.,;:!?\n\u2013—]|\b(?:so|hence|therefore|thus)\b", re.IGNORECASE)
+_MARKS = " \t\r\n.,;:!?\u2013—*_`'\"()[]"
 _NEGATED = frozenset({"not", "n't", "t", "no", "neither", "nor", "than", "of"})
 
 
@@ -264,8 +273,10 @@ def verdict(text: str) -> bool | None:
         return None
     verdicts = sorted(_verdicts(text), key=lambda pair: pair[0])
     if not verdicts:
-        negated = len(words) > 1 and words[-2] in _NEGATED
-        return None if negated else _SAID.get(words[-1])
+        *others, last_word = _WORD.findall(_CLAUSE.split(text.rstrip(_MARKS))[-1].lower())
+        return None if _NEGATED.intersection(others) else _SAID.get(last_word)
+    if is_reconsidered(text, verdicts[-1][0]):
+        return None
     line_start = text.rfind("\n", 0, verdicts[-1][0]) + 1
     last = {passed for offset, passed in verdicts if offset >= line_start}
     return last.pop() if len(last) == 1 else None
@@ -276,7 +287,8 @@ def _verdicts(text: str) -> Iterator[tuple[int, bool | None]]:
     if (first := _FIRST.match(text)) is not None:
         yield first.start(first.lastindex or 0), first[1] is not None
     for sentence in _SENTENCE.finditer(text):
-        yield sentence.start(1), _SAID[sentence[1].lower()]
+        if not is_quoted(text, sentence.start(1)):
+            yield sentence.start(1), _SAID[sentence[1].lower()]
     for statement in statements(text):
         if (stated := _STATED.match(text, statement.start)) is not None:
             yield stated.start(1), _SAID[stated[1].lower()]

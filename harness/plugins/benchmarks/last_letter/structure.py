@@ -22,10 +22,10 @@ from msgspec import Meta, Struct
 
 from harness.datasets.rows import Row, converted, read_all, text_id
 from harness.errors import DataInvalid, Unparseable
+from harness.plugins.short_answers.json_objects import json_object
 from harness.prompts import read
 from harness.records import DecodingConstraint
 from harness.scoring.extraction import RegexExtraction
-from harness.scoring.json_objects import json_object
 from harness.scoring.validators import Undecided, validator
 from harness.scoring.validators.limits import HALF_PAIR, is_encodable
 

@@ -105,6 +105,11 @@ def test_the_safe_parser(text: str, level: int, found: list[bool] | None) -> Non
         ("['YES', 'NO']\n\nThese are my verdicts (see above).", 2, [True, False]),
         ('["YES", "NO"]', 2, [True, False]),
         ("The list is ['YES', 'NO'].", 2, [True, False]),
+        ("['YES']\nCorrection: the constraint is not met.", 1, None),
+        ("['YES'] - I retract that.", 1, None),
+        ("Answer: ['YES']\n\nThe list above is wrong.", 1, None),
+        ("['NO']\nThe answer claims: ['YES']", 1, None),
+        ("['NO']\nThe third sentence is too long. That is wrong.", 1, [False]),
     ],
 )
 def test_the_last_list_of_the_judge_itself_decides(

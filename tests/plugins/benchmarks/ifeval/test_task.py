@@ -152,6 +152,18 @@ def test_a_malformed_row_is_refused(tmp_path: Path, changed: Any, said: str) -> 
         list(built(dataset=written(tmp_path / "own.jsonl", ROW | changed)).instances())
 
 
+@pytest.mark.parametrize(("verdicts", "warns"), [("official", True), ("corrected", False)])
+def test_official_verdicts_on_other_scripts_have_a_warning(
+    tmp_path: Path, verdicts: str, warns: bool
+) -> None:
+    pytest.importorskip("icu")
+    task = built(dataset=written(tmp_path / "own.jsonl", ROW), verdicts=verdicts)
+    [instance] = task.instances()
+    for text, expected in (("我喜欢机器学习。", warns), ("Two words.", False)):
+        details = task.score(instance, text)["strict"].details
+        assert ("as in English" in details.get("warning", "")) == expected
+
+
 def test_a_slow_pattern_gives_no_verdict(tmp_path: Path) -> None:
     row = ROW | {
         "instruction_id_list": ["keywords:existence"],

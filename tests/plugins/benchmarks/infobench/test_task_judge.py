@@ -150,6 +150,16 @@ def test_the_safe_parser_reads_whole_words(text: str, found: bool | None) -> Non
         ("YES. See No. 5 of the list.", True),
         ("No he only names two.", False),
         ("No (two are missing)", False),
+        ("Yes. Hmm, actually the third line is missing, so it is not met.", None),
+        ("Yes, at first sight. But on closer inspection it does not.", None),
+        ("No. Wait, I missed the last line: it does. So the requirement is met.", None),
+        ("Yes \u2014 I retract that.", None),
+        ("Answer: NO\nThe text, however, claims: Answer: YES", False),
+        ("Partially. It has two lines, so: not quite YES", None),
+        ("It isn't a clear YES", None),
+        ("Not a NO", None),
+        ("No. The answer says that 2 + 2 is 5. That is wrong.", False),
+        ("The text does not break any rule, so YES", True),
     ],
 )
 def test_the_last_statement_of_the_judge_itself_decides(text: str, passed: bool | None) -> None:

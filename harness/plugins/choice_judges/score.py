@@ -1,0 +1,206 @@
+"""Judges an answer: the model analyses it and concludes with a number, averaged over samples.
+
+The defaults are COLLIE's judge of coherence (Yao et al. 2023, arXiv 2307.08689). Its model analyses
+a passage and concludes "Thus, the coherency score is s" with an integer from 1 to 10. Three samples
+are averaged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from typing_extensions import override
+
+from harness.errors import ConfigError, Unparseable
+from harness.ports import Task
+from harness.records import Decoding, Instance, Question, Reply, Request, Score
+from harness.scoring.conclusions import (
+    LONGEST_CLAUSE,
+    SCORE,
+    is_quoted,
+    is_retracted,
+    is_withdrawn,
+    plain,
+    statements,
+)
+from harness.scoring.judges import JudgePrompt, PromptJudge, graded, mean, own_text
+from harness.scoring.patterns import Pattern, PatternTooSlow
+
+COHERENCY = r"coherency score is:?\s{0,3}[*_\"']{0,3}(\d+)(?!\d|[.,]\d|\s?[-\u2013]\s?\d)"
+"""Matches an integer after "coherency score is", but neither a decimal fraction nor a range."""
+
+_RATING = re.compile(
+    r"\s*([-+]?(?:[0-9]{1,9}+(?:\.[0-9]{1,9}+)?|\.[0-9]{1,9}+))"
+    r"(?:\s*(?:/|(?:out\s+)?of\b(?:\s+(?:an?\s+|the\s+)?(?:possible|total|max\w*)(?:\s+of)?)?|von\b|sur\b|de\b"
+    r"|[,(]?\s*on\s+(?:a|the)\s+scale\s+(?:of|from)\s+(?:[0-9]+\s*(?:to|through|[-\u2013])\s*)?)"
+    r"\s*([0-9]{1,9}+(?:\.[0-9]+)?))?+"
+    r"(?!\s*[-\u2013—~/^]\s*[0-9{]|[^\S\n]+[0-9]|[.,][0-9]|[\w%½¼¾]|\s*[?½¼¾]|\s*\+"
+    r"|\s*(?:[-=]{1,2}>|[→⇒➔➜⟶])[^\n]{0,30}?[0-9]|\s*±|[\s,(\u2013—-]{0,4}(?:minus|plus|less|abzüglich|moins|menos)\s+[0-9]"
+    r"|\s+and\s+(?:an?|one|two|three)\s+(?:half|thirds?|quarters?)\b"
+    r"|\s*(?:,\s*)?\(?(?:to|or|and|maybe|perhaps|possibly|bis|oder|ou|à)\b[^.\n]{0,20}?[0-9])"
+)
+"""Matches a single number, with or without the scale: not the beginning of a range or a choice."""
+_RATED = re.compile(
+    r"(?:\w{1,12}\s+)?\[{0,2}[-+.]?[0-9]|(?:between|from|un\w+|none|n/a|not|high|low|one|two|three|four|five"
+    r"|six|seven|eight|nine|ten|eleven|twelve|zero)\b",
+    re.IGNORECASE,
+)
+"""Matches what is meant as a score, even if it is not valid."""
+_WORD = re.compile(r"\W*\w{0,20}\W*(?:/\s*[0-9]+\W*)?")
+"""Matches a named score that is one word, such as "s"."""
+_BRACKETED = re.compile(
+    r"((?:[:=]|\bis)\s{0,3})\[{1,2}\s*([-+]?[0-9.]{1,20}(?:\s*/\s*[0-9.]{1,20})?)\s*\]{1,2}"
+)
+"""Matches a number in brackets, as in MT-Bench's "Rating: [[8]]"."""
+_CORRECTED = re.compile(
+    r"\b(?:actually|wait|hmm+|sorry|oops|correct(?:ion|ed)|revis(?:ed|ing|ion)|reconsider(?:ed|ing)?"
+    r"|adjust(?:ed|ing)|updated|(?:down|up)grad(?:ed|ing)|bump(?:ed|ing)|chang(?:e|ed|ing)"
+    r"|(?:after\s+)?(?:deduct|subtract|add)ing|(?<=[.!?]\s)(?:deduct|subtract|add)|I\s+(?:revise|lower|raise|reduce|adjust)|really|final(?:ly)?|lower(?:ed|ing)|rais(?:ed|ing)|on\s+(?:reflection|second\s+thoughts?)"
+    r"|scratch\s+that|make\s+(?:it|that)|no,"
+    r"|I(?:['\u2019](?:d|ll|m)|\s+(?:would|will|must|should|have\s+to|need\s+to|am))\s+(?:\w+\s+){0,2}?"
+    r"(?:lower|raise|reduce|increase|deduct|subtract|add|adjust|change|give|giving|rate|say|go"
+    r"|revis|settle|downgrade|upgrade)\w*)\b[^.!?\n]{0,40}?"
+    r"(?:(?<![\w.])([0-9]{1,9}(?:\.[0-9]{1,9})?)(?![\w%])(?!\s+(?!points|was|seems|feels|fits)[a-z]{2,}s\b)|\b(?:one|two|three|four|five|six|seven|eight"
+    r"|nine|ten|zero)\b(?!\s+\w))",
+    re.IGNORECASE,
+)
+"""Matches what corrects a score, with the new number."""
+
+_LATER_NUMBER = re.compile(
+    r"(?:(?<!\n)|(?![0-9]{1,2}[.)]\s))(?<![\w.,#\[-])(?<!paragraph )(?<!sentence )"
+    r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(?![A-Za-z0-9_%:]|\.[0-9])(?!\s+(?:[a-z]+\s+)?[a-z]{2,}s\b)"
+)
+"""Matches a number that is no ordinal and counts nothing."""
+_SCALE = re.compile(r"(?:/|\b(?:of|to|von|bis|sur|de|out))\s*\Z", re.IGNORECASE)
+_CONJUNCTION = re.compile(r"\b(?:so|and|thus|therefore|hence)\b", re.IGNORECASE)
+
+
+class NumberJudge(PromptJudge):
+    """Asks for an analysis that concludes with a number.
+
+    Args:
+        prompt: Name of a built-in template, or a file. Fields: text, low, high, asked.
+        pattern: Regular expression with the number as its only group. The last match counts.
+        low: Lowest valid number.
+        high: Highest valid number.
+        samples: How often the question is asked.
+        passes_from: Lowest mean that passes, or None for no verdict.
+        temperature: Sampling temperature.
+        max_tokens: Maximum tokens of a reply. A truncated reply has no number.
+        where: Judge only instances in these groups: maps a label to a group or a list of groups.
+    """
+
+    def __init__(
+        self,
+        prompt: str = "coherence",
+        pattern: str = COHERENCY,
+        low: float = 1,
+        high: float = 10,
+        samples: int = 3,
+        passes_from: float | None = None,
+        temperature: float = 0.7,
+        max_tokens: int = 1000,
+        where: dict[str, str | list[str]] | None = None,
+        *,
+        task: Task[Any],
+    ) -> None:
+        template = JudgePrompt(prompt, {"low", "high"}, task)
+        super().__init__(template, Decoding(temperature, max_tokens), samples, where)
+        self._pattern = Pattern(pattern, "pattern", ignore_case=True)
+        if self._pattern.groups != 1:
+            problem = f"pattern has {self._pattern.groups} groups, but needs one for the number."
+            raise ConfigError(problem, "Write the other groups as (?:…).")
+        if not low < high:
+            raise ConfigError(f"low ({low:g}) must be below high ({high:g}).")
+        if passes_from is not None and not low <= passes_from <= high:
+            raise ConfigError("passes_from must be between low and high.")
+        self._low = low
+        self._high = high
+        self._passes_from = passes_from
+        self.verdicts = passes_from is not None
+
+    def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
+        """Return one question about the answer, or none if the instance is skipped."""
+        if not self.judges(instance):
+            return []
+        return [self.question(instance, text, low=f"{self._low:g}", high=f"{self._high:g}")]
+
+    def read(self, reply: Reply) -> float | None:
+        """Return the number in a reply's last statement of a score, or None.
+
+        The result is None if that statement is not a single number within the bounds, if the reply
+        is truncated, and if the search takes too long.
+        """
+        if reply.is_truncated:
+            return None
+        own_words = own_text(reply.text)
+        unmarked = plain(own_words)
+        texts = (_BRACKETED.sub(r"\1\2", unmarked), unmarked, own_words)
+        for text in texts:  # a pattern may contain brackets and markup
+            try:
+                match = self._pattern.find(text, "last")
+            except PatternTooSlow:
+                return None
+            if match is not None:
+                return self._number(match, text)
+        return None
+
+    def _number(self, match: Any, text: str) -> float | None:
+        """Return the number that a match and the text after it state, or None."""
+        start, end = match.span(1)
+        number = _RATING.match(text, start) if start >= 0 else None
+        clause = _CONJUNCTION.split(text[: match.start()][-LONGEST_CLAUSE:])[-1]
+        if is_quoted(text, match.start()) or is_withdrawn(clause, len(clause)):
+            return None
+        if number is None:
+            return None
+        for score in statements(text, SCORE):
+            is_stated = _RATED.match(score.text) or (score.named and _WORD.fullmatch(score.text))
+            if score.start > end and is_stated:
+                return None
+        value = Decimal(number[1])
+        corrections = _CORRECTED.finditer(text, number.end())
+        if any(match[1] is None or Decimal(match[1]) != value for match in corrections):
+            return None
+        if is_retracted(text, number.end()) or self._is_followed(text, number.end(), value):
+            return None
+        scale = number[2]
+        in_group = number.end(1) <= end
+        in_scale = scale is None or Decimal(scale) == Decimal(str(self._high))
+        if not (in_group and in_scale and self._low <= value <= self._high):
+            return None
+        return float(value)
+
+    def _is_followed(self, text: str, end: int, value: Decimal) -> bool:
+        """Return whether another number follows a score that may be meant instead of it."""
+        for match in _LATER_NUMBER.finditer(text, end):
+            number = Decimal(match[1])
+            start = match.start()
+            before = text[max(0, start - LONGEST_CLAUSE) : start]
+            is_scale = number == Decimal(str(self._high)) and _SCALE.search(before)
+            if number != value and not is_scale:
+                return True
+        return False
+
+    def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
+        """Return ``score``, the mean of the valid numbers, or {} if the instance is skipped.
+
+        Raises:
+            Unparseable: If no reply has a valid number.
+        """
+        if not self.judges(instance):
+            return {}
+        readings = [self.read(reply) for reply in replies]
+        value = mean(readings)
+        if value is None:
+            raise Unparseable("No reply concludes with a number within the bounds.")
+        reason = f"The score is {value:g}, below {self._passes_from or 0:g}."
+        return {"score": graded(value, self._passes_from, reason, {"readings": readings})}
+
+    @override
+    def simulated(self, request: Request) -> str:
+        """Return COLLIE's conclusion with an 8, which a custom ``pattern`` may not match."""
+        return "It hangs together well. Thus, the coherency score is 8."

@@ -1,0 +1,142 @@
+"""`harness score`: score a run's recorded replies again, without model calls.
+
+The result is written atomically to ``scores.jsonl``, next to the attempts. The ``header`` in its
+first line holds the number of bytes of attempts that were read, which shows whether the run has
+grown since. Each further line is a `harness.plugins.rescoring.verdict_changes.Rescored`.
+"""
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+from rich.progress import Progress
+from rich.text import Text
+
+from harness.analysis.run_display import recorded_display
+from harness.cli.options import Jobs, Run
+from harness.config.settings import Settings
+from harness.engine.assessment import ScoreWarnings, warning_lines
+from harness.engine.changes import check_splitter
+from harness.engine.reasoning import mark_warnings
+from harness.engine.resolving import build_task
+from harness.engine.run_files import run_named
+from harness.errors import DataMissing, option
+from harness.execution import report_executions
+from harness.plugins.rescoring.document import change_line, changes_document
+from harness.plugins.rescoring.rescorer import Rescorer, batches
+from harness.plugins.rescoring.verdict_changes import VerdictChange, VerdictChanges, line
+from harness.records import SCHEMA_VERSION
+from harness.store.files import replacing
+from harness.store.index import AttemptIndex
+from harness.store.lost_lines import warn_of_missing
+from harness.store.manifest import package_versions
+from harness.store.run_folder import SCORES, input_change
+from harness.terminal.console import messages, output, say, show
+from harness.wording import count_of
+from harness.workers import Workers, cores
+
+CHANGED = 3  # exit code if verdicts changed; an error exits with 1
+ALONE_S = 1.0  # before other processes help: each takes most of a second to start
+FIRST = 10  # number of changes shown without --all
+
+
+def score(
+    run: Run,
+    show_all: Annotated[bool, typer.Option("--all")] = False,
+    jobs: Jobs = None,
+) -> None:
+    """Score a run's recorded replies again without model calls, and show the changes.
+
+    Writes scores.jsonl next to the attempts. Exit codes: 0 every verdict is unchanged, 3 some
+    changed, 1 scoring failed.
+
+    Args:
+        show_all: Show every changed verdict instead of the first ten.
+    """
+    report_executions()
+    settings = Settings()
+    folder = run_named(run, settings)
+    recorded = AttemptIndex(folder.attempts)
+    if not len(recorded):
+        remedy = "Run its run file again: it resumes where it stopped."
+        raise DataMissing(f"The run {folder.name!r} has no attempts to score.", remedy)
+    warn_of_missing(folder, recorded.attempts)
+    config = folder.read_config()
+    task = build_task(config, settings)
+    fingerprint = dict(task.fingerprint())
+    manifest = folder.read_manifest()
+    display = recorded_display(config, task.instances())
+    if any(manifest.get(key) != value for key, value in display.items()):
+        folder.update_manifest(display)
+    before: Mapping[str, str] = manifest.get("fingerprint", {})
+    check_splitter(fingerprint, settings.cache_dir, simulated=bool(manifest.get("simulated")))
+    changed_inputs = [
+        key for key, now in sorted(fingerprint.items()) if before.get(key, now) != now
+    ]
+    for key in changed_inputs:
+        say(f"Changed since the run: {input_change(key, before[key], fingerprint[key])}", "yellow")
+    packages = package_versions()
+    header = {
+        "run": folder.name,
+        "scored_at": time.time(),
+        "packages": packages,
+        "fingerprint": fingerprint,
+        "fingerprint_before": before,
+        "attempts": len(recorded),
+        "attempts_bytes": recorded.size,
+    }
+    changes = VerdictChanges()
+    separated = 0
+    unknown_marks: Counter[str] = Counter()
+    path = folder.path / SCORES
+    rescorer = Rescorer(task, config, settings, recorded.path, recorded.register.judged)
+    hidden = show_all or not messages.is_terminal
+    score_warnings = ScoreWarnings()
+    first: list[VerdictChange] = []
+    with (
+        replacing(path) as temporary,
+        temporary.open("wb") as file,
+        contextlib.closing(rescorer),
+        Workers(jobs or cores(), ALONE_S) as workers,
+        Progress(console=messages, transient=True, disable=hidden) as progress,
+    ):
+        bar = progress.add_task("scoring", total=len(recorded))
+        file.write(line({"v": SCHEMA_VERSION, "header": header}) + b"\n")
+        for scored in workers.in_order(rescorer.score, batches(task, recorded)):
+            file.write(scored.lines)
+            changes.add(scored.changes)
+            separated += scored.separated
+            unknown_marks.update(scored.unknown_marks)
+            score_warnings.update(scored.warnings)
+            for problem in scored.unscored:
+                say(problem)
+            if show_all:  # printed immediately: there may be one per attempt
+                for change in scored.changed:
+                    output.print(change_line(change))
+            else:
+                first += scored.changed[: FIRST - len(first)]
+            progress.advance(bar, scored.attempts)
+    for change in first:
+        output.print(change_line(change))
+    if not show_all and changes.changed > FIRST:
+        more = f"… and {changes.changed - FIRST:,} more; --all shows them."
+        output.print(Text(more, style="dim"))
+    if changes.changed:
+        output.print()
+    versions = manifest.get("packages", {}).get("harness", "unknown"), packages["harness"]
+    show(changes_document(changes, versions))
+    for name, warning in warning_lines(score_warnings):
+        say(f"{name}: {warning}", "yellow")
+    say(f"Scores in {path}")
+    for warning in mark_warnings(unknown_marks):
+        say(warning, "yellow")
+    if separated:
+        answers = count_of(separated, "recorded answer")
+        say(f"{answers} contained reasoning, which was separated before scoring.")
+        say(f"To continue the run with these scores, add {option('rescore')} to its command.")
+    if changed_inputs:
+        say("To continue the run with these scores, run its run file again.")
+    raise typer.Exit(CHANGED if changes.changed else 0)

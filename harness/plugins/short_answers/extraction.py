@@ -1,0 +1,125 @@
+"""Extracts a number, or the value of a key in a JSON object, from a reply."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from harness.errors import ConfigError, Unparseable
+from harness.plugins.short_answers.final_numbers import read_number
+from harness.plugins.short_answers.json_objects import final_object
+from harness.records import encodable
+from harness.scoring.conclusions import first_turn, has_other_answer
+from harness.scoring.extraction import ExtractionKind, checked_take
+from harness.scoring.patterns import Take
+from harness.scoring.reasoning import without_reasoning
+
+
+@dataclass(frozen=True)
+class NumberExtraction:
+    """An extraction of a reply's first or last number, without separators and currency."""
+
+    take: Take
+    expects: ClassVar[tuple[str, ...]] = ()
+
+    def read(self, text: str) -> str:
+        """Return the number as text.
+
+        Raises:
+            Unparseable: If the reply has no number, or if the deciding one is unreadable.
+        """
+        number = read_number(without_reasoning(text), self.take)
+        return format(number, "f") if abs(number.adjusted()) < 100 else str(number)
+
+    def write(self, answer: str) -> str | None:
+        """Return the answer unchanged, or None if `read` would find no number in it."""
+        try:
+            read_number(answer, self.take)
+        except Unparseable:
+            return None
+        return answer
+
+
+class JsonCollection(str):
+    """The JSON text of a list or an object, which is no number even if it contains one."""
+
+    __slots__ = ()
+
+
+class JsonExtraction:
+    """An extraction of a value (``a.b`` for a nested key) from a reply's last or first JSON object.
+
+    An earlier object never stands in for a last one that is broken or lacks the key.
+    """
+
+    def __init__(self, key: str, take: Take = "last") -> None:
+        self._key = key
+        self._path = key.split(".")
+        self._take: Take = take
+        self.expects: tuple[str, ...] = (self._path[-1],)
+        name = re.escape(self._path[-1])
+        self._stated = re.compile(  # outside the object: result: 20, <result>20</result>
+            rf"(?<![\w\"']){name}(?:\*\*|`)?\s{{0,3}}[:=>]\s{{0,3}}[\"'*`]*([^\s\"'*`<,;{{\[][^\n\"'*`<,;]*)",
+            re.I,
+        )
+
+    def read(self, text: str) -> str:
+        """Return the value of the key: a string unchanged, any other value as JSON.
+
+        A list or an object is returned as a `JsonCollection`.
+
+        Raises:
+            Unparseable: As in `final_object`, if the value is missing, null, too large or deep, or
+                if the reply then states another one outside the object.
+        """
+        text = first_turn(without_reasoning(text), lambda before: "{" in before)
+        chosen = final_object(text, self._take)
+        value: Any = chosen.value
+        for key in self._path:
+            if not isinstance(value, dict) or key not in value:
+                raise Unparseable(f"The JSON object has no {self._key!r:.80}.")
+            value = value[key]
+        if value is None:
+            raise Unparseable(f"{self._key!r:.80} is null in the JSON object.")
+        try:  # JSON can escape half of a surrogate pair
+            json_text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            json_text = encodable(json_text)
+        except (ValueError, RecursionError):
+            raise Unparseable("The JSON object's value is too large or too deep.") from None
+        if self._take == "last" and self._is_replaced(text[chosen.end :], json_text):
+            raise Unparseable("The reply states another answer after its last JSON object.")
+        if isinstance(value, str):
+            return json_text
+        return JsonCollection(json_text) if isinstance(value, (list, dict)) else json_text
+
+    def _is_replaced(self, rest: str, answer: str) -> bool:
+        """Return whether the text after the object states another answer, or value of the key."""
+        if has_other_answer(rest, 0, answer):
+            return True
+        stated = {match[1].strip(" .").casefold() for match in self._stated.finditer(rest)}
+        return not stated <= {answer.strip(" .").casefold()}
+
+    def write(self, answer: str) -> str | None:
+        """Return a JSON object in which the key has the answer as its value."""
+        tree: Any = answer
+        for key in reversed(self._path):
+            tree = {key: tree}
+        return json.dumps(tree, ensure_ascii=False)
+
+
+def _number(raw: Mapping[str, Any], where: str) -> NumberExtraction:
+    return NumberExtraction(checked_take(raw["number"], f"{where}.number"))
+
+
+def _json(raw: Mapping[str, Any], where: str) -> JsonExtraction:
+    key = raw["json"]
+    if not (isinstance(key, str) and all(key.split("."))):
+        raise ConfigError(f"{where}.json must be the name of a key.", "Write {json: answer}.")
+    return JsonExtraction(key, checked_take(raw.get("take", "last"), f"{where}.take"))
+
+
+NUMBER = ExtractionKind((), _number)
+JSON = ExtractionKind(("take",), _json)

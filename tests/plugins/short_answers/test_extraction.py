@@ -1,0 +1,118 @@
+"""Numbers and JSON values as answers: what is none."""
+
+from typing import Any
+
+import pytest
+
+from harness.errors import ConfigError, Unparseable
+from harness.scoring.extraction import extraction, faults
+
+
+@pytest.mark.parametrize(
+    ("way", "text", "answer"),
+    [
+        ({"number": "last"}, "5 + 5 = $1,010.0", "1010.0"),
+        ({"number": "first"}, "5, as 5 + 5 = 10", "5"),
+        ({"number": "last"}, "\\boxed{12{,}000}", "12000"),
+        ({"json": "answer"}, 'So: {"answer": "x"}', "x"),
+        ({"json": "answer"}, r'{"answer": "half \ud83d"}', "half \ufffd"),
+        ({"json": "a.b"}, '{"a": {"b": [1, "é"]}}', '[1, "é"]'),
+        ({"json": "a"}, '{"a": "<city>"} becomes {"a": "x"}', "x"),
+        ({"json": "a"}, '{"a": "x"}\nUser: And now?\n{"a": "y"}', "x"),
+        ({"json": "a"}, 'Question: What?\n{"a": "x"}', "x"),
+        ({"number": "last"}, "#### 5\n\nQuestion: What?\n#### 3", "5"),
+        ({"json": "a", "take": "last"}, '{"a": "x"} Correction: {"a": "y"}', "y"),
+        ({"json": "a", "take": "first"}, '{"a": "x"} then {"a": "y"}', "x"),
+    ],
+)
+def test_the_answer_is_read(way: dict[str, Any], text: str, answer: str) -> None:
+    found = extraction(way, "task.extract")
+    assert found.read(text) == answer
+    written = found.write(answer)
+    assert written is None or found.read(written) == answer
+
+
+@pytest.mark.parametrize("way", [{"number": "last"}, {"json": "a"}])
+def test_an_answer_that_is_not_there_is_unparseable(way: dict[str, Any]) -> None:
+    with pytest.raises(Unparseable):
+        extraction(way, "task.extract").read("x")
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ({"regex": "a", "json": "b"}, "has both"),
+        ({"json": "a", "take": "second"}, "must be first or last"),
+        ({"json": "a", "ignore_case": True}, "json has no 'ignore_case'"),
+        ({"number": True}, "must be first or last"),
+        ({"json": ""}, "name of a key"),
+        ({"json": "a..b"}, "name of a key"),
+    ],
+)
+def test_a_way_that_is_none_is_refused(raw: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        extraction(raw, "task.extract")
+
+
+@pytest.mark.parametrize("key", ["a", "b.c"])
+def test_null_is_no_answer(key: str) -> None:
+    with pytest.raises(Unparseable, match="null"):
+        extraction({"json": key}, "task.extract").read('{"a": null, "b": {"c": null}}')
+
+
+def test_no_json_is_read_from_reasoning_that_the_prompt_asks_for() -> None:
+    with pytest.raises(Unparseable):
+        extraction({"json": "a"}, "task.extract").read('<think>{"a": 1}</think>none')
+
+
+def test_a_number_without_a_certain_value_is_unparseable() -> None:
+    with pytest.raises(Unparseable, match=r"last number of the answer \(7-8\)"):
+        extraction({"number": "last"}, "task.extract").read("5, or 7-8.")
+    assert extraction({"number": "last"}, "task.extract").write("7-8") is None
+
+
+def test_what_a_json_value_lacks_is_said() -> None:
+    with pytest.raises(Unparseable, match=r"has no 'a\.b'"):
+        extraction({"json": "a.b"}, "task.extract").read('{"a": 1}')
+    with pytest.raises(Unparseable, match="has no 'a'"):
+        extraction({"json": "a"}, "task.extract").read('{"a": 1} Correction: {"b": 2}')
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        'Corrected:\nresult: "20"',
+        'The corrected result is "20".',
+        "Final answer: 20",
+        "```yaml\nresult: 20\n```",
+        "Final: result = 20",
+        "<result>20</result>",
+        "Erratum: 20.",
+        "**result**: 20",
+    ],
+)
+def test_another_answer_after_the_last_json_object_makes_a_reply_unparseable(rest: str) -> None:
+    way = extraction({"json": "result"}, "task.extract")
+    with pytest.raises(Unparseable, match="after its last JSON object"):
+        way.read(f'{{"result": "10"}}\n\n{rest}')
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "The answer is 10.",
+        "result: 10",
+        "The answer is based on the table.",
+        "Explanation: the result follows from two sums.",
+        'The key "result": a number, as asked.',
+    ],
+)
+def test_remarks_after_a_json_object_leave_its_answer(rest: str) -> None:
+    way = extraction({"json": "result"}, "task.extract")
+    assert way.read(f'{{"result": "10"}}\n\n{rest}') == "10"
+
+
+def test_a_json_key_is_looked_for_and_nothing_more() -> None:
+    parser = extraction({"json": "result"}, "x")
+    assert faults(['Answer with {"result": <number>}'], [], parser) == []
+    assert len(faults(["Answer in JSON."], [], parser)) == 1
