@@ -17,7 +17,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from harness.analysis.failures import AnswerLine, FailedAttempt, by_reason
+from harness.plugins.show.failures import AnswerLine, FailedAttempt, by_reason
 from harness.records import Attempt
 from harness.report.runs import common_start
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, table
