@@ -146,6 +146,8 @@ class IFEvalTask(Task[IFEvalItem]):
             for instruction, verdict in zip(instructions, verdicts, strict=True)
         ]
         details = {"instructions": to_builtins(verdicts), "constraints": constraints}
+        for instruction in instructions:
+            details |= instruction.warning(text)
         strict = [verdict.strict for verdict in verdicts]
         loose = [verdict.loose for verdict in verdicts]
         reason = "; ".join(
