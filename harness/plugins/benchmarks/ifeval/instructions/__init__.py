@@ -35,6 +35,7 @@ from harness.plugins.benchmarks.ifeval.instructions.texts import (
     Check,
     InstructionTable,
     NotFollowed,
+    with_straight_closing_quotes,
 )
 from harness.records import Instance, Score
 from harness.scoring.patterns import PatternTooSlow
@@ -115,6 +116,8 @@ class VerifiableInstruction(Struct, frozen=True):
             text = comparable(text)
             if self.id in table.english and has_other_scripts(text):
                 raise Uncountable(f"The check {self.id} is for text in English only.")
+            if self.id in table.english or self.id in table.english_officially:
+                text = with_straight_closing_quotes(text)
             if "n_start" not in arguments:  # an offset in the prompt
                 arguments = {name: _composed(value) for name, value in arguments.items()}
         options = {"corrected": self.verdicts == "corrected", "multilingual": self.multilingual}
