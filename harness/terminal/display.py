@@ -167,7 +167,7 @@ def _rates(tally: Tally) -> list[tuple[str, str]]:
     rates = [("passed", tally.passed, tally.judged)]
     if tally.rounds > 1:
         first = ("first answers", tally.first_passed, tally.first_judged)
-        rates = [first, ("so far", tally.passed, tally.judged)]
+        rates = [first, ("last round", tally.passed, tally.judged)]
     texts = []
     for name, n, total in rates:
         texts.append((name, f"{percent(n, total)} of {total:,}" if total else "none yet"))

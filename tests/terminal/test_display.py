@@ -43,7 +43,7 @@ async def test_the_remaining_time_includes_a_pause(capsys: pytest.CaptureFixture
 async def test_rates_are_of_all_samples_begun(capsys: pytest.CaptureFixture[str]) -> None:
     said = await line(begun(Tally(30, rounds=4)), capsys)
     assert "samples 1/30" in said
-    assert "first answers 6.7% of 15, so far 6.7% of 15, calls 15" in said
+    assert "first answers 6.7% of 15, last round 6.7% of 15, calls 15" in said
     assert "100.0%" not in said
 
 
