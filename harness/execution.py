@@ -48,7 +48,10 @@ def executing(permission: Permission = "allowed") -> Iterator[None]:
 
 
 def report_executions() -> None:
-    """From now on, name each file before it is executed: a run made elsewhere may name it."""
+    """From now on, name each file before it is executed: the run that names it may be foreign.
+
+    Whether it is cannot be known: a run's folder may say anything.
+    """
     if permission() == "allowed":
         _permission.set("reported")
 
@@ -70,7 +73,7 @@ def check_execution(path: str | Path) -> None:
 
 @functools.cache
 def _report(path: Path) -> None:
-    logger.warning(f"Executing {path}")
+    logger.warning(f"Executing {path}, and what it imports")
 
 
 def in_run_folder(path: str | Path) -> bool:

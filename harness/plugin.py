@@ -131,8 +131,9 @@ class Plugin:
         figures: The functions that write figures for other verbs, as the report's do.
         section_builders: Functions that build something from a section of a run file, by its key:
             ``panels`` (`harness.engine.judges.JudgePanel`), ``polish``
-            (`harness.engine.samples.Rewriter`), ``task.shots``
-            (`harness.engine.plan.FewShotPrompts`), ``task.choices``
+            (`harness.engine.job.ParaphrasingModel`), ``task.shots``
+            (`harness.engine.plan.FewShotPrompts`), ``judges.against``
+            (`harness.ports.OtherAnswers`), ``task.choices``
             (`harness.tasks.jsonl.question_form.QuestionForm`) and ``user``
             (`harness.engine.job.PlayedUser`).
         table_figures: Kinds of figures in tables (`FigureKind`).

@@ -25,6 +25,7 @@ from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.records import LARGEST, SCHEMA_VERSION
 from harness.store.columns import AttemptTable, TableBuilder, TableLine, name_digest
 from harness.store.index import AttemptIndex
+from harness.wording import truncated
 
 LABEL = "constraint"  # The label whose groups are the kinds of constraint
 
@@ -110,7 +111,7 @@ class Misses:
             if abs(difference) <= LARGEST:
                 _count(self.off_by, difference)
         if constraint.reason:
-            _count(self.reasons, constraint.reason[:LONGEST])
+            _count(self.reasons, truncated(constraint.reason, LONGEST))
 
 
 def _count(counter: Counter[Any], value: float | str) -> None:

@@ -234,7 +234,7 @@ def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:
     absent = ~table.measured(score)
     if not absent.any():
         return absent
-    passed_or_failed = table.judged & (table.outcome == OUTCOMES.index("ok"))
+    passed_or_failed: Bools = table.judged & (table.outcome == OUTCOMES.index("ok"))
     index = AttemptIndex(folder.attempts)
     judge = score.partition(".")[0]
     registered = index.register.judges

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 HEADERS_EVERY_S = 0.1  # between reads of rate limits (always read in a 429), to save CPU time
 REPLY_MB = 64.0  # maximum body size of an answer, decompressed, in 10^6 bytes
 ERROR_BYTES = 1_000_000  # maximum bytes read of an error's body
+SLOWEST = 10_000  # bytes per second of a body that takes longer than a call may
 REDIRECTS = 5
 TEXTS = ("text", "finish_reason", "model", "reasoning", "reasoning_state", "tier")  # of a reply
 LEAST_KEY = 8  # characters; a shorter key is a placeholder (``EMPTY``) or a word, and not masked
@@ -278,13 +279,28 @@ class HttpClient:
     async def _parts(self, response: Response) -> AsyncIterator[bytes]:
         """Yield the parts of what `body` returns, with the key."""
         left = self.most_bytes if response.is_success else ERROR_BYTES
-        async for part in response.aiter_bytes():
+        async for part in self.parts(response):
             yield part
             left -= len(part)
             if left < 0 and response.is_success:
                 raise self.too_large()
             if left < 0:
                 break
+
+    async def parts(self, response: Response) -> AsyncIterator[bytes]:
+        """Yield the parts of a body as they arrive, with the key.
+
+        Raises:
+            TransientError: If after a call's time limit they have come more slowly than `SLOWEST`:
+                a body that trickles would never end.
+        """
+        started = time.monotonic()
+        size = 0
+        async for part in response.aiter_bytes():
+            size += len(part)
+            if time.monotonic() - started > self._timeout_s + size / SLOWEST:
+                raise TransientError(f"An answer of {self._shown} comes too slowly.")
+            yield part
 
     def too_large(self) -> CallError:
         """Return the error for an answer with more than ``most_bytes`` bytes."""

@@ -13,7 +13,6 @@ from harness.errors import HarnessError
 from harness.report.text import usd
 from harness.terminal.console import say
 from harness.terminal.display import Display, exact_usd
-from harness.wording import truncated
 
 T = TypeVar("T")
 
@@ -68,7 +67,7 @@ def say_verdictless(run: str, tally: Tally, remedy: str) -> None:
         total = tally.judgements[judge]
         if n * MANY < total:
             continue
-        reason = truncated(tally.reasons[judge, outcome], 200)
+        reason = tally.reasons[judge, outcome]
         share = f"{n:,} of {total:,} judgements are {outcome} and have no verdict"
         say(f"{run}: judge {judge}: {share}. {reason}".rstrip(), "yellow")
         if outcome == "empty" and reason:

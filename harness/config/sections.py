@@ -27,7 +27,7 @@ from harness.config.settings import recorded_url
 from harness.config.validation import Declared, ReasoningMarks, Section, key_only
 from harness.errors import ConfigError, nearest
 from harness.plugin_loader import FILE, kind
-from harness.ports import Backend, Task, overrides
+from harness.ports import Backend
 
 SECRETS = frozenset(
     {"api_key", "apikey", "api_token", "access_token", "auth_token", "token", "bearer"}
@@ -313,14 +313,6 @@ class PolishSection(SecondModelSection):
     """Section ``polish``: the model and prompt that paraphrase instructions and feedback."""
 
     prompt: Literal["own", "paper"] = "own"  # our prompt, or the published one
-
-    def check_task(self, name: str, task: Task[Any]) -> None:
-        """Raise ConfigError if the prompts of the task of this name cannot be paraphrased."""
-        if not overrides(task, Task.must_keep):
-            problem = f"The task {name!r} does not support paraphrasing (polish)."
-            raise ConfigError(problem, "Remove polish from the run file.")
-        if not self.name:
-            raise ConfigError("polish.name is missing.", "Name the model that rewrites.")
 
 
 class UserSection(Section):

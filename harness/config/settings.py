@@ -22,6 +22,8 @@ from harness.errors import ConfigError, SecretMissing
 @contextlib.contextmanager
 def _reading_dotenv() -> Iterator[None]:
     try:
+        if Path(".env").is_fifo():  # reading it may wait for ever
+            raise ConfigError("The file .env is a pipe.", "Replace it by a regular file.")
         yield
     except UnicodeDecodeError:
         raise ConfigError("The file .env is not UTF-8 text.", "Save it as UTF-8.") from None

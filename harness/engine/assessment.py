@@ -41,7 +41,7 @@ from harness.records import (
 )
 from harness.store.json_lines import UNREADABLE, encode
 from harness.user_code import rescore_remedy
-from harness.wording import count_of
+from harness.wording import count_of, truncated
 from harness.workers import ProcessEnded, WorkerProcess
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ def _builtin(value: Any) -> Any:
 
 def _value_text(value: Any) -> str:
     try:
-        return f"{value!r:.60}"
+        return truncated(repr(value), 60)
     except Exception:  # of an integer with thousands of digits, or of a user's own class
         return f"of type {type(value).__name__}"
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import harness
-from harness.analysis.metrics import to_json
+from harness.analysis.metrics import Metrics, to_json
 from harness.analysis.run_display import recorded_display
 from harness.calls.signals import Notices, Stop
 from harness.config.settings import shown_url
@@ -25,15 +25,16 @@ from harness.engine.assessment import LongAnswers, warning_lines
 from harness.engine.call_stack import bind
 from harness.engine.changes import check_changes, check_splitter
 from harness.engine.job import Job, Rescore, ScoredAgain
+from harness.engine.judges import Judges
 from harness.engine.models import worker_count
 from harness.engine.plan import CachedDraws, OwedSample, RunPlan, Work
 from harness.engine.progress import Ending, Listener, Tally, Watch
 from harness.engine.reasoning import unseparated
 from harness.engine.recorder import AttemptRecorder, Observers
 from harness.engine.run_files import with_own_rows
-from harness.engine.samples import Rewriter, Samples
+from harness.engine.samples import Samples
 from harness.engine.session import Session, open_session, rare_collections, work_off
-from harness.engine.turns import UserTurns
+from harness.engine.turns import Rewriter, UserTurns
 from harness.errors import (
     AFFECTS_ALL_RUNS,
     ConfigError,
@@ -65,8 +66,6 @@ from harness.store.run_folder import JUDGES, RunFolder, unnoticed
 from harness.wording import count_of
 
 if TYPE_CHECKING:
-    from harness.analysis.metrics import Metrics
-    from harness.engine.judges import Judges
     from harness.engine.judging import Judging
 
 
@@ -169,8 +168,6 @@ def _registered_judges(job: Job) -> tuple[Judges, Register] | tuple[None, None]:
         if changed_file(job.folder.path, [JUDGES]):  # it has no judge that has judged
             (job.folder.path / JUDGES).unlink(missing_ok=True)
         return None, None
-    from harness.engine.judges import Judges
-
     judges = Judges(job.task, job.judges, job.run.panels)
     return judges, judges.register(job.folder)
 
@@ -231,11 +228,9 @@ class _SessionWork:
         self._judges = judges
         self._observers = observers
         self._lost = lost
-        self._unrestored = set(lost)  # those that may lack answers which were drawn again
-        if was_killed:
+        self._unrestored = set(lost)  # those that may lack lines whose replies are in the cache
+        if was_killed and retried_outcomes(job.folder.read_manifest()):
             self._unrestored.add(ATTEMPTS)
-        if not retried_outcomes(job.folder.read_manifest()):
-            self._unrestored.discard(ATTEMPTS)
         if not job.judges:
             self._unrestored.discard(JUDGEMENTS)
         self.tally = Tally(rounds=job.run.rounds.max, budget=session.budget)
@@ -388,10 +383,8 @@ class _SessionWork:
         session = self._session
         paraphraser: Rewriter | None = None
         user: Callable[[Instance[Any]], UserTurns] | None = None
-        if job.paraphraser is not None and job.run.polish is not None:
-            bound = bind(session, job.paraphraser)
-            build_paraphraser = Kind("section_builders").load("polish")
-            paraphraser = build_paraphraser(job.task, bound, job.run.polish.prompt)
+        if job.paraphraser is not None:
+            paraphraser = job.paraphraser.rewriter(bind(session, job.paraphraser.model))
         if job.user is not None:
             user = partial(job.user.turns, job.task, bind(session, job.user.model))
         report = session.notices.status("scoring")

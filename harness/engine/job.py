@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from harness.config.run_file import RunFile
 from harness.config.sections import UserSection
 from harness.config.settings import Settings
 from harness.engine.infrastructure import RunCopies
+from harness.engine.judges import JudgeModel
 from harness.engine.models import Model
 from harness.engine.plan import FewShotPrompts, HeldInstances, RunPlan, Work, run_instances
 from harness.engine.resolving import code_hashes, recording_hashes
 from harness.engine.session import BoundModel
-from harness.engine.turns import UserTurns, user_role
+from harness.engine.turns import Rewriter, UserTurns, user_role
 from harness.errors import ConfigError
 from harness.ports import Observer, Task
 from harness.prompts import Template
@@ -23,9 +24,6 @@ from harness.records import Instance, Message, Origin, Request, UserRole, conten
 from harness.store.judgements import FAILED
 from harness.store.run_folder import RunFolder
 from harness.wording import count_of
-
-if TYPE_CHECKING:
-    from harness.engine.judges import JudgeModel  # not imported for a run without judges
 
 
 class FileVariant(NamedTuple):
@@ -37,6 +35,21 @@ class FileVariant(NamedTuple):
 
 
 ONLY_VARIANT = FileVariant()
+
+
+class ParaphrasingModel(Protocol):
+    """The configured model that paraphrases instructions and feedback.
+
+    A package declares, as ``polish`` of its `section_builders`, a function that returns one, given
+    the run file and the run's `ModelBuilder`.
+    """
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+
+    def rewriter(self, bound: BoundModel) -> Rewriter:
+        """Return what rewrites, given the model with its call stack."""
 
 
 class PlayedUser(Protocol):
@@ -75,7 +88,7 @@ class Job:
     data: HeldInstances
     model: Model
     settings: Settings
-    paraphraser: Model | None = None  # rewrites instructions and feedback (``polish``)
+    paraphraser: ParaphrasingModel | None = None  # rewrites instructions and feedback (``polish``)
     user: PlayedUser | None = None  # plays the user in conversations
     judges: tuple[JudgeModel, ...] = ()
     shots: FewShotPrompts | None = None
@@ -92,7 +105,7 @@ class Job:
         """All models of the run."""
         models = [self.model]
         if self.paraphraser is not None:
-            models.append(self.paraphraser)
+            models.append(self.paraphraser.model)
         if self.user is not None:
             models.append(self.user.model)
         return [*models, *(judge.model for judge in self.judges)]
@@ -100,7 +113,7 @@ class Job:
     @property
     def answering_models(self) -> list[Model]:
         """All models but the one that paraphrases."""
-        return [model for model in self.models if model is not self.paraphraser]
+        return [model for model in self.models if model.where != "polish"]
 
     @property
     def instances(self) -> Iterable[Instance[Any]]:

@@ -4,11 +4,8 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from hashlib import sha256
-from pathlib import Path
 from typing import Any, Protocol
 
-import msgspec
 from msgspec.structs import replace
 
 from harness.config.run_file import RunFile
@@ -18,8 +15,6 @@ from harness.datasets.folder import DataFolder, prompt_files
 from harness.declarations import declarations
 from harness.engine.assessment import UNANSWERED, judged_outcomes, reply_outcome
 from harness.engine.models import Model, ModelBuilder
-from harness.engine.reasoning import RecordedAnswers
-from harness.engine.resolving import other_run
 from harness.errors import ConfigError
 from harness.plugin_loader import Kind, kind
 from harness.ports import (
@@ -42,9 +37,6 @@ from harness.records import (
     Request,
     Score,
 )
-from harness.scoring.reasoning import Reasoning
-from harness.store.columns import name_digest
-from harness.store.index import AttemptIndex
 from harness.store.judgements import Register, RegisteredJudge, unchanged_register, write_register
 from harness.store.run_folder import RunFolder
 
@@ -247,13 +239,14 @@ def _plugin(
     if published := published_prompts([section]):
         [file] = prompt_files(published[0], settings.data_dir).values()
         options["prompt"] = str(file)
+    build_answers = Kind("section_builders").load("judges.against")
     judge: Judge = kind("judges").build(
         section.name,
         options,
         task=task.for_judge(section.as_),
         model=section.model.name,
         features=features,
-        answers=lambda name: answers_of(settings.runs_dir, name, task, simulated=simulated),
+        answers=lambda name: build_answers(settings.runs_dir, name, task, simulated=simulated),
     )
     return judge
 
@@ -348,66 +341,3 @@ def judge_warnings(
     for model in judges:
         if warning := model.judge.warnings(filter(model.scores, instances)):
             yield model.name, warning
-
-
-class RunAnswers:
-    """A run's answers to its instances.
-
-    An instance's answer is the text of its first sample's last round, if judges score that round's
-    outcome. ``failed`` is the number of instances whose last round is a failed call. ``scripted``
-    says whether some rounds are turns of a conversation. ``reasoning`` has the marks of the run's
-    model: reasoning is no part of an answer.
-    """
-
-    def __init__(self, path: Path, task: Task[Any], reasoning: Reasoning) -> None:
-        self._index = AttemptIndex(path, judges=False)
-        self._answers = RecordedAnswers(self._index, reasoning)
-        self._row: dict[int, int] = {}
-        self.failed = 0
-        self.scripted = self._index.attempts.turns is not None
-        last_rounds = self._index.last_rounds()
-        rows = last_rounds[self._index.attempts.sample[last_rounds] == 0].tolist()
-        outcomes = judged_outcomes(task)
-        texts: list[bytes] = []
-        for row, answer in zip(rows, self._read(rows), strict=True):
-            self.failed += answer.outcome == "error"
-            if answer.outcome in outcomes:
-                self._row[name_digest(answer.instance)] = row
-                texts.append(sha256(msgspec.json.encode([answer.instance, answer.text])).digest())
-        self._sha256 = sha256(b"".join(sorted(texts))).hexdigest()
-
-    def _read(self, rows: Sequence[int]) -> Iterator[Attempt]:
-        return self._answers.of(self._index.read(Attempt, rows, judged=False))
-
-    def has(self, instance: Instance[Any]) -> bool:
-        """Return whether the instance has an answer."""
-        return name_digest(instance.id) in self._row
-
-    def text(self, instance: Instance[Any]) -> str | None:
-        """Return an instance's answer, or None if it has none."""
-        row = self._row.get(name_digest(instance.id))
-        if row is None:
-            return None
-        (answer,) = self._read([row])
-        return answer.text or ""
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return a hash of all answers, under the key ``against_sha256``."""
-        return {"against_sha256": self._sha256}
-
-
-def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> RunAnswers:
-    """Return a finished run's answers, for a judge's option ``against`` (see `other_run`)."""
-    folder = other_run(runs, name, task, "against", simulated=simulated)
-    if not folder.begun() or folder.read_manifest().get("owed"):
-        remedy = "Run its file again first: answers made later would be missing here."
-        raise ConfigError(f"against: the run {name!r} is not finished.", remedy)
-    reasoning = Reasoning(folder.read_config().model.reasoning)
-    answers = RunAnswers(folder.attempts, task, reasoning)
-    if answers.scripted:
-        problem = f"against: the run {name!r} has conversations of several turns."
-        raise ConfigError(problem, "Only answers to the same prompt can be compared.")
-    if answers.failed:  # their later answers would change the texts to compare with
-        problem = f"against: {answers.failed:,} calls of the run {name!r} have failed."
-        raise ConfigError(problem, "Run its file again: it repeats failed calls.")
-    return answers

@@ -53,6 +53,7 @@ from harness.store.judgements import (
     verdict_over,
 )
 from harness.store.run_folder import JUDGEMENTS, RunFolder
+from harness.wording import truncated
 
 FIRST_JUDGEMENTS = 20  # if none has a verdict, a judge probably needs to be corrected
 
@@ -134,7 +135,6 @@ class Judging:
         *,
         lost_attempts: bool = False,
     ) -> None:
-        self._started_at = time.time()
         self._lost_attempts = lost_attempts
         self._notices = notices or Notices()
         self._judges = judges.models
@@ -192,8 +192,10 @@ class Judging:
         if attempt.outcome not in self._outcomes:
             return AnswerVerdict(attempt.passed)
         recorded: dict[str, Judgement] = {}
-        # A later round with the same text may be of another conversation, unless it is restored.
-        if self._lost_attempts and (attempt.round == 1 or attempt.ended_at < self._started_at):
+        # A later round with the same text may be of another conversation, unless it is restored:
+        # a reply from the cache takes no time.
+        from_cache = attempt.started_at == attempt.ended_at
+        if self._lost_attempts and (attempt.round == 1 or from_cache):
             recorded = self._earlier(attempt)
         # Judges and panels, each with the number of its answers so far
         missing = {name: 0 for name in self._names if name not in recorded}
@@ -269,8 +271,9 @@ class Judging:
                     kind = judgement.judge, "undecided" if undecided else judgement.outcome
                     self._tally.verdictless[kind] += 1
                     reasons = (score.reason for score in undecided if score.reason)
-                    self._tally.reasons[kind] = judgement.error or next(reasons, "")
-                    self._warn_of_verdictless(judgement.judge, self._tally.reasons[kind])
+                    reason = truncated(judgement.error or next(reasons, ""), 200)
+                    self._tally.reasons[kind] = reason
+                    self._warn_of_verdictless(judgement.judge, reason)
             for _, call in judgement.each_call():
                 self._tally.count_call(call.usage, call.cost_usd, cached=call.cached)
         if self._unsaved is not None:

@@ -11,7 +11,7 @@ import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import convert, structs
@@ -167,6 +167,7 @@ class OwedSample(NamedTuple):
     round: int
     redraw: int = 0  # number of earlier answers to that round, which are not reused
     turns: int = 1  # of the user, at most; if there are several, the rounds are these turns
+    is_replaced: bool = False  # whether a later answer to the round is recorded: only it is lost
 
 
 class Opening(NamedTuple):
@@ -246,6 +247,16 @@ class RunPlan:
                     redraw = self.index.answers(instance.id, sample, number) if self.index else 0
                     yield OwedSample(instance, sample, number, redraw, turns)
 
+    def lost_draws(self) -> Iterator[OwedSample]:
+        """Yield the answers that a later one has replaced and whose lines are lost."""
+        if self.index is None:
+            return
+        for instance in self.instances:
+            turns = self.turns(instance)
+            for sample in range(self.run.samples):
+                for number, redraw in self.index.lost_draws(instance.id, sample):
+                    yield OwedSample(instance, sample, number, redraw, turns, is_replaced=True)
+
     def answered(self) -> Request | None:
         """Return the first request about a sample that was answered in an earlier session."""
         if self.index is None:
@@ -323,6 +334,18 @@ class RunPlan:
             backend = run.model.backend
             problem = f"{conversation}, but the backend {backend!r} accepts a single prompt."
             raise ConfigError(problem, "Use a backend with a chat API (harness docs providers).")
+
+    def follows(self, unfinished: OwedSample, number: int, prompt: str) -> bool:
+        """Return whether the file has an answer in round ``number`` that follows a restored one.
+
+        It does if its messages have the hash ``prompt``, and if the file had no other answer in the
+        round of the restored one, ``unfinished``: otherwise, it does not count.
+        """
+        if self.index is None or number == unfinished.round:
+            return False
+        rounds = self.index.rounds(unfinished.instance.id, unfinished.sample, number + 1)
+        hashes = {attempt.round: attempt.request.get("messages_hash") for attempt in rounds}
+        return unfinished.round not in hashes and hashes.get(number) == prompt
 
     def _owed_round(self, instance: str, sample: int, turns: int) -> int | None:
         rounds = self.run.rounds
@@ -415,7 +438,7 @@ class CachedDraws:
     def next(self) -> Iterator[OwedSample]:
         """Yield the samples that lack an answer or may have a later draw. Each draw comes once."""
         self.plan = self._retrying(self._read())
-        for unfinished in self.plan.owed():
+        for unfinished in chain(self.plan.owed(), self.plan.lost_draws()):
             draw = (unfinished.instance.id, unfinished.sample, unfinished.round, unfinished.redraw)
             if draw not in self._seen:
                 self._seen.add(draw)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from harness.analysis.metrics import PASS_RATE
 from harness.config.run_file import RunFile, of_k
@@ -18,7 +18,8 @@ from harness.declarations import declared_members
 from harness.engine import models
 from harness.engine.changes import check_changes
 from harness.engine.infrastructure import run_copies
-from harness.engine.job import ONLY_VARIANT, FileVariant, Job, PlayedUser
+from harness.engine.job import ONLY_VARIANT, FileVariant, Job, ParaphrasingModel, PlayedUser
+from harness.engine.judges import JudgeModel, build_judges
 from harness.engine.plan import FewShotPrompts, HeldInstances, run_instances
 from harness.engine.recorder import build_observers
 from harness.engine.resolving import build_task, resolved
@@ -31,10 +32,6 @@ from harness.scoring.patterns import Pattern
 from harness.scoring.validators import validator
 from harness.store.run_folder import RunFolder
 from harness.store.runs import run_name
-
-if TYPE_CHECKING:
-    from harness.engine.judges import JudgeModel  # not imported for a run without judges
-
 
 logger = logging.getLogger("harness")
 
@@ -91,19 +88,17 @@ def prepare(
         resources, run.limits, folder.servers, task, run_instances(run, data), run.folder, run.part
     )
     run, model = _with_on_error(run, builder.build(run.model), folder)
-    paraphraser: models.Model | None = None
+    paraphraser: ParaphrasingModel | None = None
     user: PlayedUser | None = None
     judges: tuple[JudgeModel, ...] = ()
     shots: FewShotPrompts | None = None
     if run.polish:
-        run.polish.check_task(run.task.name, task)
-        paraphraser = builder.build(run.polish, "polish")
+        build_paraphraser = Kind("section_builders").load("polish")
+        paraphraser = build_paraphraser(run, builder)
     if run.user:
         build_user = Kind("section_builders").load("user")
         user = build_user(run.user, builder, run.seed)
     if run.judges:
-        from harness.engine.judges import build_judges
-
         judges = build_judges(run, task, builder)
     if run.task.shots.n:
         task.check_shots()

@@ -218,10 +218,13 @@ def _hash(path: Path, size: int) -> str:
     return f"{digest.hexdigest()}:{size}"
 
 
-def other_run(runs: Path, name: str, task: Task[Any], key: str, *, simulated: bool) -> RunFolder:
+def other_run(
+    runs: Path, name: str, fingerprint: Mapping[str, str], key: str, *, simulated: bool
+) -> RunFolder:
     """Return the other run that a run file names under ``key``.
 
-    It must have been made with the data of ``task``, and by a real model unless ``simulated``.
+    It must have been made with the data of a task with this ``fingerprint``, and by a real model
+    unless ``simulated``.
     """
     try:
         folder = find_run(runs, name)
@@ -230,16 +233,16 @@ def other_run(runs: Path, name: str, task: Task[Any], key: str, *, simulated: bo
     if folder.read_manifest().get("simulated") and not simulated:
         problem = f"{key}: the answers of the run {name!r} come from a simulated model."
         raise ConfigError(problem, "Name a run of a real model.")
-    if difference := data_difference(folder, task):
+    if difference := data_difference(folder, fingerprint):
         problem = f"{key}: the run {name!r} has a different {difference}."
         raise ConfigError(problem, "Name a run of the same data.")
     return folder
 
 
-def data_difference(folder: RunFolder, task: Task[Any]) -> str:
-    """Describe how a run's data differs from a task's, or return "" if it does not."""
+def data_difference(folder: RunFolder, fingerprint: Mapping[str, str]) -> str:
+    """Describe how a run's data differs from that of a task's fingerprint, or return ""."""
     before = folder.read_manifest().get("fingerprint", {})
-    for key, now in task.fingerprint().items():
+    for key, now in fingerprint.items():
         if key.startswith(("dataset", "documents")) and before.get(key, now) != now:
             return change(key, before[key], now)
     return ""
@@ -273,7 +276,7 @@ def _row_fields(folder: RunFolder, settings: Settings) -> dict[str, Mapping[str,
     options = {key: value for key, value in run.task.options.items() if key != "checks"}
     without = {"task": run.task.with_options(options), "judges": []}
     task = build_task(run.model_copy(update=without), settings, judged=False)
-    if data_difference(folder, task):
+    if data_difference(folder, task.fingerprint()):
         raise DataInvalid("The file has changed since the run.")
     rows = dict(islice(task.row_fields(), MOST_KEPT + 1))
     if len(rows) > MOST_KEPT:

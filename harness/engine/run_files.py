@@ -20,6 +20,7 @@ from harness.config.yaml_text import read
 from harness.datasets.folder import DataFolder
 from harness.datasets.row_formats import plain
 from harness.datasets.rows import differing_rows, items, name_rows
+from harness.engine.judges import judge_fingerprint
 from harness.engine.resolving import (
     build_task,
     code_hashes,
@@ -30,7 +31,7 @@ from harness.engine.resolving import (
     resolved,
 )
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, raised_as
-from harness.execution import executing, in_run_folder
+from harness.execution import executing, in_run_folder, report_executions
 from harness.plugin_loader import FILE, kind, register
 from harness.store.files import make_folder, replacing, write_whole
 from harness.store.json_lines import encode
@@ -86,9 +87,7 @@ def read_runs(
         where = str(path)
         tree = read(path)
         if in_run_folder(path):
-            RunFolder(
-                path.absolute().parent.parent, path.absolute().parent.name
-            ).report_executions()
+            report_executions()
             tree = with_rows_path(tree, path.parent.absolute())
         tree = _plain(tree, functions, where=where)
         if path == Path(file):  # a shipped file has no files next to it
@@ -385,8 +384,6 @@ def _hashes(folder: RunFolder, run: RunFile, settings: Settings) -> Mapping[str,
         if not is_scored(folder, task_hashes):
             fingerprint |= task_hashes
         if run.judges:
-            from harness.engine.judges import judge_fingerprint  # not imported without judges
-
             simulated = bool(folder.read_manifest().get("simulated"))
             data = DataFolder(settings.data_dir, run.folder)
             for judge in run.judges:

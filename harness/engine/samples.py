@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, UnsetType, convert
 from msgspec.structs import replace
@@ -31,6 +31,7 @@ from harness.engine.session import BoundModel
 from harness.engine.turns import (
     AnsweredTurn,
     Messages,
+    Rewriter,
     UserTurnMissing,
     UserTurns,
     as_of,
@@ -66,23 +67,6 @@ CALLED_A_TOOL = "The model called a tool, so the conversation cannot continue wi
 
 Rewritings = tuple[Rewriting, ...]
 NO_VERDICT = AnswerVerdict(None)
-
-
-class Rewriter(Protocol):
-    """Rewrites a run's instructions and feedback.
-
-    A package declares, as ``polish`` of its `section_builders`, a function that returns one. It
-    takes the run's task, the model that paraphrases, and the section's ``prompt``.
-    """
-
-    async def rewrite(
-        self,
-        text: str,
-        kind: Literal["instruction", "feedback"],
-        instance: Instance[Any],
-        origin: Origin,
-    ) -> tuple[str, Rewriting]:
-        """Return the paraphrase, or else the original text, and a record of the call."""
 
 
 @dataclass(slots=True)
@@ -132,13 +116,16 @@ class Samples:
                 raise Stopping
             instance = as_of(self.plan.task, unfinished.instance, sample.answers)
             prompt = messages_hash(sample.messages)
+            if self.accepts and self.plan.follows(unfinished, number, prompt):
+                return number - unfinished.round
             request = self.plan.request(
                 unfinished._replace(instance=instance), number, sample.messages, prompt
             )
             if self.accepts and not await self.accepts(request):
                 return number - unfinished.round
             started = self._started(sample, _as_recorded(request, prompt), number)
-            if not await self._round(sample, started, instance, request):
+            follows = await self._round(sample, started, instance, request)
+            if not follows or unfinished.is_replaced:
                 break
         return number - unfinished.round + 1
 

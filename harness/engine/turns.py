@@ -7,13 +7,22 @@ refused, or until a played user ends the conversation.
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import convert
 
 from harness.engine.assessment import AnswerVerdict, Assessment
 from harness.ports import Task
-from harness.records import Attempt, Instance, Message, Origin, Reply, Score, UserRole
+from harness.records import (
+    Attempt,
+    Instance,
+    Message,
+    Origin,
+    Reply,
+    Rewriting,
+    Score,
+    UserRole,
+)
 
 
 class RecordedRounds(Protocol):
@@ -152,3 +161,16 @@ class UserTurns(Protocol):
         Raises:
             UserTurnMissing: If the model that plays the user fails.
         """
+
+
+class Rewriter(Protocol):
+    """Rewrites a run's instructions and feedback."""
+
+    async def rewrite(
+        self,
+        text: str,
+        kind: Literal["instruction", "feedback"],
+        instance: Instance[Any],
+        origin: Origin,
+    ) -> tuple[str, Rewriting]:
+        """Return the paraphrase, or else the original text, and a record of the call."""

@@ -35,7 +35,7 @@ FROM_ROW = ("target", "targets")
 """Options that need not be written. If a checker requires one of them, its default is the row's
 field ``target``, or ``targets`` if the row has no ``target``."""
 EXPECTED = (*FROM_ROW, "pattern")  # options with an expected text
-BLANK_REFUSED = ("contains", "exact_match", "regex_match")
+BLANK_REFUSED = ("contains", "exact_match", "numeric_match", "regex_match")
 MOST_CACHED = 4_096  # maximum number of cached checkers, which feedback needs again
 
 

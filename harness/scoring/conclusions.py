@@ -336,7 +336,7 @@ _TAKEN_BACK = re.compile(  # anywhere after the answer, in languages whose sente
 )
 _IN_DOUBT = re.compile(r"\W{0,4}(?:or\s+is\s+it\b|I\s+(?:guess|think|suppose)\s+not\b)", re.I)
 _RECONSIDERED = re.compile(  # at the beginning of a sentence after the answer
-    r"(?:(?<=[.!?\n。)}*…])|\A)[^\w\n]{0,10}(?:wait|hold\s+on|edit|update|hmm+"
+    r"(?:(?<=[.!?\n。)}*…])|\A)[^\w\n]{0,10}(?:wait|hold\s+on|edit|update|hmm+|en\s+fait|en\s+realidad|na\s+verdade|in\s+realtà|eigentlich"
     r"|actually(?!,?\s+it\s+is\s+(?:\w{1,6}\s+)?(?:easy|simple|clear|obvious|trivial)))"
     r"(?:\s*[,.:;!…\u2014\u2013-]|\s+(?:I|that|it|this|the|no|not|we|let)\b)"
     r"(?!.{0,300}\b(?:yes|checks?\s+out|confirm\w*|is\s+(?:right|correct|fine|good))\b)",
@@ -431,7 +431,8 @@ ABOUT_ANSWER = re.compile(  # words that describe an answer or lead to it
 )
 _ANNOUNCES = re.compile(rf"{ANSWER.pattern}|(?<![</_\w])answers?\b(?!>)|####|答案", re.I)
 _LATER = re.compile(
-    rf"{ANSWER.pattern}|\banswer\s+-\s|\\boxed\s*\{{|^[#\t ]{{0,8}}(?:(?:the|my|final"
+    rf"{ANSWER.pattern}|\banswer\s+-\s|<(?:final_?)?answer>|[\"']answer[\"']\s*:"
+    rf"|\\boxed\s*\{{|^[#\t ]{{0,8}}(?:(?:the|my|final"
     rf"|correct)\s+){{0,3}}answer\s*\n\s*|^####[ \t]*",
     re.I | re.M,
 )

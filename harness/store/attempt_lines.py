@@ -54,7 +54,7 @@ class _FollowedLine(_JudgedLine, kw_only=True, gc=False):
 CALLS = ("ended_at", "latency_s", "cost_usd", "tokens")
 """Columns on calls. For a cached reply or if unknown, latency is NaN; cost and tokens are 0."""
 
-_OF_ALL = {"offset": "q", "turns": "h", "neutral": "b"}
+_OF_ALL = {"offset": "q", "turns": "h", "neutral": "b", "redraw": "h"}
 _BY_KIND: Mapping[str, tuple[type[TableLine], dict[str, str]]] = {
     "": (TableLine, _OF_ALL),
     "judged": (_JudgedLine, _OF_ALL | {"key": "q"}),
@@ -72,7 +72,7 @@ class CountedAttempts:
     """The n attempts of a file that count, sorted by instance, sample and round."""
 
     table: AttemptTable  # with the rules' scores
-    answers: Ints  # see `AttemptIndex.answers`
+    draws: Ints  # see `AttemptIndex.draws`
     columns: Mapping[str, NDArray[Any]]  # "offset", and what else their lines hold
 
 
@@ -163,10 +163,10 @@ def read_counted(path: Path, kind: Literal["", "judged"]) -> CountedAttempts:
 
 
 def _counted(table: AttemptTable, line_of: Ints, rows: Rows) -> CountedAttempts:
-    counting, answers = _resolve(table, line_of)
+    counting, draws = _resolve(table, line_of, rows.column("redraw")[line_of])
     lines = line_of[counting]
     columns = {name: rows.column(name)[lines] for name in rows.fields}
-    return CountedAttempts(table.take(counting), answers, columns)
+    return CountedAttempts(table.take(counting), draws, columns)
 
 
 def _parts(path: Path, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -195,6 +195,7 @@ def _read_part(
 def _more(line: TableLine) -> Iterator[float]:
     yield line.turns
     yield line.passed is None and all(score.value is not None for score in line.scores.values())
+    yield line.request.redraw
     if isinstance(line, _JudgedLine):
         yield judged_key(line.instance, line.sample, line.round, line.text)
     if isinstance(line, _FollowedLine):
@@ -206,34 +207,41 @@ def _more(line: TableLine) -> Iterator[float]:
         yield usage.input_tokens + usage.output_tokens if paid else 0
 
 
-def _resolve(table: AttemptTable, number: Ints) -> tuple[Bools, Ints]:
-    """Return a mask of the rows that no later line replaces, and a number for each of them.
+def _resolve(table: AttemptTable, number: Ints, redraw: Ints) -> tuple[Bools, Ints]:
+    """Return a mask of the rows that count, and a number for each of them.
 
-    The number says how many times the round has been answered since its conversation last changed.
-    ``table`` is sorted by instance, sample and round. ``number`` has the line number of each row.
+    The number is that of the first draw of the round's answer that the file lacks, since the
+    conversation last changed. ``table`` is sorted by instance, sample and round. ``number`` has the
+    line number of each row, ``redraw`` how many answers were drawn before.
     """
     replied = table.replied
     counting = np.ones(len(table), np.bool_)
-    answers = replied.astype(np.int32)
+    draws = replied.astype(np.int32)
     sample = np.cumsum(table.sample_starts(), dtype=np.int32)
     repeated = (np.diff(sample) == 0) & (np.diff(table.round) == 0)
-    if not repeated.any():
-        return counting, answers
+    rewritten = np.union1d(sample[1:][repeated], sample[redraw > 0])
+    if not len(rewritten):
+        return counting, draws
     # Few samples have a rewritten round; the rest of this function deals only with these.
-    rows = np.flatnonzero(np.isin(sample, sample[1:][repeated]))
-    columns = (column[rows].tolist() for column in (sample, table.round, number, replied))
-    lines = zip(rows.tolist(), *columns, strict=True)
+    rows = np.flatnonzero(np.isin(sample, rewritten))
+    columns = (column[rows].tolist() for column in (redraw, number, sample, table.round, replied))
+    lines = zip(*columns, rows.tolist(), strict=True)
     current = -1  # the sample
     latest = -1  # the latest rewrite in its rounds so far
-    for (sample_number, _), group in groupby(lines, key=itemgetter(1, 2)):
+    for (sample_number, _), group in groupby(lines, key=itemgetter(2, 3)):
         if sample_number != current:
             current = sample_number
             latest = -1
         versions = list(group)
-        row, _, _, last, _ = versions[-1]
-        counting[[version[0] for version in versions[:-1]]] = False
-        counting[row] = last >= latest
-        answers[row] = sum(replied and line >= latest for _, _, _, line, replied in versions)
-        if len(versions) > 1:
-            latest = max(latest, last)
-    return counting, answers[counting]
+        counting[[row for *_, row in versions]] = False
+        present = [version for version in versions if version[1] >= latest]
+        if not present:
+            continue
+        # An answer that was lost and restored follows those that have replaced it.
+        draw, line, *_, row = max(present)
+        drawn = {version[0] for version in present if version[4]}
+        counting[row] = True
+        draws[row] = next(number for number in range(len(drawn) + 1) if number not in drawn)
+        if draw or len(versions) > 1:
+            latest = line
+    return counting, draws[counting]

@@ -174,6 +174,10 @@ class ScoreValue(msgspec.Struct, gc=False):
     share: bool | None = None
 
 
+class _Draw(msgspec.Struct, frozen=True, gc=False):
+    redraw: Annotated[int, msgspec.Meta(ge=0, lt=2**15)] = 0
+
+
 class TableLine(LineName, gc=False):
     """The fields of an attempt that the columns need."""
 
@@ -183,6 +187,7 @@ class TableLine(LineName, gc=False):
     passed: bool | None = None
     scores: dict[str, ScoreValue] = {}
     turns: Annotated[int, msgspec.Meta(ge=0, lt=2**15)] = 0
+    request: _Draw = _Draw()
 
 
 class TableBuilder:

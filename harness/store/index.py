@@ -1,8 +1,8 @@
 """An index over a run's `attempts.jsonl`: which lines count, and where they are in the file.
 
-For each instance, sample and round, the last line counts. The sample's later rounds that precede
-this line in the file do not count, because they follow a superseded answer. The index takes tens of
-bytes of memory per attempt.
+For each instance, sample and round, the last line counts, of those with the highest
+``request.redraw``. The sample's later rounds that precede this line in the file do not count,
+because they follow a superseded answer. The index takes tens of bytes of memory per attempt.
 """
 
 from bisect import bisect_left, bisect_right
@@ -99,7 +99,9 @@ class AttemptIndex:
             counted = lines.resolved()
         table = counted.table
         columns = counted.columns
-        self._answers = counted.answers
+        # (n,) number of the first draw of each answer that the file lacks
+        self._draws = counted.draws
+        self._redraw: Ints = columns["redraw"]
         # (n,) byte offset of each attempt's line
         self.offset: NDArray[np.int64] = columns["offset"]
         self.calls: Mapping[str, NDArray[Any]] = {
@@ -215,7 +217,7 @@ class AttemptIndex:
     def answers(self, instance: str, sample: int, round_: int) -> int:
         """Return how many times a round has been answered since its conversation last changed."""
         row = self._row(instance, sample, round_)
-        return 0 if row is None else int(self._answers[row])
+        return 0 if row is None else int(self._redraw[row] + self.attempts.replied[row])
 
     def rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
         """Return a sample's attempts in the rounds before ``before``, without judges' scores."""
@@ -225,7 +227,18 @@ class AttemptIndex:
     @property
     def repeated(self) -> int:
         """The number of answers that replaced an earlier one in the same conversation."""
-        return int(np.maximum(self._answers - 1, 0).sum())
+        return int(np.maximum(self._draws - 1, 0).sum())
+
+    def lost_draws(self, instance: str, sample: int) -> Iterator[tuple[int, int]]:
+        """Yield each round whose line counts while one of an earlier draw is lost, and its number.
+
+        The number is that of the first of the draws that are lost. No round before may be lost.
+        """
+        for number, row in enumerate(self.rows_of(instance, sample), start=1):
+            if self._round[row] != number:
+                return
+            if self._draws[row] < self._redraw[row]:
+                yield number, int(self._draws[row])
 
     def in_order(self) -> NDArray[np.intp]:
         """Return all rows, sorted by instance (in the order of first lines), sample and round."""

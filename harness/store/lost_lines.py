@@ -147,7 +147,8 @@ def find_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:
                 remedy = f"To repeat it, {_REPEAT}"
                 if name == ATTEMPTS and (retried := retried_outcomes(manifest)):
                     retry = option("retry", ",".join(sorted(retried)))
-                    remedy += f" If it stays INCOMPLETE, the cache lacks some: {retry}."
+                    remedy += " If it stays INCOMPLETE, the cache lacks some: "
+                    remedy += f"{retry}, or start a new run: {option('fresh')}."
                 if name == JUDGEMENTS:
                     remedy += " For judges that are not in it: harness judge."
                     if manifest.get(REDRAWS):

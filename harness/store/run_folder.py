@@ -24,7 +24,7 @@ from harness.config.run_file import RunFile, check_name
 from harness.config.validation import validated
 from harness.config.yaml_text import read
 from harness.errors import ConfigError, RunConflict, StoreFailed, option
-from harness.execution import ExecutionRefused, executing, permission, report_executions
+from harness.execution import ExecutionRefused, executing
 from harness.plugin_loader import CODE, without_removed
 from harness.records import METRICS_VERSION, SCHEMA_VERSION, Time
 from harness.store.file_states import ATTEMPTS as ATTEMPTS
@@ -184,14 +184,10 @@ class RunFolder:
                     raise OSError(errno.ELOOP, "")
 
     def read_config(self) -> RunFile:
-        """Read the run file, with all defaults, of the run's latest session.
-
-        Code that it names is reported from then on (`report_executions`).
-        """
+        """Read the run file, with all defaults, of the run's latest session."""
         self._refuse_links(self.config.name, ROWS)
         if not self.config.exists() and self.attempts.exists():
             raise StoreFailed(*missing_config(self.config))
-        self.report_executions()
         tree = read(self.config)
         if isinstance(task := tree.get("task"), dict):
             tree["task"] = without_removed(task)
@@ -204,14 +200,6 @@ class RunFolder:
             if not isinstance(model.get("version", ""), str):
                 del model["version"]
         return validated(RunFile, with_rows_path(tree, self.path), str(self.config))
-
-    def report_executions(self) -> None:
-        """Name the files that the run names before they are executed, unless it was made here."""
-        if permission() == "refused":
-            return
-        host = self.read_manifest().get("host")
-        if not (isinstance(host, dict) and host.get("name") == platform.node()):
-            report_executions()
 
     def remove(self) -> None:
         """Delete the run's folder, or only the link if it is one."""
@@ -237,6 +225,7 @@ class RunFolder:
             if new.path.exists():
                 raise RunConflict(f"{new.path} exists already.", "Choose another name.")
             manifest = self.read_manifest() | {"id": self.run_id(), "run": name}
+            metrics = read_json(self.metrics, dict[str, Any], "Remove it, then try again.")
             try:
                 self.path.rename(new.path)
             except OSError as error:
@@ -244,9 +233,8 @@ class RunFolder:
                 raise StoreFailed(problem, RUN_REMEDY) from None
         write_json(new.manifest, manifest)
         (new.path / COPIES).unlink(missing_ok=True)
-        if new.metrics.exists():
-            metrics = read_json(new.metrics, dict[str, Any], "") | {"run": name}
-            write_recorded(new.metrics, json_content(metrics))
+        if metrics:
+            write_recorded(new.metrics, json_content(metrics | {"run": name}))
         return new
 
     def differences(

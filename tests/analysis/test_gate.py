@@ -294,12 +294,15 @@ def test_a_rate_of_0_does_not_break_a_maximum_of_0() -> None:
     assert decided(decision, 1).outcome == "too few to tell"
 
 
+@pytest.mark.parametrize("degrees", [None, 4.5])  # clusters of unequal sizes have fewer
 @pytest.mark.parametrize("decisions", [1, 4, 10])
-def test_the_t_interval_of_several_decisions_is_bonferronis(decisions: int) -> None:
+def test_the_t_interval_of_several_decisions_is_bonferronis(
+    decisions: int, degrees: float | None
+) -> None:
     margin, wider = (
-        0.025 * scipy.stats.t.ppf(1 - 0.05 / 2 / number, 99) for number in (1, decisions)
+        0.025 * scipy.stats.t.ppf(1 - 0.05 / 2 / number, degrees or 99) for number in (1, decisions)
     )
-    decision = decided(figure(0.8, 0.8 - margin, 0.8 + margin, 0.5), decisions)
+    decision = decided(figure(0.8, 0.8 - margin, 0.8 + margin, 0.5, degrees=degrees), decisions)
     assert decision.ci95 == pytest.approx((0.8 - wider, 0.8 + wider))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import gzip
 import json
 import tracemalloc
@@ -12,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 
 from harness.backends import HttpBackend, HttpClient
-from harness.errors import CallError, FatalCallError, RequestRejected
+from harness.errors import CallError, FatalCallError, RequestRejected, TransientError
 from harness.plugin_loader import kind
 from harness.plugins.mock.server import MockServer
 from harness.ports import Backend
@@ -190,6 +192,28 @@ async def test_a_key_in_the_path_of_an_address_is_masked() -> None:
         with pytest.raises(CallError, match=r"/v1/\[key\]/openai answered 400: No \[key\] here"):
             await client.post("", {})
         await client.aclose()
+
+
+async def test_a_body_that_trickles_ends_with_an_error() -> None:
+    async def trickle(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(b"\n")
+                await writer.drain()
+                await asyncio.sleep(0.02)
+        writer.close()
+
+    server = await asyncio.start_server(trickle, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    client = HttpClient(f"http://127.0.0.1:{port}", key=KEY, timeout_s=0.5)
+    with pytest.raises(TransientError, match="too slowly"):
+        async with client.opened("GET", "/results") as response:
+            await client.body(response)
+    await client.aclose()
+    server.close()
+    await server.wait_closed()
+    await asyncio.sleep(0.05)  # for the writer to close
 
 
 async def test_a_placeholder_for_a_key_may_be_in_an_answer() -> None:

@@ -265,9 +265,8 @@ def test_a_command_that_needs_the_code_names_the_file(
 @pytest.mark.parametrize(
     "command", ["score c", "judge c --judge j --yes", "run runs/c/config.yaml --name d --dry-run"]
 )
-def test_all_files_that_a_run_of_another_machine_names_are_reported(
-    tmp_path: Path, command: str
-) -> None:
+def test_all_files_that_a_run_names_are_reported(tmp_path: Path, command: str) -> None:
+    """Also if the run says that it was made on this machine: any folder can say so."""
     executed = tmp_path / "executed"
     for name, answer in (("model", "'yes'"), ("judge", "'yes'"), ("check", "True")):
         code = f"open({str(executed)!r}, 'a').write('{name} ')\ndef {name}(text): return {answer}\n"
@@ -286,11 +285,10 @@ def test_all_files_that_a_run_of_another_machine_names_are_reported(
         apart: dict[str, bool] = {"close_fds": True}  # in a process of its own: it has loaded none
         return harness(*words, env=environment(tmp_path), cwd=tmp_path, **apart)
 
-    ended = run("run", "c.yaml")
-    assert ended.returncode == 0, ended.stderr
-    assert "Executing" not in ended.stderr
-    manifest = tmp_path / "runs" / "c" / "manifest.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"host": {"name": "other"}}))
+    for _ in range(2):
+        ended = run("run", "c.yaml")
+        assert ended.returncode == 0, ended.stderr
+        assert "Executing" not in ended.stderr, "the user's file names them"
     executed.unlink()
     ended = run(*command.split())
     assert ended.returncode == 0, ended.stderr

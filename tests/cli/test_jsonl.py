@@ -275,7 +275,7 @@ def test_a_row_of_a_run_file_without_a_target_is_named(
     tmp_path: Path, environment: dict[str, str], check: str
 ) -> None:
     file = tmp_path / "mine.yaml"
-    for missing in ("null", ".nan"):
+    for missing in ("null", ".nan", "''"):
         file.write_text(
             f"task: {{rows: [{{prompt: a, target: '1'}}, {{prompt: b, target: {missing}}}], "
             f"checks: {check}}}\nmodel: simulated\n"

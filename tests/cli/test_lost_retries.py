@@ -30,6 +30,11 @@ def cut(path: Path) -> None:
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-2]))
 
 
+def lose_first_draws(path: Path) -> None:
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(line for line in lines if b'"redraw":' in line))
+
+
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     return os.environ | {"HARNESS_RUNS_DIR": str(tmp_path / "runs"), "COLUMNS": "200"}
@@ -78,7 +83,7 @@ def test_the_lines_of_a_killed_retry_are_restored(
         assert server.stats().requests == asked, "a reply was paid for again"
 
 
-@pytest.mark.parametrize("damage", [older_copy, cut, Path.unlink])
+@pytest.mark.parametrize("damage", [older_copy, cut, Path.unlink, lose_first_draws])
 @pytest.mark.parametrize("retries", [1, 2])
 def test_the_newest_answers_are_restored(
     tmp_path: Path, environment: dict[str, str], damage: Callable[[Path], None], retries: int
@@ -97,6 +102,7 @@ def test_the_newest_answers_are_restored(
             assert ended.returncode == 0, ended.stderr
         before, asked = figures(tmp_path), server.stats().requests
         assert before["overall"]["pass_rate"] == 1
+        n_lines = len(attempts.read_bytes().splitlines())
         damage(attempts)
         assert "INCOMPLETE" in harness("show", "mine", env=environment).stdout
         ended = harness("run", path, env=environment)
@@ -104,6 +110,60 @@ def test_the_newest_answers_are_restored(
         assert figures(tmp_path) == before
         assert server.stats().requests == asked, "a reply was paid for again"
         assert "INCOMPLETE" not in harness("show", "mine", env=environment).stdout
+        assert len(attempts.read_bytes().splitlines()) == n_lines
+
+
+def test_only_the_rounds_that_were_lost_are_written_again(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    def lines() -> dict[tuple[str, int], bytes]:
+        written = attempts.read_bytes().splitlines(keepends=True)
+        by_round = {}
+        for line in written:
+            fields = json.loads(line)
+            by_round[fields["instance"], fields["round"]] = line
+        assert len(by_round) == len(written), "a round was written twice"
+        return by_round
+
+    with MockServer(answers=lambda ask, _: f"no {len(ask.turns)}") as server:
+        path = run_file(tmp_path, server, rounds={"max": 3})
+        attempts = tmp_path / "runs/mine/attempts.jsonl"
+        assert harness("run", path, env=environment).returncode == 0
+        before, asked, complete = figures(tmp_path), server.stats().requests, lines()
+        lost = {("r0", 1), ("r1", 1), ("r1", 2), ("r2", 3), ("r3", 2)}
+        kept = {place: line for place, line in complete.items() if place not in lost}
+        attempts.write_bytes(b"".join(kept.values()))
+        ended = harness("run", path, env=environment)
+        assert ended.returncode == 0, ended.stderr
+        assert lines().keys() == complete.keys()
+        assert {place: lines()[place] for place in kept} == kept
+        assert figures(tmp_path) == before
+        assert server.stats().requests == asked, "a reply was paid for again"
+        assert "INCOMPLETE" not in harness("show", "mine", env=environment).stdout
+
+
+def test_a_replaced_answer_is_restored_after_the_rounds_before_it(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    last = LONG
+
+    def answer(ask: MockRequest, _: int) -> str:
+        return "no" if len(ask.turns) == 1 else last
+
+    with MockServer(answers=answer) as server:
+        path = run_file(tmp_path, server, rounds={"max": 2})
+        attempts = tmp_path / "runs/mine/attempts.jsonl"
+        assert harness("run", path, env=environment).returncode == 0
+        last = "wrong"
+        assert harness("run", path, "--retry", "truncated", env=environment).returncode == 0
+        before, asked = figures(tmp_path), server.stats().requests
+        lines = attempts.read_bytes().splitlines()
+        lose_first_draws(attempts)  # of both rounds
+        ended = harness("run", path, env=environment)
+        assert ended.returncode == 0, ended.stderr
+        assert figures(tmp_path) == before
+        assert server.stats().requests == asked, "a reply was paid for again"
+        assert len(attempts.read_bytes().splitlines()) == len(lines)
 
 
 @pytest.mark.parametrize(("damage", "retries"), [(older_copy, 1), (cut, 1), (cut, 2)])

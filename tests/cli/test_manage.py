@@ -67,6 +67,24 @@ def test_mv_renames_a_run_also_in_its_files(runs: Path) -> None:
     assert [folder.name for folder in runs.iterdir()] == ["second"]
 
 
+@pytest.mark.parametrize("damage", ["link", "pipe", "text"])
+def test_mv_changes_nothing_if_a_file_cannot_be_read(runs: Path, damage: str) -> None:
+    metrics = runs / "first" / "metrics.json"
+    metrics.rename(runs / "elsewhere.json")
+    if damage == "link":
+        metrics.symlink_to(runs / "elsewhere.json")
+    elif damage == "pipe":
+        os.mkfifo(metrics)
+    else:
+        metrics.write_text("{")
+    before = (runs / "first" / "manifest.json").read_bytes()
+    assert str(metrics) in mistake(harness("mv", "first", "second", env=on(runs)))
+    assert not (runs / "second").exists()
+    assert (runs / "first" / "manifest.json").read_bytes() == before
+    metrics.unlink()
+    assert harness("mv", "first", "second", env=on(runs)).returncode == 0
+
+
 @pytest.mark.parametrize(("new", "said"), [("first", "exists already"), ("a/b", "name")])
 def test_mv_refuses_names_that_are_taken_or_none(runs: Path, new: str, said: str) -> None:
     assert said in mistake(harness("mv", "first", new, env=on(runs)))

@@ -11,6 +11,7 @@ from harness.config.settings import (
     without_secrets,
 )
 from harness.errors import ConfigError, SecretMissing
+from tests.cli.command import harness, mistake
 
 KEY = "MY_PROVIDER_API_KEY"
 
@@ -74,6 +75,12 @@ def test_a_dotenv_file_that_is_not_text_is_named() -> None:
         Settings()
     with pytest.raises(ConfigError, match=r"\.env is not UTF-8 text"):
         secret(KEY)
+
+
+def test_a_dotenv_pipe_is_refused() -> None:
+    os.mkfifo(".env")
+    ended = harness("ls", env=dict(os.environ), cwd=Path.cwd())
+    assert "The file .env is a pipe" in mistake(ended)
 
 
 def test_a_dotenv_folder_is_no_file() -> None:

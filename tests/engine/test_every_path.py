@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import harness
+from harness.declarations import declared_members
 from harness.plugin_loader import kind
 from harness.plugins.mock.server import MockServer
 
@@ -16,7 +17,7 @@ Case = Mapping[str, Any]
 
 CHOICES = ["Etna", "Rhine", "Sahara", "Everest"]
 NO_COMMA = {"regex_match": {"pattern": "^[^,]*$"}}
-CASES: list[Case] = [
+EVERY_CASE: list[Case] = [
     {"check": "numeric_match", "target": "1800", "answer": "合計は1,800円です。", "pass": True},
     {"check": "numeric_match", "target": "800", "answer": "合計は1,800円です。", "pass": False},
     {"check": "numeric_match", "target": "5", "answer": "<think>5.</think>Hm.", "pass": False},
@@ -40,13 +41,18 @@ CASES: list[Case] = [
 ]
 
 
-SHIPPED = {None, *kind("checkers").names()}
+CHECKERS = kind("checkers").names()
+EXTRACTIONS = {"regex", *declared_members("extractions")}
 
 
-def checker(case: Case) -> str | None:
-    """The name of the checker of a case, or None if it has choices."""
+def is_shipped(case: Case) -> bool:
+    """Whether the checker and the extraction of a case are installed."""
     check = case.get("check")
-    return next(iter(check)) if isinstance(check, dict) else check
+    name = next(iter(check)) if isinstance(check, dict) else check
+    return (name is None or name in CHECKERS) and EXTRACTIONS.issuperset(case.get("extract", ()))
+
+
+CASES = [case for case in EVERY_CASE if is_shipped(case)]
 
 
 def run_files(cases: Iterable[Case], folder: Path) -> list[dict[str, Any]]:
@@ -144,28 +150,9 @@ def test_the_cases_beside_the_reference_data(tmp_path: Path, data_dir: Path) -> 
     path = data_dir.parent / "cases" / "scoring.json"
     if not path.is_file():
         pytest.skip("no cases beside the reference data")
-    cases = [case for case in json.loads(path.read_text()) if checker(case) in SHIPPED]
+    cases = [case for case in json.loads(path.read_text()) if is_shipped(case)]
     results = verdicts(run_files(cases, tmp_path), recording(cases, tmp_path), "cases")
     for number, case in enumerate(cases):
         verdict, outcome = results[str(number)]
         assert verdict == case["pass"], case
         assert outcome == case.get("outcome", outcome), case
-
-
-def test_answers_scored_by_earlier_rules_are_not_mixed_in_silence(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    warning = "scored by an earlier version"
-    file = {**run_files(CASES, tmp_path)[0], "model": recording(CASES, tmp_path)}
-    folder = harness.run(file, name="early", limit=2).path
-    manifest = folder / "manifest.json"
-    content = json.loads(manifest.read_text())
-    del content["scoring"]  # as an earlier version wrote it
-    manifest.write_text(json.dumps(content))
-    assert warning not in capfd.readouterr().err
-    harness.run(file, name="early", limit=3)
-    assert warning in capfd.readouterr().err
-    harness.run(file, name="early", limit=4, rescore=True)
-    capfd.readouterr()
-    harness.run(file, name="early")
-    assert warning not in capfd.readouterr().err

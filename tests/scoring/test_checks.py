@@ -32,6 +32,7 @@ def verdicts(raw: list[Any], row: dict[str, Any], text: str) -> dict[str, bool |
     [
         ("exact_match", {"target": "x"}, "x"),
         ("exact_match", {"targets": ["x", "y"]}, "y"),
+        ("exact_match", {"target": "", "targets": ["x", "y"]}, "y"),  # of a table
         ({"exact_match": None}, {"target": "x"}, "x"),
         ({"exact_match": {"field": "answer", "ignore_case": True}}, {"answer": "x"}, "X"),
         ({"exact_match": {"target": {"field": "answer"}}}, {"answer": "x"}, "x"),

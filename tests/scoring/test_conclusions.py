@@ -9,10 +9,9 @@ from contextlib import suppress
 import pytest
 
 from harness.errors import Unparseable
-from harness.plugins.short_answers.final_numbers import read_number
-from harness.plugins.short_answers.json_objects import json_object
 from harness.scoring.conclusions import (
     SCORE,
+    is_conditional,
     is_denied,
     is_retracted,
     plain,
@@ -53,6 +52,19 @@ def test_statements_are_announced(text: str, texts: list[str]) -> None:
 )
 def test_only_what_may_name_an_answer_is_binding(text: str, binding: bool) -> None:
     assert statements(text)[-1].binding is binding
+
+
+@pytest.mark.parametrize(
+    ("before", "conditional"),
+    [
+        ("If the dog counts, the answer is ", True),
+        ("We count the cats. If the dog counts, the answer is ", True),
+        ("If the dog counts, there are six. The answer is ", False),
+        ("If the dog counts, there are six.\nThe answer is ", False),
+    ],
+)
+def test_only_a_condition_in_the_same_sentence_counts(before: str, conditional: bool) -> None:
+    assert is_conditional(f"{before}5.", len(before)) is conditional
 
 
 QUOTED_STATEMENTS = """The text ends: Verdict: yes
@@ -161,13 +173,13 @@ PIECES += [
 ]
 
 
-def read_last(text: str) -> object:
-    return is_retracted(text, 0), read_number(text, "last")
+def is_retracted_first(text: str) -> object:
+    return is_retracted(text, 0)
 
 
 @pytest.mark.timed
 @pytest.mark.parametrize("piece", PIECES)
-@pytest.mark.parametrize("read", [unquoted, statements, json_object, read_last])
+@pytest.mark.parametrize("read", [unquoted, statements, is_retracted_first])
 def test_hostile_text_takes_time_in_proportion(read: Callable[[str], object], piece: str) -> None:
     started = time.process_time()
     with suppress(Unparseable):

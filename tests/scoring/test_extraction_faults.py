@@ -44,12 +44,6 @@ def test_examples_in_turns_are_read_by_the_parser() -> None:
     assert found == ["The parser reads no answer in the prompt's example 'It is nrdn.'."]
 
 
-def test_a_json_key_is_looked_for_and_nothing_more() -> None:
-    parser = extraction({"json": "result"}, "x")
-    assert faults(['Answer with {"result": <number>}'], [], parser) == []
-    assert len(faults(["Answer in JSON."], [], parser)) == 1
-
-
 def test_what_is_asked_for_may_be_written_in_another_case_or_in_an_example() -> None:
     parser = extraction({"regex": FOUR}, "x")
     assert faults(["End with: THE ANSWER IS <letters>"], [], parser) == []

@@ -102,6 +102,13 @@ def test_sentences(text: str, n: int) -> None:
     assert len(sentences(text, punkt.own().tokenize)) == n
 
 
+@pytest.mark.parametrize(
+    ("text", "others"), [("ab вг", False), ("ab вгд", True), ("abc вг", False), ("a 好", True)]
+)
+def test_most_letters_decide_unless_a_script_has_no_spaces(text: str, others: bool) -> None:
+    assert has_other_scripts(text) is others
+
+
 def test_sentences_of_scripts_without_marks_are_not_counted() -> None:
     with pytest.raises(Uncountable, match="no rules for the sentences"):
         sentences("ฉันชอบภาษาไทย", punkt.own().tokenize)
@@ -126,6 +133,12 @@ def test_sentences_of_scripts_without_marks_are_not_counted() -> None:
 def test_whole_words(target: str, text: str, whole: bool) -> None:
     assert is_whole_word(target, text, text.index(target)) is whole
     assert occurrences(target, text) == whole
+
+
+def test_occurrences_do_not_overlap() -> None:
+    assert occurrences("ha ha", "ha ha ha") == 1
+    assert occurrences("ha ha", "ha ha ha ha") == 2
+    assert occurrences("ha ha", "haha ha ha") == 1  # after a place that is not whole
 
 
 @needs_icu

@@ -311,6 +311,21 @@ def test_unreadable_file(tmp_path: Path) -> None:
         read_columns(tmp_path)
 
 
+def test_a_restored_answer_replaces_no_later_draw(tmp_path: Path) -> None:
+    """The first draw of round 1 was lost. Round 2 followed the second one."""
+    path = tmp_path / "attempts.jsonl"
+    second = attempt(request={"messages": [], "redraw": 1}, text="second")
+    followed = attempt(round_=2, text="followed")
+    index = AttemptIndex(write(path, attempt(round_=2, text="old"), second, followed))
+    assert [*index.lost_draws("a", 0)] == [(1, 0)]
+    assert index.answers("a", 0, 1) == 2, "the next draw is the third"
+    for _ in range(2):
+        assert [line.text for line in index.read(AttemptLine)] == ["second", "followed"]
+        index = AttemptIndex(write(path, second, followed, attempt(text="first")))
+    assert not [*index.lost_draws("a", 0)]
+    assert (index.answers("a", 0, 1), index.repeated) == (2, 1)
+
+
 def test_a_round_written_anew_ends_its_sample(tmp_path: Path) -> None:
     """As the ledger has it: what followed the earlier answer is owed again."""
     written = [("a", 0, 1), ("a", 0, 2), ("b", 0, 1), ("a", 0, 3), ("b", 0, 2), ("a", 0, 1)]

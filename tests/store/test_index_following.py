@@ -64,7 +64,7 @@ def test_a_large_file_is_read_in_parts(tmp_path: Path) -> None:
     lines = AttemptLines(path, "followed")
     counted: list[int] = []
     while lines.read_on(1):
-        counted.append(len(lines.resolved().answers))
+        counted.append(len(lines.resolved().draws))
     assert counted == [1, 2, 3, 3]  # the fourth line replaces the first
     assert_same(lines, path)
 

@@ -62,7 +62,7 @@ def arrays(counted: CountedAttempts) -> dict[str, NDArray[Any]]:
     return {
         **{name: getattr(table, name) for name in columns},
         **{name: getattr(table.instances, name) for name in ("digest", "cluster", "grouping")},
-        "answers": counted.answers,
+        "draws": counted.draws,
         **{f"line {name}": values for name, values in counted.columns.items()},
         **{f"score {name}": values for name, values in table.scores.items()},
     }

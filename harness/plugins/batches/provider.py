@@ -271,7 +271,7 @@ class HttpBatchProvider(BatchProvider, Generic[B, R]):
         decoder = msgspec.json.Decoder(self.result)
         limit = self.client.most_bytes
         async with self.client.opened("GET", url, elsewhere=True) as response:
-            async for line in bodies.json_lines(response.aiter_bytes(), limit):
+            async for line in bodies.json_lines(self.client.parts(response), limit):
                 if len(line) > limit:
                     yield _name(line), self.client.too_large()
                     continue

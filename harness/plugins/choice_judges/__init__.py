@@ -9,4 +9,5 @@ plugin = Plugin(
         "pairwise": ".choice:Pairwise",
         "score": ".score:NumberJudge",
     },
+    section_builders={"judges.against": ".run_answers:answers_of"},
 )

@@ -39,6 +39,7 @@ _RATING = re.compile(
     r"\s*([0-9]{1,9}+(?:\.[0-9]+)?))?+"
     r"(?!\s*[-\u2013—~/^]\s*[0-9{]|[^\S\n]+[0-9]|[.,][0-9]|[\w%½¼¾]|\s*[?½¼¾]|\s*\+"
     r"|\s*(?:[-=]{1,2}>|[→⇒➔➜⟶])[^\n]{0,30}?[0-9]|\s*±|[\s,(\u2013—-]{0,4}(?:minus|plus|less|abzüglich|moins|menos)\s+[0-9]"
+    r"|\s+and\s+(?:an?|one|two|three)\s+(?:half|thirds?|quarters?)\b"
     r"|\s*(?:,\s*)?\(?(?:to|or|and|maybe|perhaps|possibly|bis|oder|ou|à)\b[^.\n]{0,20}?[0-9])"
 )
 """Matches a single number, with or without the scale: not the beginning of a range or a choice."""

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import chain, cycle, islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -27,6 +26,7 @@ from harness.errors import ConfigError, ShotLeaks, nearest
 from harness.ports import Task
 from harness.records import Attempt, Instance, Message, Reply, Score, messages_hash
 from harness.store.index import AttemptIndex
+from harness.store.lost_lines import warn_of_missing
 from harness.store.run_folder import RunFolder
 
 Messages = tuple[Message, ...]
@@ -80,9 +80,11 @@ def _keywords(score: Score) -> list[str]:
 class Mistakes:
     """The mistakes in a run's first answers, used to choose helpful shots."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, folder: RunFolder) -> None:
         self._of: dict[str, Counter[Mistake]] = {}
-        for attempt in AttemptIndex(path, judges=False).read(Attempt):
+        index = AttemptIndex(folder.attempts, judges=False)
+        warn_of_missing(folder, index.attempts)
+        for attempt in index.read(Attempt):
             if attempt.round == 1 and (mistakes := mistakes_of(attempt)):
                 self._of.setdefault(attempt.instance, Counter()).update(mistakes)
 
@@ -370,7 +372,7 @@ def build_shots(
         simulated = run.model.backend == "simulated"
         runs = settings.runs_dir
         key = "task.shots.run"
-        earlier = other_run(runs, section.run, task, key, simulated=simulated)
+        earlier = other_run(runs, section.run, task.fingerprint(), key, simulated=simulated)
         is_this_run = earlier.path.resolve() == folder.path.resolve()
         if is_this_run or section.run in siblings:
             which = "this run itself" if is_this_run else "a variant of the same file"
@@ -379,5 +381,5 @@ def build_shots(
         if not earlier.begun() or earlier.read_config().task.name != run.task.name:
             problem = f"{key}: the run {section.run!r} has no attempts yet, or another task."
             raise ConfigError(problem, "Run it first, or name a run of this task.")
-        mistakes = Mistakes(earlier.attempts)
+        mistakes = Mistakes(earlier)
     return Shots(task, section, source, mistakes)

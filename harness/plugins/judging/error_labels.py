@@ -25,9 +25,15 @@ from harness.report.table import Note, Table, TableDocument, table
 from harness.report.text import percent
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex, read_instance
+from harness.store.lost_lines import warn_of_missing
+from harness.store.run_folder import RunFolder
+from harness.wording import truncated
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters of cells that a spreadsheet would execute; a quote before them prevents it."""
+
+
+LONGEST_REASON = 2_000  # characters on a sheet
 
 
 class Failure(Struct, frozen=True):
@@ -51,12 +57,15 @@ class _Failed(FailedLine, kw_only=True, gc=False):
     groups: dict[str, str]
 
 
-def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> list[Failure]:
+def draw(folder: RunFolder, n: int, label: str = "", seed: int = 0) -> list[Failure]:
     """Draw up to ``n`` failed samples from each group of ``label``, with their last answers.
 
     If ``label`` is empty, the run is one group.
     """
+    run = folder.name
+    attempts = folder.attempts
     index = AttemptIndex(attempts)
+    warn_of_missing(folder, index.attempts)
     last = index.last_rounds()
     verdicts = index.attempts.passed[last]
     if (verdicts == NOT_JUDGED).all():
@@ -76,7 +85,7 @@ def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> li
         )
         for group, failed in sorted(by_group.items())
         for line in chosen.sample(failed, min(n, len(failed)))
-        for why in [reasons(line.scores)]
+        for why in [truncated(reasons(line.scores), LONGEST_REASON)]
     ]
 
 
@@ -86,7 +95,10 @@ def _prompt(attempts: Path, failed: _Failed) -> str:
         for attempt in read_instance(attempts, failed.instance)
         if attempt.sample == failed.sample
     )
-    return str(next(attempts_of_sample).request["messages"][-1]["content"])
+    first = next(attempts_of_sample)
+    if first.round > 1:  # the line of the first round is lost
+        return ""
+    return str(first.request["messages"][-1]["content"])
 
 
 def write_sheet(failures: Iterable[Failure]) -> str:

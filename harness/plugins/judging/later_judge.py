@@ -242,7 +242,7 @@ def _task_of(
             f"The run {folder.name!r} has no attempts to judge.", "Run its run file again."
         )
     task = build_task(folder.read_config(), settings, later=later)
-    difference = data_difference(folder, task)
+    difference = data_difference(folder, task.fingerprint())
     if difference:
         problem = f"The run {folder.name!r} was made with a different {difference}."
         raise RunConflict(problem, "Restore the data that it was made with.")

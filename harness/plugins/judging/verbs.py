@@ -23,6 +23,7 @@ from harness.config.yaml_text import read
 from harness.engine.judges import published_prompts
 from harness.engine.run_files import run_named, runs_named
 from harness.errors import ConfigError, RunConflict, StoreFailed, nearest
+from harness.execution import report_executions
 from harness.plugin_loader import Kind
 from harness.plugins.comparisons.judge_verdicts import judges_with_verdicts, read_answers
 from harness.plugins.data.published import fetch_prompts
@@ -75,6 +76,7 @@ def judge(
         gold: Judge the task's reference answers instead of the run's answers.
         yes: Do not ask before judgements that may cost more than HARNESS_ASK_ABOVE_USD.
     """
+    report_executions()
     settings = Settings()
     retried = outcomes(retry, REDRAWN)
     folder = run_named(run, settings)
@@ -260,7 +262,7 @@ def draw(
         seed: Seed of the draw.
     """
     folders = runs_named(runs, Settings())
-    drawn = (error_labels.draw(folder.name, folder.attempts, n, by, seed) for folder in folders)
+    drawn = (error_labels.draw(folder, n, by, seed) for folder in folders)
     sheet = error_labels.write_sheet(failure for failures in drawn for failure in failures)
     ExactOutput().write(sheet)
 

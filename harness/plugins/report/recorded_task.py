@@ -53,6 +53,6 @@ def task_of(folder: RunFolder, settings: Settings) -> RecordedTask | None:
     try:
         run = folder.read_config()
         task = build_task(run.model_copy(update={"judges": []}), settings, judged=False)
-        return None if data_difference(folder, task) else RecordedTask(task)
+        return None if data_difference(folder, task.fingerprint()) else RecordedTask(task)
     except HarnessError:
         return None

@@ -13,7 +13,7 @@ from harness.plugins.rescoring.verdict_changes import VerdictChange, VerdictChan
 from harness.report.run_tables import MOST_GROUPS
 from harness.report.table import Cell, Table, TableDocument, facts, table
 from harness.report.text import inert, inert_text
-from harness.wording import count_of
+from harness.wording import count_of, truncated
 
 _WORDS = {True: "true", False: "false", None: "null"}
 _LONGEST_REASON = 300
@@ -31,7 +31,7 @@ def change_line(change: VerdictChange) -> RenderableType:
     )
     if not change.reason:
         return title
-    reason = inert_text(change.reason[:_LONGEST_REASON])
+    reason = inert_text(truncated(change.reason, _LONGEST_REASON))
     cause = Text.assemble("was: " if change.after else "", reason)
     return Group(title, Padding(cause, (0, 0, 0, 2)))
 

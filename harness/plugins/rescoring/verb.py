@@ -24,6 +24,7 @@ from harness.engine.reasoning import mark_warnings
 from harness.engine.resolving import build_task
 from harness.engine.run_files import run_named
 from harness.errors import DataMissing, option
+from harness.execution import report_executions
 from harness.plugins.rescoring.document import change_line, changes_document
 from harness.plugins.rescoring.rescorer import Rescorer, batches
 from harness.plugins.rescoring.verdict_changes import VerdictChange, VerdictChanges, line
@@ -55,6 +56,7 @@ def score(
     Args:
         show_all: Show every changed verdict instead of the first ten.
     """
+    report_executions()
     settings = Settings()
     folder = run_named(run, settings)
     recorded = AttemptIndex(folder.attempts)

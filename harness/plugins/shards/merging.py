@@ -1,12 +1,14 @@
 """`harness merge`: merges all shards' runs into one run, which can be resumed like any other."""
 
 import contextlib
+import glob
 import logging
 import re
 import shutil
 from collections.abc import Mapping, Sequence
 from math import fsum
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Annotated
 from uuid import uuid4
 
@@ -94,14 +96,16 @@ def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
         raise RunConflict(
             f"There is already a run {name!r}.", f"To rename it: harness mv {name} NEW"
         )
-    # No run's name begins with a dot, so this folder is never mistaken for a run.
-    temporary = settings.runs_dir / f".merge-{name}"
-    new = RunFolder(temporary, name)
     with contextlib.ExitStack() as holds:
         for folder in folders:
             holds.enter_context(folder.hold())
         _check(folders)
-        shutil.rmtree(temporary, ignore_errors=True)  # of a merge that was killed
+        for stale in settings.runs_dir.glob(f".merge-{glob.escape(name)}-*"):
+            shutil.rmtree(stale, ignore_errors=True)  # of a merge that was killed
+        # No run's name begins with a dot, so this folder is never mistaken for a run. It is new:
+        # what has its name may be a link to another folder.
+        temporary = mkdtemp(prefix=f".merge-{name}-", dir=settings.runs_dir)
+        new = RunFolder(Path(temporary), name)
         try:
             _write(new, folders)
             _aggregate(new, settings)

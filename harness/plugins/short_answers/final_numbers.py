@@ -249,11 +249,11 @@ def _boxed(text: str, boxes: Sequence[re.Match[str]]) -> _Conclusion:
     if not _DIGIT.search(boxed or last["number"]):
         raise Unparseable("The last box of the answer contains no number.")
     if not boxed:
-        return _Conclusion(text[: last.end()], last.end(), ())
+        return _Conclusion(text, last.end(), ())
     if _NO_NUMBER.match(_COMMAND.sub(" ", boxed)) or _SEVERAL_EQUATIONS.search(boxed):
         raise Unparseable("The last box of the answer contains more than a number.")
     end = last.end("rest")
-    return _Conclusion(text[:end], end, ())
+    return _Conclusion(text, end, ())
 
 
 def _announced(text: str, announcement: re.Match[str]) -> _Conclusion:

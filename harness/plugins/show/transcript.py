@@ -22,14 +22,14 @@ from harness.records import Attempt
 from harness.report.runs import common_start
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, table
 from harness.report.text import inert, inert_text
-from harness.wording import one_line
+from harness.wording import one_line, truncated
 
 if TYPE_CHECKING:
     from harness.store.judgements import Judgement  # not imported for runs without judges
 
 STYLES = {True: ("passed", "green"), False: ("failed", "red"), None: ("not judged", "yellow")}
 
-_LONGEST_REASON = 300
+_LONGEST_REASON = 2_000
 _MOST_KINDS = 10  # of reasons
 _MOST_ROWS = 50  # of instances whose answers are shown side by side
 _LONGEST_ANSWER = 200
@@ -62,7 +62,9 @@ def _attempt(attempt: Attempt) -> Iterator[RenderableType]:
     if attempt.text is not None:
         yield from _block("answer", attempt.text)
     for name, score in attempt.scores.items():
-        line = f"{score.value}" + (f": {score.reason}" if score.reason else "")
+        line = f"{score.value}"
+        if score.reason:
+            line += f": {truncated(score.reason, _LONGEST_REASON)}"
         yield Text.assemble((f"{inert(name).plain}: ", "dim"), inert_text(line))
     if attempt.error:
         yield Text.assemble(("error: ", "red"), inert_text(attempt.error))

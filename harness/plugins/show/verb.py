@@ -20,7 +20,7 @@ from harness.plugins.show.transcript import Rows, answers_document, failed_docum
 from harness.report.run_tables import headed, run_document
 from harness.report.runs import runs_table, suite_document
 from harness.report.table import Note, TableDocument
-from harness.store.index import AttemptIndex, read_instance
+from harness.store.index import AttemptIndex, read_attempts, read_instance
 from harness.store.lost_lines import warn_of_missing
 from harness.store.run_folder import RunFolder
 from harness.terminal.console import say, show_listing
@@ -97,6 +97,7 @@ def show(
 
 
 def _show_instance(folder: RunFolder, instance: str, form: str, *, failed: bool) -> None:
+    warn_of_missing(folder, read_attempts(folder.attempts))
     attempts = read_instance(folder.attempts, instance)
     if not attempts:
         problem = f"The run {folder.name!r} has no attempts of the instance {instance!r}."

@@ -133,6 +133,14 @@ def summary(
         state = "interrupted"
         done = (metrics.n_planned or 0) - (metrics.n_owed or 0)
     works = status is not None and status.works()
+    if not manifest and not works:  # nothing says how many attempts there should be
+        return RunSummary(
+            name=folder.name,
+            state="unreadable",
+            problem="The run has no manifest.json.",
+            line_at=line_at,
+            revision=revision,
+        )
     # During a session and after a kill, only the status has figures.
     if status is not None and (works or done is None):
         done = status.done

@@ -109,6 +109,7 @@ def test_it_can_be_simulated() -> None:
         ("Thus, the coherency score is 11", None),
         ("Thus, the coherency score is 7.5", None),
         ("Thus, the coherency score is 7-8", None),
+        ("Thus, the coherency score is 7 and a half.", None),
         ("Thus, the coherency score is 7 \u2013 8", None),
         ("Thus, the coherency score is high", None),
         ("Thus, the coherency score is s", None),

@@ -118,6 +118,13 @@ def test_an_interval_holds_no_impossible_difference() -> None:
     assert found.ci95[1] > 1, "values of this score are not limited"
 
 
+def test_an_equal_group_is_not_better_and_neither_is_a_rounding_error() -> None:
+    base = variant("base", {"a": 0.2, "b": 0.3, "c": 0.3})
+    other = variant("other", {"a": 0.2, "b": 0.1 + 0.2, "c": 0.4})
+    assert 0.1 + 0.2 > 0.3
+    assert ablate([base, other], AblationOptions()).rows[1].n_better == 1
+
+
 def test_a_baseline_and_a_score_by_name() -> None:
     table = ablate(measured("pass_rate", BASE, MORE), AblationOptions(baseline="more"))
     assert [row.is_baseline for row in table.rows] == [False, True]
@@ -357,6 +364,23 @@ def test_rows_differ() -> None:
     noisy = [run("d", "_P_D", 0.5, 0.6, 0.7), run("e", "_P_E", 0.4, 0.41, 0.42)]
     assert found([PLAIN, *noisy], ROWS).claims[0].verdict == "undecided"
     assert found([PLAIN, d], ROWS).claims[0].verdict == "not tested"
+
+
+def test_the_extremes_of_several_fields_are_apart_by_bonferronis_interval() -> None:
+    d, e, f = (
+        run("d", "_P_D", 0.3, 0.4, 0.35),
+        run("e", "_P_E", 0.25, 0.3, 0.3),
+        run("f", "_P_F", 0.2, 0.2, 0.2),
+    )
+    error = 100 * scipy.stats.sem([0.1, 0.2, 0.15])  # of what d has more than f
+    of_one_pair, of_three = (
+        scipy.stats.t.interval(1 - 0.05 / pairs, 2, 15, error)[0] for pairs in (1, 3)
+    )
+    assert of_one_pair > 0 > of_three
+    for others, lower, verdict in (([], of_one_pair, "holds"), ([e], of_three, "undecided")):
+        (told,) = found([PLAIN, d, *others, f], ROWS).claims
+        assert told.verdict == verdict
+        assert f"apart by +15.00 ({lower:.2f} to {30 - lower:.2f})" in told.evidence
 
 
 def test_groups_differ() -> None:

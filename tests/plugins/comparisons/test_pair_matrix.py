@@ -69,6 +69,19 @@ def test_verdicts_are_tested_by_mcnemar(runs: list[Run], score: str) -> None:
     assert found.rows[2].value.mean == pytest.approx(float((SHARES["c"] >= 0.7).mean()))
 
 
+def test_a_pair_in_the_other_order_has_the_opposite_difference(runs: list[Run]) -> None:
+    found = pair_matrix(runs, SOFT)
+    forth, back = found.pair("a", "c"), found.pair("c", "a")
+    differences = SHARES["c"] - SHARES["a"]
+    margin = scipy.stats.t.ppf(0.975, M - 1) * scipy.stats.sem(differences)
+    mean = float(differences.mean())
+    assert forth.difference == pytest.approx(mean)
+    assert forth.ci95 == pytest.approx((mean - margin, mean + margin))
+    assert back.difference == pytest.approx(-mean)
+    assert back.ci95 == pytest.approx((-mean - margin, -mean + margin))
+    assert back.p_value == forth.p_value
+
+
 def test_other_scores_are_tested_by_a_paired_t(runs: list[Run]) -> None:
     found = pair_matrix(runs, SOFT)
     assert not found.verdicts

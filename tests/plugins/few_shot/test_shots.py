@@ -22,6 +22,7 @@ from harness.records import (
 )
 from harness.scoring.validators import score_document
 from harness.store.index import AttemptIndex
+from harness.store.run_folder import RunFolder
 from tests.conftest import Sums, run_file
 from tests.plugins.few_shot.shown import Fact, Facts, chosen, fact, selection
 
@@ -215,7 +216,7 @@ def scored(scores: Mapping[str, Score]) -> Attempt:
 def mistakes(folder: Path, *attempts: Attempt) -> Mistakes:
     path = folder / "attempts.jsonl"
     path.write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in attempts))
-    return Mistakes(path)
+    return Mistakes(RunFolder(folder.parent, folder.name))
 
 
 def test_the_most_frequent_kinds_take_turns(tmp_path: Path) -> None:
@@ -250,7 +251,7 @@ def test_the_last_line_of_a_key_and_the_first_round_of_a_sample_count(tmp_path: 
 def test_a_line_that_is_not_an_attempt_is_refused(tmp_path: Path) -> None:
     (tmp_path / "attempts.jsonl").write_text("{}\n")
     with pytest.raises(DataInvalid, match="line 1"):
-        Mistakes(tmp_path / "attempts.jsonl")
+        Mistakes(RunFolder(tmp_path.parent, tmp_path.name))
 
 
 def test_shots_show_the_most_frequent_mistake_of_the_instances_group(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.plugins.judging.error_labels import Failure, tally
 from tests.cli.command import harness, mistake
 
 KINDS = ("copies the input", "Wrong  label", "wrong label")
@@ -65,6 +66,25 @@ def test_kinds_of_error_and_the_agreement_of_two_people(
     shown = harness("errors", "tally", first, second).stdout
     assert "wrong label" in shown
     assert "Cohen's kappa" in shown
+
+
+def test_several_answers_to_an_instance_are_no_independent_labels() -> None:
+    kinds = [("a", "a"), ("a", "b"), ("b", "b"), ("b", "b"), ("a", "a"), ("b", "a")]
+
+    def sheet(person: int, samples: int) -> list[Failure]:
+        return [
+            Failure("run", f"{number}", sample, "", "", "", "", both[person])
+            for number, both in enumerate(kinds)
+            for sample in range(samples)
+        ]
+
+    once, thrice = (tally(sheet(0, n), sheet(1, n)).agreement for n in (1, 3))
+    assert once is not None
+    assert thrice is not None
+    assert (once.n, once.n_clusters) == (6, 6)
+    assert (thrice.n, thrice.n_clusters) == (18, 6)
+    assert thrice.mean == pytest.approx(once.mean) == pytest.approx(1 / 3)
+    assert thrice.stderr == pytest.approx(once.stderr)
 
 
 def test_a_cell_that_a_spreadsheet_would_execute_is_quoted(tmp_path: Path) -> None:

@@ -57,13 +57,18 @@ class Judged:
         return {(line["judge"], line["instance"]): line["outcome"] for line in lines}
 
 
-@pytest.fixture
-def judged(tmp_path: Path, environment: dict[str, str]) -> Iterator[Judged]:
-    """A run with a judge in the run file ("choice") and a later one, both asked twice."""
+@pytest.fixture(params=["42"])
+def judged(
+    tmp_path: Path, environment: dict[str, str], request: pytest.FixtureRequest
+) -> Iterator[Judged]:
+    """A run with a judge in the run file ("choice") and a later one, both asked twice.
+
+    A wrong answer is asked for again, in a second round.
+    """
 
     def answer(ask: MockRequest, _: int) -> str:
         if ask.model == "model":
-            return "42"
+            return str(request.param)
         return "I cannot say." if judged.mute else "Verdict: good"
 
     environment |= {"HARNESS_CACHE_DIR": str(tmp_path / "cache")}
@@ -76,7 +81,7 @@ def judged(tmp_path: Path, environment: dict[str, str]) -> Iterator[Judged]:
         later = tmp_path / "later.yaml"
         model = {"backend": "openai", "name": "other judge", "base_url": server.base_url}
         later.write_text(json.dumps(judge | {"as": "later", "model": model}))
-        path = run_file(tmp_path, server, judges=[judge])
+        path = run_file(tmp_path, server, judges=[judge], rounds={"max": 2})
         judged = Judged(tmp_path / "runs/mine", environment, server, path, later)
         assert judged.run().returncode == 0
         assert judged.judge(later) == 0
@@ -88,8 +93,25 @@ def judged(tmp_path: Path, environment: dict[str, str]) -> Iterator[Judged]:
         yield judged
 
 
-@pytest.mark.parametrize("damage", [older_copy, cut, Path.unlink])
-@pytest.mark.parametrize("first", ["run", "judge"])
+def lose(outcome: str) -> Callable[[Path], None]:
+    def lose_lines(path: Path) -> None:
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join(line for line in lines if outcome.encode() not in line))
+
+    return lose_lines
+
+
+def lose_all(path: Path) -> None:
+    path.unlink()
+    (path.parent / "attempts.jsonl").unlink()
+
+
+lose_newest = lose('"outcome":"ok"')
+OF_JUDGEMENTS = [(damage, first) for damage in (older_copy, cut, Path.unlink, lose_newest)
+                 for first in ("run", "judge")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("damage", "first"), [*OF_JUDGEMENTS, (lose_all, "run")])
 def test_the_newest_judgements_are_restored(
     tmp_path: Path, judged: Judged, damage: Callable[[Path], None], first: str
 ) -> None:
@@ -107,6 +129,29 @@ def test_the_newest_judgements_are_restored(
     assert judged.server.stats().requests == asked, "a reply was paid for again"
     assert not judged.is_incomplete()
     assert judged.run().returncode == 0
+
+
+def test_lost_judgements_that_were_replaced_are_reported_and_do_not_count(
+    tmp_path: Path, judged: Judged
+) -> None:
+    before, asked = figures(tmp_path), judged.server.stats().requests
+    lose("unparseable")(judged.folder / "judgements.jsonl")
+    assert judged.is_incomplete()
+    assert judged.run().returncode == 0
+    assert figures(tmp_path) == before
+    assert judged.server.stats().requests == asked, "a reply was paid for again"
+
+
+@pytest.mark.parametrize("judged", ["wrong"], indirect=True)
+def test_judgements_of_restored_rounds_are_kept(tmp_path: Path, judged: Judged) -> None:
+    before, asked = figures(tmp_path), judged.server.stats().requests
+    judgements = judged.folder / "judgements.jsonl"
+    content = judgements.read_bytes()
+    judged.attempts.unlink()
+    assert judged.run().returncode == 0
+    assert judgements.read_bytes() == content
+    assert figures(tmp_path) == before
+    assert judged.server.stats().requests == asked
 
 
 @pytest.mark.parametrize("cached", [True, False])

@@ -254,6 +254,35 @@ def test_kappas_interval_is_students() -> None:
     assert found.ci95 == pytest.approx(expected)
 
 
+def test_kappas_interval_is_below_0_if_two_judges_disagree_and_ends_at_minus_1() -> None:
+    found = agreement(*columns(5, 20, 15, 10)).kappa
+    assert found.mean == pytest.approx(-0.4)  # p_o is 0.3, and p_e 0.5 * 0.4 + 0.5 * 0.6
+    low, high = scipy.stats.t.interval(0.95, 49, found.mean, found.stderr)
+    assert -1 < low < high < 0
+    assert found.ci95 == pytest.approx((low, high))
+    opposed = agreement(*columns(1, 10, 10, 1)).kappa
+    low, high = scipy.stats.t.interval(0.95, 21, opposed.mean, opposed.stderr)
+    assert low < -1
+    assert opposed.ci95 == pytest.approx((-1, high))
+
+
+@pytest.mark.parametrize(
+    ("counts", "beyond"),
+    [
+        ((20, 5, 10, 15), True),
+        ((14, 11, 11, 14), False),  # kappa is 0.12, and its interval holds 0
+        ((5, 20, 15, 10), False),
+        ((25, 0, 0, 25), True),  # no interval of kappa, but half of the verdicts agree by chance
+        ((50, 0, 0, 1), False),  # by chance, 96% agree
+        ((50, 0, 0, 0), False),
+    ],
+)
+def test_agreement_is_beyond_chance_if_the_whole_interval_is(
+    counts: tuple[int, int, int, int], beyond: bool
+) -> None:
+    assert agreement(*columns(*counts)).beyond_chance is beyond
+
+
 def test_the_error_of_r_is_that_of_its_moments() -> None:
     """Kendall and Stuart (1969, equation 10.44), here with the factor n / (n - 1)."""
     draws = np.random.default_rng(4)

@@ -203,6 +203,18 @@ async def test_an_interrupted_merge_leaves_no_run(tmp_path: Path) -> None:
     assert merged(tmp_path).read_manifest()["run"] == "run"
 
 
+async def test_a_merge_writes_through_no_link(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    for number in range(2):
+        await run(root, f"{number + 1}/2")
+    own = tmp_path / "run"
+    own.mkdir()
+    (own / "config.yaml").write_text("mine")
+    (root / ".merge-run").symlink_to(tmp_path, target_is_directory=True)
+    assert merged(root).read_manifest()["run"] == "run"
+    assert (own / "config.yaml").read_text() == "mine"
+
+
 async def test_shards_with_different_verdicts_on_a_sample_are_not_merged(tmp_path: Path) -> None:
     first = await run(tmp_path, "1/2", rounds={"max": 1})
     folder = await run(tmp_path, "2/2", rounds={"max": 1})

@@ -1,9 +1,57 @@
 """Numbers and JSON values as answers: what is none."""
 
+from typing import Any
+
 import pytest
 
-from harness.errors import Unparseable
-from harness.scoring.extraction import extraction
+from harness.errors import ConfigError, Unparseable
+from harness.scoring.extraction import extraction, faults
+
+
+@pytest.mark.parametrize(
+    ("way", "text", "answer"),
+    [
+        ({"number": "last"}, "5 + 5 = $1,010.0", "1010.0"),
+        ({"number": "first"}, "5, as 5 + 5 = 10", "5"),
+        ({"number": "last"}, "\\boxed{12{,}000}", "12000"),
+        ({"json": "answer"}, 'So: {"answer": "x"}', "x"),
+        ({"json": "answer"}, r'{"answer": "half \ud83d"}', "half \ufffd"),
+        ({"json": "a.b"}, '{"a": {"b": [1, "é"]}}', '[1, "é"]'),
+        ({"json": "a"}, '{"a": "<city>"} becomes {"a": "x"}', "x"),
+        ({"json": "a"}, '{"a": "x"}\nUser: And now?\n{"a": "y"}', "x"),
+        ({"json": "a"}, 'Question: What?\n{"a": "x"}', "x"),
+        ({"number": "last"}, "#### 5\n\nQuestion: What?\n#### 3", "5"),
+        ({"json": "a", "take": "last"}, '{"a": "x"} Correction: {"a": "y"}', "y"),
+        ({"json": "a", "take": "first"}, '{"a": "x"} then {"a": "y"}', "x"),
+    ],
+)
+def test_the_answer_is_read(way: dict[str, Any], text: str, answer: str) -> None:
+    found = extraction(way, "task.extract")
+    assert found.read(text) == answer
+    written = found.write(answer)
+    assert written is None or found.read(written) == answer
+
+
+@pytest.mark.parametrize("way", [{"number": "last"}, {"json": "a"}])
+def test_an_answer_that_is_not_there_is_unparseable(way: dict[str, Any]) -> None:
+    with pytest.raises(Unparseable):
+        extraction(way, "task.extract").read("x")
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ({"regex": "a", "json": "b"}, "has both"),
+        ({"json": "a", "take": "second"}, "must be first or last"),
+        ({"json": "a", "ignore_case": True}, "json has no 'ignore_case'"),
+        ({"number": True}, "must be first or last"),
+        ({"json": ""}, "name of a key"),
+        ({"json": "a..b"}, "name of a key"),
+    ],
+)
+def test_a_way_that_is_none_is_refused(raw: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        extraction(raw, "task.extract")
 
 
 @pytest.mark.parametrize("key", ["a", "b.c"])
@@ -62,3 +110,9 @@ def test_another_answer_after_the_last_json_object_makes_a_reply_unparseable(res
 def test_remarks_after_a_json_object_leave_its_answer(rest: str) -> None:
     way = extraction({"json": "result"}, "task.extract")
     assert way.read(f'{{"result": "10"}}\n\n{rest}') == "10"
+
+
+def test_a_json_key_is_looked_for_and_nothing_more() -> None:
+    parser = extraction({"json": "result"}, "x")
+    assert faults(['Answer with {"result": <number>}'], [], parser) == []
+    assert len(faults(["Answer in JSON."], [], parser)) == 1

@@ -249,6 +249,9 @@ NO_ANSWER_AT_THE_END = [
     "Всего 15. Я не знаю.",
     "前面得到15，但答案无法确定。",
     "15個ですが、答えはわかりません。",
+    "#### 15\nActually, it is seventy-two.",
+    "$\\boxed{15}$\n\nWait, that is wrong.",
+    "La réponse est 15. En fait, c'est soixante-douze.",
     "15개이지만 알 수 없습니다.",
 ]
 

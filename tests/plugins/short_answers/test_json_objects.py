@@ -95,6 +95,12 @@ def test_without_an_object_the_answer_is_unparseable(text: str) -> None:
         json_object(text)
 
 
+def test_what_is_inside_a_broken_object_is_no_answer() -> None:
+    for text in ('{"list": [\n{"answer": "B"},\n oops]}', '{"a": {"answer": "B"}, oops}'):
+        with pytest.raises(Unparseable, match="contains no JSON object"):
+            json_object(text)
+
+
 def test_a_key_that_occurs_twice_is_no_answer() -> None:
     with pytest.raises(Unparseable, match="'a' occurs twice"):
         json_object('{"a": 1, "a": 2}')

@@ -111,6 +111,7 @@ NAMES = [
     ("GPT4, GPT-4.5, Q3, x2, T-1000, cafe\u03015", ""),
     ("COVID-19, v1.2, H2O, CO₂, IPv4/24", ""),
     ("3D and 5G", ""),
+    ("12D and 64G", "12 64"),
     ("x_1, x_{12}, x₂, \\theta_1, \\log_{2}", ""),
     ("x^2, x^{10}, x²", ""),
     ("Q3: 5 and Q3:6", "5 6"),
@@ -395,6 +396,9 @@ LAST_NUMBERS = [
     ("5 out of 8", UNREADABLE),
     ("5 of the 72", UNREADABLE),
     ("about 1, 234 people", UNREADABLE),
+    ("12 workers share it. 1234.5 ≈ 1235", "1235"),
+    ("12 workers share it. 0.3 ≈ 0.302", "0.302"),
+    ("12 workers share it. 0.3 ≈ 0.309", UNREADABLE),
     ("\\boxed{5, 7}", UNREADABLE),
     ("(3, 4) is the point", UNREADABLE),
     ("[3, **4**]", UNREADABLE),
@@ -590,6 +594,8 @@ LAST_NUMBERS = [
     ("First the answer is 40. In total, the answer is 45.", "45"),
     ("45 is the correct answer. The common wrong answer is 40.", UNREADABLE),
     ("45 is the answer.", "45"),
+    ("The answer is 40. Or \\boxed{42}. The answer is 45.", "45"),
+    ("The answer is 40. If there are two dogs, we have 42. The answer is 45.", "45"),
 ]
 """Answers, and the value of the last number."""
 
@@ -821,7 +827,10 @@ def test_the_number_of_a_list_item_is_not_the_last() -> None:
         read_number("3 phones. The answer is type = 5G.", "last")
 
 
-@pytest.mark.parametrize("text", ["5 + 7 = 12", "70 or 72", "$5$ million"])
+@pytest.mark.parametrize(
+    "text",
+    ["5 + 7 = 12", "70 or 72", "$5$ million", "about 1, 234 people", "about 123, 456 people"],
+)
 def test_no_part_of_an_expression_decides_as_the_first_number(text: str) -> None:
     with pytest.raises(Unparseable, match="first number"):
         read_number(text, "first")

@@ -37,6 +37,32 @@ def test_presets_read_well_known_forms(made: Made) -> None:
 
 
 @pytest.mark.parametrize(
+    "rest",
+    [
+        "No, 72.",
+        "Correction: 72.",
+        "That is wrong.",
+        "I retract that.",
+        "Final answer: unknown",
+        "Actually it should be two more than that.",
+        "\n<answer>72</answer>",
+        '\n{"answer": 72}',
+    ],
+)
+def test_a_preset_reads_no_answer_that_the_reply_takes_back(rest: str, made: Made) -> None:
+    task = made({"question": "a", "answer": "#### 70"}, preset="gsm8k")
+    with pytest.raises(Unparseable):
+        passed(task, f"The answer is 70. {rest}")
+
+
+def test_a_preset_reads_no_option_of_several(made: Made) -> None:
+    moves = made({"input": "…\n(A) x\n(B) y", "target": "(B)"}, preset="shuffled_objects")
+    for reply in ("So the answer is (B) or (A).", "The answer is (A). The answer is (B), (A)."):
+        with pytest.raises(Unparseable):
+            passed(moves, reply)
+
+
+@pytest.mark.parametrize(
     ("preset", "row", "message"),
     [
         ("gsm8k", {"question": "a", "answer": "42"}, "must end in '#### '"),

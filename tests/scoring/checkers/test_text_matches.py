@@ -1,6 +1,5 @@
-"""exact_match, contains, regex_match, numeric_match and word_count."""
+"""exact_match, contains, regex_match and word_count."""
 
-import math
 import time
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from harness.errors import ConfigError, Unparseable
+from harness.errors import ConfigError
 from harness.plugin_loader import kind
 from harness.records import Instance, Score
 from harness.scoring.patterns import TIMEOUT_S
@@ -59,15 +58,6 @@ PASSING: list[tuple[str, str, dict[str, Any]]] = [
     ("regex_match", "snow", {"pattern": "^[A-Z]", "ignore_case": True}),
     ("regex_match", "ab", {"pattern": "a.", "full": True}),
     ("regex_match", "ab", {"pattern": "c", "negate": True}),
-    ("numeric_match", "That makes $1,234.00.", {"target": 1234}),
-    ("numeric_match", "12 + 30 = 42", {"target": "42 apples"}),
-    ("numeric_match", "12, then 30", {"target": 12, "take": "first"}),
-    ("numeric_match", "共1,800元", {"target": "USD 1,800"}),
-    ("numeric_match", "1.5 × 10^3 m", {"target": 1500.0}),
-    ("numeric_match", "3.1416", {"target": math.pi, "tolerance": 1e-4}),
-    ("numeric_match", "101", {"target": 100, "relative": 0.01}),
-    ("numeric_match", "2", {"target": [1, 2]}),
-    ("numeric_match", "0.3", {"target": "0.30", "tolerance": 0}),
     ("word_count", "One - two, don't!", {"exactly": 3}),
     ("word_count", "one two", {"at_most": 2, "at_least": 2}),
     ("word_count", "…", {"at_most": 0}),
@@ -90,8 +80,6 @@ FAILING: list[tuple[str, str, dict[str, Any], str]] = [
     ("regex_match", "abc", {"pattern": "a.", "full": True}, "must match 'a.'"),
     ("regex_match", "abc", {"pattern": r"\d{2}" "\n"}, r"must match '\d{2}\n'"),
     ("regex_match", "abc", {"pattern": "c", "negate": True}, "must not match 'c'"),
-    ("numeric_match", "41", {"target": 42}, "41 is not the expected number"),
-    ("numeric_match", "1e300", {"target": "1e-300"}, "1E+300 is not the expected number"),
     ("word_count", "one", {"exactly": 2}, "exactly 2 words, has 1"),
     ("word_count", "one two three", {"at_most": 2}, "at most 2 words, has 3"),
     ("word_count", "", {"at_least": 1}, "at least 1 word, has 0"),
@@ -185,11 +173,6 @@ def test_punctuation_that_changes_a_number_is_not_ignored(
         ("contains", {"target": []}, "no target"),
         ("contains", {"target": "a", "mode": "some"}, "'mode'"),
         ("regex_match", {"pattern": "("}, "'regex_match': .* not a regular expression"),
-        ("numeric_match", {"target": "many"}, "needs a number, not 'many'"),
-        ("numeric_match", {"target": "3/4"}, "needs a number, not '3/4'"),
-        ("numeric_match", {"target": "1,5"}, "needs a number, not '1,5'"),
-        ("numeric_match", {"target": []}, "needs a target"),
-        ("numeric_match", {"target": 1, "tolerance": -1}, "tolerances of 0 or more"),
         ("word_count", {}, "needs exactly"),
         ("word_count", {"exactly": 2, "at_most": 3}, "needs exactly"),
         ("word_count", {"at_most": -1}, "none below 0"),
@@ -201,12 +184,6 @@ def test_options_that_make_no_check_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         kind("checkers").build(name, options)
-
-
-@pytest.mark.parametrize("text", ["none", "first 1, then 1,5", "1 or 2-3"])
-def test_a_text_whose_number_is_missing_or_uncertain_is_unparseable(text: str) -> None:
-    with pytest.raises(Unparseable):
-        score("numeric_match", text, target=1)
 
 
 def test_a_pattern_that_takes_too_long_gives_no_verdict() -> None:
@@ -225,12 +202,7 @@ def test_no_text_is_too_odd(text: str) -> None:
     except Uncountable:
         verdicts = {True, False, None}
     for name, _, options in PASSING:
-        try:
-            found = score_with(name, options).check(text, INSTANCE)
-        except Unparseable:
-            assert name == "numeric_match"
-        else:
-            assert found.passed in verdicts
+        assert score_with(name, options).check(text, INSTANCE).passed in verdicts
 
 
 @settings(max_examples=40)

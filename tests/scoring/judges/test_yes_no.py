@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from harness.backends.openai import OpenAIBackend
 from harness.errors import ConfigError, Unparseable
 from harness.plugin_loader import kind
-from harness.plugins.anthropic.backend import AnthropicBackend
 from harness.plugins.mock.answers import Answer
 from harness.plugins.mock.answers import verdict as simulated_verdict
 from harness.plugins.mock.server import MockServer
@@ -291,20 +290,6 @@ async def check_probabilities(backend: Any) -> None:
     assert lines["probability"] == pytest.approx(0.95, abs=1e-12)
     assert (snow["probability"], snow["position"]) == (pytest.approx(0.3, abs=1e-12), 1)
     assert (kind["probability"], kind["passed"]) == (None, None)
-    assert (scores["strict"].value, scores["soft"].value) == (False, 0.5)
-
-
-async def test_a_provider_that_tells_none_is_asked_for_votes() -> None:
-    # Five of each criterion, asked one after the other: 3 of 5, 1 of 4 and one that is none, none.
-    votes = iter(["Yes", "No", "Yes", "yes.", "no", "No", "no", "Yes", "No", "Hm", *["Hm"] * 5])
-    with MockServer(answers=lambda ask, index: next(votes)) as server:
-        backend = AnthropicBackend("2023-06-01", server.url, **OPTIONS)
-        scores = await judged(backend, max_tokens=20)
-        assert server.stats().requests == 15
-    lines, snow, kind = scores["strict"].details["constraints"]
-    assert lines["probability"] == pytest.approx(3 / 5)
-    assert snow["probability"] == pytest.approx(1 / 4)
-    assert kind["probability"] is None
     assert (scores["strict"].value, scores["soft"].value) == (False, 0.5)
 
 

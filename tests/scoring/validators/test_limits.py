@@ -1,10 +1,17 @@
 """Bounds on values: one value beyond them among others is enough."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from harness.scoring.validators.limits import DEEPEST, UnparseableDocument, check_size
+from harness.scoring.validators.limits import (
+    DEEPEST,
+    UnparseableDocument,
+    check_size,
+    exact,
+    resolve,
+)
 
 
 def nested(depth: int) -> Any:
@@ -22,3 +29,28 @@ def test_one_value_beyond_the_bounds_is_refused(value: Any) -> None:
 
 def test_the_size_is_the_number_of_values() -> None:
     assert check_size([1, {"a": 10**100}, "b"]) == 5
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_an_exponent_may_be_a_thousand_and_no_more(sign: str) -> None:
+    assert exact(f"1e{sign}1000") == Decimal(10) ** int(f"{sign}1000")
+    with pytest.raises(UnparseableDocument, match="exponent beyond 1,000"):
+        exact(f"1e{sign}1001")
+
+
+@pytest.mark.parametrize(
+    ("fragment", "path"),
+    [
+        ("/prefixItems/0", ("prefixItems", 0)),
+        ("/prefixItems/1", ("prefixItems", 1)),
+        ("/prefixItems/2", None),
+        ("/prefixItems/-1", None),
+        ("/prefixItems/x", None),
+        ("/items", None),
+    ],
+)
+def test_a_fragment_beyond_a_list_points_to_nothing(
+    fragment: str, path: tuple[str | int, ...] | None
+) -> None:
+    found = resolve(fragment, {"prefixItems": [{"const": 1}, {"const": 2}]})
+    assert (found and found[0]) == path

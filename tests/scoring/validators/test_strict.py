@@ -258,6 +258,17 @@ def test_local_references_work() -> None:
     assert not valid(with_base, 5)
 
 
+def test_a_violation_in_an_embedded_schema_shows_its_own_bound() -> None:
+    schema = {
+        "$id": "https://example.com/a",
+        "$ref": "b",
+        "properties": {"n": {"maximum": 9}},
+        "$defs": {"x": {"$id": "b", "properties": {"n": {"maximum": 3}}}},
+    }
+    [found] = validator(schema).violations({"n": 5})
+    assert (found.expected, found.schema_path) == ("3", "/$defs/x/properties/n/maximum")
+
+
 def test_a_schema_is_compiled_once() -> None:
     assert validator({"type": "null"}) is validator({"type": "null"})
     assert validator({"type": "null"}) is not validator({"type": "null"}, draft="7")

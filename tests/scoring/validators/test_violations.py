@@ -30,6 +30,14 @@ def test_an_invalid_answer_says_why() -> None:
     } in score.details["errors"]
 
 
+@pytest.mark.parametrize(("n", "more"), [(3, ""), (4, "; and 1 more"), (5, "; and 2 more")])
+def test_a_reason_has_three_violations_and_the_number_of_others(n: int, more: str) -> None:
+    schema = {"items": {"maximum": 3}}
+    score = score_document(json.dumps([7] * n), schema)["valid"]
+    first = "; ".join(f"/{place}: 7 is more than 3" for place in range(3))
+    assert score.reason == first + more
+
+
 def test_reason_and_details_are_short_whatever_the_answer() -> None:
     text = json.dumps({"x" * 5_000: [["y" * 200] * 50] * 50})
     schema = {"additionalProperties": {"items": {"items": {"maxLength": 3}}}}

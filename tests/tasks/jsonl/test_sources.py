@@ -374,12 +374,16 @@ BLANKS = [
 ]
 
 
-@pytest.mark.parametrize("checker", ["exact_match", "contains", "numeric_match"])
+@pytest.mark.parametrize("checker", ["exact_match", "contains"])
 @pytest.mark.parametrize("field", ["target", "targets", "answer"])
 @pytest.mark.parametrize("blank", BLANKS, ids=repr)
 def test_a_blank_target_is_refused_with_its_row(
     blank: Any, field: str, checker: str, tmp_path: Path
 ) -> None:
+    check_blank_target(blank, field, checker, tmp_path)
+
+
+def check_blank_target(blank: Any, field: str, checker: str, tmp_path: Path) -> None:
     checks = [{checker: {"target": {"field": "answer"}}}] if field == "answer" else checker
     given = [{"prompt": "a", field: "5"}, {"prompt": "b", field: blank}]
     refusal = r"item 2: .*(blank|empty list|null|needs a|valid number)"

@@ -4,13 +4,18 @@ A paraphrase is used only if it is complete, and keeps those of the checker's va
 the original text. (In run files and attempts the key is ``polish``.)
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Literal
 
+from harness.config.run_file import RunFile
+from harness.engine.models import Model, ModelBuilder
 from harness.engine.session import BoundModel
-from harness.errors import CallError, FatalCallError
-from harness.ports import Task
+from harness.errors import CallError, ConfigError, FatalCallError
+from harness.ports import Task, overrides
 from harness.prompts import conversation, read
 from harness.records import Decoding, Instance, Origin, Request, Rewriting
 
@@ -27,6 +32,36 @@ def keeps(text: str, values: Iterable[str]) -> bool:
         bool(re.search(rf"(?<!\d){value}(?!\d)", text)) if value.isdecimal() else value in text
         for value in values
     )
+
+
+def build_paraphraser(run: RunFile, builder: ModelBuilder) -> ParaphrasingModel:
+    """Build the model of a run file's section ``polish``.
+
+    Raises:
+        ConfigError: If the task's prompts cannot be paraphrased, or the model has no name.
+    """
+    section = run.polish
+    task = builder.task
+    assert section is not None
+    if task is None or not overrides(task, Task.must_keep):
+        problem = f"The task {run.task.name!r} does not support paraphrasing (polish)."
+        raise ConfigError(problem, "Remove polish from the run file.")
+    if not section.name:
+        raise ConfigError("polish.name is missing.", "Name the model that rewrites.")
+    return ParaphrasingModel(task, builder.build(section, "polish"), section.prompt)
+
+
+@dataclass(frozen=True)
+class ParaphrasingModel:
+    """The model that paraphrases the prompts of a task, before a run binds it to its calls."""
+
+    task: Task[Any]
+    model: Model
+    prompt: str
+
+    def rewriter(self, bound: BoundModel) -> Paraphraser:
+        """Return what rewrites, given the model with its call stack."""
+        return Paraphraser(self.task, bound, self.prompt)
 
 
 class Paraphraser:

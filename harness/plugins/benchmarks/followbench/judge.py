@@ -17,7 +17,7 @@ from typing_extensions import override
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Task
 from harness.records import Instance, Question, Reply, Request, Score
-from harness.scoring.conclusions import is_quoted, is_reconsidered, unquoted
+from harness.scoring.conclusions import has_other_answer, is_quoted, is_reconsidered, unquoted
 from harness.scoring.judges import PublishedJudge
 
 RULE = "rule"
@@ -164,7 +164,7 @@ def verdicts(reply: str, level: int) -> list[bool] | None:
     (start, stop), words = lists[-1]
     last = _words(words)
     line = end.rfind("\n", 0, start) + 1
-    if is_reconsidered(end, stop) or is_quoted(end, start):
+    if is_quoted(end, start) or is_reconsidered(end, stop) or has_other_answer(end, stop, ""):
         return None
     contradicts = any(_words(text) != last for (begin, _), text in lists if begin >= line)
     if contradicts or _OPEN_LIST.search(end, stop) or last is None or len(last) != level:

@@ -406,4 +406,6 @@ def _compact(value: Observed) -> Any:
 def _value_text(value: Observed) -> str:
     if isinstance(value, tuple):
         return first_few([_value_text(part) for part in value], MOST_VALUES)
+    if value is None:
+        return "none"
     return quoted(truncated(value, LONGEST_TEXT) if isinstance(value, str) else value)

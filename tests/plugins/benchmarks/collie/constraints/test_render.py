@@ -247,7 +247,7 @@ def scored(targets: Any, text: str = TEXT, **fields: Any) -> Score:
         (
             "ran",
             {"transformation": {"op": "position", "index": 9}},
-            "the 10th word: '(empty)', not 'ran'",
+            "the 10th word: none, not 'ran'",
         ),
         (["bird", "egg"], {"transformation": IDENTITIES, "relation": "in"}, "lacks 'egg'"),
         (["bird", "egg"], {"transformation": IDENTITIES, "relation": "not in"}, "contains 'bird'"),
