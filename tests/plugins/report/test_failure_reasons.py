@@ -13,7 +13,7 @@ from harness.store.judgements import (
     text_hash,
     write_register,
 )
-from tests.analysis.test_failures import index
+from tests.plugins.show.test_failures import index
 from tests.report.attempts import attempt
 
 
