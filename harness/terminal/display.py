@@ -161,7 +161,7 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def _rates(tally: Tally) -> list[tuple[str, str]]:
-    if tally.n_scored and not tally.judged:
+    if tally.n_scored and not tally.judged_answers:
         mean = tally.score_sum / tally.n_scored
         return [(f"mean {inert(tally.score).plain}", f"{mean:.4g} of {tally.n_scored:,}")]
     rates = [("passed", tally.passed, tally.judged)]
