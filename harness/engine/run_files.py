@@ -150,6 +150,9 @@ def _plain(
             content = {"name": "jsonl"} | content | {"path": written(value, where)}
         elif section == "task" and name == "path":
             content = {"name": "jsonl"} | content | {"path": value}
+        elif name == "task.rows" and section == "matrix":
+            remedy = "Write variants: {one: {task.rows: […]}, two: {task.rows: […]}}."
+            raise ConfigError("matrix cannot vary task.rows.", remedy)
         elif name == "task.rows":
             content["task.path"] = written(value, where)
         elif isinstance(value, Mapping):
