@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from threading import get_ident
 from typing import BinaryIO
 
 import msgspec
@@ -83,7 +84,7 @@ def replacing(path: Path, remedy: str = REMEDY, *, follow: bool = False) -> Iter
     temporary = path
     try:
         target = path.resolve() if follow and path.is_symlink() else path
-        temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}")
+        temporary = target.with_name(f".{target.name[:100]}.{os.getpid()}.{get_ident()}")
         temporary.unlink(missing_ok=True)  # it may be a link
         yield temporary
         with temporary.open("rb") as file:

@@ -17,7 +17,8 @@ from harness.ports import Task
 from harness.records import Attempt, Instance, Outcome
 from harness.scoring.reasoning import Reasoning
 from harness.store.columns import name_digest
-from harness.store.index import AttemptIndex
+from harness.store.index import AttemptIndex, read_attempts
+from harness.store.lost_lines import find_loss
 
 
 class RunAnswers:
@@ -71,6 +72,8 @@ def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> Ru
     if not folder.begun() or folder.read_manifest().get("owed"):
         remedy = "Run its file again first: answers made later would be missing here."
         raise ConfigError(f"against: the run {name!r} is not finished.", remedy)
+    if loss := find_loss(folder, read_attempts(folder.attempts)):
+        raise ConfigError(f"against: {loss.message}", loss.remedy)
     reasoning = Reasoning(folder.read_config().model.reasoning)
     answers = RunAnswers(folder.attempts, judged_outcomes(task), reasoning)
     if answers.scripted:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 from uuid import uuid4
 
@@ -174,9 +174,11 @@ def write_run(root: Path, name: str, source: Path, imported: Imported) -> RunFol
     """
     target = RunFolder(root, name)
     refuse_existing(target)
-    # No run's name begins with a dot, so this folder is never mistaken for a run.
-    temporary = root / f".import-{os.getpid()}"
-    folder = RunFolder(temporary, name)
+    root.mkdir(parents=True, exist_ok=True)
+    # No run's name begins with a dot, so this folder is never mistaken for a run. It is new: what
+    # has its name may be a link to another folder.
+    temporary = mkdtemp(prefix=".import-", dir=root)
+    folder = RunFolder(Path(temporary), name)
     try:
         folder.path.mkdir(parents=True)
         _fill(folder, source, imported)
@@ -192,7 +194,7 @@ def write_run(root: Path, name: str, source: Path, imported: Imported) -> RunFol
         folder.path.rename(target.path)
     except (OSError, StoreFailed) as error:
         reason = error.message if isinstance(error, StoreFailed) else f"{error.strerror}."
-        message = f"Cannot write {target.path}: {reason.replace(str(temporary), str(root))}"
+        message = f"Cannot write {target.path}: {reason.replace(temporary, str(root))}"
         raise StoreFailed(message, RUN_REMEDY) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

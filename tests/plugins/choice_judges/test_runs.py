@@ -124,6 +124,15 @@ def test_what_cannot_be_compared_is_refused(folder: Path, server: MockServer) ->
     stopped.write_text(json.dumps({**json.loads(whole), "simulated": True}))
     assert "the answers of the run 'weak' come from a simulated model" in refused()
     stopped.write_text(whole)
+    attempts = folder / "runs" / "weak" / "attempts.jsonl"
+    lines = attempts.read_text()
+    attempts.write_text("".join(lines.splitlines(keepends=True)[:-1]))
+    lost = refused()
+    attempts.write_text("")
+    emptied = refused()
+    attempts.write_text(lines)
+    assert "against: weak: attempts.jsonl lacks at least 1 finished sample" in lost
+    assert "the run 'weak' is not finished" in emptied
 
 
 def test_failed_calls_of_the_other_run_are_to_be_made_first(
